@@ -1,0 +1,1 @@
+"""Tools from elsewhere join a space as participants."""

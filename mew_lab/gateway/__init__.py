@@ -1,0 +1,1 @@
+"""A running gateway: feeds spaces their clock, mints tokens, serves the wire."""

@@ -1,0 +1,1 @@
+"""Inside the kernel: magics, completion, displays, widgets. Nobody imports this."""

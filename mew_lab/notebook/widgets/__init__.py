@@ -1,0 +1,1 @@
+"""One file a widget, with its front-end beside it."""

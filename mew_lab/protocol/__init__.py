@@ -1,0 +1,1 @@
+"""What a message is: pure, without I/O, clock or state."""

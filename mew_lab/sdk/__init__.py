@@ -1,0 +1,1 @@
+"""Speaking MEW: what a participant knows from the wire, and nothing else."""

@@ -1,0 +1,1 @@
+"""What a space does: pure and deterministic, step(event, now) -> effects."""

@@ -1,0 +1,1 @@
+"""Moving text and bytes; knows no envelope."""

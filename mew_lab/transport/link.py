@@ -1,0 +1,43 @@
+"""What is a link between two ends?  One question; what travels on it is not known here.
+
+A link moves whole messages: `str` for text, `bytes` for binary. Order is kept, boundaries are kept.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+__all__ = ["Link", "LinkClosed"]
+
+
+class LinkClosed(Exception):
+    """The link is closed; `code` and `reason` as on the wire (1006 when it broke without a close).
+
+    Not a MewError: the room above turns it into one, with a sentence that says whose link it was.
+    """
+
+    def __init__(self, code: int = 1006, reason: str = "") -> None:
+        super().__init__(f"link closed with {code}{f' ({reason})' if reason else ''}")
+        self.code = code
+        self.reason = reason
+
+
+class Link(Protocol):
+    """One end of a connection."""
+
+    async def send(self, message: str | bytes) -> None:
+        """Sends one whole message; waits where the other end is slow.
+
+        Raises:
+            LinkClosed: when either end has closed.
+        """
+
+    async def receive(self) -> str | bytes:
+        """The next whole message, in order.
+
+        Raises:
+            LinkClosed: when there is nothing left and either end has closed.
+        """
+
+    async def close(self, code: int = 1000, reason: str = "") -> None:
+        """Closes both directions. Closing twice is harmless."""

@@ -1,0 +1,1 @@
+"""A space put together; knows neither IPython nor widgets."""

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from mew_lab.errors import JournalError, NotAdmitted
 from mew_lab.gateway.auth import Tokens
 from mew_lab.gateway.config import SpaceConfig
-from mew_lab.gateway.outbox import Frame
+from mew_lab.gateway.outbox import Frame, Peer
 from mew_lab.protocol.envelope import PROTOCOL, compact
 from mew_lab.space.core import Space
 from mew_lab.space.events import (
@@ -40,25 +40,12 @@ from mew_lab.space.events import (
 from mew_lab.space.state import GATEWAY
 from mew_lab.space.turn import Turn, timestamp
 
-__all__ = ["Gateway", "Peer", "Recorder"]
+__all__ = ["Gateway", "Recorder"]
 
 logger = logging.getLogger(__name__)
 
 JOURNAL_MESSAGE = "this gateway cannot write its journal, so it takes no message; free the disk, then send again"
 MAX_OWED = 10_000  # effects of leaves and notes that wait for the journal
-
-
-class Peer(Protocol):
-    """What the gateway needs of a connection; `gateway.outbox` makes them."""
-
-    def put(self, frame: Frame) -> None:
-        """Queues a frame; never waits, and cuts the connection itself when too much is queued."""
-
-    def close(self, code: int, reason: str, *, drop: bool = False) -> None:
-        """Closes after what is queued, or at once with `drop`. Closing twice is harmless."""
-
-    async def alive(self, timeout: float) -> bool:
-        """Whether the other end answers a ping within `timeout` seconds."""
 
 
 class Recorder(Protocol):
@@ -310,7 +297,7 @@ class Gateway:
         if connection is not None:
             peer = running.peers.get(connection)
             if peer and connection in running.space.state.connections:
-                peer.put(Frame(text=self._complaint(running, connection)))
+                peer.put(Frame(self._complaint(running, connection)))
             return ()
         return (Reply(503, {"error": "journal_unavailable", "message": JOURNAL_MESSAGE}),)
 
@@ -331,7 +318,7 @@ class Gateway:
     def _apply(self, running: _Running, turn: Turn) -> None:
         for effect in turn.effects:
             if type(effect) is Deliver:
-                frame = Frame(text=effect.envelope.raw)
+                frame = Frame(effect.envelope.raw)
                 for name in effect.connections:
                     peer = running.peers.get(name)
                     if peer is not None:

@@ -1,0 +1,358 @@
+"""What is one message?  Reads it strictly, keeps its exact text, completes a draft; nothing else does.
+
+An `Envelope` is never rebuilt: `raw` is the text that travelled, `members` what it says. Where a gateway must
+add something (rulings on partial envelopes), members are inserted into the text and nothing is re-serialised.
+This module knows no kinds, no capabilities and no clock.
+
+Spec: §3.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from json.decoder import scanstring
+from typing import Any, NamedTuple, NoReturn
+
+from mew_lab.errors import ProtocolError
+
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_MESSAGE",
+    "PROTOCOL",
+    "Draft",
+    "Envelope",
+    "canonical",
+    "compact",
+    "complete",
+    "digest",
+    "read_draft",
+    "read_strict",
+]
+
+PROTOCOL = "mew/v0.4"
+MAX_MESSAGE = 1024 * 1024  # bytes of UTF-8; a gateway may be configured otherwise
+MAX_DEPTH = 64
+MAX_ID = 256
+
+
+class Envelope:
+    """One message: its exact text and what it says. Treat it as immutable.
+
+    `sender` is the member `from`; `to` and `correlation_id` are tuples, empty where absent; `payload` is `{}`
+    where absent; `members` holds every top-level member as parsed, unknown ones too. Two envelopes are equal
+    when their texts are.
+    """
+
+    __slots__ = ("context", "correlation_id", "id", "kind", "members", "payload", "raw", "sender", "to", "ts")
+
+    def __init__(self, members: dict[str, Any], *, raw: str) -> None:
+        get = members.get
+        self.raw = raw
+        self.members = members
+        self.id: str = get("id", "")
+        self.ts: str = get("ts", "")
+        self.sender: str = get("from", "")
+        self.kind: str = members["kind"]
+        self.to: tuple[str, ...] = tuple(get("to") or ())
+        related = get("correlation_id") or ()
+        self.correlation_id: tuple[str, ...] = (related,) if isinstance(related, str) else tuple(related)
+        self.context: str | None = get("context")
+        self.payload: dict[str, Any] = get("payload") or {}
+
+    @classmethod
+    def from_members(cls, members: Any, *, raw: str) -> Envelope:
+        """The envelope that `members`, as parsed from `raw`, say.
+
+        Raises:
+            ProtocolError: when the shape is not that of an envelope.
+
+        Spec: §3.
+        """
+        check_shape(members, raw=raw)
+        return cls(members, raw=raw)
+
+    @classmethod
+    def of(cls, members: Mapping[str, Any]) -> Envelope:
+        """The envelope with these members, written as compact JSON.
+
+        Raises:
+            ProtocolError: when the shape is not that of an envelope, or a value is not JSON.
+        """
+        members = dict(members)
+        check_shape(members, raw="")
+        return cls(members, raw=compact(members))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Envelope) and self.raw == other.raw
+
+    def __hash__(self) -> int:
+        return hash(self.raw)
+
+    def __repr__(self) -> str:
+        to = f" to {', '.join(self.to)}" if self.to else ""
+        return f"<Envelope {self.kind} {self.id!r} from {self.sender}{to}>"
+
+
+class Draft(NamedTuple):
+    """A message as it came in: read strictly, its shape checked, but perhaps not complete yet."""
+
+    raw: str
+    members: dict[str, Any]
+
+
+def compact(value: Any) -> str:
+    """`value` as compact JSON text, key order kept, characters unescaped.
+
+    Raises:
+        ProtocolError: when it holds what JSON cannot say (NaN, bytes, a lone surrogate …).
+    """
+    try:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        text.encode()
+    except (TypeError, ValueError, RecursionError) as fault:
+        raise ProtocolError(f"this value cannot be written as JSON: {fault}", code="invalid_json") from None
+    return text
+
+
+def canonical(value: Any) -> bytes:
+    """The one byte form of a JSON value: keys sorted, compact, UTF-8. Digests are made of it.
+
+    Raises:
+        ProtocolError: when it holds what JSON cannot say.
+    """
+    try:
+        return json.dumps(
+            value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False
+        ).encode()
+    except (TypeError, ValueError, RecursionError) as fault:
+        raise ProtocolError(f"this value cannot be written as JSON: {fault}", code="invalid_json") from None
+
+
+def digest(value: Any) -> str:
+    """SHA-256 of the canonical form, as 64 hexadecimal digits."""
+    return sha256(canonical(value)).hexdigest()
+
+
+# --- strict reading -------------------------------------------------------------------------------------------
+
+
+class _Unclean(ValueError):
+    """Raised inside the decoder's hooks: well-formed for a lenient reader, refused by ours."""
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise _Unclean(f"the key {twice[:40]!r} stands twice in one object")
+    return found
+
+
+def _constant(name: str) -> NoReturn:
+    raise _Unclean(f"{name} is not JSON")
+
+
+def _float(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise _Unclean(f"the number {text[:20]} is too large for a double")
+    return number
+
+
+def _int(text: str) -> int:
+    if len(text) > 310:
+        raise _Unclean(f"the number {text[:20]}… is too large for a double")
+    number = int(text)
+    try:
+        float(number)
+    except OverflowError:
+        raise _Unclean(f"the number {text[:20]}… is too large for a double") from None
+    return number
+
+
+_decode = json.JSONDecoder(object_pairs_hook=_pairs, parse_float=_float, parse_constant=_constant).decode
+# A hook for integers costs a call for each of them, so it is used only where a very long run of digits stands.
+_decode_long = json.JSONDecoder(
+    object_pairs_hook=_pairs, parse_float=_float, parse_int=_int, parse_constant=_constant
+).decode
+_LONG_DIGITS = re.compile(r"[0-9]{309}")
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|([\[{])|([\]}])', re.DOTALL)
+
+
+def _too_deep(text: str) -> bool:
+    if text.count("{") + text.count("[") <= MAX_DEPTH:
+        return False
+    depth = 0
+    for match in _STRUCTURE.finditer(text):
+        if match[1]:
+            depth += 1
+            if depth > MAX_DEPTH:
+                return True
+        elif match[2]:
+            depth -= 1
+    return False
+
+
+def read_strict(text: str | bytes, *, limit: int = MAX_MESSAGE) -> dict[str, Any]:
+    """The one JSON object that `text` holds, read so that no two readers can understand it differently.
+
+    Duplicate keys, NaN and Infinity, numbers that overflow a double, lone surrogates, nesting over 64 and texts
+    over `limit` bytes are refused.
+
+    Raises:
+        ProtocolError: with `code` `message_too_large` or `invalid_json`.
+
+    Spec: §3, §4.2.
+    """
+    shown = text if isinstance(text, str) else text.decode("utf-8", "replace")
+    try:
+        if isinstance(text, bytes):
+            size, text = len(text), text.decode()
+        else:
+            size = len(text) if text.isascii() else len(text.encode())
+        if size > limit:
+            raise ProtocolError(
+                f"the message has {size} bytes; this gateway takes at most {limit}",
+                code="message_too_large",
+                raw=shown,
+            )
+        if _too_deep(text):
+            raise _Unclean(f"it is nested more than {MAX_DEPTH} levels deep")
+        value = (_decode_long if _LONG_DIGITS.search(text) else _decode)(text)
+        if _SURROGATE.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeError:
+        raise ProtocolError(
+            "the message is not valid UTF-8 text or holds a lone surrogate", code="invalid_json", raw=shown
+        ) from None
+    except ValueError as fault:
+        raise ProtocolError(f"the message is not strict JSON: {fault}", code="invalid_json", raw=shown) from None
+    if not isinstance(value, dict):
+        raise ProtocolError("the message must be a JSON object", code="invalid_json", raw=shown)
+    return value
+
+
+# --- shape ----------------------------------------------------------------------------------------------------
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= MAX_ID and value.isprintable()
+
+
+def _strings(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def check_shape(members: Any, *, raw: str) -> None:
+    """Checks that these are the members of an envelope, complete or not; payloads are not judged.
+
+    Raises:
+        ProtocolError: `unsupported_protocol` or `invalid_envelope`, with a sentence that names the member.
+
+    Spec: §3.
+    """
+    if not isinstance(members, dict):
+        raise ProtocolError("an envelope must be a JSON object", raw=raw)
+    get = members.get
+    kind = get("kind")
+    if not isinstance(kind, str) or not kind:
+        raise ProtocolError("Message kind is required", raw=raw)
+    protocol = get("protocol", PROTOCOL)
+    if protocol != PROTOCOL:
+        raise ProtocolError(
+            f"Invalid protocol version: {str(protocol)[:40]}; this side speaks {PROTOCOL}",
+            code="unsupported_protocol",
+            section="§6.1",
+            raw=raw,
+        )
+    if "id" in members and not _is_id(members["id"]):
+        raise ProtocolError(f"id must be 1 to {MAX_ID} printable characters", raw=raw)
+    if not isinstance(get("ts", ""), str):
+        raise ProtocolError("ts must be an RFC 3339 timestamp in a string", raw=raw)
+    if not isinstance(get("from", ""), str):
+        raise ProtocolError("from must be a participant id in a string", raw=raw)
+    if get("to") is not None and not _strings(members["to"]):
+        raise ProtocolError("to must be an array of participant ids", raw=raw)
+    related = get("correlation_id")
+    if related is not None and not isinstance(related, str) and not _strings(related):
+        raise ProtocolError("correlation_id must be an array of message ids", raw=raw)
+    if not isinstance(get("context") or "", str):
+        raise ProtocolError("context must be a string", raw=raw)
+    if not isinstance(get("payload", {}), dict):
+        raise ProtocolError("payload must be an object", raw=raw)
+
+
+# --- drafts ---------------------------------------------------------------------------------------------------
+
+
+def read_draft(text: str | bytes, *, limit: int = MAX_MESSAGE) -> Draft:
+    """What came in, read strictly and of the right shape.
+
+    Raises:
+        ProtocolError: when it is not; `code` says which rule.
+    """
+    members = read_strict(text, limit=limit)
+    raw = text if isinstance(text, str) else text.decode()
+    check_shape(members, raw=raw)
+    return Draft(raw, members)
+
+
+_scan = json.JSONDecoder().raw_decode
+_BLANK = " \t\n\r"
+
+
+def _after_blank(text: str, at: int) -> int:
+    while text[at] in _BLANK:
+        at += 1
+    return at
+
+
+def _value_spans(text: str) -> Iterator[tuple[str, int, int]]:
+    """(key, start, end) of each top-level value of a text that is known to be one strict JSON object."""
+    at = _after_blank(text, text.index("{") + 1)
+    while text[at] != "}":
+        key, at = scanstring(text, at + 1)
+        start = _after_blank(text, _after_blank(text, at) + 1)
+        _, end = _scan(text, start)
+        yield key, start, end
+        at = _after_blank(text, end)
+        if text[at] == ",":
+            at = _after_blank(text, at + 1)
+
+
+def complete(
+    draft: Draft, *, id: str, ts: str, sender: str, to: tuple[str, ...] | None = None
+) -> Envelope:
+    """The envelope that a draft becomes, for the sender that is known.
+
+    Members that are missing (`protocol`, `id`, `ts`, `from`) are inserted into the text; a `correlation_id` that
+    is a string is wrapped into an array; `to`, where given, takes the place of the draft's. A complete draft keeps
+    its text to the byte.
+
+    Spec: §3, §3.6.4, §5.3, §8.1.
+    """
+    members, raw = draft
+    missing = {
+        key: value
+        for key, value in (("protocol", PROTOCOL), ("id", id), ("ts", ts), ("from", sender))
+        if key not in members
+    }
+    related = members.get("correlation_id")
+    replaced: dict[str, Any] = {"correlation_id": [related]} if isinstance(related, str) else {}
+    if to is not None:
+        replaced["to"] = list(to)
+    if not missing and not replaced:
+        return Envelope(members, raw=raw)
+    if replaced:
+        for key, start, end in sorted(_value_spans(raw), key=lambda span: -span[1]):
+            if key in replaced:
+                raw = raw[:start] + compact(replaced[key]) + raw[end:]
+    if missing:
+        head, tail = raw.split("{", 1)
+        raw = f"{head}{compact(missing)[:-1]},{tail}"
+    return Envelope({**missing, **members, **replaced}, raw=raw)

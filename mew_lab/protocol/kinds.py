@@ -1,0 +1,96 @@
+"""Which kinds are there?  One table of data; a new kind is one line. No function here asks what a kind means.
+
+`sender` is who may send it: `participant`, or `gateway` for the reserved ones. `acted_on` is whether the gateway
+does more with it than check and pass it on: exactly those kinds stand in `space.core.RULES`.
+
+Spec: §3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+__all__ = ["ACTED_ON", "HANDLES", "KINDS", "RESERVED", "Kind", "family", "is_reserved"]
+
+
+class Kind(NamedTuple):
+    """One row of the table."""
+
+    section: str
+    sender: str = "participant"
+    acted_on: bool = False
+    handle: bool = False
+
+    def model(self, kind: str) -> type[BaseModel]:
+        """The payload model of `kind`; loads the models at the first call."""
+        from mew_lab.protocol.payloads import MODELS
+
+        return MODELS[kind]
+
+
+KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        "mcp/request": Kind("§3.1.1", handle=True),
+        "mcp/response": Kind("§3.1.2"),
+        "mcp/proposal": Kind("§3.2", handle=True),
+        "mcp/withdraw": Kind("§3.3.1"),
+        "mcp/reject": Kind("§3.3.2"),
+        "chat": Kind("§3.4"),
+        "chat/acknowledge": Kind("§3.4.1"),
+        "chat/cancel": Kind("§3.4.2"),
+        "reasoning/start": Kind("§3.5.2", handle=True),
+        "reasoning/thought": Kind("§3.5.3"),
+        "reasoning/conclusion": Kind("§3.5.4"),
+        "reasoning/cancel": Kind("§3.5.5"),
+        "capability/grant": Kind("§3.6.1", acted_on=True, handle=True),
+        "capability/revoke": Kind("§3.6.2", acted_on=True),
+        "capability/grant-ack": Kind("§3.6.3"),
+        "space/invite": Kind("§3.6.5", acted_on=True, handle=True),
+        "space/invite-ack": Kind("§3.6.6", sender="gateway"),
+        "space/kick": Kind("§3.6.7", acted_on=True),
+        "system/presence": Kind("§3.7", sender="gateway"),
+        "system/welcome": Kind("§3.8.1", sender="gateway"),
+        "system/error": Kind("§3.8.2", sender="gateway"),
+        "participant/pause": Kind("§3.9.1", acted_on=True),
+        "participant/resume": Kind("§3.9.2", acted_on=True),
+        "participant/request-status": Kind("§3.9.3"),
+        "participant/status": Kind("§3.9.4"),
+        "participant/forget": Kind("§3.9.5"),
+        "participant/compact": Kind("§3.9.6"),
+        "participant/compact-done": Kind("§3.9.7"),
+        "participant/clear": Kind("§3.9.8"),
+        "participant/restart": Kind("§3.9.9"),
+        "participant/shutdown": Kind("§3.9.10", acted_on=True),
+        "stream/request": Kind("§3.10.1", acted_on=True, handle=True),
+        "stream/open": Kind("§3.10.2"),
+        "stream/close": Kind("§3.10.4"),
+        "stream/grant-write": Kind("§3.10.5", acted_on=True),
+        "stream/revoke-write": Kind("§3.10.6", acted_on=True),
+        "stream/transfer-ownership": Kind("§3.10.7", acted_on=True),
+        "stream/write-granted": Kind("§3.10.5", sender="gateway"),
+        "stream/write-revoked": Kind("§3.10.6", sender="gateway"),
+        "stream/ownership-transferred": Kind("§3.10.7", sender="gateway"),
+    }
+)
+
+ACTED_ON = frozenset(kind for kind, row in KINDS.items() if row.acted_on)
+HANDLES = frozenset(kind for kind, row in KINDS.items() if row.handle)
+RESERVED = frozenset(kind for kind, row in KINDS.items() if row.sender == "gateway")
+
+
+def is_reserved(kind: str) -> bool:
+    """Whether only the gateway may send `kind`: everything under `system/`, and the table's gateway rows.
+
+    Spec: §4.1 (Reserved Namespace).
+    """
+    return kind in RESERVED or kind.startswith("system/") or kind == "system"
+
+
+def family(kind: str) -> str:
+    """The first word of a kind: `mcp`, `chat`, `reasoning` …; the word itself where there is no slash."""
+    return kind.partition("/")[0]

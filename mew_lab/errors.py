@@ -62,7 +62,9 @@ class ProtocolError(MewError):
     `raw` the text at fault (shortened by whoever shows it).
     """
 
-    def __init__(self, message: str, *, code: str = "invalid_envelope", section: str = "§3", raw: str = "") -> None:
+    def __init__(
+        self, message: str, *, code: str = "invalid_envelope", section: str = "§3", raw: str = ""
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.section = section

@@ -1,8 +1,8 @@
 """Who waits for which answer?  `Calls` is the book of open requests (pure); `Call` is one wait.
 
-An answer counts only from a participant that the request was addressed to. Where a gateway replaces a logical name
-in `to` by the runtime id behind it, the request's own echo tells, so the book reads that echo too. Neither of
-them sends anything or knows a connection.
+An answer counts only from a participant that the request was addressed to. Where a gateway replaces a
+logical name in `to` by the runtime id behind it, the request's own echo tells, so the book reads that echo
+too. Neither of them sends anything or knows a connection.
 
 Spec: §3.1.2, rulings R4, R17.
 """
@@ -81,24 +81,22 @@ class Calls:
 class Call:
     """A request or a proposal on its way; `await` gives the result or raises what became of it.
 
-    Several may await it, and giving up a wait (cancelling, a timeout of one's own around it) changes nothing: the
-    call goes on until it is answered, ends, or `withdraw` is called.
+    Several may await it, and giving up a wait (cancelling, a timeout of one's own around it) changes
+    nothing: the call goes on until it is answered, ends, or `withdraw` is called.
 
     `kind` is `mcp/request` or `mcp/proposal`; `what` names it in sentences, such as `git/git_log`; `state` is
-    `sent`, `open` (the gateway accepted it), `rejected` (by somebody; perhaps not the end), `fulfilled`, then
-    `answered`, `withdrawn` or `failed`; `by` is who fulfilled, answered, rejected or withdrew it.
+    `open`, `rejected` (by somebody; perhaps not the end), `fulfilled`, then `answered`, `withdrawn` or
+    `failed`; `by` is who fulfilled, answered, rejected or withdrew it.
 
     Spec: §3.1, §3.2.
     """
 
-    def __init__(
-        self, envelope: Envelope, *, what: str, withdraw: Callable[[Call, str], Any]
-    ) -> None:
+    def __init__(self, envelope: Envelope, *, what: str, withdraw: Callable[[Call, str], Any]) -> None:
         self.id = envelope.id
         self.kind = envelope.kind
         self.envelope = envelope
         self.what = what
-        self.state = "sent"
+        self.state = "open"
         self.by = ""
         self.resilient = False
         self.sent_at = asyncio.get_running_loop().time()
@@ -124,9 +122,22 @@ class Call:
         """What it asks."""
         return self.envelope.payload
 
+    @property
     def done(self) -> bool:
         """Whether there is a result or an error."""
         return self._result.done()
+
+    async def outcome(self) -> Any:
+        """The result, once it is there: what `await` gives, as a coroutine.
+
+        Raises:
+            ProposalEnded: it was rejected or withdrawn.
+            ToolFailed: the tool answered with an error.
+            Refused: the gateway did not accept it.
+            NoReply: nobody answered in time, or whoever was asked left.
+            ConnectionLost: the connection ended while it waited.
+        """
+        return await self
 
     async def withdraw(self, reason: str = "no_longer_needed") -> None:
         """Takes a proposal back, for everybody to see; of a request, only says that its answer is not needed.
@@ -143,19 +154,19 @@ class Call:
 
     def move(self, state: str, *, by: str = "") -> None:
         """It is in another state now, but not at its end."""
-        if not self.done():
+        if not self.done:
             self.state = state
             self.by = by or self.by
 
     def finish(self, result: Any, *, by: str) -> None:
         """It has a result; the first end is the end."""
-        if not self.done():
+        if not self.done:
             self._end("answered", by)
             self._result.set_result(result)
 
     def fail(self, error: Exception, *, state: str = "failed", by: str = "") -> None:
         """It has an error; the first end is the end."""
-        if not self.done():
+        if not self.done:
             self._end(state, by)
             self._result.set_exception(error)
 

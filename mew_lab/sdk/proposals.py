@@ -1,11 +1,13 @@
 """What became of each proposal?  Reads every envelope of a space, in order, and decides nothing else.
 
 Three rules for whoever adds something here:
-1. Pure: no clock, no loop, no sending. The proposer's waiting calls and a human's approval view read the same book.
-2. What a peer claims is not what happened: only the proposer withdraws, only the first fitting `mcp/request` of
-   somebody else fulfils, only its addressee answers. The rest is kept beside the proposal as a claim.
-3. What is executed is what was shown: `shown` reads the proposal's own text again, strictly, and both the digest
-   and the fulfilment are made of it.
+1. Pure: no clock, no loop, no sending. The proposer's waiting calls and a human's approval view read the
+   same book.
+2. What a peer claims is not what happened: only the proposer withdraws, only the first fitting
+   `mcp/request` of somebody else fulfils, only its addressee answers. The rest is kept beside the proposal
+   as a claim.
+3. What is executed is what was shown: `shown` reads the proposal's own text again, strictly, and both the
+   digest and the fulfilment are made of it.
 
 Spec: §3.2, §3.3, rulings R17, R18.
 """
@@ -38,7 +40,7 @@ class Rejection(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """An envelope that says something about a proposal and is not believed. `why` completes "not believed: …"."""
+    """An envelope about a proposal that is not believed; `why` completes "not believed: …"."""
 
     id: str
     kind: str
@@ -51,9 +53,10 @@ class Proposal:
     """One proposal and what is known of it: a snapshot, never changed; the book holds the newest.
 
     `to` and `payload` are the proposal's own. `seq` is the place of its envelope among all that the book saw.
-    `by` is who decided it: the fulfiller, or the proposer that withdrew; `reason` is the withdraw's. `request` is
-    the fulfilment and `response` its answer, both only when believed. `edited` when something but `jsonrpc` and the
-    JSON-RPC `id` differs between the proposal and the request; `difference` says where.
+    `by` is who decided it: the fulfiller, or the proposer that withdrew; `reason` is the withdraw's.
+    `request` is the fulfilment and `response` its answer, both only when believed. `edited` when something
+    but `jsonrpc` and the JSON-RPC `id` differs between the proposal and the request; `difference` says
+    where.
     """
 
     id: str
@@ -110,7 +113,7 @@ class Change(NamedTuple):
 
 
 def shown(envelope: Envelope) -> dict[str, Any]:
-    """`{"id", "from", "to", "payload"}` of a proposal, from its exact text read strictly; `to` in its own order.
+    """`{"id", "from", "to", "payload"}` of a proposal, read strictly from its exact text.
 
     A client reads quickly and lets the gateway be strict; here, where a person decides, it is read once more.
 
@@ -121,8 +124,8 @@ def shown(envelope: Envelope) -> dict[str, Any]:
         members = read_strict(envelope.raw, limit=4 * len(envelope.raw) + 1)
     except Exception as fault:
         raise LocalProtocolError(
-            f"proposal {envelope.id} from {envelope.sender} cannot be shown faithfully, so it cannot be approved: "
-            f"{fault}",
+            f"proposal {envelope.id} from {envelope.sender} cannot be shown faithfully, so it cannot be "
+            f"approved: {fault}",
             code="invalid_json",
             section="§3.2.1",
             raw=envelope.raw,
@@ -136,7 +139,7 @@ def shown(envelope: Envelope) -> dict[str, Any]:
 
 
 def fulfilment(proposal: Proposal, *, to: Sequence[str] | None = None) -> dict[str, Any]:
-    """The `mcp/request` with which somebody else fulfils `proposal`: same `to`, same payload, correlated to it.
+    """The `mcp/request` that fulfils `proposal`: same `to`, same payload, correlated to it.
 
     `jsonrpc` and the JSON-RPC `id` are added where the proposal has none; the id is then the proposal's own.
 
@@ -158,7 +161,8 @@ def fulfilment(proposal: Proposal, *, to: Sequence[str] | None = None) -> dict[s
         )
     if not addressees and not to:
         raise LocalProtocolError(
-            f"proposal {proposal.id} from {proposal.proposer} names no addressee: say who is to execute it with to=",
+            f"proposal {proposal.id} from {proposal.proposer} names no addressee: "
+            "say who is to execute it with to=",
             section="§3.2.1",
         )
     payload = dict(what["payload"])
@@ -205,7 +209,7 @@ class ProposalBook:
         self._limit = limit
         self._undecided: OrderedDict[str, Proposal] = OrderedDict()
         self._decided: OrderedDict[str, Proposal] = OrderedDict()
-        self._fulfilments: dict[str, str] = {}  # id of the believed request -> id of its proposal
+        self._fulfilments: dict[str, list[str]] = {}  # id of a believed request -> its proposals
         self._weight = 0
         self._seq = 0
         self._rules: dict[str, Callable[[Envelope], Iterator[Change]]] = {
@@ -275,7 +279,7 @@ class ProposalBook:
                 {"to": sorted(proposal.to), **_asked(proposal.payload)},
                 {"to": sorted(request.to), **_asked(request.payload)},
             )
-            self._fulfilments[request.id] = proposal.id
+            self._fulfilments.setdefault(request.id, []).append(proposal.id)
             yield self._keep(
                 "fulfilled",
                 replace(
@@ -289,8 +293,9 @@ class ProposalBook:
             )
 
     def _responded(self, response: Envelope) -> Iterator[Change]:
-        for id in dict.fromkeys(response.correlation_id):
-            proposal = self.get(self._fulfilments.get(id, ""))
+        fulfilled = (one for id in response.correlation_id for one in self._fulfilments.get(id, ()))
+        for id in dict.fromkeys(fulfilled):
+            proposal = self.get(id)
             if proposal is None or proposal.request is None:
                 continue
             if proposal.response is not None:
@@ -354,7 +359,11 @@ class ProposalBook:
     def _forget(self, proposal: Proposal) -> None:
         self._undecided.pop(proposal.id, None)
         self._decided.pop(proposal.id, None)
-        self._fulfilments.pop(proposal.fulfilment or "", None)
+        fulfilled = self._fulfilments.get(proposal.fulfilment or "", [])
+        if proposal.id in fulfilled:
+            fulfilled.remove(proposal.id)
+            if not fulfilled:
+                del self._fulfilments[proposal.fulfilment or ""]
         self._weight -= _weight(proposal)
 
     def _evict(self) -> None:

@@ -1,4 +1,4 @@
-"""What did an MCP request give?  Reads the payload of a response; pure. It knows no envelope and no waiting."""
+"""What did an MCP request give?  Reads the payload of a response; it knows no envelope and no waiting."""
 
 from __future__ import annotations
 
@@ -7,25 +7,18 @@ from typing import Any
 
 from mew_lab.errors import ToolFailed
 from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.visible import one_line
 
-__all__ = ["ToolResult", "plain", "result_of"]
+__all__ = ["ToolResult", "result_of"]
 
-MAX_SHOWN = 2000  # characters of a peer's words inside one of our sentences
-
-
-def plain(text: str, *, limit: int = MAX_SHOWN) -> str:
-    """A peer's words made fit for a sentence of ours: no control or invisible characters, and not too long."""
-    kept = text if len(text) <= limit else f"{text[:limit]}… ({len(text) - limit} more characters)"
-    return "".join(
-        char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode() for char in kept
-    )
+MAX_SHOWN = 500  # characters of a peer's words inside one of our sentences
 
 
 class ToolResult:
     """What a tool answered.
 
-    `content` is the list of MCP content blocks, `structured` the tool's structured value or None, `raw` the whole
-    result as it came, and `text` (also `str()`) what its text blocks say.
+    `content` is the list of MCP content blocks, `structured` the tool's structured value or None, `raw` the
+    whole result as it came, and `text` (also `str()`) what its text blocks say.
 
     Spec: §3.1.2.
     """
@@ -49,10 +42,9 @@ class ToolResult:
     @property
     def text(self) -> str:
         """The text blocks, one below the other; where there is no content at all, the result as JSON."""
-        content = self.content
-        if not content:
+        if not isinstance(self.raw, dict) or not isinstance(self.raw.get("content"), list):
             return self.raw if isinstance(self.raw, str) else compact(self.raw)
-        texts = [block.get("text") for block in content if block.get("type") == "text"]
+        texts = [block.get("text") for block in self.content if block.get("type") == "text"]
         return "\n".join(text for text in texts if isinstance(text, str))
 
     def __str__(self) -> str:
@@ -83,14 +75,16 @@ def result_of(payload: Mapping[str, Any], *, method: str, what: str) -> Any:
         fields = error if isinstance(error, dict) else {"message": str(error)}
         code = fields.get("code")
         code = code if isinstance(code, int) else None
-        said = plain(str(fields.get("message", "no message")))
+        said = one_line(str(fields.get("message", "no message")), MAX_SHOWN)
         raise ToolFailed(
-            f"{what} failed: {said}{f' ({code})' if code is not None else ''}", code=code, data=fields.get("data")
+            f"{what} failed: {said}{f' ({code})' if code is not None else ''}",
+            code=code,
+            data=fields.get("data"),
         )
     raw = payload.get("result")
     if method != "tools/call":
         return raw
     result = ToolResult(raw)
     if isinstance(raw, dict) and raw.get("isError") is True:
-        raise ToolFailed(f"{what} failed: {plain(result.text)}", data=raw)
+        raise ToolFailed(f"{what} failed: {one_line(result.text, MAX_SHOWN)}", data=raw)
     return result

@@ -336,7 +336,7 @@ def complete(
 
     Spec: §3, §3.6.4, §5.3, §8.1.
     """
-    members, raw = draft
+    raw, members = draft
     missing = {
         key: value
         for key, value in (("protocol", PROTOCOL), ("id", id), ("ts", ts), ("from", sender))

@@ -28,7 +28,6 @@ from mew_lab.space.events import (
     FrameReceived,
     Joined,
     Left,
-    Noted,
     Oversize,
     Received,
     Reply,
@@ -136,7 +135,7 @@ class Space:
                 self._frame(turn, event)
             case Oversize():
                 self._oversize(turn, event)
-            case Noted():
+            case _:
                 turn.record(event.event, participant=event.participant, detail=event.detail)
         return turn
 
@@ -293,11 +292,13 @@ class Space:
     ) -> None:
         """system/error to the connection that sent it; for HTTP, to all connections of the poster."""
         to = (sender.connection,) if sender.connection else tuple(sender.member.connections)
+        if not to:
+            return  # nobody to tell but the caller of the HTTP request, who gets the reply
         turn.say(
             "system/error",
             payload,
             connections=[one.name for one in to],
-            to=tuple(one.runtime_id for one in to) or (sender.runtime_id,),
+            to=tuple(one.runtime_id for one in to),
             correlation=correlation,
             private=True,
         )
@@ -309,11 +310,11 @@ class Space:
         if sender is None:
             return
         stream_id = event.data[1:257].split(b"#", 1)[0].decode("ascii", "replace")
-        framed = event.data[:1] == b"#" and b"#" in event.data[1:]
-        if framed or event.text:
+        if event.data.startswith(b"#"):
             error, detail = "unauthorized_stream_write", f"You are not authorized to write to stream {stream_id}"
             payload: dict[str, Any] = {"error": error, "stream_id": stream_id, "message": detail}
         else:
+            stream_id = ""
             error, detail = "invalid_request", "a binary message must begin with #streamId#"
             payload = {"error": error, "code": "invalid_frame", "message": detail}
         turn.record(

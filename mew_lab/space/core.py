@@ -194,7 +194,9 @@ class Space:
                 "leave from out, or send your own id",
             )
         if str(members.get("id", "")).startswith(f"gw-{self.epoch:016x}-"):
-            raise Refusal("reserved_id", "ids that begin like this gateway's own are reserved; choose another id")
+            raise Refusal(
+                "reserved_id", "ids that begin like this gateway's own are reserved; choose another id"
+            )
         kind = members["kind"]
         if is_reserved(kind):
             raise Refusal(
@@ -253,9 +255,7 @@ class Space:
         if receivers:
             turn.do(Deliver(envelope, receivers))
         if sender.connection is None:
-            turn.do(
-                Reply(200, {"id": envelope.id, "status": "accepted", "timestamp": timestamp(turn.now)})
-            )
+            turn.do(Reply(200, {"id": envelope.id, "status": "accepted", "timestamp": timestamp(turn.now)}))
 
     def _refuse(
         self,
@@ -311,7 +311,8 @@ class Space:
             return
         stream_id = event.data[1:257].split(b"#", 1)[0].decode("ascii", "replace")
         if event.data.startswith(b"#"):
-            error, detail = "unauthorized_stream_write", f"You are not authorized to write to stream {stream_id}"
+            error = "unauthorized_stream_write"
+            detail = f"You are not authorized to write to stream {stream_id}"
             payload: dict[str, Any] = {"error": error, "stream_id": stream_id, "message": detail}
         else:
             stream_id = ""

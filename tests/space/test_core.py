@@ -33,7 +33,22 @@ def test_a_participant_may_be_called_so(name: str) -> None:
 
 @pytest.mark.threat(11, 27)
 @pytest.mark.parametrize(
-    "name", ["", "-a", "a b", "a/b", "../x", "é", "x" * 65, "gateway", "Gateway", "SYSTEM", "system:gateway", "a\n", "a\0"]
+    "name",
+    [
+        "",
+        "-a",
+        "a b",
+        "a/b",
+        "../x",
+        "é",
+        "x" * 65,
+        "gateway",
+        "Gateway",
+        "SYSTEM",
+        "system:gateway",
+        "a\n",
+        "a\0",
+    ],
 )
 def test_nobody_can_be_called_so(name: str) -> None:
     assert not is_participant_id(name)

@@ -12,7 +12,7 @@ MewError
 │   └─ ProposalWithdrawn    .by .reason
 ├─ ToolFailed               .code .data           the tool's own JSON-RPC error
 ├─ ConnectionLost           .clean
-├─ NotAdmitted              .space                token unknown or revoked
+├─ NotAdmitted              .space .close_code    token unknown or revoked, or the id is taken
 ├─ NoReply (also TimeoutError)  .after_s .waiting_for
 ├─ ConfigError              .path .key
 ├─ CannotWait                                     nobody could answer while this call waits
@@ -62,7 +62,9 @@ class ProtocolError(MewError):
     `raw` the text at fault (shortened by whoever shows it).
     """
 
-    def __init__(self, message: str, *, code: str = "invalid_envelope", section: str = "§3", raw: str = "") -> None:
+    def __init__(
+        self, message: str, *, code: str = "invalid_envelope", section: str = "§3", raw: str = ""
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.section = section
@@ -147,9 +149,10 @@ class ConnectionLost(MewError):
 class NotAdmitted(MewError):
     """The gateway did not let us in: token unknown or voided, space unknown, or the id is taken."""
 
-    def __init__(self, message: str, *, space: str = "") -> None:
+    def __init__(self, message: str, *, space: str = "", close_code: int = 4401) -> None:
         super().__init__(message)
         self.space = space
+        self.close_code = close_code
 
 
 class NoReply(MewError, TimeoutError):

@@ -1,0 +1,329 @@
+"""How do spaces run?  Feed, record, commit, apply; and nothing decides here what a message may do.
+
+One gateway belongs to one event loop, and every method is called on it; that is why there is no lock. Transports
+authenticate, then hand over a `Peer` for each connection. Whatever happens goes through `_feed`: the space plans,
+the journal takes the records, only then the plan is committed and delivered. What a journal cannot take is refused
+and leaves no trace in the space.
+
+Spec: §3.6, §4.2, §5.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from mew_lab.errors import JournalError, NotAdmitted
+from mew_lab.gateway.auth import Tokens
+from mew_lab.gateway.config import SpaceConfig
+from mew_lab.gateway.outbox import Frame, Peer
+from mew_lab.protocol.envelope import PROTOCOL, compact
+from mew_lab.space.core import Space
+from mew_lab.space.events import (
+    Close,
+    Deliver,
+    Enrolled,
+    Event,
+    FrameReceived,
+    Joined,
+    Left,
+    Noted,
+    Oversize,
+    Received,
+    Record,
+    Reply,
+)
+from mew_lab.space.state import GATEWAY
+from mew_lab.space.turn import Turn, timestamp
+
+__all__ = ["Gateway", "Recorder"]
+
+logger = logging.getLogger(__name__)
+
+JOURNAL_MESSAGE = "this gateway cannot write its journal, so it takes no message; free the disk, then send again"
+MAX_OWED = 10_000  # effects of leaves and notes that wait for the journal
+
+
+class Recorder(Protocol):
+    """What the gateway needs of a journal."""
+
+    def append(self, records: Iterable[Record]) -> None:
+        """Writes the records to the operating system, or raises JournalError and writes nothing."""
+
+
+class _Running:
+    """One space with what it runs on."""
+
+    __slots__ = ("busy", "connections", "journal", "last", "owed", "peers", "queue", "space")
+
+    def __init__(self, space: Space, journal: Recorder | None) -> None:
+        self.space = space
+        self.journal = journal
+        self.peers: dict[str, Peer] = {}
+        self.connections = 0
+        self.last = datetime.min.replace(tzinfo=UTC)
+        self.owed: list[Turn] = []
+        self.queue: deque[Event] = deque()
+        self.busy = False
+
+
+class Gateway:
+    """Several isolated spaces, their connections and their journals.
+
+    `clock` gives the wall time in UTC, `new_epoch` a number of 64 random bits a space, and `observe` is called with
+    every record after it was journaled, before its message is delivered.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        new_epoch: Callable[[], int] = lambda: secrets.randbits(64),
+        observe: Callable[[Record], None] | None = None,
+    ) -> None:
+        self.tokens = Tokens()
+        self.observe = observe
+        self.started = clock()
+        self._clock = clock
+        self._new_epoch = new_epoch
+        self._spaces: dict[str, _Running] = {}
+
+    # --- spaces and participants ---
+
+    @property
+    def spaces(self) -> tuple[str, ...]:
+        """The names of the spaces that run here."""
+        return tuple(self._spaces)
+
+    def add_space(self, config: SpaceConfig, *, journal: Recorder | None = None) -> Space:
+        """Opens a space.
+
+        Raises:
+            ValueError: when one of that name runs here already.
+        """
+        if config.name in self._spaces:
+            raise ValueError(f"a space {config.name!r} runs in this gateway already; choose another name")
+        space = Space(
+            config.name, epoch=self._new_epoch(), baseline=config.baseline, limit=config.message_bytes
+        )
+        self._spaces[config.name] = _Running(space, journal)
+        for name, participant in config.participants.items():
+            self.enrol(config.name, name, participant.capabilities)
+        return space
+
+    def enrol(self, space: str, participant: str, capabilities: Sequence[Mapping[str, Any]]) -> None:
+        """Lets a participant join, or changes what it may do; one that is connected learns it by a new welcome.
+
+        Raises:
+            ValueError: when nobody can be called so.
+            ConfigError: when a capability is not a pattern.
+            JournalError: when the journal cannot be written.
+        """
+        self._feed(self._spaces[space], Enrolled(participant, tuple(capabilities)))
+
+    def participants(self, space: str) -> list[dict[str, Any]]:
+        """Who is enrolled: `{"id", "connected", "capabilities"}` each, as `GET /participants` answers."""
+        return [
+            {
+                "id": member.name,
+                "connected": bool(member.connections),
+                "capabilities": list(member.capabilities.patterns),
+            }
+            for member in self._spaces[space].space.state.members.values()
+        ]
+
+    def connections(self, space: str | None = None) -> int:
+        """How many connections are live, in one space or in all."""
+        names = self._spaces if space is None else (space,)
+        return sum(len(self._spaces[name].space.state.connections) for name in names)
+
+    def logical(self, space: str, name: str) -> str:
+        """The participant that a runtime id or a participant's own name means."""
+        return self._spaces[space].space.state.logical(name)
+
+    # --- connections ---
+
+    def holder(self, space: str, runtime_id: str) -> Peer | None:
+        """The connection that has this runtime id now: a newcomer of the same name is let in when it is dead."""
+        running = self._spaces[space]
+        connection = running.space.state.live.get(runtime_id)
+        return running.peers.get(connection.name) if connection else None
+
+    def replace(self, space: str, runtime_id: str) -> None:
+        """Drops the connection that has this runtime id (4409): it did not answer, and its successor is here."""
+        running = self._spaces[space]
+        connection = running.space.state.live.get(runtime_id)
+        if connection:
+            peer = running.peers.get(connection.name)
+            if peer:
+                peer.close(4409, "replaced by a new connection of the same participant", drop=True)
+            self.leave(space, connection.name, "replaced")
+
+    def admit(
+        self, space: str, participant: str, peer: Peer, *, runtime_id: str | None = None, via: str = "memory"
+    ) -> str:
+        """Lets an authenticated connection in: it gets its welcome, the others the presence.
+
+        Returns:
+            The connection's name within the space.
+
+        Raises:
+            NotAdmitted: with the close code that the wire wants.
+        """
+        running = self._spaces[space]
+        running.connections += 1
+        name = f"c{running.connections}"
+        running.peers[name] = peer
+        event = Joined(name, participant, runtime_id or participant, via)
+        try:
+            effects = self._feed(running, event)
+        except JournalError:
+            running.peers.pop(name, None)
+            raise NotAdmitted(
+                f"cannot admit {participant!r} to {space!r}: {JOURNAL_MESSAGE}", space=space, close_code=1013
+            ) from None
+        for effect in effects:
+            if type(effect) is Close and effect.connection == name:
+                running.peers.pop(name, None)
+                raise NotAdmitted(
+                    f"cannot admit {participant!r} to {space!r}: {effect.reason}",
+                    space=space,
+                    close_code=effect.code,
+                )
+        return name
+
+    def receive(self, space: str, connection: str, message: str | bytes) -> None:
+        """A whole message came in on a connection."""
+        running = self._spaces.get(space)
+        if running is None:
+            return
+        if isinstance(message, bytes):
+            self._feed(running, FrameReceived(connection, message, False))
+        elif message.startswith("#"):
+            self._feed(running, FrameReceived(connection, message.encode("utf-8", "replace"), True))
+        else:
+            self._feed(running, Received(message, connection))
+
+    def oversize(self, space: str, connection: str, *, size: int, sha256: str) -> None:
+        """A message over the limit came in, and was not kept."""
+        self._feed(self._spaces[space], Oversize(connection, size, sha256))
+
+    def post(self, space: str, name: str, text: str | bytes) -> Reply:
+        """A message came in by HTTP, from an authenticated participant posting under `name`. Spec: §5.3."""
+        running = self._spaces[space]
+        event = Received(text, None, self.logical(space, name), name)
+        for effect in self._feed(running, event):
+            if type(effect) is Reply:
+                return effect
+        raise AssertionError("a post always has a reply")
+
+    def leave(self, space: str, connection: str, reason: str = "") -> None:
+        """A connection is gone, whatever the cause; harmless when it was gone before."""
+        running = self._spaces.get(space)
+        if running is not None:
+            running.peers.pop(connection, None)
+            self._feed(running, Left(connection, reason))
+
+    def note(self, space: str, event: str, *, participant: str, detail: str) -> None:
+        """Writes something beside the wire into the journal, such as who or what decided a proposal."""
+        self._feed(self._spaces[space], Noted(event, participant, detail))
+
+    def close(self, code: int = 1012, reason: str = "the gateway stops") -> None:
+        """Closes every connection of every space; the spaces are gone afterwards."""
+        for name, running in list(self._spaces.items()):
+            for connection, peer in list(running.peers.items()):
+                peer.close(code, reason)
+                self.leave(name, connection, reason)
+            del self._spaces[name]
+
+    # --- the one way ---
+
+    def _feed(self, running: _Running, event: Event) -> tuple[object, ...]:
+        """Plans, records, commits, applies. An event that comes while another is applied waits its turn."""
+        if running.busy:
+            running.queue.append(event)
+            return ()
+        running.busy = True
+        try:
+            effects = self._turn(running, event)
+            while running.queue:
+                self._turn(running, running.queue.popleft())
+        finally:
+            running.busy = False
+        return effects
+
+    def _turn(self, running: _Running, event: Event) -> tuple[object, ...]:
+        now = running.last = max(running.last, self._clock())
+        turn = running.space.plan(event, now)
+        try:
+            self._pay(running)
+            self._record(running, turn)
+        except JournalError as fault:
+            return self._unrecorded(running, event, turn, fault)
+        turn.commit()
+        self._apply(running, turn)
+        return turn.effects
+
+    def _record(self, running: _Running, turn: Turn) -> None:
+        records = [effect for effect in turn.effects if type(effect) is Record]
+        if running.journal is not None:
+            running.journal.append(records)
+        if self.observe is not None:
+            for record in records:
+                self.observe(record)
+
+    def _pay(self, running: _Running) -> None:
+        """Records and delivers what a full disk has left waiting, in its order."""
+        while running.owed:
+            self._record(running, running.owed[0])
+            self._apply(running, running.owed.pop(0))
+
+    def _unrecorded(
+        self, running: _Running, event: Event, turn: Turn, fault: JournalError
+    ) -> tuple[object, ...]:
+        logger.error("%s: %s", running.space.name, fault)
+        if isinstance(event, Left | Noted):  # it has happened: nothing can refuse it
+            turn.commit()
+            if len(running.owed) < MAX_OWED:
+                running.owed.append(turn)
+            return ()
+        if isinstance(event, Joined | Enrolled):
+            raise fault
+        connection = event.connection
+        if connection is not None:
+            peer = running.peers.get(connection)
+            if peer and connection in running.space.state.connections:
+                peer.put(Frame(self._complaint(running, connection)))
+            return ()
+        return (Reply(503, {"error": "journal_unavailable", "message": JOURNAL_MESSAGE}),)
+
+    def _complaint(self, running: _Running, connection: str) -> str:
+        """A system/error outside the space's own count, since no record of it will ever be."""
+        return compact(
+            {
+                "protocol": PROTOCOL,
+                "id": f"unrecorded-{secrets.token_hex(8)}",
+                "ts": timestamp(running.last),
+                "from": GATEWAY,
+                "to": [running.space.state.connections[connection].runtime_id],
+                "kind": "system/error",
+                "payload": {"error": "journal_unavailable", "message": JOURNAL_MESSAGE},
+            }
+        )
+
+    def _apply(self, running: _Running, turn: Turn) -> None:
+        for effect in turn.effects:
+            if type(effect) is Deliver:
+                frame = Frame(effect.envelope.raw)
+                for name in effect.connections:
+                    peer = running.peers.get(name)
+                    if peer is not None:
+                        peer.put(frame)
+            elif type(effect) is Close:
+                peer = running.peers.get(effect.connection)
+                if peer is not None:
+                    peer.close(effect.code, effect.reason, drop=effect.drop)

@@ -1,0 +1,116 @@
+// What all views share. Text from anybody reaches the page through textContent and attributes only.
+
+const MEW_FAMILIES = [
+  ["chat", "CH", "chat"], ["mcp/request", "MC", "mcp"], ["mcp/response", "MC", "mcp"],
+  ["mcp/proposal", "PR", "proposal"], ["mcp/reject", "ER", "error"], ["mcp/withdraw", "ER", "error"],
+  ["mcp/", "MC", "mcp"], ["system/error", "ER", "error"], ["reasoning/", "RE", "reasoning"],
+  ["capability/", "CA", "capability"], ["space/", "CA", "capability"], ["participant/", "PA", "participant"],
+  ["stream/", "ST", "stream"],
+];
+
+function family(kind) {
+  for (const [start, glyph, name] of MEW_FAMILIES) if (kind.startsWith(start)) return { glyph, name };
+  return { glyph: "SY", name: "system" };
+}
+
+function make(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name === "text") node.textContent = value;
+    else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : String(value));
+  }
+  node.append(...children);
+  return node;
+}
+
+function clockTime(seconds) {
+  return new Date(seconds * 1000).toLocaleTimeString([], { hour12: false });
+}
+
+function waited(seconds) {
+  const s = Math.max(0, Math.floor(seconds));
+  const two = (n) => String(n).padStart(2, "0");
+  return s < 3600 ? `${Math.floor(s / 60)}:${two(s % 60)}` : `${Math.floor(s / 3600)}:${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;
+}
+
+function grouped(n) {
+  return String(n).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+}
+
+// Ties a view to its Python side: asks for a snapshot until one comes, hands over each item of each message, says
+// farewell. `on.item(item)` gets everything but other views' snapshots; `on.from()` says what the view has already.
+function connect(model, root, on) {
+  const view = Array.from(crypto.getRandomValues(new Uint32Array(3)), (n) => n.toString(36)).join("");
+  const silence = make("div", { class: "mew-silence", role: "status", hidden: true });
+  root.append(silence);
+  let answered = false, asked = 0, timer = null;
+
+  function send(message) {
+    try {
+      model.send(message);
+      return true;
+    } catch (error) {
+      say("No kernel answers this view. It is a picture: run the cell again for a live one.");
+      return false;
+    }
+  }
+  function say(text) {
+    silence.hidden = !text;
+    silence.textContent = text;
+  }
+  function ask() {
+    clearTimeout(timer);
+    answered = false;
+    if (!send({ t: "snapshot", view, from: on.from() })) return;
+    asked += 1;
+    timer = setTimeout(() => {
+      if (answered) return;
+      say("Waiting for the kernel: a running cell may keep it busy, or it has ended.");
+      ask();
+    }, Math.min(1500 * asked, 6000));
+  }
+  function receive(message) {
+    if (!message || message.t !== "batch") return;
+    for (const item of message.items) {
+      if (item.t === "snapshot") {
+        if (item.view !== view) continue;
+        answered = true;
+        asked = 0;
+        say("");
+      }
+      on.item(item);
+    }
+    on.done?.();
+  }
+  model.on("msg:custom", receive);
+  ask();
+  return {
+    view, send, ask,
+    end() {
+      clearTimeout(timer);
+      model.off("msg:custom", receive);
+      try { model.send({ t: "bye", view }); } catch (error) { /* the kernel is gone: nobody to say it to */ }
+    },
+  };
+}
+
+// What changes is read out politely, at most once a second.
+function announcer(root) {
+  const line = make("div", { class: "mew-heard", "aria-live": "polite", role: "status" });
+  root.append(line);
+  let next = null, wanted = "";
+  return (text) => {
+    wanted = text;
+    if (next) return;
+    line.textContent = wanted;
+    next = setTimeout(() => { next = null; if (line.textContent !== wanted) line.textContent = wanted; }, 1000);
+  };
+}
+
+// JupyterLab's shortcuts must not see keys that were meant for a view: `d d` would delete the cell.
+function keepKeys(root) {
+  root.setAttribute("data-lm-suppress-shortcuts", "true");
+  for (const kind of ["keydown", "keyup", "keypress"]) root.addEventListener(kind, (event) => event.stopPropagation());
+}

@@ -1,0 +1,349 @@
+"""What does an envelope say, in one line?  One function a kind, in one table; data in, a sentence out.
+
+`describe` never raises: payloads come from peers, and a column of a table is no place to judge them. What is missing or
+has another type than the specification says is left out or shown as JSON. Nobody acts on these sentences.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mew_lab.protocol.visible import one_line
+
+__all__ = ["LIMIT", "SENTENCES", "describe"]
+
+LIMIT = 120
+Payload = Mapping[str, Any]
+
+
+def describe(kind: str, payload: Any) -> str:
+    """One line of at most 120 characters; characters that cannot be seen are escapes."""
+    members = payload if isinstance(payload, Mapping) else {}
+    sentence = SENTENCES.get(kind, _unknown)
+    try:
+        return one_line(sentence(members).strip(), LIMIT)
+    except (TypeError, ValueError, AttributeError, KeyError, IndexError, RecursionError):
+        # A shape that no sentence foresaw is still a message that somebody sent.
+        return one_line(_unknown(members), LIMIT)
+
+
+def _text(value: Any, limit: int = LIMIT) -> str:
+    """A value as short text: strings as they are, the rest as JSON; one too long loses its end."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return one_line(value, limit)
+    if isinstance(value, list | dict) and len(value) > 20:
+        return f"{len(value)} items"
+    return one_line(json.dumps(value, ensure_ascii=False, default=str, separators=(",", ":")), limit)
+
+
+def _argument(value: Any) -> str:
+    if isinstance(value, list) and len(value) > 3:
+        return f"{len(value)} items"
+    return _text(value, 40)
+
+
+def _named(payload: Payload, *keys: str) -> str:
+    """`key value` for each key that is there."""
+    return " ".join(f"{key} {_text(payload[key], 60)}" for key in keys if payload.get(key) not in (None, ""))
+
+
+def _because(payload: Payload) -> str:
+    reason = payload.get("reason")
+    return f" ({_text(reason, 80)})" if reason not in (None, "") else ""
+
+
+def _patterns(value: Any) -> str:
+    """Capabilities by their kinds."""
+    if not isinstance(value, list):
+        return ""
+    kinds = [_text(one.get("kind"), 30) if isinstance(one, Mapping) else _text(one, 30) for one in value[:4]]
+    return ", ".join(kinds) + (f" and {len(value) - 4} more" if len(value) > 4 else "")
+
+
+def _unknown(payload: Payload) -> str:
+    keys = ", ".join(one_line(str(key), 30) for key in list(payload)[:8])
+    return f"fields {keys}" if keys else "no payload"
+
+
+def _operation(payload: Payload) -> str:
+    method, params = payload.get("method"), payload.get("params")
+    params = params if isinstance(params, Mapping) else {}
+    arguments = params.get("arguments")
+    parts = [_text(method, 40) or "no method"]
+    if method == "tools/call" or "name" in params:
+        parts.append(_text(params.get("name"), 60) or "no tool named")
+    if isinstance(arguments, Mapping):
+        parts += [
+            f"{one_line(str(name), 30)}={_argument(value)}" for name, value in list(arguments.items())[:12]
+        ]
+    else:
+        parts += [
+            f"{one_line(str(k), 30)}={_argument(v)}"
+            for k, v in params.items()
+            if k not in ("name", "arguments")
+        ]
+    return " ".join(parts)
+
+
+def _response(payload: Payload) -> str:
+    error, result = payload.get("error"), payload.get("result")
+    if error is not None:
+        if isinstance(error, Mapping):
+            code = f" {_text(error.get('code'), 12)}" if error.get("code") is not None else ""
+            return f"error{code}: {_text(error.get('message'))}"
+        return f"error: {_text(error)}"
+    if not isinstance(result, Mapping):
+        return _text(result) or "no result"
+    failed = "tool error: " if result.get("isError") is True else ""
+    content = result.get("content")
+    if isinstance(content, list):
+        texts = [
+            one.get("text")
+            for one in content
+            if isinstance(one, Mapping) and isinstance(one.get("text"), str)
+        ]
+        others = len(content) - len(texts)
+        said = [f"“{_text(texts[0].strip(), 90)}”"] if texts else []
+        if len(texts) > 1:
+            said.append(f"and {len(texts) - 1} more texts")
+        if others:
+            said.append(f"{others} parts that are not text")
+        return failed + (" ".join(said) or "empty result")
+    for plural in ("tools", "resources", "prompts"):
+        if isinstance(result.get(plural), list):
+            names = [_text(one.get("name"), 24) for one in result[plural][:4] if isinstance(one, Mapping)]
+            rest = "…" if len(result[plural]) > 4 else ""
+            return f"{len(result[plural])} {plural}: {', '.join(names)}{rest}"
+    return failed + _text(dict(result))
+
+
+def _reject(payload: Payload) -> str:
+    return f"rejected{_because(payload)}"
+
+
+def _withdraw(payload: Payload) -> str:
+    return f"withdrawn{_because(payload)}"
+
+
+def _chat(payload: Payload) -> str:
+    text = payload.get("text")
+    return f"“{_text(text, LIMIT - 2)}”" if isinstance(text, str) else _unknown(payload)
+
+
+def _chat_acknowledge(payload: Payload) -> str:
+    return f"acknowledged {_text(payload.get('status'), 40)}"
+
+
+def _chat_cancel(payload: Payload) -> str:
+    return f"needs no attention any more{_because(payload)}"
+
+
+def _reasoning_start(payload: Payload) -> str:
+    return f"begins: {_text(payload.get('message'))}"
+
+
+def _reasoning_thought(payload: Payload) -> str:
+    return _text(payload.get("message")) or _unknown(payload)
+
+
+def _reasoning_conclusion(payload: Payload) -> str:
+    return f"concludes: {_text(payload.get('message'))}"
+
+
+def _reasoning_cancel(payload: Payload) -> str:
+    return f"reasoning cancelled{_because(payload)}"
+
+
+def _grant(payload: Payload) -> str:
+    return f"grants {_text(payload.get('recipient'), 40)} {_patterns(payload.get('capabilities'))}{_because(payload)}"
+
+
+def _revoke(payload: Payload) -> str:
+    what = _named(payload, "grant_id") or _patterns(payload.get("capabilities"))
+    return f"revokes {what} from {_text(payload.get('recipient'), 40)}{_because(payload)}"
+
+
+def _grant_ack(payload: Payload) -> str:
+    return f"grant {_text(payload.get('status'), 40)}{_because(payload)}"
+
+
+def _invite(payload: Payload) -> str:
+    patterns = _patterns(payload.get("initial_capabilities"))
+    return (
+        f"invites {_text(payload.get('participant_id'), 64)} with {patterns or 'nothing'}{_because(payload)}"
+    )
+
+
+def _invite_ack(payload: Payload) -> str:
+    return f"invite of {_text(payload.get('participant_id'), 64)}: {_text(payload.get('status'), 40)}"
+
+
+def _kick(payload: Payload) -> str:
+    return f"removes {_text(payload.get('participant_id'), 64)}{_because(payload)}"
+
+
+def _welcome(payload: Payload) -> str:
+    you = payload.get("you")
+    you = you if isinstance(you, Mapping) else {}
+    others, held = payload.get("participants"), you.get("capabilities")
+    count = len(others) if isinstance(others, list) else 0
+    present = f"{count} other{'' if count == 1 else 's'} present"
+    return f"welcome {_text(you.get('id'), 64)}: {present}; may send {_patterns(held) or 'nothing'}"
+
+
+def _presence(payload: Payload) -> str:
+    who = payload.get("participant")
+    name = _text(who.get("id"), 64) if isinstance(who, Mapping) else _text(who, 64)
+    event = payload.get("event")
+    words = {"join": "joined", "leave": "left", "invited": "was invited"}
+    return f"{name} {words.get(event, _text(event, 40)) if isinstance(event, str) else _text(event, 40)}{_because(payload)}"
+
+
+def _error(payload: Payload) -> str:
+    code = payload.get("code") if isinstance(payload.get("code"), str) else payload.get("error")
+    attempted, message = payload.get("attempted_kind"), payload.get("message")
+    tried = f" {_text(attempted, 40)}" if attempted else ""
+    return f"{_text(code, 40) or 'error'}{tried}" + (f": {_text(message)}" if message else "")
+
+
+def _pause(payload: Payload) -> str:
+    seconds = payload.get("timeout_seconds")
+    until = f"for {_text(seconds, 12)} s" if seconds is not None else "until resumed"
+    return f"pause {until}{_because(payload)}"
+
+
+def _resume(payload: Payload) -> str:
+    return f"resume{_because(payload)}"
+
+
+def _request_status(payload: Payload) -> str:
+    fields = payload.get("fields")
+    wanted = ", ".join(_text(one, 24) for one in fields[:6]) if isinstance(fields, list) else ""
+    return f"asks for status {wanted}"
+
+
+def _status(payload: Payload) -> str:
+    figures = _named(payload, "status", "tokens", "max_tokens", "messages_in_context", "latency_ms")
+    return figures or _unknown(payload)
+
+
+def _forget(payload: Payload) -> str:
+    return f"forget the {_text(payload.get('direction'), 20)} {_text(payload.get('entries'), 12)} entries"
+
+
+def _compact(payload: Payload) -> str:
+    target = payload.get("target_tokens")
+    return f"compact{f' to {_text(target, 12)} tokens' if target is not None else ''}{_because(payload)}"
+
+
+def _compact_done(payload: Payload) -> str:
+    if payload.get("skipped") is True:
+        return f"compaction skipped{_because(payload)}"
+    freed = _named(payload, "freed_tokens", "freed_messages")
+    return f"{_text(payload.get('status'), 40) or 'compacted'} {freed}"
+
+
+def _clear(payload: Payload) -> str:
+    return f"clear the context{_because(payload)}"
+
+
+def _restart(payload: Payload) -> str:
+    return f"restart{_because(payload)}"
+
+
+def _shutdown(payload: Payload) -> str:
+    return f"shut down{_because(payload)}"
+
+
+def _stream(payload: Payload) -> str:
+    return _text(payload.get("stream_id"), 40) or "a stream"
+
+
+def _stream_request(payload: Payload) -> str:
+    about = payload.get("description")
+    target = payload.get("target")
+    to = (
+        f" to {', '.join(_text(one, 24) for one in target[:4])}"
+        if isinstance(target, list) and target
+        else ""
+    )
+    size = _named(payload, "content_type", "format", "expected_size_bytes")
+    return f"asks for a stream, {_text(payload.get('direction'), 20) or 'upload'}{to} {f'“{_text(about, 60)}” ' if about else ''}{size}"
+
+
+def _stream_open(payload: Payload) -> str:
+    return f"{_stream(payload)} opened {_named(payload, 'owner', 'encoding')}"
+
+
+def _stream_close(payload: Payload) -> str:
+    return f"{_stream(payload)} closed{_because(payload)}"
+
+
+def _stream_grant_write(payload: Payload) -> str:
+    return f"{_text(payload.get('participant_id'), 64)} may write to {_stream(payload)}{_because(payload)}"
+
+
+def _stream_revoke_write(payload: Payload) -> str:
+    return f"{_text(payload.get('participant_id'), 64)} may no longer write to {_stream(payload)}{_because(payload)}"
+
+
+def _stream_transfer(payload: Payload) -> str:
+    return f"{_stream(payload)} goes to {_text(payload.get('new_owner'), 64)}{_because(payload)}"
+
+
+def _stream_writers(payload: Payload) -> str:
+    writers = payload.get("authorized_writers")
+    names = ", ".join(_text(one, 24) for one in writers[:6]) if isinstance(writers, list) else "not said"
+    return f"writers of {_stream(payload)}: {names}"
+
+
+def _stream_transferred(payload: Payload) -> str:
+    return f"{_stream(payload)} now belongs to {_text(payload.get('new_owner'), 64)}{_because(payload)}"
+
+
+SENTENCES: dict[str, Callable[[Payload], str]] = {
+    "mcp/request": _operation,
+    "mcp/response": _response,
+    "mcp/proposal": _operation,
+    "mcp/withdraw": _withdraw,
+    "mcp/reject": _reject,
+    "chat": _chat,
+    "chat/acknowledge": _chat_acknowledge,
+    "chat/cancel": _chat_cancel,
+    "reasoning/start": _reasoning_start,
+    "reasoning/thought": _reasoning_thought,
+    "reasoning/conclusion": _reasoning_conclusion,
+    "reasoning/cancel": _reasoning_cancel,
+    "capability/grant": _grant,
+    "capability/revoke": _revoke,
+    "capability/grant-ack": _grant_ack,
+    "space/invite": _invite,
+    "space/invite-ack": _invite_ack,
+    "space/kick": _kick,
+    "system/presence": _presence,
+    "system/welcome": _welcome,
+    "system/error": _error,
+    "participant/pause": _pause,
+    "participant/resume": _resume,
+    "participant/request-status": _request_status,
+    "participant/status": _status,
+    "participant/forget": _forget,
+    "participant/compact": _compact,
+    "participant/compact-done": _compact_done,
+    "participant/clear": _clear,
+    "participant/restart": _restart,
+    "participant/shutdown": _shutdown,
+    "stream/request": _stream_request,
+    "stream/open": _stream_open,
+    "stream/close": _stream_close,
+    "stream/grant-write": _stream_grant_write,
+    "stream/write-granted": _stream_writers,
+    "stream/revoke-write": _stream_revoke_write,
+    "stream/write-revoked": _stream_writers,
+    "stream/transfer-ownership": _stream_transfer,
+    "stream/ownership-transferred": _stream_transferred,
+}

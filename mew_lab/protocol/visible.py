@@ -1,0 +1,63 @@
+"""Which characters would a reader not see, and how are they written so that she does?
+
+Text from a participant may hold characters that show nothing, reorder what stands around them, or move a cursor:
+controls, formats (bidirectional ones among them), tags, fillers, variation selectors, exotic spaces, lone surrogates.
+`visible` writes each as an escape; everything else stays. It knows no kind and no view, and is no escaping for HTML.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+__all__ = ["middle", "one_line", "visible"]
+
+# Letters and marks by category that show as nothing at all: combining grapheme joiner, Hangul fillers, Khmer inherent
+# vowels, Mongolian and other variation selectors, the empty Braille pattern.
+_BLANK = (
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef"
+)
+_BLANKS = re.compile(f"[{_BLANK}]")
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+# Nearly all text is printable ASCII; one scan in C says so.
+_PLAIN = re.compile(r"[ -~]*").fullmatch
+_NAMES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def visible(text: str) -> str:
+    """The text with every character that a reader would not see as an escape (`\\n`, `\\u202e`, `\\U000e0041`).
+
+    A backslash of the text itself stays as it is: where the difference matters, give the text as a JSON string,
+    in which it is doubled.
+    """
+    if _PLAIN(text):
+        return text
+    return "".join(c if " " <= c <= "~" or not _is_hidden(c) else _escape(c) for c in text)
+
+
+def _is_hidden(c: str) -> bool:
+    category = unicodedata.category(c)
+    return category in _HIDDEN or (category == "Zs" and c != " ") or _BLANKS.match(c) is not None
+
+
+def _escape(c: str) -> str:
+    if c in _NAMES:
+        return _NAMES[c]
+    code = ord(c)
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def one_line(text: str, limit: int = 120) -> str:
+    """The visible text in at most `limit` characters, the end cut with an ellipsis."""
+    # What is cut away need not be escaped first: a megabyte would cost milliseconds for a line of a table.
+    shown = visible(text[: limit + 1])
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def middle(text: str, limit: int = 24) -> str:
+    """A long id, shortened in its middle so that both ends can be compared."""
+    shown = visible(text)
+    if len(shown) <= limit:
+        return shown
+    head = (limit - 1) // 2
+    return f"{shown[:head]}…{shown[-(limit - 1 - head) :]}"

@@ -1,0 +1,217 @@
+"""What does a view need to know of a proposal and of a row of the log?  Data, and the two seams behind which they are.
+
+`Decisions` is what the approvals view asks and tells, `Rows` what the feed reads. The workbench implements both; the
+views know nothing else of it. Nothing here decides, sends, or renders. All methods may be called from any thread and
+return at once; callbacks come on any thread and must do next to nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol
+
+from mew_lab.protocol.visible import one_line, visible
+
+__all__ = ["REASONS", "Card", "CardState", "Decisions", "Row", "Rows", "risks"]
+
+CardState = Literal["open", "deciding", "fulfilled", "rejected", "withdrawn", "done"]
+
+# The standardised reason codes with what they say to the proposer. Spec: §3.3.3.
+REASONS: Mapping[str, str] = {
+    "disagree": "does not agree with the action",
+    "inappropriate": "not suitable here",
+    "unsafe": "could cause harm",
+    "busy": "handling other work",
+    "incapable": "tools or access are missing",
+    "policy": "against a policy",
+    "duplicate": "already being handled",
+    "invalid": "malformed or impossible",
+    "timeout": "too old",
+    "resource_limit": "would exceed a limit",
+    "no_longer_needed": "not needed any more",
+    "other": "another reason",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """One proposal as a human judges it; a change is a new Card with the same id and digest.
+
+    `arguments` are pairs of a name and the whole value as JSON text; `digest` is the sha-256 (hex) of the canonical
+    bytes from which the request will be built; `since` and `decided_at` are seconds of the epoch. `outcome` is one
+    line: the result or the reason. A proposal without `to` names its possible targets in `Decisions.targets`.
+    """
+
+    id: str
+    seq: int
+    proposer: str
+    to: tuple[str, ...]
+    method: str
+    tool: str
+    arguments: tuple[tuple[str, str], ...]
+    digest: str
+    since: float
+    warnings: tuple[str, ...] = ()
+    why: str = ""
+    state: CardState = "open"
+    by: str = ""
+    outcome: str = ""
+    decided_at: float | None = None
+    edited: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it still waits for somebody."""
+        return self.state in ("open", "deciding")
+
+    @property
+    def request(self) -> str:
+        """Who asks whom for what, as one line."""
+        whom = ", ".join(self.to) or "anybody"
+        return one_line(f"{self.proposer} asks {whom} to run {self.tool or self.method}", 200)
+
+
+class Decisions(Protocol):
+    """The seat of the human who decides. The first decision wins; the second is told by whom."""
+
+    def pending(self) -> list[Card]:
+        """The open cards, oldest first."""
+
+    def decided(self) -> list[Card]:
+        """The cards that were decided last, oldest first; at most 200."""
+
+    def targets(self) -> list[str]:
+        """The participants that a proposal without `to` could be given to."""
+
+    def banner(self) -> str:
+        """The policy in force that decides instead of the human, as one sentence; empty when there is none."""
+
+    def decide(
+        self, proposal: str, *, digest: str, decision: str, reason: str = "", target: tuple[str, ...] = ()
+    ) -> Future[str]:
+        """Decides (`approve` or `reject`) the proposal whose canonical bytes have that digest.
+
+        The request is built from the proposal that the kernel holds. The future's result is one sentence; its
+        exception (a MewError) says why nothing was sent.
+        """
+
+    def subscribe(self, on_change: Callable[[Card], None]) -> Callable[[], None]:
+        """Calls back with each new state of a card; returns what ends it."""
+
+
+class Row(NamedTuple):
+    """One envelope in the feed. `t` in seconds of the epoch as the gateway received it, `size` in bytes of its text.
+
+    `correlates` is the `seq` of the row that this one answers, 0 for none; `verdict` is `accepted`, `refused`, `sent`
+    or empty where it cannot be known; `code` the error code or the pattern that decided, in few words.
+    """
+
+    seq: int
+    t: float
+    sender: str
+    to: tuple[str, ...]
+    kind: str
+    what: str
+    context: str
+    correlates: int
+    verdict: str
+    code: str
+    id: str
+    size: int
+
+
+class Rows(Protocol):
+    """Where the feed's rows come from; `seq` begins at 1 and has no gaps."""
+
+    @property
+    def last_seq(self) -> int:
+        """The newest row's `seq`, 0 before the first."""
+
+    def since(self, seq: int, limit: int) -> list[Row]:
+        """The rows after `seq`, oldest first, at most `limit`; what was dropped already is missing at the front."""
+
+    def raw(self, seq: int) -> str:
+        """The exact text of that row's envelope; empty when it is not held any more."""
+
+    def title(self) -> tuple[str, int]:
+        """The name of the space and the number of its members."""
+
+    def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
+        """Calls back after rows were added; returns what ends it."""
+
+
+_RISKS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"(?i)\b(?:https?|ftp|wss?|file|data|javascript):[^\s\"'<>]{1,200}"), "address"),
+    (
+        re.compile(r"(?:^|[\s\"'=:,/\\])(\.\.(?:[/\\][^\s\"']{0,80})?)(?=$|[\s\"',;:)])"),
+        "path that leaves its folder",
+    ),
+    (
+        re.compile(r"(?:^|[\s\"'=:,])((?:/(?:etc|root|home|var|usr|proc|dev|tmp)|~)(?:/[^\s\"']{0,80})?)"),
+        "absolute path",
+    ),
+    (
+        re.compile(r"(?:^|\s)(?:sudo|rm\s+-\w+|curl|wget|chmod|mkfs|dd\s+if=|nc\s+-)[^\n]{0,60}"),
+        "shell command",
+    ),
+    (
+        re.compile(
+            r"\$\([^)\n]{0,60}\)?|`[^`\n]{1,60}`|(?:&&|\|\|)\s*\S[^\n]{0,40}|;\s*(?:rm|sh|bash|curl)\b[^\n]{0,40}|"
+            r"\|\s*(?:sh|bash|zsh|python\d?)\b"
+        ),
+        "shell syntax",
+    ),
+    (re.compile(r"[A-Za-z0-9+/]{120,}={0,2}"), "long base64-like text"),
+)
+
+
+def risks(arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    """What in the arguments a human should see before everything else, one line each, however deep or long it lies.
+
+    It finds shapes, it understands nothing: what it does not name is not therefore safe. Spec: §7.1.
+    """
+    found: dict[str, None] = {}
+    for name, text in _strings(arguments, ""):
+        for pattern, word in _RISKS:
+            if hit := pattern.search(text):
+                shown = (hit.group(1) if hit.re.groups and hit.group(1) else hit.group(0)).strip()
+                found.setdefault(f"{word} in {one_line(name, 40)}: {one_line(shown, 80)}")
+        if visible(text.replace("\n", "").replace("\t", "")) != text.replace("\n", "").replace("\t", ""):
+            found.setdefault(f"characters that cannot be seen in {one_line(name, 40)}")
+        if mixed := _mixed_script(text):
+            found.setdefault(f"mixed alphabets in {one_line(name, 40)}: {one_line(mixed, 60)}")
+    return tuple(found)[:20]
+
+
+def _strings(value: Any, name: str) -> list[tuple[str, str]]:
+    """Every string with the name of the place it stands at; keys count as strings too. Iterative: depth is hostile."""
+    out: list[tuple[str, str]] = []
+    stack: list[tuple[str, Any]] = [(name, value)]
+    while stack:
+        where, one = stack.pop()
+        if isinstance(one, str):
+            out.append((where, one))
+        elif isinstance(one, Mapping):
+            for key, inner in reversed(list(one.items())):
+                at = f"{where}.{key}" if where else str(key)
+                stack.append((at, inner))
+                stack.append((f"the name {at}", str(key)))
+        elif isinstance(one, Sequence):
+            stack += [(f"{where}[{n}]", inner) for n, inner in reversed(list(enumerate(one)))]
+    return out
+
+
+_WORD = re.compile(r"\w*[^\W\d_]*[\u0370-\u058f]\w*")
+
+
+def _mixed_script(text: str) -> str:
+    """The first word that holds Latin beside Greek, Cyrillic or Armenian letters, as look-alikes do."""
+    for word in _WORD.findall(text):
+        scripts = {unicodedata.name(c, "").split(" ")[0] for c in word if c.isalpha()}
+        if "LATIN" in scripts and scripts & {"GREEK", "CYRILLIC", "ARMENIAN"}:
+            return str(word)
+    return ""

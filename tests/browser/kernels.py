@@ -1,0 +1,38 @@
+"""Which other ipykernels does the slow tier try?  Makes an environment for each, once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+KERNELS = ROOT / "tests" / ".kernels"
+VERSIONS = {"7.3": "7.3.0", "6.31": "6.31.0"}
+
+
+def python_with_ipykernel(version: str) -> str:
+    """The interpreter of an environment with exactly that ipykernel and this project's own dependencies.
+
+    Made under tests/.kernels/ when it is not there yet; that takes minutes and a package index.
+    """
+    folder = KERNELS / version
+    python = folder / "bin" / "python"
+    # The mark is written last: half an environment is made anew.
+    mark = folder / "complete"
+    if not mark.exists():
+        venv.create(folder, with_pip=True, clear=True)
+        subprocess.run(
+            [str(python), "-m", "pip", "install", "--quiet", "-e", str(ROOT), f"ipykernel=={version}"],
+            check=True,
+            stdin=subprocess.DEVNULL,
+            timeout=1200,
+        )
+        mark.write_text(version)
+    return str(python)
+
+
+if __name__ == "__main__":
+    for wanted in sys.argv[1:] or VERSIONS.values():
+        print(python_with_ipykernel(wanted))

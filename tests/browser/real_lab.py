@@ -1,0 +1,407 @@
+"""How does a test hold a real JupyterLab in its hands?  It knows nothing of mew_lab.
+
+`LabServer` is a `jupyter lab` process with its own folders, `Page` a tab in headless Chromium, `Notebook` one open
+notebook in it. Whatever a test does to a button it does with the mouse (`Notebook.click`) or the keyboard; cells are
+run through JupyterLab's own commands. Every wait has a deadline; nothing sleeps.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, BrowserContext, Locator, Playwright
+from playwright.sync_api import Page as Tab
+
+ROOT = Path(__file__).resolve().parents[2]
+SHOTS = Path(__file__).resolve().parent / "shots"
+DEADLINE = 60.0
+
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM_ARGUMENTS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+# What JupyterLab is told before it starts: nothing that phones home, nothing that pops up over a button.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
+    "docmanager-extension/plugin": {"autosave": False},
+}
+
+
+def find_chromium() -> str | None:
+    """The first Chromium on PATH, or None."""
+    return next((path for name in CHROMIUM_NAMES if (path := shutil.which(name))), None)
+
+
+def wait_until(
+    probe: Callable[[], Any], what: str, *, deadline: float = DEADLINE, pause: Callable[[float], Any]
+) -> Any:
+    """The first true value of `probe`; `pause(seconds)` lets the world go on in between.
+
+    Raises:
+        TimeoutError: after `deadline` seconds, saying `what` did not happen.
+    """
+    end = time.monotonic() + deadline
+    while True:
+        if value := probe():
+            return value
+        if time.monotonic() > end:
+            raise TimeoutError(f"waited {deadline:.0f} s for {what}")
+        pause(0.02)
+
+
+class LabServer:
+    """A `jupyter lab` on a free port of 127.0.0.1, with a folder of its own for everything it writes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.root = folder / "root"
+        self.data = folder / "data"
+        self.token = secrets.token_hex(16)
+        for part in (
+            "root",
+            "data",
+            "runtime",
+            "config",
+            "settings/@jupyterlab",
+            "workspaces",
+            "home",
+            "ipython",
+        ):
+            (folder / part).mkdir(parents=True)
+        for name, value in SETTINGS.items():
+            path = folder / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(json.dumps(value))
+        self.add_kernel("here", sys.executable)
+        self.process: subprocess.Popen[bytes] | None = None
+        self.url = ""
+
+    def _environment(self) -> dict[str, str]:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("JUPYTER", "IPYTHON", "MEW_"))}
+        folders = {
+            "JUPYTER_DATA_DIR": "data",
+            "JUPYTER_RUNTIME_DIR": "runtime",
+            "JUPYTER_CONFIG_DIR": "config",
+            "JUPYTERLAB_SETTINGS_DIR": "settings",
+            "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
+            "HOME": "home",
+            "IPYTHONDIR": "ipython",
+        }
+        return kept | {name: str(self.folder / part) for name, part in folders.items()}
+
+    def add_kernel(self, name: str, python: str, *, environment: dict[str, str] | None = None) -> str:
+        """Makes a kernel of that interpreter known under `name`; this checkout comes first on its path."""
+        folder = self.data / "kernels" / name
+        if not folder.exists():
+            folder.mkdir(parents=True)
+            spec = {
+                "argv": [python, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+                "display_name": name,
+                "language": "python",
+                "env": {"PYTHONPATH": str(ROOT), "PYDEVD_DISABLE_FILE_VALIDATION": "1"} | (environment or {}),
+            }
+            (folder / "kernel.json").write_text(json.dumps(spec))
+        return name
+
+    def start(self) -> None:
+        """Starts the server and returns when it answers.
+
+        Raises:
+            RuntimeError: with the end of the server's log, when it ends or is not up in time.
+        """
+        log = self.folder / "server.log"
+        with log.open("wb") as out:
+            self.process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", "--port=0"),
+                    *("--allow-root", "--expose-app-in-browser", f"--ServerApp.root_dir={self.root}"),
+                    f"--IdentityProvider.token={self.token}",
+                    "--LabApp.news_url=",
+                    "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
+                ],
+                env=self._environment(),
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+        def up() -> str:
+            assert self.process is not None
+            if self.process.poll() is not None:
+                raise RuntimeError(
+                    f"jupyter lab ended with {self.process.returncode}:\n{log.read_text()[-2000:]}"
+                )
+            for path in (self.folder / "runtime").glob("jpserver-*.json"):
+                with contextlib.suppress(ValueError):
+                    return str(json.loads(path.read_text())["url"])
+            return ""
+
+        self.url = wait_until(up, f"jupyter lab to start, see {log}", pause=time.sleep).rstrip("/")
+
+    def stop(self) -> None:
+        """Ends the server and with it its kernels, by process id."""
+        if self.process is None:
+            return
+        group = self.process.pid
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(15)
+        except subprocess.TimeoutExpired:
+            os.killpg(group, signal.SIGKILL)
+            self.process.wait(15)
+
+
+class Page:
+    """One tab. `.tab` is Playwright's page, for what is not here."""
+
+    def __init__(self, tab: Tab, server: LabServer) -> None:
+        self.tab = tab
+        self.server = server
+        self.errors: list[str] = []
+        self.dialogs: list[str] = []
+        tab.set_default_timeout(DEADLINE * 1000)
+        tab.on("pageerror", lambda error: self.errors.append(str(error)))
+
+        def on_dialog(dialog: Any) -> None:
+            self.dialogs.append(dialog.message)
+            dialog.dismiss()
+
+        tab.on("dialog", on_dialog)
+
+    def pause(self, seconds: float) -> None:
+        """Lets the browser's events be handled for that long."""
+        self.tab.wait_for_timeout(seconds * 1000)
+
+    def until(self, probe: Callable[[], Any], what: str, *, deadline: float = DEADLINE) -> Any:
+        """Waits for the first true value of `probe`."""
+        return wait_until(probe, what, deadline=deadline, pause=self.pause)
+
+    def theme(self, name: str) -> None:
+        """Switches to `light` or `dark`."""
+        title = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}[name]
+        self.tab.evaluate("t => jupyterapp.commands.execute('apputils:change-theme', {theme: t})", title)
+        self.tab.wait_for_function(
+            "d => document.body.dataset.jpThemeLight === d", arg="true" if name == "light" else "false"
+        )
+
+    def shot(self, name: str, target: Locator | None = None) -> Path:
+        """A picture of the target (or the tab) under shots/."""
+        SHOTS.mkdir(exist_ok=True)
+        path = SHOTS / f"{name}.png"
+        (target or self.tab).screenshot(path=path)
+        return path
+
+    def shots(self, name: str, target: Locator | None = None) -> list[Path]:
+        """The same in light and in dark."""
+        paths = []
+        for theme in ("light", "dark"):
+            self.theme(theme)
+            self.pause(0.3)
+            paths.append(self.shot(f"{name}-{theme}", target))
+        return paths
+
+
+class Notebook:
+    """One open notebook with its own kernel. Cells are counted from 0."""
+
+    def __init__(self, page: Page, path: str) -> None:
+        self.page = page
+        self.tab = page.tab
+        self.path = path
+
+    def open(self) -> Notebook:
+        """Opens it (again: with all views made anew) and waits until its kernel is idle."""
+        server = self.page.server
+        # A workspace of its own: nothing of another test is restored beside it.
+        where = (
+            f"{server.url}/lab/workspaces/{secrets.token_hex(4)}/tree/{self.path}?token={server.token}&reset"
+        )
+        self.tab.goto(where, wait_until="domcontentloaded")
+        self._wait_ready()
+        return self
+
+    def reload(self) -> None:
+        """Reloads the page; the kernel goes on, maybe busy."""
+        self.tab.reload(wait_until="domcontentloaded")
+        self._wait_ready(states=("idle", "busy"))
+
+    def _wait_ready(self, states: Sequence[str] = ("idle",)) -> None:
+        self.tab.wait_for_function(
+            """states => { const w = window.jupyterapp?.shell?.currentWidget;
+                 const k = w?.sessionContext?.session?.kernel;
+                 return w?.content?.widgets?.length > 0 && k && states.includes(k.status); }""",
+            arg=list(states),
+        )
+
+    def _cell(self, script: str, index: int) -> Any:
+        return self.tab.evaluate(
+            f"i => {{ const cell = jupyterapp.shell.currentWidget.content.widgets[i]; {script} }}", index
+        )
+
+    def run(self, index: int, *, wait: bool = True, deadline: float = DEADLINE) -> Notebook:
+        """Runs one cell, like Shift+Enter; `wait=False` returns when the kernel has begun with it."""
+        before = self.count(index)
+        self.tab.evaluate(
+            """i => { const w = jupyterapp.shell.currentWidget; w.content.deselectAll(); w.content.activeCellIndex = i;
+                      jupyterapp.commands.execute('notebook:run-cell'); return null; }""",
+            index,
+        )
+        if wait:
+            self.wait(index, after=before, deadline=deadline)
+        else:
+            self.page.until(
+                lambda: self._prompt(index) == "*" or self.count(index) != before, f"cell {index} to begin"
+            )
+        return self
+
+    def run_all(self, *, deadline: float = DEADLINE) -> Notebook:
+        """Runs every cell from the top and waits for the last code cell."""
+        last = self._cell(
+            """const all = jupyterapp.shell.currentWidget.content.widgets;
+               jupyterapp.commands.execute('notebook:run-all-cells');
+               return all.map(c => c.model.type).lastIndexOf('code');""",
+            0,
+        )
+        self.wait(last, deadline=deadline)
+        return self
+
+    def _prompt(self, index: int) -> str:
+        return str(
+            self._cell("return cell.prompt ?? cell.inputArea?.prompt?.executionCount ?? '';", index) or ""
+        )
+
+    def count(self, index: int) -> int | None:
+        """The execution count of the cell; None while it has not run, or runs."""
+        value = self._cell("return cell.model.executionCount;", index)
+        return None if value is None else int(value)
+
+    def running(self, index: int) -> bool:
+        """Whether the cell is queued or runs now."""
+        return bool(
+            self._cell(
+                "return cell.model.executionState === 'running' || cell.inputArea.promptNode.textContent.includes('*');",
+                index,
+            )
+        )
+
+    def wait(self, index: int, *, after: int | None = None, deadline: float = DEADLINE) -> Notebook:
+        """Waits until the cell has ended (`after`: with another count than that)."""
+        self.page.until(
+            lambda: self.count(index) not in (None, after) and not self.running(index),
+            f"cell {index} to end",
+            deadline=deadline,
+        )
+        return self
+
+    def outputs(self, index: int) -> list[dict[str, Any]]:
+        """The cell's outputs as the notebook format has them."""
+        return list(self._cell("return cell.model.outputs.toJSON();", index))
+
+    def text(self, index: int) -> str:
+        """The cell's outputs as plain text: streams, text/plain of results, name and message of errors."""
+        parts = []
+        for output in self.outputs(index):
+            if output["output_type"] == "stream":
+                parts.append("".join(output["text"]))
+            elif output["output_type"] == "error":
+                parts.append(f"{output['ename']}: {output['evalue']}")
+            else:
+                parts.append("".join(output["data"].get("text/plain", "")))
+        return "\n".join(parts)
+
+    def area(self, index: int) -> Locator:
+        """The output area of the cell on the page."""
+        return self.tab.locator(".jp-Notebook .jp-Cell").nth(index).locator(".jp-OutputArea").first
+
+    def centre(self, target: Locator) -> tuple[float, float]:
+        """Where the mouse must go to hit the target, after it was scrolled into view."""
+        target.scroll_into_view_if_needed()
+        box = target.bounding_box()
+        if box is None:
+            raise AssertionError(f"{target} is not on the page")
+        return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+    def click(self, target: Locator) -> float:
+        """Clicks with the mouse at the target's centre; returns the moment (time.monotonic) of the press."""
+        x, y = self.centre(target)
+        self.tab.mouse.move(x, y)
+        pressed = time.monotonic()
+        self.tab.mouse.click(x, y)
+        return pressed
+
+    def save(self) -> dict[str, Any]:
+        """Saves in JupyterLab and returns the notebook file."""
+        self.tab.evaluate(
+            "async () => { await jupyterapp.commands.execute('docmanager:save'); return null; }"
+        )
+        return dict(json.loads((self.page.server.root / self.path).read_text()))
+
+    def interrupt(self) -> None:
+        """The stop button."""
+        self.tab.evaluate(
+            "async () => { await jupyterapp.commands.execute('notebook:interrupt-kernel'); return null; }"
+        )
+
+    def close(self) -> None:
+        """Ends the kernel."""
+        with contextlib.suppress(Exception):
+            self.tab.evaluate(
+                "async () => { await jupyterapp.shell.currentWidget.sessionContext.shutdown(); return null; }"
+            )
+
+
+def write_notebook(path: Path, cells: Sequence[str], *, kernel: str) -> None:
+    """A notebook file of code cells; a cell that starts with `#md ` is text."""
+    path.write_text(
+        json.dumps(
+            {
+                "nbformat": 4,
+                "nbformat_minor": 5,
+                "metadata": {"kernelspec": {"name": kernel, "display_name": kernel, "language": "python"}},
+                "cells": [_cell(n, source) for n, source in enumerate(cells)],
+            }
+        )
+    )
+
+
+def _cell(number: int, source: str) -> dict[str, Any]:
+    if source.startswith("#md "):
+        return {"cell_type": "markdown", "id": f"c{number}", "metadata": {}, "source": source[4:]}
+    return {
+        **{"cell_type": "code", "id": f"c{number}", "metadata": {}, "source": source},
+        **{"outputs": [], "execution_count": None},
+    }
+
+
+@contextlib.contextmanager
+def chromium(playwright: Playwright, executable: str) -> Iterator[Browser]:
+    """A headless Chromium with a fresh profile."""
+    browser = playwright.chromium.launch(executable_path=executable, headless=True, args=CHROMIUM_ARGUMENTS)
+    try:
+        yield browser
+    finally:
+        browser.close()
+
+
+def new_context(browser: Browser) -> BrowserContext:
+    """A window wide enough for a feed and high enough for three cards."""
+    return browser.new_context(viewport={"width": 1360, "height": 1000}, device_scale_factor=1)

@@ -149,7 +149,7 @@ def _record(header: dict[str, Any], raw: str | None) -> Record:
         raw,
         tuple(to),
     )
-    texts = all(type(value) is str for value in record[2:11])
+    texts = {*map(type, record[2:11])} == {str}
     exact = isinstance(record.received, str | None) and isinstance(raw, str | None)
     receivers = not to or (type(to) is list and all(type(one) is str for one in to))
     if type(record.seq) is not int or not (texts and exact and receivers):

@@ -346,3 +346,19 @@ class Space:
         self._complain(
             turn, sender, {"error": "invalid_request", "code": "message_too_large", "message": message}
         )
+
+    def _limited(self, turn: Turn, event: Limited) -> None:
+        sender = self._sender(Received("", event.connection))
+        if sender is None:
+            return
+        turn.record(
+            "limited",
+            participant=sender.member.name,
+            connection=event.connection,
+            via=sender.via,
+            verdict="refused",
+            code="limit_exceeded",
+            detail=compact({"messages": event.count}),
+        )
+        said = f"{event.count} messages were refused, because too many came in too short a time; send slower"
+        self._complain(turn, sender, {"error": "limit_exceeded", "messages": event.count, "message": said})

@@ -28,6 +28,7 @@ from mew_lab.space.events import (
     FrameReceived,
     Joined,
     Left,
+    Limited,
     Oversize,
     Received,
     Reply,
@@ -135,6 +136,8 @@ class Space:
                 self._frame(turn, event)
             case Oversize():
                 self._oversize(turn, event)
+            case Limited():
+                self._limited(turn, event)
             case _:
                 turn.record(event.event, participant=event.participant, detail=event.detail)
         return turn
@@ -358,7 +361,7 @@ class Space:
             via=sender.via,
             verdict="refused",
             code="limit_exceeded",
-            detail=compact({"messages": event.count}),
+            detail=compact({"messages": event.messages}),
         )
-        said = f"{event.count} messages were refused, because too many came in too short a time; send slower"
-        self._complain(turn, sender, {"error": "limit_exceeded", "messages": event.count, "message": said})
+        said = f"{event.messages} messages were refused, because too many came in too short a time; send slower"
+        self._complain(turn, sender, {"error": "limit_exceeded", "messages": event.messages, "message": said})

@@ -81,10 +81,10 @@ class Oversize(NamedTuple):
 
 
 class Limited(NamedTuple):
-    """`count` messages of a connection were over its rate; nothing of them is kept."""
+    """So many messages of a connection were over its rate; nothing of them is kept."""
 
     connection: str
-    count: int
+    messages: int
 
 
 class Noted(NamedTuple):

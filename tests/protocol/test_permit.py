@@ -145,7 +145,7 @@ def test_a_list_of_kinds_is_any_of_them() -> None:
     assert allowed({"kind": ["chat", "chat/cancel"]}, "chat/cancel")
 
 
-@pytest.mark.threat(20)
+@pytest.mark.threat(21)
 @pytest.mark.parametrize(
     ("capability", "key", "words"),
     [

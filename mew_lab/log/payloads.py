@@ -10,6 +10,7 @@ Imported by table.py when the first table is made, because it needs pandas.
 from __future__ import annotations
 
 import json
+from builtins import type as kind_of
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,7 +45,7 @@ class PayloadDtype(ExtensionDtype):
     na_value = None
 
     @classmethod
-    def construct_array_type(cls) -> type[PayloadArray]:
+    def construct_array_type(cls) -> kind_of[PayloadArray]:
         """The array of this type."""
         return PayloadArray
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["COLUMNS", "Column", "Entry", "to_frame"]
 
 # Records that are parsed at a time: so few that what is parsed stays in the processor's cache and dies young.
-BATCH = 256
+BATCH = 64
 # Values that become a part of a column at a time.
-CHUNK = 64 * BATCH
+CHUNK = 256 * BATCH
 # Up to so many different values, equal ones of a column are kept once; a column of ids is soon left alone.
 SHARED = 4096
 

@@ -42,13 +42,13 @@ def card(book: Notebook, index: int, number: int = 0) -> Locator:
 
 
 def armed(book: Notebook, button: Locator) -> Locator:
+    button.scroll_into_view_if_needed()
     book.page.until(lambda: button.get_attribute("aria-disabled") == "false", "the button to arm")
     return button
 
 
 def approve(book: Notebook, index: int, number: int = 0) -> float:
     button = card(book, index, number).locator("button.mew-approve")
-    button.scroll_into_view_if_needed()
     return book.click(armed(book, button))
 
 
@@ -179,7 +179,8 @@ def test_a_long_argument_must_be_opened_before_approve_arms(notebook: Callable[.
     )
     book = notebook([SETUP, SHOW, propose, SENT]).run(0).run(1).run(2)
     one = card(book, 1)
-    assert "http://evil.test/x" in one.locator(".mew-warning").all_inner_texts()[0]
+    one.wait_for()
+    assert "http://evil.test/x" in " ".join(one.locator(".mew-warning").all_inner_texts())
     book.page.until(lambda: one.locator(".mew-hint").inner_text() == "open what is folded first", "the hint")
     one.locator("button.mew-approve").scroll_into_view_if_needed()
     book.click(one.locator("button.mew-approve"))
@@ -278,7 +279,7 @@ def test_pictures_of_the_cards(notebook: Callable[..., Notebook]) -> None:
     scene = """
 seat.policy = 'Policy “reads only” approves git_status and git_log by itself; everything else waits for you.'
 seat.propose('git_status', {'repo_path': '.'}); seat.propose('git_add', {'files': ['README.md']})
-seat.propose('git_commit', {'repo_path': '..', 'message': 'Fix typo in README', 'files': [{'path': f'src/module_{n}.py', 'lines': n} for n in range(3)]},
+seat.propose('git_commit', {'repo_path': '..', 'message': 'Fix typo in README', 'files': [{'path': f'src/module_{n}.py', 'lines': n} for n in range(4)]},
     why='“The user asked for a commit after the tests passed” (context 88f2)')
 seat.propose('write_file', {'path': 'notes/today.md', 'content': 'a line of the file\\n' * 40}, to=())
 from dataclasses import replace
@@ -292,6 +293,7 @@ None
 """
     book = notebook([SETUP, scene, decide, SHOW]).run(0).run(1).run(2).run(3)
     armed(book, card(book, 3, 2).locator("button.mew-approve"))
+    book.tab.mouse.move(5, 5)
     for path in book.page.shots("approvals", book.area(3)):
         assert path.stat().st_size > 5000
 

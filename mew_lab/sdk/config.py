@@ -1,7 +1,7 @@
 """How is YAML read in this house?  Here, in one way: data only, one meaning, bounded. It knows no setting.
 
-Scalars mean what YAML 1.2's core schema says (`no`, `on`, `12:30` and dates are text), because that is what peers in
-the field read. Only what JSON can hold comes out: no other tags, no keys that are not text, no cycles.
+Scalars mean what YAML 1.2's core schema says (`no`, `on`, `12:30` and dates are text), because peers in the
+field read so. Only what JSON can hold comes out: no other tags, no keys that are not text, no cycles.
 """
 
 from __future__ import annotations

@@ -47,7 +47,10 @@ INSTALL = "needs anywidget where JupyterLab runs: pip install anywidget, then re
 
 def front_end(name: str) -> tuple[str, str]:
     """The ES module and the style sheet of a view: what all views share, then its own."""
-    texts = [[(_HERE / f"{part}.{suffix}").read_text("utf-8") for part in ("live", name)] for suffix in ("js", "css")]
+    texts = [
+        [(_HERE / f"{part}.{suffix}").read_text("utf-8") for part in ("live", name)]
+        for suffix in ("js", "css")
+    ]
     return "\n".join(texts[0]), "\n".join(texts[1])
 
 
@@ -66,7 +69,9 @@ def can_click_while_waiting() -> ClickProbe:
     """Looks at the kernel, and at the threads on which earlier messages came in, without waiting."""
     kernel = _kernel()
     if kernel is None:
-        return ClickProbe(False, False, "There is no notebook front end here: decide in code, or set a policy.")
+        return ClickProbe(
+            False, False, "There is no notebook front end here: decide in code, or set a policy."
+        )
     import ipykernel
 
     version = tuple(int(part) for part in ipykernel.version_info[:2])
@@ -76,10 +81,18 @@ def can_click_while_waiting() -> ClickProbe:
         return ClickProbe(False, False, advice)
     subshells = bool(getattr(kernel, "_supports_kernel_subshells", False)) and _seen != {"main"}
     if version < (7, 4):
-        advice = "" if subshells else f"{name} and this front end handle clicks only between cells: install ipykernel 7.4."
+        advice = (
+            ""
+            if subshells
+            else f"{name} and this front end handle clicks only between cells: install ipykernel 7.4."
+        )
         return ClickProbe(subshells, subshells, advice)
     blocking = subshells and _routable()
-    advice = "" if blocking else f"With {name} and this front end a click is handled while a cell awaits: use await."
+    advice = (
+        ""
+        if blocking
+        else f"With {name} and this front end a click is handled while a cell awaits: use await."
+    )
     return ClickProbe(True, blocking, advice)
 
 

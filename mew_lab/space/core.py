@@ -156,6 +156,8 @@ class Space:
     def _received(self, turn: Turn, event: Received) -> None:
         sender = self._sender(event)
         if sender is None:  # its connection was closed while the message was on its way
+            if event.connection is None:
+                turn.do(Reply(403, {"error": "Invalid token for participant"}))
             return
         text = event.text if isinstance(event.text, str) else event.text.decode("utf-8", "replace")
         envelope: Envelope | None = None

@@ -60,7 +60,7 @@ _MAYBE = {"nargs": "?", "default": None}
 _AS = Option("--as", "the seat that does it; you unless given", "seat", {"dest": "as_id", "default": None})
 _TO = Option("--to", "an addressee; may be repeated", "participant", _MANY)
 _ID = Option("ID", "the proposal's id, or a beginning that only it has", "proposal")
-_TARGET = Option("TARGET", "participant/tool", "tool")
+_TARGET = Option("PARTICIPANT/TOOL", "whose tool, and which", "tool", {"dest": "target"})
 _ARGUMENTS = (
     """ARGUMENTS: {"name": value} exactly as JSON, or name=value words; name=$x takes the variable x."""
 )

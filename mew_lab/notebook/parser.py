@@ -1,7 +1,7 @@
 """What does the line behind `%mew` ask for?  Words in, a `Request` or one sentence out; it knows no lab.
 
-Words are split as a shell would. `$name` and `{expression}` are filled in after the splitting, so a value with
-spaces stays one word; nothing is filled in inside single quotes, JSON and cell bodies.
+Words are split as a shell would. `$name` and `{expression}` are filled in after the splitting, so a value
+with spaces stays one word; nothing is filled in inside single quotes, JSON and cell bodies.
 """
 
 from __future__ import annotations
@@ -45,21 +45,28 @@ class Request(NamedTuple):
 
 _PART = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)|([^\s'"\\]+)""", re.DOTALL)
 _VARIABLE = re.compile(r"\$[A-Za-z_]|\{[^{}]")
-_ALONE = re.compile(r"\$([A-Za-z_]\w*)|\{([^{}]+)\}")
-_fill = DollarFormatter()
+_ALONE = re.compile(r"\$[A-Za-z_][\w.]*|\{[^{}]+\}")
 
 
-def split(line: str) -> Iterator[Word]:
-    """The words of a line, as a POSIX shell would cut them.
+class _Fill(DollarFormatter):
+    """IPython's own filling-in of `$name` and `{expression}`, which also keeps the values that it met."""
+
+    def __init__(self) -> None:
+        self.met: list[Any] = []
+
+    def format_field(self, value: Any, format_spec: str) -> Any:
+        self.met.append(value)
+        return super().format_field(value, format_spec)
+
+
+def split(line: str, at: int = 0) -> Iterator[Word]:
+    """The words of a line from `at` on, as a POSIX shell would cut them.
 
     Raises:
         UsageError: where a quote is not closed; the words before it have come by then.
     """
-    at, end = 0, len(line)
-    while at < end:
-        if line[at].isspace():
-            at += 1
-            continue
+    end = len(line)
+    while (at := _next(line, at)) < end:
         start, text, literal = at, "", False
         while at < end and not line[at].isspace():
             part = _PART.match(line, at)
@@ -70,6 +77,12 @@ def split(line: str) -> Iterator[Word]:
             text += single or (re.sub(r'\\(["\\$`])', r"\1", double) if double else escaped or plain or "")
             at = part.end()
         yield Word(text, start, at, literal)
+
+
+def _next(line: str, at: int) -> int:
+    while at < len(line) and line[at].isspace():
+        at += 1
+    return at
 
 
 class _Parser(argparse.ArgumentParser):
@@ -88,8 +101,11 @@ def _parser(name: str) -> _Parser:
         settings = dict(option.settings)
         if "default" in settings and settings["default"] == []:
             settings["default"] = None  # argparse would append to the one list of the table
+        settings.pop("dest", None)
         if option.is_flag:
-            (group if option.flag in command.either else parser).add_argument(option.flag, **settings)
+            (group if option.flag in command.either else parser).add_argument(
+                option.flag, dest=option.dest, **settings
+            )
         else:
             parser.add_argument(option.dest, metavar=option.flag, **settings)
     return parser
@@ -134,27 +150,31 @@ def parse(line: str, *, names: Mapping[str, Any], body: str | None = None) -> Re
 
 
 def _head(command: Command, line: str, at: int) -> tuple[list[Word], int]:
-    """The words that argparse gets, and where the tail begins: at the first word that is no option once every
-    place is filled, or behind `--`."""
+    """The words that argparse gets, and where the tail begins.
+
+    That is at the first word that is no option once every place is filled, or behind `--`. The tail itself is
+    not split here: prose may hold an apostrophe.
+    """
     flags = {option.flag: option for option in command.options if option.is_flag}
     places = sum(not option.is_flag for option in command.options) if command.tail else len(line)
     head: list[Word] = []
     value_follows = False
-    for word in split(line[at:]):
-        word = word._replace(start=word.start + at, end=word.end + at)
+    while (at := _next(line, at)) < len(line):
+        is_option = line.startswith("--", at) or line[at : at + 3].rstrip() == "-h"
+        if not value_follows and not is_option and places == 0:
+            return head, at
+        word = next(split(line, at))
+        at = word.end
         if value_follows:
             value_follows = False
         elif word.text == "--" and command.tail:
-            return head, word.end
-        elif word.text.startswith("--") or word.text == "-h":
-            option = flags.get(word.text)
-            value_follows = option is not None and not option.alone
-        elif places == 0:
-            return head, word.start
+            return head, at
+        elif is_option:
+            value_follows = word.text in flags and not flags[word.text].alone
         else:
             places -= 1
         head.append(word)
-    return head, len(line)
+    return head, at
 
 
 def _options(name: str, words: list[str]) -> argparse.Namespace:
@@ -179,10 +199,16 @@ def _did_you_mean(word: str, known: Any) -> str:
 
 
 def _filled(name: str, word: Word, names: Mapping[str, Any]) -> str:
+    return _evaluated(name, word, names)[0]
+
+
+def _evaluated(name: str, word: Word, names: Mapping[str, Any]) -> tuple[str, list[Any]]:
+    """The word with its variables filled in, and the values of these."""
     if word.literal or not _VARIABLE.search(word.text):
-        return word.text
+        return word.text, []
+    fill = _Fill()
     try:
-        return str(_fill.vformat(word.text, [], names))
+        return str(fill.vformat(word.text, [], names)), fill.met
     except Exception as fault:
         raise UsageError(
             f"%mew {name}: {word.text} cannot be filled in ({type(fault).__name__}: {fault}); "
@@ -192,15 +218,9 @@ def _filled(name: str, word: Word, names: Mapping[str, Any]) -> str:
 
 def _value(name: str, word: Word, names: Mapping[str, Any]) -> Any:
     """What stands behind the `=`: a variable alone keeps its type, JSON is read, the rest is text."""
-    alone = None if word.literal else _ALONE.fullmatch(word.text)
-    if alone:
-        try:
-            # The same evaluation that IPython gives {expression} on any magic's line: the user's own code.
-            value, _ = _fill.get_field(alone[1] or alone[2], [], names)
-        except Exception:
-            return _filled(name, word, names)
-        return str(value) if isinstance(value, PurePath) else value
-    text = _filled(name, word, names)
+    text, met = _evaluated(name, word, names)
+    if met and _ALONE.fullmatch(word.text):
+        return str(met[0]) if isinstance(met[0], PurePath) else met[0]
     try:
         return read_strict(f'{{"value":{text}}}')["value"]
     except (ProtocolError, KeyError):
@@ -213,7 +233,7 @@ def _value(name: str, word: Word, names: Mapping[str, Any]) -> Any:
 def _tail(name: str, command: Command, rest: str, names: Mapping[str, Any]) -> Any:
     if command.tail == "text":
         try:
-            return str(_fill.vformat(rest, [], names)) if _VARIABLE.search(rest) else rest
+            return str(_Fill().vformat(rest, [], names)) if _VARIABLE.search(rest) else rest
         except Exception:
             return rest  # prose may hold a dollar or a brace
     if command.tail == "command":

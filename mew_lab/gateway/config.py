@@ -20,7 +20,9 @@ __all__ = ["ParticipantConfig", "SpaceConfig"]
 
 def _participant_id(name: str) -> str:
     if not is_participant_id(name):
-        raise ValueError(f"{name!r} cannot be a participant id: 1 to 64 of A-Z a-z 0-9 . _ -, not gateway or system")
+        raise ValueError(
+            f"{name!r} cannot be a participant id: 1 to 64 of A-Z a-z 0-9 . _ -, not gateway or system"
+        )
     return name
 
 

@@ -44,7 +44,9 @@ __all__ = ["Gateway", "Recorder"]
 
 logger = logging.getLogger(__name__)
 
-JOURNAL_MESSAGE = "this gateway cannot write its journal, so it takes no message; free the disk, then send again"
+JOURNAL_MESSAGE = (
+    "this gateway cannot write its journal, so it takes no message; free the disk, then send again"
+)
 MAX_OWED = 10_000  # effects of leaves and notes that wait for the journal
 
 

@@ -21,6 +21,8 @@ from mew_lab.space.events import Record
 __all__ = ["read_line", "read_members", "write_line"]
 
 _MARK = b',"envelope":'
+_END = ord("}")
+_ONLY_TEXT = {str}
 _OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NAIVE_UTC
 _CHECKED = frozenset({"accepted", "sent"})  # texts that the space has read strictly, or made itself
 
@@ -106,52 +108,49 @@ def read_line(data: bytes) -> Record | None:
     """The record that one line holds; None when it is not a whole record, whatever it is."""
     data = data.rstrip(b"\r\n")
     at = data.find(_MARK)
-    header = read_members(data[:at] + b"}" if at > 0 else data)
-    if header is None:
-        return None
     raw: str | None = None
     try:
         if at > 0:
-            # The header alone was an object, so the mark stood at the top level and the rest is one value.
+            # A header that is an object by itself shows that the mark stood at the top level.
+            header = orjson.loads(data[:at] + b"}")
             exact = data[at + len(_MARK) : -1]
-            if not data.endswith(b"}") or read_members(exact) is None:
+            if data[-1] != _END or read_members(exact) is None:
                 return None
             raw = exact.decode()
-        elif "text" in header:
-            raw = header["text"]
-        elif "base64" in header:
-            raw = base64.b64decode(header["base64"], validate=True).decode("utf-8", "surrogatepass")
+        else:
+            header = orjson.loads(data)
+            if "text" in header:
+                raw = header["text"]
+            elif "base64" in header:
+                raw = base64.b64decode(header["base64"], validate=True).decode("utf-8", "surrogatepass")
         return _record(header, raw)
-    except (KeyError, TypeError, ValueError, OverflowError):
-        return None
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
+        return None  # no JSON, no object, or a header that does not say what a header says
 
 
-def _record(header: dict[str, Any], raw: str | None) -> Record:
-    """Raises TypeError, KeyError or ValueError where the header does not say what a header says."""
+def _record(header: dict[str, Any], raw: str | None) -> Record | None:
     get = header.get
     now = datetime.fromisoformat(header["now"])
     if now.tzinfo is not UTC:
         now = now.astimezone(UTC) if now.tzinfo else now.replace(tzinfo=UTC)
-    to = get("to") or ()
-    record = Record(
-        header["seq"],
-        now,
+    seq, received, to = header["seq"], get("received"), get("to")
+    texts = (
         header["event"],
-        get("space") or "",
-        get("participant") or "",
-        get("connection") or "",
-        get("via") or "",
-        get("verdict") or "",
-        get("code") or "",
-        get("pattern") or "",
-        get("detail") or "",
-        get("received"),
-        raw,
-        tuple(to),
+        get("space", ""),
+        get("participant", ""),
+        get("connection", ""),
+        get("via", ""),
+        get("verdict", ""),
+        get("code", ""),
+        get("pattern", ""),
+        get("detail", ""),
     )
-    texts = all(type(value) is str for value in record[2:11])
-    exact = isinstance(record.received, str | None) and isinstance(raw, str | None)
-    receivers = not to or (type(to) is list and all(type(one) is str for one in to))
-    if type(record.seq) is not int or not (texts and exact and receivers):
-        raise TypeError("a header holds a number, a time and texts")
-    return record
+    if {*map(type, texts)} != _ONLY_TEXT or type(seq) is not int:
+        return None
+    if not (received is None or type(received) is str) or not (raw is None or type(raw) is str):
+        return None
+    if to is None:
+        return Record(seq, now, *texts, received, raw)
+    if type(to) is not list or not {*map(type, to)} <= _ONLY_TEXT:
+        return None
+    return Record(seq, now, *texts, received, raw, tuple(to))

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from mew_lab.errors import ProtocolError
 from mew_lab.protocol.envelope import compact
 from mew_lab.space.events import Record
 
@@ -157,7 +158,7 @@ def _read_history_line(
         if not isinstance(envelope, dict):
             raise TypeError("an envelope is an object")
         exact = "" if _is_join(envelope) else _exact(text, envelope)
-    except (KeyError, TypeError, ValueError, RecursionError):
+    except (KeyError, TypeError, ValueError, RecursionError, ProtocolError):
         return line.unreadable(before)._replace(seq=line.number)
     participant, metadata = _text(members, "participant"), _object(members, "metadata")
     entry = _Entry(
@@ -250,7 +251,7 @@ def read_decisions(lines: Iterable[Line]) -> Iterator[Record]:
                 pattern=compact(matched) if matched else "",
                 detail=compact({key: value for key, value in detail.items() if value is not None}),
             )
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError, ProtocolError):
             yield line.unreadable(before)._replace(seq=line.number)
 
 

@@ -44,13 +44,13 @@ class Reading(Iterator[Record]):
         except JournalError:
             self._file.close()
             raise
-        self._records = READERS[self.format](self._lines())
+        self._records = self._read()
+
+    def __iter__(self) -> Iterator[Record]:
+        return self._records  # the generator itself: no call of ours between a loop and each record
 
     def __next__(self) -> Record:
-        record = next(self._records)
-        if record.event == "unreadable":
-            self.unreadable += 1
-        return record
+        return next(self._records)
 
     def __repr__(self) -> str:
         return f"<Reading of {self.path}>"
@@ -78,6 +78,12 @@ class Reading(Iterator[Record]):
             + "Name a file that %mew save or a gateway wrote: one JSON record a line.",
             path=str(self.path),
         )
+
+    def _read(self) -> Iterator[Record]:
+        for record in READERS[self.format](self._lines()):
+            if record.event == "unreadable":
+                self.unreadable += 1
+            yield record
 
     def _lines(self) -> Iterator[Line]:
         number = 0

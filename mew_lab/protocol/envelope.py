@@ -231,7 +231,9 @@ def read_strict(text: str | bytes, *, limit: int = MAX_MESSAGE) -> dict[str, Any
             "the message is not valid UTF-8 text or holds a lone surrogate", code="invalid_json", raw=shown
         ) from None
     except ValueError as fault:
-        raise ProtocolError(f"the message is not strict JSON: {fault}", code="invalid_json", raw=shown) from None
+        raise ProtocolError(
+            f"the message is not strict JSON: {fault}", code="invalid_json", raw=shown
+        ) from None
     if not isinstance(value, dict):
         raise ProtocolError("the message must be a JSON object", code="invalid_json", raw=shown)
     return value
@@ -325,9 +327,7 @@ def _value_spans(text: str) -> Iterator[tuple[str, int, int]]:
             at = _after_blank(text, at + 1)
 
 
-def complete(
-    draft: Draft, *, id: str, ts: str, sender: str, to: tuple[str, ...] | None = None
-) -> Envelope:
+def complete(draft: Draft, *, id: str, ts: str, sender: str, to: tuple[str, ...] | None = None) -> Envelope:
     """The envelope that a draft becomes, for the sender that is known.
 
     Members that are missing (`protocol`, `id`, `ts`, `from`) are inserted into the text; a `correlation_id` that
@@ -336,7 +336,7 @@ def complete(
 
     Spec: §3, §3.6.4, §5.3, §8.1.
     """
-    members, raw = draft
+    raw, members = draft
     missing = {
         key: value
         for key, value in (("protocol", PROTOCOL), ("id", id), ("ts", ts), ("from", sender))

@@ -28,7 +28,6 @@ from mew_lab.space.events import (
     FrameReceived,
     Joined,
     Left,
-    Noted,
     Oversize,
     Received,
     Reply,
@@ -136,7 +135,7 @@ class Space:
                 self._frame(turn, event)
             case Oversize():
                 self._oversize(turn, event)
-            case Noted():
+            case _:
                 turn.record(event.event, participant=event.participant, detail=event.detail)
         return turn
 
@@ -195,7 +194,9 @@ class Space:
                 "leave from out, or send your own id",
             )
         if str(members.get("id", "")).startswith(f"gw-{self.epoch:016x}-"):
-            raise Refusal("reserved_id", "ids that begin like this gateway's own are reserved; choose another id")
+            raise Refusal(
+                "reserved_id", "ids that begin like this gateway's own are reserved; choose another id"
+            )
         kind = members["kind"]
         if is_reserved(kind):
             raise Refusal(
@@ -254,9 +255,7 @@ class Space:
         if receivers:
             turn.do(Deliver(envelope, receivers))
         if sender.connection is None:
-            turn.do(
-                Reply(200, {"id": envelope.id, "status": "accepted", "timestamp": timestamp(turn.now)})
-            )
+            turn.do(Reply(200, {"id": envelope.id, "status": "accepted", "timestamp": timestamp(turn.now)}))
 
     def _refuse(
         self,
@@ -293,11 +292,13 @@ class Space:
     ) -> None:
         """system/error to the connection that sent it; for HTTP, to all connections of the poster."""
         to = (sender.connection,) if sender.connection else tuple(sender.member.connections)
+        if not to:
+            return  # nobody to tell but the caller of the HTTP request, who gets the reply
         turn.say(
             "system/error",
             payload,
             connections=[one.name for one in to],
-            to=tuple(one.runtime_id for one in to) or (sender.runtime_id,),
+            to=tuple(one.runtime_id for one in to),
             correlation=correlation,
             private=True,
         )
@@ -309,11 +310,12 @@ class Space:
         if sender is None:
             return
         stream_id = event.data[1:257].split(b"#", 1)[0].decode("ascii", "replace")
-        framed = event.data[:1] == b"#" and b"#" in event.data[1:]
-        if framed or event.text:
-            error, detail = "unauthorized_stream_write", f"You are not authorized to write to stream {stream_id}"
+        if event.data.startswith(b"#"):
+            error = "unauthorized_stream_write"
+            detail = f"You are not authorized to write to stream {stream_id}"
             payload: dict[str, Any] = {"error": error, "stream_id": stream_id, "message": detail}
         else:
+            stream_id = ""
             error, detail = "invalid_request", "a binary message must begin with #streamId#"
             payload = {"error": error, "code": "invalid_frame", "message": detail}
         turn.record(

@@ -55,9 +55,7 @@ def enrol(turn: Turn, event: Enrolled) -> None:
 def _welcome(
     turn: Turn, to: Connection, capabilities: list[dict[str, Any]], present: tuple[Connection, ...]
 ) -> None:
-    others = [
-        _described(one, turn.state.members[one.participant]) for one in present if one.name != to.name
-    ]
+    others = [_described(one, turn.state.members[one.participant]) for one in present if one.name != to.name]
     turn.say(
         "system/welcome",
         {

@@ -68,6 +68,8 @@ def policy_from_environment() -> Policy | None:
     makers = {"approve": Policy.approve, "deny": Policy.deny, "raise": Policy.raising}
     if word not in makers:
         raise ConfigError(
-            f"{VARIABLE} is {word[:40]!r}; it must be approve, deny or raise", path="environment", key=VARIABLE
+            f"{VARIABLE} is {word[:40]!r}; it must be approve, deny or raise",
+            path="environment",
+            key=VARIABLE,
         )
     return makers[word]()

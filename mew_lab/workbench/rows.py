@@ -92,7 +92,9 @@ class LiveRows:
             sender=_text(members.get("from")) or record.participant,
             to=tuple(_text(one) for one in to) if isinstance(to, list) else (),
             kind=kind,
-            what=describe(kind, payload if isinstance(payload, dict) else {}) if members else "unreadable message",
+            what=describe(kind, payload if isinstance(payload, dict) else {})
+            if members
+            else "unreadable message",
             context=_text(members.get("context")),
             correlates=self._seq_of.get(_text(first), 0),
             verdict=record.verdict,

@@ -51,7 +51,10 @@ def test_envelopes_are_equal_when_their_texts_are() -> None:
     one, same, other = (Envelope.of({"kind": kind}) for kind in ("chat", "chat", "mcp/request"))
     assert one == same and hash(one) == hash(same)
     assert one != other and one != one.raw
-    assert repr(Envelope.of({"kind": "chat", "id": "a", "from": "b", "to": ["c"]})) == "<Envelope chat 'a' from b to c>"
+    assert (
+        repr(Envelope.of({"kind": "chat", "id": "a", "from": "b", "to": ["c"]}))
+        == "<Envelope chat 'a' from b to c>"
+    )
     assert repr(Envelope.of({"kind": "chat", "id": "a", "from": "b"})) == "<Envelope chat 'a' from b>"
 
 
@@ -81,7 +84,9 @@ def test_a_correlation_id_that_is_a_string_is_wrapped_in_place() -> None:
 
 
 def test_addressees_are_replaced_in_place() -> None:
-    envelope = completed('{"id":"1","to" : [ "agent" ,"b"],"kind":"chat","correlation_id":"x"}', to=("client-1", "b"))
+    envelope = completed(
+        '{"id":"1","to" : [ "agent" ,"b"],"kind":"chat","correlation_id":"x"}', to=("client-1", "b")
+    )
     assert envelope.to == ("client-1", "b")
     assert '"to" : ["client-1","b"],"kind":"chat","correlation_id":["x"]}' in envelope.raw
 
@@ -93,7 +98,11 @@ json_values = st.recursive(
 )
 
 
-@given(st.dictionaries(st.sampled_from(["id", "ts", "from", "x", "y\n", "}", "correlation_id", "to"]), json_values))
+@given(
+    st.dictionaries(
+        st.sampled_from(["id", "ts", "from", "x", "y\n", "}", "correlation_id", "to"]), json_values
+    )
+)
 def test_completion_agrees_with_the_parsed_members_for_any_members(extra: dict[str, object]) -> None:
     members = {"kind": "chat", **extra}
     text = json.dumps(members, indent=1)

@@ -71,7 +71,12 @@ def read_event(line: str) -> Event:
 def written(effect: Effect) -> str:
     match effect:
         case Record():
-            parts = [f"journal {effect.seq} {effect.event}", effect.participant, effect.connection, effect.verdict]
+            parts = [
+                f"journal {effect.seq} {effect.event}",
+                effect.participant,
+                effect.connection,
+                effect.verdict,
+            ]
             parts += [effect.code, effect.pattern, effect.detail]
             if effect.received is not None:
                 parts.append(f"received {effect.received}")

@@ -1,0 +1,60 @@
+"""How does a view look in a saved notebook?  A plain HTML table, every text escaped, no script, no link.
+
+It knows rows and columns, not what they mean.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from mew_lab.protocol.visible import visible
+
+__all__ = ["MOST_ROWS", "clock_time", "picture"]
+
+MOST_ROWS = 200
+
+_CELL = "padding:2px 8px;text-align:left;vertical-align:top;border-bottom:1px solid rgba(128,128,128,.3)"
+_CODE = f"{_CELL};font-family:monospace;white-space:pre-wrap;word-break:break-word"
+_NOTE = "padding:4px 8px;font-size:11px;opacity:.75"
+
+
+def picture(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    notes: Iterable[str] = (),
+    code: Iterable[str] = (),
+) -> str:
+    """An HTML table of at most 200 rows, the last ones; a note says how many are not shown.
+
+    `code` names the columns that are set in a fixed-width font.
+    """
+    fixed = {columns.index(name) for name in code}
+    shown = rows[-MOST_ROWS:]
+    head = "".join(f'<th scope="col" style="{_CELL}">{_text(name)}</th>' for name in columns)
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f'<td style="{_CODE if n in fixed else _CELL}">{_text(cell)}</td>' for n, cell in enumerate(row)
+        )
+        + "</tr>"
+        for row in shown
+    )
+    left_out = [f"{len(rows) - len(shown)} earlier rows are not shown."] if len(rows) > len(shown) else []
+    lines = "".join(f'<div style="{_NOTE}">{_text(note)}</div>' for note in [*left_out, *notes])
+    table = f'<table style="border-collapse:collapse;font-size:12px"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return f'<div><div style="{_NOTE}"><b>{_text(title)}</b></div>{table if rows else ""}{lines}</div>'
+
+
+def _text(value: str) -> str:
+    # Line ends are meant where a cell has several lines; everything else unseen is shown.
+    return "<br>".join(html.escape(visible(line), quote=True) for line in value.split("\n"))
+
+
+def clock_time(seconds: float | datetime) -> str:
+    """`14:03:22 UTC`: a saved picture is read in other time zones."""
+    moment = seconds if isinstance(seconds, datetime) else datetime.fromtimestamp(seconds, UTC)
+    return f"{moment.astimezone(UTC):%H:%M:%S} UTC"

@@ -1,7 +1,7 @@
 """How does text from anywhere become HTML without becoming markup?  One builder; no other way to a tag.
 
-Children that are text are escaped, and characters that a reader would not see are written as escapes. There is
-no tag and no attribute here that could load, link or run anything. It knows no object of this package.
+Children that are text are escaped, and characters that a reader would not see are written as escapes. There
+is no tag and no attribute here that could load, link or run anything. It knows no object of this package.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What may come next behind `%mew`?  Answers IPython's completer from the sub-commands and the current lab.
 
-It is called while somebody types: names come from snapshots, nothing is asked of a peer, and what fails gives no
-completions.
+It is called while somebody types: names come from snapshots, nothing is asked of a peer, and what fails gives
+no completions.
 """
 
 from __future__ import annotations

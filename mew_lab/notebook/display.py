@@ -230,7 +230,7 @@ TYPES: tuple[tuple[str, str, Callable[[Any], Html], Callable[[Any], str]], ...] 
     ("mew_lab.workbench.listing", "Note", note, str),
     ("mew_lab.workbench.listing", "Sent", sent, str),
     ("mew_lab.workbench.lab", "Lab", lab, lab_text),
-    ("mew_lab.workbench.lab", "Seat", seat, seat_text),
+    ("mew_lab.workbench.seat", "Seat", seat, seat_text),
     ("mew_lab.workbench.lab", "BridgeInfo", bridge, str),
     ("mew_lab.workbench.pending", "Pending", pending, pending_text),
     ("mew_lab.sdk.results", "ToolResult", tool_result, str),

@@ -1,8 +1,8 @@
 """What does `%load_ext mew_lab` change in a shell, and how is all of it taken back?
 
-Loading is light: it starts no thread, opens no socket, patches no event loop, and imports no data or model library.
-Everything that is put somewhere is remembered as the function that takes it away; unloading calls these in reverse
-and ends the labs.
+Loading is light: it starts no thread, opens no socket, patches no event loop, and imports no data or model
+library. Everything that is put somewhere is remembered as the function that takes it away; unloading ends the
+labs and calls these in reverse.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ def load(ip: InteractiveShell) -> None:
     """Puts `%mew`, its completion, the formatters and the one-line errors into the shell; twice is once."""
     if id(ip) in _undo:
         return
-    from mew_lab.notebook import waiting
     from mew_lab.notebook.display import install
 
     undo = _undo[id(ip)] = []
@@ -35,7 +34,6 @@ def load(ip: InteractiveShell) -> None:
     undo.append(_add_matcher(ip))
     undo.append(install(ip))
     undo.append(_one_line_errors())
-    undo.append(waiting.install())
     atexit.register(close_labs)
     undo.append(lambda: atexit.unregister(close_labs))
 
@@ -56,7 +54,7 @@ def close_labs() -> None:
     loop = sys.modules.get("mew_lab.workbench.loop")
     if lab is not None:
         for one in list(lab.labs().values()):
-            # What cannot be ended in an orderly way must not keep the others, or the interpreter, from ending.
+            # What cannot be ended in an orderly way must not keep the others, or the process, from ending.
             with contextlib.suppress(MewError, TimeoutError, OSError, RuntimeError):
                 one.down()
     if loop is not None:
@@ -69,7 +67,8 @@ def _add_magic(ip: InteractiveShell) -> Callable[[], object]:
     manager = ip.magics_manager
     tables: list[dict[str, Any]] = [manager.magics["line"], manager.magics["cell"]]
     before = [table.get("mew") for table in tables]
-    ip.register_magics(MewMagics)
+    magics = MewMagics(shell=ip)
+    ip.register_magics(magics)
 
     def remove() -> None:
         for table, old in zip(tables, before, strict=True):
@@ -77,6 +76,8 @@ def _add_magic(ip: InteractiveShell) -> Callable[[], object]:
             if old is not None:
                 table["mew"] = old
         manager.registry.pop("MewMagics", None)
+        with contextlib.suppress(ValueError):
+            ip.configurables.remove(magics)  # type: ignore[attr-defined]
 
     return remove
 

@@ -19,7 +19,8 @@ from mew_lab.notebook.commands import COMMANDS
 from mew_lab.notebook.parser import Request, parse
 
 if TYPE_CHECKING:
-    from mew_lab.workbench.lab import Lab, Seat
+    from mew_lab.workbench.lab import Lab
+    from mew_lab.workbench.seat import Seat
 
 __all__ = ["RULES", "MewMagics"]
 
@@ -54,10 +55,10 @@ def _seat(name: str | None) -> Seat:
 
 
 def up(options: Namespace, tail: Any) -> object:
-    from mew_lab.workbench.lab import up as start
+    import mew_lab
 
     journal = None if options.no_journal else options.journal or "auto"
-    return start(options.name or "demo", as_id=options.as_id, journal=journal, port=options.port)
+    return mew_lab.up(options.name or "demo", as_id=options.as_id, journal=journal, port=options.port)
 
 
 def down(options: Namespace, tail: Any) -> object:
@@ -71,7 +72,7 @@ def use(options: Namespace, tail: Any) -> object:
 
 
 def connect(options: Namespace, tail: Any) -> object:
-    from mew_lab.workbench.lab import connect as join_elsewhere
+    import mew_lab
 
     token = None
     if options.token_env is None and options.token_file is None:
@@ -80,7 +81,7 @@ def connect(options: Namespace, tail: Any) -> object:
         raise UsageError(
             f"%mew connect: the environment variable {options.token_env} is not set in this kernel"
         )
-    return join_elsewhere(
+    return mew_lab.connect(
         options.url,
         space=options.space,
         token=token,

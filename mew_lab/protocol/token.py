@@ -1,7 +1,7 @@
 """How is a secret held so that it cannot be shown by accident?  `Token`, and masking for what others write.
 
-Every secret that became a `Token` is known to `mask` for the life of the process, so that a log line, an error
-or a traceback which quotes it by another way is still clean. It mints nothing and knows no file.
+Every secret that became a `Token` is known to `mask` for the life of the process, so that a log line, an
+error or a traceback which quotes it by another way is still clean. It mints nothing and knows no file.
 
 Spec: §5.2.
 """

@@ -11,12 +11,12 @@ Spec: §3.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
 from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mew_lab.log.line import read_members
+from mew_lab.protocol.describe import describe
 from mew_lab.space.events import Record
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["COLUMNS", "Column", "Entry", "to_frame"]
 
 # Records that are parsed at a time: so few that what is parsed stays in the processor's cache and dies young.
-BATCH = 256
+BATCH = 64
 # Values that become a part of a column at a time.
-CHUNK = 64 * BATCH
+CHUNK = 256 * BATCH
 # Up to so many different values, equal ones of a column are kept once; a column of ids is soon left alone.
 SHARED = 4096
 
@@ -95,16 +95,7 @@ def _size(entry: Entry) -> int:
 
 def _what(entry: Entry) -> str:
     kind = entry.members.get("kind")
-    return _describe()(kind, entry.payload) if type(kind) is str else ""
-
-
-@cache
-def _describe() -> Callable[[str, dict[str, Any]], str]:
-    try:
-        from mew_lab.protocol.describe import describe
-    except ImportError:
-        return lambda kind, payload: ""
-    return describe
+    return describe(kind, entry.payload) if type(kind) is str else ""
 
 
 COLUMNS: tuple[Column, ...] = (

@@ -28,6 +28,7 @@ from mew_lab.space.events import (
     FrameReceived,
     Joined,
     Left,
+    Limited,
     Oversize,
     Received,
     Reply,
@@ -135,6 +136,8 @@ class Space:
                 self._frame(turn, event)
             case Oversize():
                 self._oversize(turn, event)
+            case Limited():
+                self._limited(turn, event)
             case _:
                 turn.record(event.event, participant=event.participant, detail=event.detail)
         return turn
@@ -346,3 +349,19 @@ class Space:
         self._complain(
             turn, sender, {"error": "invalid_request", "code": "message_too_large", "message": message}
         )
+
+    def _limited(self, turn: Turn, event: Limited) -> None:
+        sender = self._sender(Received("", event.connection))
+        if sender is None:
+            return
+        turn.record(
+            "limited",
+            participant=sender.member.name,
+            connection=event.connection,
+            via=sender.via,
+            verdict="refused",
+            code="limit_exceeded",
+            detail=compact({"messages": event.messages}),
+        )
+        said = f"{event.messages} messages were refused, because too many came in too short a time; send slower"
+        self._complain(turn, sender, {"error": "limit_exceeded", "messages": event.messages, "message": said})

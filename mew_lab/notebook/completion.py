@@ -115,7 +115,7 @@ def _profiles() -> Iterable[str]:
 
 
 def _labs() -> Iterable[str]:
-    from mew_lab.workbench.lab import labs
+    from mew_lab.workbench.labs import labs
 
     return list(labs())
 

@@ -50,7 +50,7 @@ def unload(ip: InteractiveShell) -> None:
 
 def close_labs() -> None:
     """Ends every lab and the loop's thread. Asks no module that was never used."""
-    lab = sys.modules.get("mew_lab.workbench.lab")
+    lab = sys.modules.get("mew_lab.workbench.labs")
     loop = sys.modules.get("mew_lab.workbench.loop")
     if lab is not None:
         for one in list(lab.labs().values()):

@@ -124,7 +124,7 @@ def _asks_back(kernel: Any) -> bool:
 
 def _lab_of(pending: Pending) -> Lab | None:
     """The lab in whose seat the proposal was made."""
-    from mew_lab.workbench.lab import labs
+    from mew_lab.workbench.labs import labs
 
     with_seat = [lab for lab in labs().values() if pending.seat in lab.seats]
     mine = [lab for lab in with_seat if lab.seats[pending.seat].participant.proposals.get(pending.id)]

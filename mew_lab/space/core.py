@@ -363,5 +363,7 @@ class Space:
             code="limit_exceeded",
             detail=compact({"messages": event.messages}),
         )
-        said = f"{event.messages} messages were refused, because too many came in too short a time; send slower"
+        said = (
+            f"{event.messages} messages were refused, because too many came in too short a time; send slower"
+        )
         self._complain(turn, sender, {"error": "limit_exceeded", "messages": event.messages, "message": said})

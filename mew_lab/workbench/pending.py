@@ -15,8 +15,8 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, Protocol
 
 from mew_lab.errors import CannotWait, NoReply
-from mew_lab.sdk.participant import Call
-from mew_lab.sdk.tools import ToolResult
+from mew_lab.sdk.calls import Call
+from mew_lab.sdk.results import ToolResult
 from mew_lab.workbench.loop import LoopThread
 
 __all__ = ["Pending", "Watch", "before_wait"]
@@ -110,6 +110,8 @@ class Pending:
                     watch.tick()
         finally:
             waiter.cancel()  # ends the wait, never the call
+            for watch in watches:
+                watch.end()
             _end(watches)
 
     def result(self, timeout: float = 60.0) -> ToolResult:

@@ -121,7 +121,7 @@ def _labs() -> Iterable[str]:
 
 
 def _current() -> Any:
-    from mew_lab.workbench.lab import current
+    from mew_lab.workbench.labs import current
 
     return current()
 

@@ -29,7 +29,7 @@ GIVES_LAB = frozenset({"up", "connect", "use"})
 
 
 def _lab() -> Lab:
-    from mew_lab.workbench.lab import current
+    from mew_lab.workbench.labs import current
 
     return current()
 
@@ -66,7 +66,7 @@ def down(options: Namespace, tail: Any) -> object:
 
 
 def use(options: Namespace, tail: Any) -> object:
-    from mew_lab.workbench.lab import use as switch
+    from mew_lab.workbench.labs import use as switch
 
     return switch(options.name)
 

@@ -81,7 +81,7 @@ def _refuse_unbuilt(turn: Turn, sender: Sender, envelope: Envelope) -> None:
 
 
 Rule = Callable[[Turn, Sender, Envelope], None]
-RULES: Mapping[str, Rule] = {kind: _refuse_unbuilt for kind in ACTED_ON}
+RULES: Mapping[str, Rule] = dict.fromkeys(ACTED_ON, _refuse_unbuilt)
 
 
 class Space:

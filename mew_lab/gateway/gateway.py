@@ -15,6 +15,7 @@ import secrets
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any, Protocol
 
 from mew_lab.errors import JournalError, NotAdmitted
@@ -31,6 +32,7 @@ from mew_lab.space.events import (
     FrameReceived,
     Joined,
     Left,
+    Limited,
     Noted,
     Oversize,
     Received,
@@ -147,6 +149,10 @@ class Gateway:
         """The participant that a runtime id or a participant's own name means."""
         return self._spaces[space].space.state.logical(name)
 
+    def message_bytes(self, space: str) -> int:
+        """The longest message that the space takes, in bytes."""
+        return self._spaces[space].space.limit
+
     # --- connections ---
 
     def holder(self, space: str, runtime_id: str) -> Peer | None:
@@ -203,6 +209,12 @@ class Gateway:
         running = self._spaces.get(space)
         if running is None:
             return
+        limit = running.space.limit
+        if len(message) * 4 > limit:  # no character has more than four bytes
+            data = message if isinstance(message, bytes) else message.encode("utf-8", "surrogatepass")
+            if len(data) > limit:
+                self._feed(running, Oversize(connection, len(data), sha256(data).hexdigest()))
+                return
         if isinstance(message, bytes):
             self._feed(running, FrameReceived(connection, message, False))
         elif message.startswith("#"):
@@ -210,9 +222,11 @@ class Gateway:
         else:
             self._feed(running, Received(message, connection))
 
-    def oversize(self, space: str, connection: str, *, size: int, sha256: str) -> None:
-        """A message over the limit came in, and was not kept."""
-        self._feed(self._spaces[space], Oversize(connection, size, sha256))
+    def limited(self, space: str, connection: str, *, count: int) -> None:
+        """So many messages of a connection were over its rate, and were not kept."""
+        running = self._spaces.get(space)
+        if running is not None:
+            self._feed(running, Limited(connection, count))
 
     def post(self, space: str, name: str, text: str | bytes) -> Reply:
         """A message came in by HTTP, from an authenticated participant posting under `name`. Spec: §5.3."""

@@ -2,7 +2,7 @@
 
 A `Frame` is one message for all its receivers: encoded once, whatever their number. A `Peer` is the gateway's
 end of one connection; `put` never waits. A queue is bounded in bytes, what is put within one turn of the loop
-leaves in one write, and a reader that lets its queue fill, or takes nothing for a while, is cut with a reason.
+leaves in one write, and a reader that lets its queue fill, or takes nothing for a while, is cut.
 
 It knows no envelope, no space and no rule.
 """
@@ -123,8 +123,8 @@ class MemoryPeer:
 class Outbox:
     """The gateway's end of one WebSocket, over an ASGI `send` callable.
 
-    While the reader is prompt, encoded frames go straight to the socket, once a turn of the loop. Otherwise, or
-    where the server's inside is not as expected, they wait here and one task sends them as the reader takes them.
+    While the reader is prompt, encoded frames go straight to the socket, once a turn of the loop. Else, or
+    where the server's inside is not as expected, they wait here and one task sends them as they are taken.
 
     Args:
         send: the ASGI callable of an accepted WebSocket.

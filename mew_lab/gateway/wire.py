@@ -1,8 +1,8 @@
 """What do we use of the server library's inside?  One attribute, looked up in one guarded function.
 
 `wire_of` finds the library's protocol object behind an ASGI `send`, and gives its socket a face: write an
-encoded frame, see how much waits, ping, hang up. Where the inside is not as expected it gives None, and all that
-uses it has another way: slower, without ghost probes, but right. A canary test says when that day comes.
+encoded frame, see how much waits, ping, hang up. Where the inside is not as expected it gives None, and all
+that uses it has another way: slower, without ghost probes, but right. A canary test says when it happens.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["Wire", "wire_of"]
+__all__ = ["Wire", "hang_up", "silent", "wire_of"]
 
 PING = 0x89  # FIN and the opcode of a ping (RFC 6455 §5.5.2)
 PING_BYTES = 8
 
-_log = logging.getLogger("mew_lab")
+logger = logging.getLogger(__name__)
 
 
 class Wire:
@@ -82,5 +83,18 @@ def wire_of(send: Any) -> Wire | None:
         if known and not transport.is_closing() and transport.get_write_buffer_size() >= 0:
             return Wire(protocol)
     except Exception as fault:
-        _log.debug("frames take the long way: the server's inside is not as expected (%s)", fault)
+        logger.debug("frames take the long way: the server's inside is not as expected (%s)", fault)
     return None
+
+
+def hang_up(connections: Iterable[Any]) -> None:
+    """Ends the library's connections at once, whatever they wait for."""
+    for protocol in tuple(connections):
+        transport = getattr(protocol, "transport", None)
+        if transport is not None:
+            transport.abort()
+
+
+def silent(connections: Iterable[Any]) -> set[Any]:
+    """Those of the library's connections that have not sent a whole request yet."""
+    return {one for one in connections if getattr(one, "cycle", one) is None}

@@ -1,7 +1,7 @@
 """How is a secret held so that it cannot be shown by accident?  `Token`, and masking for what others write.
 
-Every secret that became a `Token` is known to `mask` for the life of the process, so that a log line, an error
-or a traceback which quotes it by another way is still clean. It mints nothing and knows no file.
+A secret of ours that became a `Token` is known to `mask` for the life of the process, so that a log line, an
+error or a traceback which quotes it by another way is still clean. It mints nothing and knows no file.
 
 Spec: §5.2.
 """
@@ -27,20 +27,21 @@ class Token(str):
     """A secret that looks like `tok_…last4` to everybody; only `reveal()` tells it.
 
     As a `str` its value is the mask: whatever prints, formats, joins, pickles or serialises it gets the mask.
-    Two tokens are equal when their secrets are; a token never equals plain text.
+    Two tokens are equal when their secrets are; a token never equals plain text. What a stranger claims to be
+    a token is not to be remembered: it would let the stranger choose what `mask` blots out.
     """
 
     __slots__ = ("_secret",)
 
     _secret: str
 
-    def __new__(cls, secret: str) -> Token:
+    def __new__(cls, secret: str, *, remember: bool = True) -> Token:
         if isinstance(secret, Token):
             return secret
         shown = f"tok_…{secret[-_SHOWN:]}" if len(secret) >= _LONG else "tok_…"
         token = super().__new__(cls, shown)
         object.__setattr__(token, "_secret", secret)
-        if len(secret) >= _MASKABLE:
+        if remember and len(secret) >= _MASKABLE:
             _live[secret] = shown
         return token
 

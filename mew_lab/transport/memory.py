@@ -1,7 +1,7 @@
 """What is a link inside one process?  Two ends of one queue, and nothing cleverer.
 
-No thread, no socket, no task, no rule: what one end sends, the other receives. Both ends belong to one event
-loop. It knows no envelope and nobody's limits; whoever holds an end may ask how much is `unread` and close it.
+No thread, no socket, no task, no rule: what one end sends, the other receives. Both ends belong to one
+event loop. It knows no envelope and nobody's limits; who holds an end may ask how much is `unread`.
 """
 
 from __future__ import annotations

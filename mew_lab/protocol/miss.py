@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from mew_lab.protocol.pattern import AnyOf, Field, Meter, Node, ObjectPattern, OverBudget, Selection
+from mew_lab.protocol.node import TOO_COSTLY, Meter, Node
+from mew_lab.protocol.pattern import AnyOf, Field, ObjectPattern, Selection
 
 __all__ = ["QUOTED", "Miss", "miss", "quote"]
 
@@ -28,7 +29,7 @@ def miss(pattern: Node, value: object, *, path: str, meter: Meter) -> Miss:
     """Why `value`, which stands at `path`, does not match `pattern`; paid from `meter`."""
     try:
         return _miss(pattern, value, path, meter)
-    except OverBudget:
+    except TOO_COSTLY:
         return Miss(0, f"cannot tell whether {path} matches: it costs too much to find out")
 
 
@@ -77,7 +78,7 @@ def _wanted(pattern: Node) -> str:
         return "an object"
     if isinstance(pattern, AnyOf):
         shown = [_wanted(one) for one in pattern.alternatives[:3]]
-        return "one of " + ", ".join(shown + ["…"] * (len(pattern.alternatives) > 3))
+        return "one of " + (", ".join(shown + ["…"] * (len(pattern.alternatives) > 3)) or "nothing")
     return quote(pattern.source)
 
 

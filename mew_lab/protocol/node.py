@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-__all__ = ["BUDGET", "Meter", "Node", "OverBudget"]
+__all__ = ["BUDGET", "TOO_COSTLY", "Meter", "Node", "OverBudget"]
 
 BUDGET = 10_000
 """Steps that one match may take: values visited, and text run through a glob or an expression (R11, threat
@@ -18,6 +18,11 @@ BUDGET = 10_000
 class OverBudget(Exception):
     """The match has cost its budget. Never leaves the pattern language: whoever made the meter answers "no
     match"."""
+
+
+TOO_COSTLY = (OverBudget, RecursionError)
+"""What a maker of a meter catches. The interpreter's stack is a budget too: a long path is walked by as many
+generators."""
 
 
 class Meter:
@@ -58,5 +63,5 @@ class Node(ABC):
         """Whether `value`, as a JSON reader gives it, matches. A match that costs too much is no match."""
         try:
             return self.holds(value, Meter())
-        except OverBudget:
+        except TOO_COSTLY:
             return False

@@ -16,7 +16,7 @@ from typing import Any
 
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.miss import miss, quote
-from mew_lab.protocol.node import Meter, Node, OverBudget
+from mew_lab.protocol.node import TOO_COSTLY, Meter, Node
 from mew_lab.protocol.pattern import AnyOf, Literal, compile_pattern, compile_strings
 from mew_lab.protocol.profiles import PROFILES
 
@@ -100,7 +100,7 @@ class Capability:
             if self.to is not None and not _reaches(self.to, to, meter):
                 return False
             return self.payload is None or self.payload.holds(payload, meter)
-        except OverBudget:
+        except TOO_COSTLY:
             return False
 
 
@@ -153,7 +153,7 @@ class CapabilitySet:
         meter = Meter()
         try:
             return tuple([pair for pair in self._others if pair[1].kind.holds(kind, meter)])
-        except OverBudget:  # a kind as long as a book
+        except TOO_COSTLY:  # a kind as long as a book
             return ()
 
     def _nearest(

@@ -1,8 +1,8 @@
 """What does one hold who waits for somebody else?  A `Pending`: looked at, awaited, waited for, withdrawn.
 
-Waiting is opt-in and never decides anything: an interrupted or cancelled wait leaves the call as it was. What stands
-above this room may add to `before_wait`: a hook is called on the waiting thread before any wait, may raise CannotWait
-with advice, and may return a function that is then called about once a second while the wait lasts.
+Waiting is opt-in and never decides anything: an interrupted or cancelled wait leaves the call as it was. What
+stands above this room may add to `before_wait`: a hook is called on the waiting thread before any wait, may raise
+CannotWait with advice, and may return a `Watch`, which is told each second that the wait lasts, and its end.
 
 Spec: §3.2.1, §3.3.
 """
@@ -12,18 +12,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator
 from concurrent.futures import TimeoutError as FutureTimeout
-from typing import Any
+from typing import Any, Protocol
 
 from mew_lab.errors import CannotWait, NoReply
-from mew_lab.sdk.participant import Call
-from mew_lab.sdk.tools import ToolResult
+from mew_lab.sdk.calls import Call
+from mew_lab.sdk.results import ToolResult
 from mew_lab.workbench.loop import LoopThread
 
-__all__ = ["Pending", "before_wait"]
+__all__ = ["Pending", "Watch", "before_wait"]
 
-Tick = Callable[[], object]
-before_wait: list[Callable[["Pending", bool], Tick | None]] = []
-BEAT = 1.0  # seconds between two calls of a hook's tick
+BEAT = 1.0  # seconds between two ticks of a watch
+
+
+class Watch(Protocol):
+    """What looks on while something waits; both methods are called on the waiting thread."""
+
+    def tick(self) -> None:
+        """The wait goes on."""
+
+    def end(self) -> None:
+        """The wait is over, however it ended."""
+
+
+before_wait: list[Callable[[Pending, bool], Watch | None]] = []
 
 
 class Pending:
@@ -68,29 +79,42 @@ class Pending:
         """`participant/tool`, as it was called."""
         return self._call.what
 
-    def _hooks(self, *, blocking: bool) -> list[Tick]:
+    def _watches(self, *, blocking: bool) -> list[Watch]:
+        watches: list[Watch] = []
         if self._call.done:
-            return []
-        ticks = [hook(self, blocking) for hook in tuple(before_wait)]
-        return [tick for tick in ticks if tick is not None]
+            return watches
+        try:
+            for hook in tuple(before_wait):
+                watch = hook(self, blocking)
+                if watch is not None:
+                    watches.append(watch)
+        except BaseException:
+            _end(watches)
+            raise
+        return watches
 
     def __await__(self) -> Generator[Any, None, ToolResult]:
         return self._wait().__await__()
 
     async def _wait(self) -> ToolResult:
-        ticks = self._hooks(blocking=False)
         if self._loop.is_current() or self._loop.threadless:
-            return await self._call.outcome()
+            here: ToolResult = await self._call.outcome()
+            return here
+        watches = self._watches(blocking=False)
         waiter = asyncio.wrap_future(self._loop.submit(self._call.outcome()))
         try:
             while True:
-                done, _ = await asyncio.wait({waiter}, timeout=BEAT if ticks else None)
+                done, _ = await asyncio.wait({waiter}, timeout=BEAT if watches else None)
                 if done:
-                    return waiter.result()
-                for tick in ticks:
-                    tick()
+                    result: ToolResult = waiter.result()
+                    return result
+                for watch in watches:
+                    watch.tick()
         finally:
             waiter.cancel()  # ends the wait, never the call
+            for watch in watches:
+                watch.end()
+            _end(watches)
 
     def result(self, timeout: float = 60.0) -> ToolResult:
         """Blocks this thread for up to `timeout` seconds and gives the result.
@@ -103,14 +127,15 @@ class Pending:
             raise CannotWait(
                 f"p.result() would block the loop that has to bring the answer to {self.what}; write `await p` here"
             )
-        ticks = self._hooks(blocking=True)
+        watches = self._watches(blocking=True)
         waiter = self._loop.submit(self._call.outcome())
         left = timeout
         try:
             while True:
-                step = min(BEAT, left) if ticks else left
+                step = min(BEAT, left) if watches else left
                 try:
-                    return waiter.result(step)
+                    result: ToolResult = waiter.result(step)
+                    return result
                 except FutureTimeout:
                     if waiter.done():
                         raise
@@ -122,10 +147,11 @@ class Pending:
                         after_s=timeout,
                         waiting_for=self.what,
                     ) from None
-                for tick in ticks:
-                    tick()
+                for watch in watches:
+                    watch.tick()
         finally:
             waiter.cancel()
+            _end(watches)
 
     def withdraw(self, reason: str = "no_longer_needed") -> None:
         """Withdraws the proposal, or cancels the request. Spec: §3.3.1."""
@@ -136,3 +162,8 @@ class Pending:
     def __repr__(self) -> str:
         by = f" by {self.by}" if self.by else ""
         return f"<Pending {self.kind} {self.what} as {self.seat}: {self.state}{by} ({self.id})>"
+
+
+def _end(watches: list[Watch]) -> None:
+    for watch in watches:
+        watch.end()

@@ -25,7 +25,7 @@ from playwright.sync_api import Page as Tab
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOTS = Path(__file__).resolve().parent / "shots"
-DEADLINE = 60.0
+DEADLINE = 30.0
 
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM_ARGUMENTS = [

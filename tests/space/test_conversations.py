@@ -23,6 +23,7 @@ from mew_lab.space.events import (
     FrameReceived,
     Joined,
     Left,
+    Limited,
     Noted,
     Oversize,
     Received,
@@ -62,6 +63,9 @@ def read_event(line: str) -> Event:
         case "oversize":
             connection, size, sha = rest.split()
             return Oversize(connection, int(size), sha)
+        case "limited":
+            connection, count = rest.split()
+            return Limited(connection, int(count))
         case "note":
             event, name, detail = rest.split(" ", 2)
             return Noted(event, name, detail)

@@ -289,9 +289,21 @@ def _lines(text: str) -> list[str]:
         # Quoted as JSON, where a line end is `\n` and a backslash is doubled, so nothing is ambiguous.
         quoted = json.dumps(value, ensure_ascii=False)
         return [visible(line) for line in _broken(quoted)]
-    if isinstance(value, dict | list) and value and len(text) > 60:
-        return [visible(line) for line in json.dumps(value, ensure_ascii=False, indent=2).split("\n")]
+    if isinstance(value, dict | list) and len(text) > 100:
+        # One line an item: denser than full indentation, and a long item still stands there whole.
+        pairs = value.items() if isinstance(value, dict) else ((None, item) for item in value)
+        items = [("" if key is None else f"{_compact(key)}: ") + _compact(item) for key, item in pairs]
+        first, last = "{}" if isinstance(value, dict) else "[]"
+        return [
+            first,
+            *(f"  {visible(item)}{',' * (n < len(items))}" for n, item in enumerate(items, 1)),
+            last,
+        ]
     return [visible(text)]
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
 
 
 def _broken(quoted: str) -> list[str]:
@@ -319,8 +331,15 @@ def _argument(name: str, value: str) -> dict[str, Any]:
     lines = _lines(value)
     if not _is_folded(lines):
         return {"name": visible(name), "text": "\n".join(lines)}
-    head = [one_line(line, 160) for line in lines[:2]]
-    size = f"{len(lines)} lines" if len(lines) > 1 else f"{sum(map(len, lines))} characters"
+    structure = value[:1] in "[{"
+    head = [one_line(value, 160)] if structure else [one_line(line, 160) for line in lines[:2]]
+    size = (
+        f"{len(lines) - 2} {'items' if value[:1] == '[' else 'fields'}"
+        if structure
+        else f"{len(lines)} lines"
+    )
+    if len(lines) <= FOLD_LINES:
+        size = f"{sum(map(len, lines))} characters"
     return {"name": visible(name), "text": "\n".join(head), "folded": size}
 
 

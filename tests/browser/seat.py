@@ -1,0 +1,215 @@
+"""A seat and a log small enough to see through, for views that are tested without a workbench.
+
+`Seat` is `Decisions`, `Rows_` is `Rows`; both are loaded by the tests and, through the path, by the kernels that the
+browser tests drive. Decisions are carried out on a thread of their own, as the workbench does it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any
+
+from mew_lab.workbench.cards import Card, Row, risks
+
+
+class Seat:
+    """Decides about proposals: the first decision wins. `fulfilled` lists what was sent, one entry each."""
+
+    def __init__(self, *, targets: tuple[str, ...] = ("git", "files")) -> None:
+        self.cards: dict[str, Card] = {}
+        self.fulfilled: list[tuple[str, str, str, tuple[str, ...]]] = []
+        self.outcomes: dict[str, Future[str]] = {}
+        self.policy = ""
+        self.fail_with: Exception | None = None
+        self.hold = threading.Event()
+        self.hold.set()
+        self._targets = list(targets)
+        self._callbacks: list[Callable[[Card], None]] = []
+        self._lock = threading.Lock()
+        self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        threading.Thread(target=self._work, name="seat", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            self._jobs.get()()
+
+    def propose(
+        self,
+        tool: str = "git_log",
+        arguments: dict[str, Any] | None = None,
+        *,
+        proposer: str = "agent",
+        to: tuple[str, ...] = ("git",),
+        id: str = "",
+        **more: Any,
+    ) -> Future[str]:
+        """A new proposal; the future is its outcome."""
+        arguments = {"repo_path": "."} if arguments is None else arguments
+        seq = len(self.cards) + 1
+        payload = {"method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+        card = Card(
+            id=id or f"proposal-{seq}",
+            seq=seq,
+            proposer=proposer,
+            to=to,
+            method="tools/call",
+            tool=tool,
+            arguments=tuple(
+                (name, json.dumps(value, ensure_ascii=False)) for name, value in arguments.items()
+            ),
+            digest=hashlib.sha256(json.dumps(payload, sort_keys=True).encode()).hexdigest(),
+            since=time.time(),
+            warnings=more.pop("warnings", risks(arguments)),
+            **more,
+        )
+        self.outcomes[card.id] = Future()
+        self._set(card)
+        return self.outcomes[card.id]
+
+    def withdraw(self, proposal: str) -> None:
+        """What the proposer does."""
+        with self._lock:
+            card = self.cards[proposal]
+            if not card.is_open:
+                return
+            self._set(
+                replace(
+                    card,
+                    state="withdrawn",
+                    by=card.proposer,
+                    outcome="no_longer_needed",
+                    decided_at=time.time(),
+                )
+            )
+
+    def _set(self, card: Card) -> None:
+        self.cards[card.id] = card
+        for callback in list(self._callbacks):
+            callback(card)
+
+    def pending(self) -> list[Card]:
+        return [card for card in self.cards.values() if card.is_open]
+
+    def decided(self) -> list[Card]:
+        return [card for card in self.cards.values() if not card.is_open]
+
+    def targets(self) -> list[str]:
+        return self._targets
+
+    def banner(self) -> str:
+        return self.policy
+
+    def subscribe(self, on_change: Callable[[Card], None]) -> Callable[[], None]:
+        self._callbacks.append(on_change)
+        return lambda: self._callbacks.remove(on_change)
+
+    def decide(
+        self, proposal: str, *, digest: str, decision: str, reason: str = "", target: tuple[str, ...] = ()
+    ) -> Future[str]:
+        done: Future[str] = Future()
+        self._jobs.put(lambda: self._decide(done, proposal, digest, decision, reason, target))
+        return done
+
+    def _decide(
+        self,
+        done: Future[str],
+        proposal: str,
+        digest: str,
+        decision: str,
+        reason: str,
+        target: tuple[str, ...],
+    ) -> None:
+        self.hold.wait(60)
+        if self.fail_with is not None:
+            done.set_exception(self.fail_with)
+            return
+        with self._lock:
+            card = self.cards[proposal]
+            if not card.is_open or card.digest != digest:
+                done.set_exception(RuntimeError(f"{proposal} is {card.state} already, by {card.by}"))
+                return
+            self.fulfilled.append((proposal, decision, reason, target))
+            state = "fulfilled" if decision == "approve" else "rejected"
+            outcome = reason if decision == "reject" else f"{card.tool} ran"
+            card = replace(
+                card,
+                state=state,
+                by="human (you)",
+                outcome=outcome,
+                decided_at=time.time(),
+                edited=bool(target),
+            )
+            self._set(card)
+        done.set_result(card.state)
+        self.outcomes[proposal].set_result(card.state)
+
+
+def wrapped(future: Future[str]) -> asyncio.Future[str]:
+    """What `await` on a Pending does."""
+    return asyncio.wrap_future(future)
+
+
+class Rows_:
+    """A log in memory. `add` may be called from any thread."""
+
+    def __init__(self, name: str = "demo", members: int = 4) -> None:
+        self.rows: list[Row] = []
+        self.texts: dict[int, str] = {}
+        self.members = members
+        self.name = name
+        self._callbacks: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+
+    @property
+    def last_seq(self) -> int:
+        return len(self.rows)
+
+    def add(self, kind: str = "chat", what: str = "“hello”", *, raw: str | None = None, **more: Any) -> Row:
+        with self._lock:
+            seq = len(self.rows) + 1
+            text = (
+                raw
+                if raw is not None
+                else json.dumps({"id": f"e-{seq}", "kind": kind, "payload": {"text": what}})
+            )
+            values: dict[str, Any] = {
+                "t": time.time(),
+                "sender": "agent",
+                "to": ("git",),
+                "context": "",
+                "correlates": 0,
+                "verdict": "accepted",
+                "code": "pat 0",
+                "id": f"e-{seq}",
+            }
+            row = Row(seq=seq, kind=kind, what=what, size=len(text), **(values | more))
+            self.rows.append(row)
+            if raw is not None:
+                self.texts[seq] = text
+        for callback in list(self._callbacks):
+            callback()
+        return row
+
+    def since(self, seq: int, limit: int) -> list[Row]:
+        return self.rows[seq : seq + limit]
+
+    def raw(self, seq: int) -> str:
+        if seq in self.texts:
+            return self.texts[seq]
+        row = self.rows[seq - 1]
+        return json.dumps({"id": row.id, "kind": row.kind, "from": row.sender, "payload": {"text": row.what}})
+
+    def title(self) -> tuple[str, int]:
+        return self.name, self.members
+
+    def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
+        self._callbacks.append(on_change)
+        return lambda: self._callbacks.remove(on_change)

@@ -87,7 +87,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"mew_lab has no {name!r}")
     from importlib import import_module
 
-    if home in ("workbench.lab", "workbench.labs"):
+    if home == "workbench.labs":
         _wire()
     value = getattr(import_module(f"mew_lab.{home}"), name) if home else import_module(f"mew_lab.{name}")
     globals()[name] = value

@@ -127,7 +127,7 @@ def _current() -> Any:
 
 
 def _participants() -> Iterable[str]:
-    return [str(row[0]) for row in _current().who()]
+    return [str(row[0]).removesuffix(" (you)") for row in _current().who()]
 
 
 def _tools() -> Iterable[str]:

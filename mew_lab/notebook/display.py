@@ -167,11 +167,6 @@ def log(value: Any) -> Html:
     )
 
 
-def bridge(value: Any) -> Html:
-    """Which server sits at which participant."""
-    return box(str(value))
-
-
 def usage(value: Any) -> Html:
     """Help: how it is written, and what each word means."""
     head = tag("div", _code(value.usage), " ", value.about)
@@ -231,7 +226,6 @@ TYPES: tuple[tuple[str, str, Callable[[Any], Html], Callable[[Any], str]], ...] 
     ("mew_lab.workbench.listing", "Sent", sent, str),
     ("mew_lab.workbench.lab", "Lab", lab, lab_text),
     ("mew_lab.workbench.seat", "Seat", seat, seat_text),
-    ("mew_lab.workbench.lab", "BridgeInfo", bridge, str),
     ("mew_lab.workbench.pending", "Pending", pending, pending_text),
     ("mew_lab.sdk.results", "ToolResult", tool_result, str),
     ("mew_lab.protocol.envelope", "Envelope", envelope, envelope_text),

@@ -48,7 +48,7 @@ def before_wait(pending: Pending, blocking: bool) -> Watch | None:
     if not _asks_back(kernel):
         raise CannotWait(
             f"nobody sits in front of this notebook to decide {_what(pending)}; "
-            "set MEW_LAB_DECIDE=approve|deny in the environment, or lab.decide = Policy.approve() in a cell before"
+            "set MEW_LAB_DECIDE=approve or deny in the environment, or lab.decide = Policy.approve() in a cell"
         )
     if threading.current_thread() is threading.main_thread():
         _check_clicks(pending, blocking)

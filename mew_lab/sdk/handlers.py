@@ -1,4 +1,5 @@
-"""Who wants to be told?  A list of functions, called in the order in which they came; it knows not of what.
+"""Who wants to be told?  Functions called in the order in which they came, or an iterator; it knows not of
+what.
 
 A handler that raises does not keep the others from being called, and neither its fault nor a slow one stops
 whoever tells: faults go to `on_fault`, and a coroutine runs as a task of its own.
@@ -9,10 +10,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Handlers"]
+from mew_lab.errors import MewError
+
+__all__ = ["Handlers", "Inbox"]
 
 logger = logging.getLogger(__name__)
 Told = TypeVar("Told")
@@ -63,3 +67,50 @@ class Handlers(Generic[Told]):
 
 def _logged(fault: Exception) -> None:
     logger.error("a handler failed: %s: %s", type(fault).__name__, fault)
+
+
+class Inbox(Generic[Told]):
+    """What was told since it was made, in order: `async for` takes it out. Ends when closed and empty.
+
+    It holds at most `limit` items; a reader that falls behind is told so by an error rather than by a gap.
+    """
+
+    def __init__(self, *, limit: int, on_close: Callable[[], None]) -> None:
+        self._items: deque[Told] = deque()
+        self._limit = limit
+        self._on_close = on_close
+        self._lost = 0
+        self._closed = False
+        self._more = asyncio.Event()
+
+    def put(self, item: Told) -> None:
+        """Adds an item; beyond the limit it is only counted."""
+        if self._lost or len(self._items) >= self._limit:
+            self._lost += 1
+        else:
+            self._items.append(item)
+        self._more.set()
+
+    def close(self) -> None:
+        """Takes nothing more; what is there can still be read. Twice is harmless."""
+        if not self._closed:
+            self._closed = True
+            self._on_close()
+            self._more.set()
+
+    def __aiter__(self) -> Inbox[Told]:
+        return self
+
+    async def __anext__(self) -> Told:
+        while True:
+            if self._items:
+                return self._items.popleft()
+            if self._lost:
+                lost, self._lost = self._lost, 0
+                raise MewError(
+                    f"this reader fell behind and missed {lost} messages; read faster, or raise its limit"
+                )
+            if self._closed:
+                raise StopAsyncIteration
+            self._more.clear()
+            await self._more.wait()

@@ -323,7 +323,7 @@ class Lab:
             )
             return report.tools(found, silent)
 
-        return self._run(ask(), "asking for tools")  # type: ignore[no-any-return]
+        return self._run(ask(), "asking for tools")
 
     def save(self, path: str | Path) -> Note:
         """Writes the log so far to a file that `mew_lab.open_log` opens."""

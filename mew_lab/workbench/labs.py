@@ -120,8 +120,7 @@ def up(
         try:
             await host.open(owner=as_id, can="human")
             lab.url = host.url
-            client = MEWClient(space=name, connect_link=host.link_for(as_id))
-            await lab.open(MEWParticipant(client, tools=ToolBox(name=as_id)), name=as_id, policy=policy)
+            await lab.open(MEWParticipant(host.client_for(as_id), tools=ToolBox(name=as_id)), name=as_id, policy=policy)
         except BaseException:
             await lab.close()
             raise

@@ -98,14 +98,16 @@ class Pending:
 
     async def _wait(self) -> ToolResult:
         if self._loop.is_current() or self._loop.threadless:
-            return await self._call.outcome()
+            here: ToolResult = await self._call.outcome()
+            return here
         watches = self._watches(blocking=False)
         waiter = asyncio.wrap_future(self._loop.submit(self._call.outcome()))
         try:
             while True:
                 done, _ = await asyncio.wait({waiter}, timeout=BEAT if watches else None)
                 if done:
-                    return waiter.result()
+                    result: ToolResult = waiter.result()
+                    return result
                 for watch in watches:
                     watch.tick()
         finally:
@@ -132,7 +134,8 @@ class Pending:
             while True:
                 step = min(BEAT, left) if watches else left
                 try:
-                    return waiter.result(step)
+                    result: ToolResult = waiter.result(step)
+                    return result
                 except FutureTimeout:
                     if waiter.done():
                         raise

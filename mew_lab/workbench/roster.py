@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from mew_lab.bridge.mcp import McpBridge
 from mew_lab.errors import MewError
-from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.tools import ToolBox
 from mew_lab.workbench.host import Host
@@ -69,8 +68,8 @@ class Roster:
         """Enrols, connects and seats a participant."""
         host = self._free(name, f"cannot seat {name[:80]!r}")
         host.enrol(name, can)
-        client = MEWClient(space=self._lab.space, connect_link=host.link_for(name))
-        return await self.take(MEWParticipant(client, tools=ToolBox(name=name)), name=name, what=what)
+        participant = MEWParticipant(host.client_for(name), tools=ToolBox(name=name))
+        return await self.take(participant, name=name, what=what)
 
     async def bridge(
         self, name: str, command: list[str], *, env: tuple[str, ...], cwd: Path, can: Can
@@ -79,8 +78,7 @@ class Roster:
         host = self._free(name, f"cannot bridge {name[:80]!r}")
         host.enrol(name, can)
         bridge = McpBridge(name, command, env=env, cwd=cwd, on_end=lambda why: self._ended(name, why))
-        client = MEWClient(space=self._lab.space, connect_link=host.link_for(name))
-        participant = await bridge.start(client)
+        participant = await bridge.start(host.client_for(name))
         self._bridges[name] = bridge
         self.annotations.update({(name, tool): known for tool, known in bridge.annotations.items()})
         seat = Seat(self._lab, participant, name=name, what=f"MCP server: {bridge.command_line}")

@@ -73,7 +73,7 @@ def _add_magic(ip: InteractiveShell) -> Callable[[], object]:
                 table["mew"] = old
         manager.registry.pop("MewMagics", None)
         with contextlib.suppress(ValueError):
-            ip.configurables.remove(magics)  # type: ignore[attr-defined]
+            ip.configurables.remove(magics)  # type: ignore[arg-type]
 
     return remove
 
@@ -81,7 +81,7 @@ def _add_magic(ip: InteractiveShell) -> Callable[[], object]:
 def _add_matcher(ip: InteractiveShell) -> Callable[[], object]:
     from mew_lab.notebook.completion import mew_matcher
 
-    matchers = ip.Completer.custom_matchers  # type: ignore[attr-defined]
+    matchers = ip.Completer.custom_matchers
     matchers.append(mew_matcher)
 
     def remove() -> None:

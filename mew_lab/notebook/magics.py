@@ -188,7 +188,7 @@ class MewMagics(Magics):
             return help_texts.of_command(request.command)
         value = self._run(request)
         if request.command in GIVES_LAB:
-            shell.push({"lab": value})
+            shell.user_ns["lab"] = value
         return value
 
     def _run(self, request: Request) -> object:

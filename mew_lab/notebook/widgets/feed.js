@@ -8,7 +8,7 @@ const COLUMNS = [["#", "mew-num"], ["+s", "mew-num"], ["from", ""], ["to", ""], 
 function render({ model, el }) {
   const root = make("section", { class: "mew mew-feed", "aria-label": "Feed" });
   const title = make("span", { class: "mew-title" });
-  const pause = make("button", { type: "button", "aria-pressed": "false", text: "⏸ pause", onclick: () => setPaused(!paused) });
+  const pause = make("button", { type: "button", "aria-pressed": "false", text: "pause", onclick: () => setPaused(!paused) });
   const follow = make("button", { type: "button", class: "mew-follow", text: "▾ follow", onclick: () => { setPaused(false); following = true; unseen = 0; paintSoon(); } });
   const chips = make("div", { class: "mew-chips", role: "group", "aria-label": "Kinds" });
   const filter = make("input", { type: "search", placeholder: "filter", "aria-label": "Filter by text", oninput: () => refilter() });
@@ -31,6 +31,7 @@ function render({ model, el }) {
   let placed = 0, asking = 0;
   const counts = new Map(), chosen = new Set(), lines = new Map(), arrivals = [];
 
+  const sizes = new ResizeObserver(() => paintSoon());
   const link = connect(model, root, {
     from: () => last,
     item(item) {
@@ -131,7 +132,7 @@ function render({ model, el }) {
     if (paused === on) return;
     paused = on;
     pause.setAttribute("aria-pressed", String(on));
-    pause.textContent = on ? "▶ resume" : "⏸ pause";
+    pause.textContent = on ? "resume" : "pause";
     if (!on) {
       const waiting = held;
       held = [];
@@ -163,6 +164,12 @@ function render({ model, el }) {
 
   function paint() {
     frame = 0;
+    if (!scroller.clientHeight) {
+      // Out of the layout just now (a theme is being changed, a tab lies behind): observed anew, it tells when it is back.
+      sizes.unobserve(scroller);
+      sizes.observe(scroller);
+      return;
+    }
     root.dataset.paints = String(++paints);
     root.dataset.last = String(last);
     root.dataset.rows = String(rows.length);
@@ -231,7 +238,7 @@ function render({ model, el }) {
     const line = make("tr", { id: `${link.view}-${row[SEQ]}`, "data-seq": row[SEQ], "aria-selected": String(row[SEQ] === selected), class: `mew-is-${name}${refused ? " mew-refused" : ""}${following && row[SEQ] > painted ? " mew-new" : ""}` });
     const cell = (css, text, hover) => line.appendChild(make("td", { class: css, text, title: hover ?? null }));
     cell("mew-num mew-seq", row[SEQ]);
-    cell("mew-num", (row[TIME] - began).toFixed(2), `${new Date(row[TIME] * 1000).toLocaleString()} · ${grouped(row[SIZE])} bytes`);
+    cell("mew-num", Math.max(0, row[TIME] - began).toFixed(2), `${new Date(row[TIME] * 1000).toLocaleString()} · ${grouped(row[SIZE])} bytes`);
     cell("mew-code", row[FROM], row[FROM]);
     cell("mew-code", row[TO], row[TO]);
     line.append(make("td", { class: "mew-code mew-kind", title: row[KIND] }, make("span", { class: "mew-glyph", "aria-hidden": true, text: glyph }), row[KIND]));
@@ -299,9 +306,7 @@ function render({ model, el }) {
     choose(shown[Math.min(end, Math.max(0, to))][SEQ]);
   });
 
-  const sizes = new ResizeObserver(() => paintSoon());
   sizes.observe(scroller);
-  paintSoon();
   return () => {
     sizes.disconnect();
     clearTimeout(quiet);

@@ -59,7 +59,7 @@ class FeedView(LiveWidget):
         self._cursor = min(self._cursor, max(start, last - RING))
         self._head = self._source.title()
         first = self._source.since(0, 1)
-        began = first[0].t if first else None
+        began = round(first[0].t, 3) if first else None
         return {"last": last, "start": start, "ring": RING, "began": began} | self._heading()
 
     def _heading(self) -> dict[str, Any]:

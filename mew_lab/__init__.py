@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from mew_lab.space.core import Space as Space
     from mew_lab.workbench.decide import Policy as Policy
     from mew_lab.workbench.lab import Lab as Lab
-    from mew_lab.workbench.lab import connect as connect
-    from mew_lab.workbench.lab import labs as labs
-    from mew_lab.workbench.lab import up as up
+    from mew_lab.workbench.labs import connect as connect
+    from mew_lab.workbench.labs import labs as labs
+    from mew_lab.workbench.labs import up as up
     from mew_lab.workbench.pending import Pending as Pending
     from mew_lab.workbench.seat import Seat as Seat
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "up": "workbench.lab",
-    "connect": "workbench.lab",
-    "labs": "workbench.lab",
+    "up": "workbench.labs",
+    "connect": "workbench.labs",
+    "labs": "workbench.labs",
     "open_log": "log.log",
     "Lab": "workbench.lab",
     "Seat": "workbench.seat",
@@ -87,7 +87,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"mew_lab has no {name!r}")
     from importlib import import_module
 
-    if home == "workbench.lab":
+    if home == "workbench.labs":
         _wire()
     value = getattr(import_module(f"mew_lab.{home}"), name) if home else import_module(f"mew_lab.{name}")
     globals()[name] = value
@@ -116,8 +116,8 @@ def _wire() -> None:
 
         return before_wait(one, blocking)
 
-    if lab.view_factory is None:
-        lab.view_factory = views
+    if not lab.view_factory:
+        lab.view_factory.append(views)
         pending.before_wait.append(ask)
 
 

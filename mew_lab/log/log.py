@@ -82,7 +82,8 @@ class Files(NamedTuple):
 
 def _faults(reading: Reading) -> Iterator[str]:
     if reading.unreadable:
-        yield f"{reading.path.name}: {reading.unreadable} lines could not be read"
+        lines = "1 line" if reading.unreadable == 1 else f"{reading.unreadable} lines"
+        yield f"{reading.path.name}: {lines} could not be read"
     if reading.torn:
         yield f"{reading.path.name}: the last line is torn and was left out"
 
@@ -287,13 +288,20 @@ def open_log(path: str | os.PathLike[str]) -> Log:
     """
     place = Path(path)
     paths = _in_folder(place) if place.is_dir() else _continued(place)
-    first = next(read_journal(paths[0]), None)
+    first = _first(paths[0])
     space, about = "", dict[str, Any]()
     if first is not None:
         space = first.space
         about = (read_members(first.detail) or {}) if first.event == "opened" else {}
     vantage = "participant" if about.get("vantage") == "participant" else "gateway"
     return Log(Files(paths), space=space, vantage=vantage)
+
+
+def _first(path: Path) -> Record | None:
+    reading = read_journal(path)
+    record = next(reading, None)
+    reading.close()
+    return record
 
 
 def _continued(first: Path) -> tuple[Path, ...]:
@@ -305,7 +313,7 @@ def _continued(first: Path) -> tuple[Path, ...]:
         if not path.is_file():
             return tuple(paths)
         try:
-            opened = next(read_journal(path), None)
+            opened = _first(path)
         except JournalError:
             return tuple(paths)
         about = read_members(opened.detail) if opened is not None and opened.event == "opened" else None

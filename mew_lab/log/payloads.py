@@ -15,7 +15,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from pandas.api.extensions import ExtensionArray, ExtensionDtype, register_extension_dtype, take
+from pandas.api.indexers import check_array_indexer
 
 from mew_lab.log.line import read_members
 
@@ -57,12 +59,21 @@ class PayloadArray(ExtensionArray):
         self._texts = texts  # numpy array of str or None
 
     @classmethod
+    def of_messages(cls, raws: Sequence[str | None]) -> PayloadArray:
+        """The payloads of the messages with these exact texts."""
+        return cls(np.fromiter(raws, dtype=object, count=len(raws)))
+
+    @classmethod
     def _from_sequence(cls, scalars: Sequence[Any], *, dtype: Any = None, copy: bool = False) -> PayloadArray:
-        texts = (
-            json.dumps({"payload": one}, ensure_ascii=False) if isinstance(one, dict) else one
-            for one in scalars
+        if not all(one is None or isinstance(one, dict) for one in scalars):
+            raise TypeError("payloads are dicts")
+        return cls.of_messages(
+            [None if one is None else json.dumps({"payload": one}, ensure_ascii=False) for one in scalars]
         )
-        return cls(np.fromiter((t if isinstance(t, str) else None for t in texts), dtype=object))
+
+    def _cast_pointwise_result(self, values: Any) -> Any:
+        # What a function made of payloads is seldom a payload; without this, pandas would ask for dicts.
+        return pd.Series(list(values)).array
 
     @classmethod
     def _from_factorized(cls, values: Any, original: PayloadArray) -> PayloadArray:
@@ -86,8 +97,6 @@ class PayloadArray(ExtensionArray):
 
     def __getitem__(self, item: Any) -> Any:
         if not isinstance(item, int | np.integer):
-            from pandas.api.indexers import check_array_indexer
-
             return type(self)(self._texts[check_array_indexer(self, item)])
         raw = self._texts[item]
         return None if raw is None else read_payload(raw)
@@ -100,7 +109,10 @@ class PayloadArray(ExtensionArray):
         return np.fromiter((text is None for text in self._texts), dtype=bool)
 
     def take(self, indices: Any, *, allow_fill: bool = False, fill_value: Any = None) -> PayloadArray:
-        return type(self)(take(self._texts, indices, allow_fill=allow_fill, fill_value=None))
+        texts = take(self._texts, indices, allow_fill=allow_fill, fill_value=None)
+        if allow_fill:
+            texts[np.asarray(indices) == -1] = None  # pandas fills a NaN in, whatever it is told
+        return type(self)(texts)
 
     def copy(self) -> PayloadArray:
         return type(self)(self._texts.copy())

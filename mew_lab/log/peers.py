@@ -95,21 +95,21 @@ def _exact(text: str, envelope: dict[str, Any]) -> str:
     """The very text of the envelope within its line, tokens masked."""
     at = text.find(_MARK)
     try:
-        json.loads(
-            text[:at] + "}"
-        )  # only at the top level is what stands before the mark an object of its own
+        json.loads(text[:at] + "}")  # an object of its own: so the mark stands at the top level
         end = _scan(text, at + len(_MARK))[1]
         exact = text[at + len(_MARK) : end]
     except (ValueError, RecursionError):
         exact = compact(envelope)
     payload = _object(envelope, "payload")
-    if not any("token" in one for one in (envelope, payload)):
-        return exact
-    masked = {**envelope, "payload": payload} if payload else dict(envelope)
-    for holder in (masked, masked.get("payload", {})):
-        if isinstance(token := holder.get("token"), str):
-            holder["token"] = f"tok_…{token[-4:] if len(token) >= 16 else ''}"
-    return compact(masked)
+    if "token" in payload:
+        envelope = {**envelope, "payload": {**payload, "token": _masked(payload["token"])}}
+    if "token" in envelope:
+        envelope = {**envelope, "token": _masked(envelope["token"])}
+    return compact(envelope) if "token" in envelope or "token" in payload else exact
+
+
+def _masked(token: Any) -> str:
+    return f"tok_…{token[-4:]}" if isinstance(token, str) and len(token) >= 12 else "tok_…"
 
 
 def _is_join(envelope: Mapping[str, Any]) -> bool:

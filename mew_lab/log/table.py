@@ -43,8 +43,9 @@ class Entry(NamedTuple):
 class Column(NamedTuple):
     """One column of the table.
 
-    `dtype` is the pandas name of its type (`object` for text, which is `""` where there is none), `about` one
-    line on what it says, with the section of the specification, `value` what makes it of an entry.
+    `dtype` is the pandas name of its type (`object` for text, which is `""` where there is none;
+    `mew_payload` for the payload of the message whose exact text the function gives), `about` one line on
+    what it says, with the section of the specification, `value` what makes it of an entry.
     """
 
     name: str
@@ -139,7 +140,7 @@ def to_frame(
     """
     import pandas as pd
 
-    from mew_lab.log import payloads  # noqa: F401  the type `mew_payload` exists once this is imported
+    from mew_lab.log.payloads import PayloadArray, PayloadDtype
 
     series: list[list[pd.Series[Any]]] = [[] for _ in columns]
     values: list[list[Any]] = [[] for _ in columns]
@@ -148,7 +149,10 @@ def to_frame(
     def settle() -> None:
         for column, done, new, seen in zip(columns, series, values, shared, strict=True):
             kept = _share(new, seen) if column.dtype == "object" else new
-            done.append(pd.Series(kept, dtype=column.dtype))
+            if column.dtype == PayloadDtype.name:
+                done.append(pd.Series(PayloadArray.of_messages(kept)))
+            else:
+                done.append(pd.Series(kept, dtype=column.dtype))
             new.clear()
 
     found = (record for record in records if events or record.raw is not None)

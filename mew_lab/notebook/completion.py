@@ -115,19 +115,19 @@ def _profiles() -> Iterable[str]:
 
 
 def _labs() -> Iterable[str]:
-    from mew_lab.workbench.lab import labs
+    from mew_lab.workbench.labs import labs
 
     return list(labs())
 
 
 def _current() -> Any:
-    from mew_lab.workbench.lab import current
+    from mew_lab.workbench.labs import current
 
     return current()
 
 
 def _participants() -> Iterable[str]:
-    return [str(row[0]) for row in _current().who()]
+    return [str(row[0]).removesuffix(" (you)") for row in _current().who()]
 
 
 def _tools() -> Iterable[str]:

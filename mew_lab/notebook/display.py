@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -94,21 +95,20 @@ def envelope(value: Any) -> Html:
 
 def lab(value: Any) -> Html:
     """Address, members, and the line with which another process joins."""
-    head = tag("div", tag("b", value.name), f" · space {value.space} · ", _code(value.url))
-    return box(head, *_members(value), *_join_line(value))
+    head = tag("div", tag("b", value.name), f" · space {value.space} · ", _code(value.url or "in memory"))
+    if value.closed:
+        return box(head, tag("div", "it is down; its log can still be read", style=FAINT))
+    line = _join_line(value)
+    return box(head, listing(value.who()), tag("div", line[0], _code(line[1])) if line else "")
 
 
-def _members(value: Any) -> list[Html]:
+def _join_line(value: Any) -> tuple[str, str] | None:
+    """What another process types to join; None where this process cannot let anybody in."""
+    if not value.url:
+        return None
     with contextlib.suppress(MewError):
-        return [listing(value.who())]
-    return [tag("div", "it is down; its log can still be read", style=FAINT)]
-
-
-def _join_line(value: Any) -> list[Html]:
-    with contextlib.suppress(MewError):
-        if line := value.join_line():
-            return [tag("div", "another process joins with ", _code(line))]
-    return []
+        return "another process joins with ", value.join_line()
+    return None
 
 
 def seat(value: Any) -> Html:
@@ -167,11 +167,6 @@ def log(value: Any) -> Html:
     )
 
 
-def bridge(value: Any) -> Html:
-    """Which server sits at which participant."""
-    return box(str(value))
-
-
 def usage(value: Any) -> Html:
     """Help: how it is written, and what each word means."""
     head = tag("div", _code(value.usage), " ", value.about)
@@ -192,13 +187,11 @@ def _plain(text: str) -> str:
 
 def lab_text(value: Any) -> str:
     """The lab in a few lines."""
-    parts = [f"{value.name}: space {value.space} at {value.url}"]
-    with contextlib.suppress(MewError):
-        parts.append(str(value.who()))
-    with contextlib.suppress(MewError):
-        if line := value.join_line():
-            parts.append(f"another process joins with {line}")
-    return "\n".join(parts)
+    head = f"{value.name}: space {value.space} at {value.url or 'no address, in memory'}"
+    if value.closed:
+        return f"{head}; it is down, its log can still be read"
+    line = _join_line(value)
+    return "\n".join([head, str(value.who()), *(["".join(line)] if line else [])])
 
 
 def envelope_text(value: Any) -> str:
@@ -231,7 +224,6 @@ TYPES: tuple[tuple[str, str, Callable[[Any], Html], Callable[[Any], str]], ...] 
     ("mew_lab.workbench.listing", "Sent", sent, str),
     ("mew_lab.workbench.lab", "Lab", lab, lab_text),
     ("mew_lab.workbench.seat", "Seat", seat, seat_text),
-    ("mew_lab.workbench.lab", "BridgeInfo", bridge, str),
     ("mew_lab.workbench.pending", "Pending", pending, pending_text),
     ("mew_lab.sdk.results", "ToolResult", tool_result, str),
     ("mew_lab.protocol.envelope", "Envelope", envelope, envelope_text),
@@ -272,7 +264,8 @@ def install(ip: InteractiveShell) -> Callable[[], None]:
     for module, name, to_html, to_text in TYPES:
         for kind, show in (("text/html", _html(to_html)), ("text/plain", _printer(to_text))):
             formatter = formatters[kind]
-            old = formatter.for_type_by_name(module, name, show)
+            # By its name where it is not loaded; for a loaded type somebody else's would go first.
+            old = formatter.for_type(getattr(sys.modules.get(module), name, f"{module}.{name}"), show)
             undo.append(_undo(formatter, f"{module}.{name}", old))
 
     def remove() -> None:

@@ -7,7 +7,6 @@ labs and calls these in reverse.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import sys
 from collections.abc import Callable
@@ -34,8 +33,6 @@ def load(ip: InteractiveShell) -> None:
     undo.append(_add_matcher(ip))
     undo.append(install(ip))
     undo.append(_one_line_errors())
-    atexit.register(close_labs)
-    undo.append(lambda: atexit.unregister(close_labs))
 
 
 def unload(ip: InteractiveShell) -> None:
@@ -43,22 +40,21 @@ def unload(ip: InteractiveShell) -> None:
     undo = _undo.pop(id(ip), None)
     if undo is None:
         return
-    close_labs()
+    _close_labs()
     while undo:
         undo.pop()()
 
 
-def close_labs() -> None:
-    """Ends every lab and the loop's thread. Asks no module that was never used."""
-    lab = sys.modules.get("mew_lab.workbench.lab")
-    loop = sys.modules.get("mew_lab.workbench.loop")
-    if lab is not None:
-        for one in list(lab.labs().values()):
-            # What cannot be ended in an orderly way must not keep the others, or the process, from ending.
-            with contextlib.suppress(MewError, TimeoutError, OSError, RuntimeError):
-                one.down()
-    if loop is not None:
-        loop.the_loop().stop()
+def _close_labs() -> None:
+    """Ends every lab, its views and the loop's thread. Asks no module that was never used."""
+    if "mew_lab.workbench.labs" in sys.modules:
+        from mew_lab.workbench.labs import close_all
+
+        close_all()
+    if "mew_lab.notebook.views" in sys.modules:
+        from mew_lab.notebook.views import close_views
+
+        close_views()
 
 
 def _add_magic(ip: InteractiveShell) -> Callable[[], object]:
@@ -77,7 +73,7 @@ def _add_magic(ip: InteractiveShell) -> Callable[[], object]:
                 table["mew"] = old
         manager.registry.pop("MewMagics", None)
         with contextlib.suppress(ValueError):
-            ip.configurables.remove(magics)  # type: ignore[attr-defined]
+            ip.configurables.remove(magics)  # type: ignore[arg-type]
 
     return remove
 
@@ -85,7 +81,7 @@ def _add_magic(ip: InteractiveShell) -> Callable[[], object]:
 def _add_matcher(ip: InteractiveShell) -> Callable[[], object]:
     from mew_lab.notebook.completion import mew_matcher
 
-    matchers = ip.Completer.custom_matchers  # type: ignore[attr-defined]
+    matchers = ip.Completer.custom_matchers
     matchers.append(mew_matcher)
 
     def remove() -> None:

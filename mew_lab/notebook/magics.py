@@ -20,7 +20,6 @@ from mew_lab.notebook.parser import Request, parse
 
 if TYPE_CHECKING:
     from mew_lab.workbench.lab import Lab
-    from mew_lab.workbench.seat import Seat
 
 __all__ = ["RULES", "MewMagics"]
 
@@ -29,26 +28,9 @@ GIVES_LAB = frozenset({"up", "connect", "use"})
 
 
 def _lab() -> Lab:
-    from mew_lab.workbench.lab import current
+    from mew_lab.workbench.labs import current
 
     return current()
-
-
-def _seat(name: str | None) -> Seat:
-    """The seat of that name, yours when there is none.
-
-    Raises:
-        UsageError: when no such seat is in this kernel.
-    """
-    lab = _lab()
-    if name is None:
-        return lab.me
-    if name not in lab.seats:
-        seats = ", ".join(sorted(lab.seats))
-        raise UsageError(
-            f"%mew: nobody called {name!r} has a seat here; there are {seats}. %mew join {name} makes one"
-        )
-    return lab.seats[name]
 
 
 # --- the sub-commands, in the order of commands.py ----------------------------------------------------------
@@ -66,7 +48,7 @@ def down(options: Namespace, tail: Any) -> object:
 
 
 def use(options: Namespace, tail: Any) -> object:
-    from mew_lab.workbench.lab import use as switch
+    from mew_lab.workbench.labs import use as switch
 
     return switch(options.name)
 
@@ -123,21 +105,23 @@ def tools(options: Namespace, tail: Any) -> object:
 def chat(options: Namespace, tail: Any) -> object:
     if not tail:
         raise UsageError(f"%mew chat: there is no text; write %mew chat {COMMANDS['chat'].usage}")
-    return _seat(options.as_id).chat(tail, to=options.to)
+    return _lab().seat(options.as_id).chat(tail, to=options.to)
 
 
 def send(options: Namespace, tail: Any) -> object:
-    return _seat(options.as_id).send(
-        options.kind, tail, to=options.to, correlation_id=options.correlation, context=options.context
+    return (
+        _lab()
+        .seat(options.as_id)
+        .send(options.kind, tail, to=options.to, correlation_id=options.correlation, context=options.context)
     )
 
 
 def call(options: Namespace, tail: Any) -> object:
-    return _seat(options.as_id).call(options.target, tail)
+    return _lab().seat(options.as_id).call(options.target, tail)
 
 
 def propose(options: Namespace, tail: Any) -> object:
-    return _seat(options.as_id).propose(options.target, tail)
+    return _lab().seat(options.as_id).propose(options.target, tail)
 
 
 def proposals(options: Namespace, tail: Any) -> object:
@@ -204,7 +188,7 @@ class MewMagics(Magics):
             return help_texts.of_command(request.command)
         value = self._run(request)
         if request.command in GIVES_LAB:
-            shell.push({"lab": value})
+            shell.user_ns["lab"] = value
         return value
 
     def _run(self, request: Request) -> object:

@@ -7,6 +7,7 @@ with spaces stays one word; nothing is filled in inside single quotes, JSON and 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -43,7 +44,8 @@ class Request(NamedTuple):
     help: bool = False
 
 
-_PART = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)|([^\s'"\\]+)""", re.DOTALL)
+_PART = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)|([^\s'"\\{\[]+|[{\[])""", re.DOTALL)
+_BRACKETS = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*"|[][{}]""")
 _VARIABLE = re.compile(r"\$[A-Za-z_]|\{[^{}]")
 _ALONE = re.compile(r"\$[A-Za-z_][\w.]*|\{[^{}]+\}")
 
@@ -69,6 +71,10 @@ def split(line: str, at: int = 0) -> Iterator[Word]:
     while (at := _next(line, at)) < end:
         start, text, literal = at, "", False
         while at < end and not line[at].isspace():
+            if line[at] in "{[" and (close := _closing(line, at)):
+                text += line[at:close]
+                at = close
+                continue
             part = _PART.match(line, at)
             if part is None:
                 raise UsageError(f"%mew: a quote is not closed, from {line[at : at + 30]}")
@@ -77,6 +83,19 @@ def split(line: str, at: int = 0) -> Iterator[Word]:
             text += single or (re.sub(r'\\(["\\$`])', r"\1", double) if double else escaped or plain or "")
             at = part.end()
         yield Word(text, start, at, literal)
+
+
+def _closing(line: str, at: int) -> int:
+    """Where the bracket at `at` is closed, so that JSON and {expressions} stay one word; 0: nowhere."""
+    depth = 0
+    for part in _BRACKETS.finditer(line, at):
+        if part[0] in ("{", "["):
+            depth += 1
+        elif part[0] in ("}", "]"):
+            depth -= 1
+            if depth == 0:
+                return part.end()
+    return 0
 
 
 def _next(line: str, at: int) -> int:
@@ -129,7 +148,7 @@ def parse(line: str, *, names: Mapping[str, Any], body: str | None = None) -> Re
             f"%mew: there is no sub-command {name!r}{_did_you_mean(name, COMMANDS)}; %mew help lists them"
         )
     command = COMMANDS[name]
-    head, tail_at = _head(command, line, first.end)
+    head, tail_at = _head(name, line, first.end)
     if any(word.text in ("--help", "-h") for word in head):
         return Request(name, argparse.Namespace(), help=True)
     if body is not None and not command.body:
@@ -149,12 +168,13 @@ def parse(line: str, *, names: Mapping[str, Any], body: str | None = None) -> Re
     return Request(name, options, _tail(name, command, rest, names) if rest else None)
 
 
-def _head(command: Command, line: str, at: int) -> tuple[list[Word], int]:
+def _head(name: str, line: str, at: int) -> tuple[list[Word], int]:
     """The words that argparse gets, and where the tail begins.
 
     That is at the first word that is no option once every place is filled, or behind `--`. The tail itself is
     not split here: prose may hold an apostrophe.
     """
+    command = COMMANDS[name]
     flags = {option.flag: option for option in command.options if option.is_flag}
     places = sum(not option.is_flag for option in command.options) if command.tail else len(line)
     head: list[Word] = []
@@ -170,7 +190,10 @@ def _head(command: Command, line: str, at: int) -> tuple[list[Word], int]:
         elif word.text == "--" and command.tail:
             return head, at
         elif is_option:
-            value_follows = word.text in flags and not flags[word.text].alone
+            flag, equals, _ = word.text.partition("=")
+            if flag not in flags and flag not in ("--help", "-h"):
+                _parser(name).error(f"it does not know {flag!r}{_did_you_mean(flag, flags)}")
+            value_follows = flag in flags and not equals and not flags[flag].alone
         else:
             places -= 1
         head.append(word)
@@ -218,6 +241,9 @@ def _evaluated(name: str, word: Word, names: Mapping[str, Any]) -> tuple[str, li
 
 def _value(name: str, word: Word, names: Mapping[str, Any]) -> Any:
     """What stands behind the `=`: a variable alone keeps its type, JSON is read, the rest is text."""
+    with contextlib.suppress(ProtocolError):
+        if word.text.startswith(("{", "[")):
+            return read_strict(f'{{"value":{word.text}}}')["value"]
     text, met = _evaluated(name, word, names)
     if met and _ALONE.fullmatch(word.text):
         return str(met[0]) if isinstance(met[0], PurePath) else met[0]

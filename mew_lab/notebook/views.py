@@ -6,13 +6,16 @@ It knows which widget takes which seam of the workbench, and nothing of what the
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 if TYPE_CHECKING:
     from mew_lab.notebook.widgets.approvals import ApprovalsView
     from mew_lab.notebook.widgets.feed import FeedView
     from mew_lab.workbench.lab import Lab
 
-__all__ = ["Views"]
+__all__ = ["Views", "close_views"]
+
+_all: WeakSet[Views] = WeakSet()
 
 
 class Views:
@@ -21,6 +24,7 @@ class Views:
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
         self._made: dict[str, Any] = {}
+        _all.add(self)
 
     @property
     def approvals(self) -> ApprovalsView:
@@ -45,9 +49,15 @@ class Views:
         return self._made.get(name)
 
     def close(self) -> None:
-        """Ends the writers of all views; what a page shows stays as it was."""
+        """Ends all views; the pages that show them lose them."""
         while self._made:
             self._made.popitem()[1].close()
 
     def __repr__(self) -> str:
         return "lab.view: approvals, feed"
+
+
+def close_views() -> None:
+    """Ends the views of every lab. A lab that is down keeps its views until then: they can still be read."""
+    for views in tuple(_all):
+        views.close()

@@ -47,8 +47,8 @@ def before_wait(pending: Pending, blocking: bool) -> Watch | None:
         )
     if not _asks_back(kernel):
         raise CannotWait(
-            f"nobody sits in front of this notebook to decide {_what(pending)}; "
-            "set MEW_LAB_DECIDE=approve|deny in the environment, or lab.decide = Policy.approve() in a cell before"
+            f"nobody sits in front of this notebook to decide {_what(pending)}; set MEW_LAB_DECIDE=approve "
+            "or deny in the environment, or lab.decide = Policy.approve() in an earlier cell"
         )
     if threading.current_thread() is threading.main_thread():
         _check_clicks(pending, blocking)
@@ -124,11 +124,12 @@ def _asks_back(kernel: Any) -> bool:
 
 def _lab_of(pending: Pending) -> Lab | None:
     """The lab in whose seat the proposal was made."""
-    from mew_lab.workbench.lab import labs
+    from mew_lab.workbench.labs import labs
 
     with_seat = [lab for lab in labs().values() if pending.seat in lab.seats]
     mine = [lab for lab in with_seat if lab.seats[pending.seat].participant.proposals.get(pending.id)]
-    return (mine or with_seat or [None])[-1]
+    found = mine or with_seat
+    return found[-1] if found else None
 
 
 def _decided_elsewhere(lab: Lab, pending: Pending) -> bool:

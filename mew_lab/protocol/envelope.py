@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
-from json.decoder import scanstring
+from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, NamedTuple, NoReturn
 
 from mew_lab.errors import ProtocolError

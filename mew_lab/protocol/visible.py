@@ -19,8 +19,8 @@ _BLANK = (
 )
 _BLANKS = re.compile(f"[{_BLANK}]")
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-# Nearly all text is printable ASCII; one scan in C says so.
-_PLAIN = re.compile(r"[ -~]*").fullmatch
+# Nearly all text is ASCII, Latin letters and the usual dashes and quotes; one scan in C says so.
+_PLAIN = re.compile("[ -~\u00a1-\u00ac\u00ae-\u024f\u2010-\u2027\u2030-\u205e]*").fullmatch
 _NAMES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 

@@ -108,12 +108,12 @@ def _check(root: Node) -> None:
     def size(node: Node, depth: int) -> int:
         if id(node) in above:
             raise _fault(node, "an alias stands inside what it names")
-        if depth > MAX_DEPTH:
-            raise _fault(node, f"it is nested more than {MAX_DEPTH} levels deep")
         if node.tag not in _KNOWN:
             raise _fault(node, f"the tag {node.tag.replace(_TAG, '!!')} is not read here")
         if isinstance(node, ScalarNode):
             return 1
+        if depth > MAX_DEPTH:
+            raise _fault(node, f"it is nested more than {MAX_DEPTH} levels deep")
         # A node that was counted is not walked again, so an alias bomb costs no more than its text; its depth
         # may be understated by that, which the count makes harmless.
         if id(node) in sizes:
@@ -134,7 +134,7 @@ def _check(root: Node) -> None:
         sizes[id(node)] = total
         return total
 
-    size(root, 0)
+    size(root, 1)
 
 
 def _check_keys(node: MappingNode) -> None:

@@ -81,7 +81,7 @@ def _refuse_unbuilt(turn: Turn, sender: Sender, envelope: Envelope) -> None:
 
 
 Rule = Callable[[Turn, Sender, Envelope], None]
-RULES: Mapping[str, Rule] = {kind: _refuse_unbuilt for kind in ACTED_ON}
+RULES: Mapping[str, Rule] = dict.fromkeys(ACTED_ON, _refuse_unbuilt)
 
 
 class Space:
@@ -147,7 +147,9 @@ class Space:
     def _sender(self, event: Received) -> Sender | None:
         if event.connection is None:
             member = self.state.members.get(event.participant)
-            return member and Sender(member, event.runtime_id or event.participant, None, event.via)
+            if member is None:
+                return None
+            return Sender(member, event.runtime_id or event.participant, None, event.via)
         connection = self.state.connections.get(event.connection)
         if connection is None:
             return None
@@ -171,7 +173,7 @@ class Space:
             envelope = complete(
                 draft,
                 id=turn.new_id() if "id" not in members else "",
-                ts=timestamp(turn.now),
+                ts=timestamp(turn.now) if "ts" not in members else "",
                 sender=sender.runtime_id,
                 to=self._resolved(members),
             )
@@ -250,7 +252,7 @@ class Space:
             connection=sender.connection.name if sender.connection else "",
             via=sender.via,
             verdict="accepted",
-            pattern=compact(verdict.pattern),
+            pattern=sender.member.texts[verdict.index or 0],
             received=text if text != envelope.raw else None,
             raw=envelope.raw,
         )
@@ -287,7 +289,7 @@ class Space:
         named = envelope.id if envelope else members.get("id", "")
         self._complain(turn, sender, payload, (named,) if isinstance(named, str) and named else ())
         if sender.connection is None:
-            body = {key: payload[key] for key in ("error", "code", "message") if key in payload}
+            body: dict[str, Any] = {key: payload[key] for key in ("error", "code", "message") if key in payload}
             turn.do(Reply(STATUSES.get(refusal.code, 400), body))
 
     def _complain(
@@ -363,5 +365,7 @@ class Space:
             code="limit_exceeded",
             detail=compact({"messages": event.messages}),
         )
-        said = f"{event.messages} messages were refused, because too many came in too short a time; send slower"
+        said = (
+            f"{event.messages} messages were refused, because too many came in too short a time; send slower"
+        )
         self._complain(turn, sender, {"error": "limit_exceeded", "messages": event.messages, "message": said})

@@ -241,7 +241,9 @@ class HumanDecisions:
             to=proposal.to,
             method=proposal.method,
             tool=proposal.tool,
-            arguments=tuple((name, json.dumps(value, ensure_ascii=False)) for name, value in arguments.items()),
+            arguments=tuple(
+                (name, json.dumps(value, ensure_ascii=False)) for name, value in arguments.items()
+            ),
             digest=digest,
             since=self._clock(),
             warnings=(*self._of_the_tool(proposal), *risks(arguments)),
@@ -304,7 +306,11 @@ def _outcome(proposal: Proposal) -> str:
     if proposal.response is None:
         return ""
     try:
-        result = result_of(proposal.response.payload, method=proposal.method, what=proposal.tool or proposal.method)
+        result = result_of(
+            proposal.response.payload, method=proposal.method, what=proposal.tool or proposal.method
+        )
     except ToolFailed as fault:
         return one_line(str(fault), 160)
-    return one_line(result if isinstance(result, str) else getattr(result, "text", None) or compact(result), 160)
+    return one_line(
+        result if isinstance(result, str) else getattr(result, "text", None) or compact(result), 160
+    )

@@ -8,7 +8,7 @@ Spec: §3.6, §5.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,10 @@ from mew_lab.gateway.server import Server
 from mew_lab.log.journal import Journal
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.token import Token
+from mew_lab.sdk.client import MEWClient
 from mew_lab.space.events import Record
 from mew_lab.transport.link import Link
+from mew_lab.workbench.seed import source
 
 __all__ = ["Host", "capabilities_of"]
 
@@ -58,7 +60,8 @@ class Host:
     ) -> None:
         self.name = name
         self.folder = folder
-        self.gateway = Gateway(observe=observe)
+        given = source(f"gateway of {name}")
+        self.gateway = Gateway(clock=given.clock, new_epoch=given.new_epoch, observe=observe)
         self.journal = journal
         self.url = ""
         self._at = (host, port)
@@ -121,13 +124,14 @@ class Host:
         token: Token = self.gateway.tokens.mint(self.name, participant)
         return write_token_file(self.folder / ".mew" / "tokens", self.name, participant, token)
 
-    def link_for(self, participant: str) -> Callable[[], Awaitable[Link]]:
-        """What connects a client of this process as that participant."""
+    def client_for(self, participant: str) -> MEWClient:
+        """A client of this process that speaks as that participant, not connected yet."""
+        given = source(participant)
 
         async def connect() -> Link:
             return attach(self.gateway, self.name, participant)
 
-        return connect
+        return MEWClient(space=self.name, connect_link=connect, clock=given.clock, new_id=given.new_id)
 
     async def close(self) -> None:
         """Closes port, connections and journal. Closing twice is harmless."""

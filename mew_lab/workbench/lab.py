@@ -8,21 +8,17 @@ Spec: §3.2, §3.4, §3.6.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from mew_lab.bridge.mcp import McpBridge
 from mew_lab.errors import MewError
 from mew_lab.log.log import Log
 from mew_lab.protocol.envelope import compact
-from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.sdk.tools import ToolBox
 from mew_lab.space.events import Record
 from mew_lab.workbench import report
 from mew_lab.workbench.decide import Policy
@@ -31,12 +27,14 @@ from mew_lab.workbench.host import Host
 from mew_lab.workbench.listing import Listing, Note, Sent
 from mew_lab.workbench.loop import LoopThread
 from mew_lab.workbench.pending import Pending
+from mew_lab.workbench.roster import Can, Roster
 from mew_lab.workbench.rows import LiveRows
 from mew_lab.workbench.seat import Seat
 
 __all__ = ["Lab", "view_factory"]
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 NOTEBOOK_SEAT = "notebook"
 DISCOVERY = 3.0  # seconds that `tools` waits for a participant's answer
@@ -59,18 +57,24 @@ class Lab:
         self.timeout = timeout
         self.vantage = vantage
         self.url = ""
-        self.host: Host | None = None
         self.me: Seat
-        self.seats: dict[str, Seat] = {}
         self.faults: list[str] = []
         self.log = Log.live(space=space, vantage=vantage)
         self.rows = LiveRows(lambda: (self.space, self._members()))
+        self.roster = Roster(self, fault=self.fault)
         self.decisions: HumanDecisions
-        self.token_files: dict[str, Path] = {}
         self.closed = False
-        self._annotations: dict[tuple[str, str], Mapping[str, Any]] = {}
-        self._bridges: dict[str, McpBridge] = {}
         self._view: Any = None
+
+    @property
+    def host(self) -> Host | None:
+        """What runs the space here; None when it runs elsewhere."""
+        return self.roster.host
+
+    @property
+    def seats(self) -> dict[str, Seat]:
+        """The participants of this process, by name."""
+        return self.roster.seats
 
     # --- set up and torn down on the loop ---
 
@@ -85,30 +89,16 @@ class Lab:
             me,
             loop=self.loop,
             note=self._note,
-            annotations=lambda who, tool: self._annotations.get((who, tool), {}),
+            annotations=lambda who, tool: self.roster.annotations.get((who, tool), {}),
         )
-        self.me = Seat(self, me, name=name, what="you")
-        await me.start()
-        self.seats[name] = self.me
+        self.me = await self.roster.take(me, name=name, what="you")
         self.decisions.set_policy(policy)
 
     async def close(self) -> None:
         """Ends seats, bridges and the host; never raises for what is gone already."""
-        if self.closed:
-            return
-        self.closed = True
-        for bridge in self._bridges.values():
-            await self._quietly(bridge.stop())
-        for seat in reversed(self.seats.values()):
-            await self._quietly(seat.participant.stop())
-        if self.host is not None:
-            await self._quietly(self.host.close())
-
-    async def _quietly(self, work: Any) -> None:
-        try:
-            await work
-        except MewError as fault:
-            self.fault(str(fault))
+        if not self.closed:
+            self.closed = True
+            await self.roster.close()
 
     def fault(self, text: str) -> None:
         """Keeps a sentence about something that went wrong in the background; `status()` shows the last ones."""
@@ -119,73 +109,50 @@ class Lab:
         if self.host is not None:
             self.host.gateway.note(self.space, event, participant=self.me.name, detail=compact(detail))
         else:
-            number = self.rows.last_seq
-            self.observe(
-                Record(number, datetime.now(UTC), event, self.space, self.me.name, detail=compact(detail))
-            )
+            seq, now = self.rows.last_seq, datetime.now(UTC)
+            self.observe(Record(seq, now, event, self.space, self.me.name, detail=compact(detail)))
 
     def _members(self) -> int:
         return len(self.me.participant.client.participants) + 1 if self.seats else 0
 
-    def _run(self, work: Any, doing: str) -> Any:
+    def _run(self, work: Coroutine[Any, Any, T], doing: str, *, timeout: float | None = None) -> T:
         if self.closed:
             work.close()
             raise MewError(f"{doing}: the lab {self.name!r} is down; start one with mew_lab.up() or %mew up")
-        return self.loop.run(work, timeout=self.timeout, doing=doing)
+        return self.loop.run(work, timeout=timeout or self.timeout, doing=doing)
 
     # --- who takes part ---
 
-    def _own_host(self, doing: str) -> Host:
-        if self.host is None:
-            raise MewError(
-                f"{doing}: the space {self.space!r} runs elsewhere, and only its own gateway can enrol "
-                "participants; ask whoever runs it for a token"
-            )
-        return self.host
-
-    def join(self, name: str, can: str | Sequence[Mapping[str, Any]] = "proposer") -> Seat:
+    def join(self, name: str, can: Can = "proposer") -> Seat:
         """Seats another participant of this process, with a profile's patterns or a list of your own.
 
         Raises:
             ConfigError: when the name or `can` cannot be.
             MewError: when it is seated already, or the space runs elsewhere.
         """
-        return self._run(self._join(name, can), f"seating {name!r}")  # type: ignore[no-any-return]
+        return self._run(self.roster.join(name, can), f"seating {name!r}")
 
-    async def _join(self, name: str, can: str | Sequence[Mapping[str, Any]], what: str = "seat") -> Seat:
-        host = self._own_host(f"cannot seat {name[:80]!r}")
-        if name in self.seats or name in self._bridges:
-            raise MewError(f"cannot seat {name!r}: it is here already; choose another name, or let it leave first")
-        host.enrol(name, can)
-        client = MEWClient(space=self.space, connect_link=host.link_for(name))
-        participant = MEWParticipant(client, tools=ToolBox(name=name))
-        await participant.start()
-        seat = self.seats[name] = Seat(self, participant, name=name, what=what)
-        return seat
-
-    def enrol(self, name: str, can: str | Sequence[Mapping[str, Any]] = "proposer") -> Note:
+    def enrol(self, name: str, can: Can = "proposer") -> Note:
         """Lets a participant of another process join: writes its token file and gives the line that joins."""
 
         async def enrol() -> Note:
-            self._own_host(f"cannot enrol {name[:80]!r}").enrol(name, can)
-            return Note(await asyncio.to_thread(self.join_line, name))
+            self.roster.own_host(f"cannot enrol {name[:80]!r}").enrol(name, can)
+            return Note(self._join_line(name))
 
-        return self._run(enrol(), f"enrolling {name!r}")  # type: ignore[no-any-return]
+        return self._run(enrol(), f"enrolling {name!r}")
 
     def token_file(self, name: str | None = None) -> Path:
         """The file with a token of the participant `name` (yours, when absent), written at the first call."""
-        name = name or self.me.name
-        if name not in self.token_files:
-            host = self._own_host(f"cannot write a token of {name[:80]!r}")
-            self.token_files[name] = self.loop.call(lambda: host.token_file(name))
-        return self.token_files[name]
+        return self.loop.call(lambda: self.roster.token_file(name or self.me.name))
 
     def join_line(self, name: str | None = None) -> str:
-        """The shell line with which another process joins as `name`; yours adds a name of its own."""
-        words = ["mew-lab", "join", self.url, "--space", self.space, "--token-file", str(self.token_file(name))]
-        if name is None or name in self.seats:
-            words += ["--as", f"{name or self.me.name}-2"]
-        return shlex.join(words)
+        """The shell line with which another process joins as `name`; as somebody seated here, under a second id."""
+        return self.loop.call(lambda: self._join_line(name or self.me.name))
+
+    def _join_line(self, name: str) -> str:
+        path = str(self.roster.token_file(name))
+        words = ["mew-lab", "join", self.url, "--space", self.space, "--token-file", path]
+        return shlex.join(words + (["--as", f"{name}-2"] if name in self.seats else []))
 
     def bridge(
         self,
@@ -194,7 +161,7 @@ class Lab:
         *,
         env: Sequence[str] = (),
         cwd: str | Path | None = None,
-        can: str | Sequence[Mapping[str, Any]] = "tool",
+        can: Can = "tool",
         timeout: float = 30.0,
     ) -> Seat:
         """Starts an MCP server and lets it join as participant `name`; its tools are then the space's.
@@ -209,33 +176,8 @@ class Lab:
             MewError: when the server does not start, with its own last words.
         """
         folder = Path(cwd) if cwd is not None else Path.cwd()
-        work = self._bridge(name, list(command), tuple(env), folder, can)
-        return self.loop.run(work, timeout=timeout, doing=f"bridging {name!r}")
-
-    async def _bridge(
-        self,
-        name: str,
-        command: list[str],
-        env: tuple[str, ...],
-        cwd: Path,
-        can: str | Sequence[Mapping[str, Any]],
-    ) -> Seat:
-        host = self._own_host(f"cannot bridge {name[:80]!r}")
-        if name in self.seats:
-            raise MewError(f"cannot bridge {name!r}: it is here already; choose another name, or let it leave first")
-        host.enrol(name, can)
-        bridge = McpBridge(name, command, env=env, cwd=cwd, on_end=lambda why: self._bridge_ended(name, why))
-        participant = await bridge.start(MEWClient(space=self.space, connect_link=host.link_for(name)))
-        self._bridges[name] = bridge
-        seat = self.seats[name] = Seat(self, participant, name=name, what=f"MCP server: {bridge.command_line}")
-        self._annotations.update({(name, tool): known for tool, known in bridge.annotations.items()})
-        return seat
-
-    def _bridge_ended(self, name: str, why: str) -> None:
-        self._bridges.pop(name, None)
-        self.seats.pop(name, None)
-        if not self.closed:
-            self.fault(why)
+        work = self.roster.bridge(name, list(command), env=tuple(env), cwd=folder, can=can)
+        return self._run(work, f"bridging {name!r}", timeout=timeout)
 
     def leave(self, name: str) -> Note:
         """Lets one of this process's participants leave the space."""
@@ -243,16 +185,14 @@ class Lab:
         async def leave() -> Note:
             if name == self.me.name:
                 raise MewError("you are the human of this lab: lab.down() ends it")
-            seat = self.seats.pop(name, None)
-            if seat is None:
-                raise MewError(f"{name[:80]!r} has no seat here; seated are {', '.join(self.seats)}")
-            bridge = self._bridges.pop(name, None)
-            await (bridge.stop() if bridge else seat.participant.stop())
+            await self.roster.leave(name)
             return Note(f"{name} has left {self.space}")
 
-        return self._run(leave(), f"leaving as {name!r}")  # type: ignore[no-any-return]
+        return self._run(leave(), f"leaving as {name!r}")
 
-    def tool(self, function: Callable[..., Any] | None = None, /, *, seat: Seat | None = None, **options: Any) -> Any:
+    def tool(
+        self, function: Callable[..., Any] | None = None, /, *, seat: Seat | None = None, **options: Any
+    ) -> Any:
         """Makes a typed function a tool of the seat `notebook`, or of `seat`; use it as a decorator.
 
         Running the cell again replaces the tool. Spec: §3.1.
@@ -261,7 +201,8 @@ class Lab:
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
             holder = seat or self.seats.get(NOTEBOOK_SEAT)
             if holder is None:
-                holder = self._run(self._join(NOTEBOOK_SEAT, "tool", "tools of this notebook"), "seating the tools")
+                joining = self.roster.join(NOTEBOOK_SEAT, "tool", what="tools of this notebook")
+                holder = self._run(joining, "seating the notebook's tools")
             box = holder.participant.tools
             self.loop.call(lambda: box.add(function, **options))
             return function
@@ -286,7 +227,9 @@ class Lab:
         """Says something to everybody, or addressed to some. Spec: §3.4."""
         return self.seat(as_id).chat(text, to)
 
-    def send(self, kind: str, payload: Mapping[str, Any] | None = None, *, as_id: str | None = None, **more: Any) -> Sent:
+    def send(
+        self, kind: str, payload: Mapping[str, Any] | None = None, *, as_id: str | None = None, **more: Any
+    ) -> Sent:
         """Sends an envelope of any kind; see `Seat.send`."""
         return self.seat(as_id).send(kind, payload, **more)
 
@@ -324,14 +267,18 @@ class Lab:
         """Rejects a proposal with a reason, a standard code or any text. Spec: §3.3.2."""
         return self._decided(proposal, "reject", reason=reason)
 
-    def _decided(self, proposal: str, decision: str, *, reason: str = "", target: tuple[str, ...] = ()) -> Note:
+    def _decided(
+        self, proposal: str, decision: str, *, reason: str = "", target: tuple[str, ...] = ()
+    ) -> Note:
         async def decide() -> Note:
             id = self.decisions.card(proposal).id
             return Note(
-                await self.decisions.carry_out(id, digest=None, decision=decision, reason=reason, target=target)
+                await self.decisions.carry_out(
+                    id, digest=None, decision=decision, reason=reason, target=target
+                )
             )
 
-        return self._run(decide(), f"deciding {proposal[:80]!r}")  # type: ignore[no-any-return]
+        return self._run(decide(), f"deciding {proposal[:80]!r}")
 
     def withdraw(self, proposal: str, reason: str = "no_longer_needed") -> Note:
         """Withdraws a proposal that one of this process's seats made. Spec: §3.3.1."""
@@ -342,9 +289,11 @@ class Lab:
                 if len(mine) == 1:
                     await seat.participant.withdraw(mine[0].id, reason)
                     return Note(f"{seat.name} has withdrawn {mine[0].id} ({reason})")
-            raise MewError(f"cannot withdraw {proposal[:80]!r}: no seat of this process has one open that begins so")
+            raise MewError(
+                f"cannot withdraw {proposal[:80]!r}: no seat of this process has one open that begins so"
+            )
 
-        return self._run(withdraw(), f"withdrawing {proposal[:80]!r}")  # type: ignore[no-any-return]
+        return self._run(withdraw(), f"withdrawing {proposal[:80]!r}")
 
     # --- looking ---
 
@@ -369,12 +318,12 @@ class Lab:
 
         async def ask() -> Listing:
             found, silent = await report.gather_tools(self, participant, patience=DISCOVERY)
-            self._annotations.update(
+            self.roster.annotations.update(
                 {(who, str(tool.get("name"))): tool.get("annotations") or {} for who, tool in found}
             )
             return report.tools(found, silent)
 
-        return self._run(ask(), "asking for tools")  # type: ignore[no-any-return]
+        return self._run(ask(), "asking for tools")
 
     def save(self, path: str | Path) -> Note:
         """Writes the log so far to a file that `mew_lab.open_log` opens."""

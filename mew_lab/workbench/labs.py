@@ -44,7 +44,9 @@ def current() -> Lab:
         MewError: when none is up.
     """
     if not _current:
-        raise MewError("no space is up here; start one with %mew up (mew_lab.up()), or join one with %mew connect URL")
+        raise MewError(
+            "no space is up here; start one with %mew up (mew_lab.up()), or join one with %mew connect URL"
+        )
     return _labs[_current[-1]]
 
 
@@ -114,12 +116,11 @@ def up(
     async def start() -> Lab:
         kept = Journal(path, space=name) if path is not None else None
         lab.log = Log.live(space=name, journal=kept)
-        host = lab.host = Host(name, folder=folder, journal=kept, port=port, observe=lab.observe)
+        host = lab.roster.host = Host(name, folder=folder, journal=kept, port=port, observe=lab.observe)
         try:
             await host.open(owner=as_id, can="human")
             lab.url = host.url
-            client = MEWClient(space=name, connect_link=host.link_for(as_id))
-            await lab.open(MEWParticipant(client, tools=ToolBox(name=as_id)), name=as_id, policy=policy)
+            await lab.open(MEWParticipant(host.client_for(as_id), tools=ToolBox(name=as_id)), name=as_id, policy=policy)
         except BaseException:
             await lab.close()
             raise
@@ -183,14 +184,18 @@ def connect(
 def _token(token: str | None, file: str | Path | None, variable: str | None) -> Token:
     given = [one for one in (token, file, variable) if one is not None]
     if len(given) != 1:
-        raise ConfigError("give exactly one of token_file, token_env and token: the gateway must know who comes")
+        raise ConfigError(
+            "give exactly one of token_file, token_env and token: the gateway must know who comes"
+        )
     if token is not None:
         return Token(token)
     if file is not None:
         return read_token_file(file)
     secret = os.environ.get(variable or "", "")
     if not secret:
-        raise ConfigError(f"the environment variable {variable!r} holds no token", path="environment", key=variable or "")
+        raise ConfigError(
+            f"the environment variable {variable!r} holds no token", path="environment", key=variable or ""
+        )
     return Token(secret)
 
 

@@ -15,8 +15,8 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, Protocol
 
 from mew_lab.errors import CannotWait, NoReply
-from mew_lab.sdk.participant import Call
-from mew_lab.sdk.tools import ToolResult
+from mew_lab.sdk.calls import Call
+from mew_lab.sdk.results import ToolResult
 from mew_lab.workbench.loop import LoopThread
 
 __all__ = ["Pending", "Watch", "before_wait"]
@@ -98,18 +98,22 @@ class Pending:
 
     async def _wait(self) -> ToolResult:
         if self._loop.is_current() or self._loop.threadless:
-            return await self._call.outcome()
+            here: ToolResult = await self._call.outcome()
+            return here
         watches = self._watches(blocking=False)
         waiter = asyncio.wrap_future(self._loop.submit(self._call.outcome()))
         try:
             while True:
                 done, _ = await asyncio.wait({waiter}, timeout=BEAT if watches else None)
                 if done:
-                    return waiter.result()
+                    result: ToolResult = waiter.result()
+                    return result
                 for watch in watches:
                     watch.tick()
         finally:
             waiter.cancel()  # ends the wait, never the call
+            for watch in watches:
+                watch.end()
             _end(watches)
 
     def result(self, timeout: float = 60.0) -> ToolResult:
@@ -130,7 +134,8 @@ class Pending:
             while True:
                 step = min(BEAT, left) if watches else left
                 try:
-                    return waiter.result(step)
+                    result: ToolResult = waiter.result(step)
+                    return result
                 except FutureTimeout:
                     if waiter.done():
                         raise

@@ -40,11 +40,12 @@ def who(lab: Lab) -> Listing:
     else:
         client = lab.me.participant.client
         rows.append((_named(lab, client.id), "you", True, _kinds(client.capabilities.patterns)))
-        rows += [
-            (name, "", True, _kinds(patterns)) for name, patterns in sorted(client.participants.items())
-        ]
+        rows += [(name, "", True, _kinds(patterns)) for name, patterns in sorted(client.participants.items())]
     return Listing(
-        f"{lab.space}: participants", ("participant", "what", "here", "may send"), rows, empty="nobody is here"
+        f"{lab.space}: participants",
+        ("participant", "what", "here", "may send"),
+        rows,
+        empty="nobody is here",
     )
 
 
@@ -119,7 +120,9 @@ async def gather_tools(
     known = sorted(lab.me.participant.client.participants)
     if participant is not None and participant not in known:
         raise MewError(f"{participant[:80]!r} is not here; here are {', '.join(known) or 'no others'}")
-    asked = [participant] if participant is not None else [name for name in known if _may_have_tools(lab, name)]
+    asked = (
+        [participant] if participant is not None else [name for name in known if _may_have_tools(lab, name)]
+    )
 
     async def ask(name: str) -> list[dict[str, Any]]:
         return await lab.me.participant.list_tools(name, timeout=patience)

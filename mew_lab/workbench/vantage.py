@@ -29,7 +29,9 @@ def watch(
 
     def take(envelope: Envelope) -> None:
         observe(
-            Record(next(numbers), clock(), "received", space, envelope.sender, via="websocket", raw=envelope.raw)
+            Record(
+                next(numbers), clock(), "received", space, envelope.sender, via="websocket", raw=envelope.raw
+            )
         )
 
     client.on_message(take)

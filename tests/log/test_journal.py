@@ -84,6 +84,10 @@ def test_the_file_is_its_owners_alone_and_git_does_not_see_it(tmp_path: Path) ->
     assert (tmp_path / ".mew" / ".gitignore").read_text() == "*\n"
 
 
+def descriptors() -> set[str]:
+    return {path.name for path in Path("/dev/fd").iterdir()}
+
+
 def test_a_folder_that_is_not_ours_gets_no_gitignore(tmp_path: Path) -> None:
     Journal(tmp_path / "results" / "run.jsonl").close()
     assert [path.name for path in (tmp_path / "results").iterdir()] == ["run.jsonl"]
@@ -91,7 +95,8 @@ def test_a_folder_that_is_not_ours_gets_no_gitignore(tmp_path: Path) -> None:
 
 @pytest.mark.threat(27)
 @pytest.mark.parametrize(
-    "space", ["../../etc", "..", ".", "a/b", "a\0b", "CON", "nul.txt", "x" * 300, "", "-rf", "dot.", "ü", "\ud800"]
+    "space",
+    ["../../etc", "..", ".", "a/b", "a\0b", "CON", "nul.txt", "x" * 300, "", "-rf", "dot.", "ü", "\ud800"],
 )
 def test_no_name_of_a_space_leads_out_of_the_folder(tmp_path: Path, space: str) -> None:
     path = journal_path(tmp_path, space=space, now=NOW)
@@ -210,7 +215,9 @@ def test_a_next_file_that_takes_nothing_leaves_all_as_before(tmp_path: Path, dis
 
 @pytest.mark.threat(9)
 @pytest.mark.parametrize("taken", [-1, 0, 1, 200])
-def test_a_failed_write_leaves_nothing_and_may_be_tried_again(journal: Journal, disk: Disk, taken: int) -> None:
+def test_a_failed_write_leaves_nothing_and_may_be_tried_again(
+    journal: Journal, disk: Disk, taken: int
+) -> None:
     journal.append([record(1)])
     before = journal.path.read_bytes()
     disk.takes = [taken, taken]
@@ -304,10 +311,10 @@ def test_a_closed_journal_says_so(journal: Journal) -> None:
 
 
 def test_no_descriptor_stays_open(tmp_path: Path) -> None:
-    open_before = set(os.listdir("/dev/fd"))
+    open_before = descriptors()
     journal = Journal(tmp_path / "j.jsonl", rotate_at=300)
     for seq in range(5):
         journal.append([record(seq)])
     journal.close()
     list(read_journal(journal.path))
-    assert set(os.listdir("/dev/fd")) == open_before
+    assert descriptors() == open_before

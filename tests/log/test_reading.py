@@ -34,6 +34,10 @@ def test_a_torn_last_line_is_left_out_and_told(tmp_path: Path, kept: int) -> Non
     assert reading.unreadable == 0
 
 
+def descriptors() -> set[str]:
+    return {path.name for path in Path("/dev/fd").iterdir()}
+
+
 def test_a_last_line_that_only_lost_its_end_is_whole(tmp_path: Path) -> None:
     reading = read_journal(written(tmp_path, LINES[0] + LINES[1][:-1]))
     assert [one.seq for one in reading] == [1, 2]
@@ -105,12 +109,12 @@ def test_a_place_that_cannot_be_read_is_a_sentence(tmp_path: Path) -> None:
 
 
 def test_a_reading_can_be_given_up(tmp_path: Path) -> None:
-    open_before = set(os.listdir("/dev/fd"))
+    open_before = descriptors()
     reading = read_journal(written(tmp_path, b"".join(LINES)))
     assert next(reading).seq == 1
     assert "log.jsonl" in repr(reading)
     reading.close()
-    assert set(os.listdir("/dev/fd")) == open_before
+    assert descriptors() == open_before
 
 
 @pytest.mark.threat(32)

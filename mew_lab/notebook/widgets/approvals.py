@@ -294,7 +294,11 @@ def _lines(text: str) -> list[str]:
         pairs = value.items() if isinstance(value, dict) else ((None, item) for item in value)
         items = [("" if key is None else f"{_compact(key)}: ") + _compact(item) for key, item in pairs]
         first, last = "{}" if isinstance(value, dict) else "[]"
-        return [first, *(f"  {visible(item)}{',' * (n < len(items))}" for n, item in enumerate(items, 1)), last]
+        return [
+            first,
+            *(f"  {visible(item)}{',' * (n < len(items))}" for n, item in enumerate(items, 1)),
+            last,
+        ]
     return [visible(text)]
 
 
@@ -329,7 +333,11 @@ def _argument(name: str, value: str) -> dict[str, Any]:
         return {"name": visible(name), "text": "\n".join(lines)}
     structure = value[:1] in "[{"
     head = [one_line(value, 160)] if structure else [one_line(line, 160) for line in lines[:2]]
-    size = f"{len(lines) - 2} {'items' if value[:1] == '[' else 'fields'}" if structure else f"{len(lines)} lines"
+    size = (
+        f"{len(lines) - 2} {'items' if value[:1] == '[' else 'fields'}"
+        if structure
+        else f"{len(lines)} lines"
+    )
     if len(lines) <= FOLD_LINES:
         size = f"{sum(map(len, lines))} characters"
     return {"name": visible(name), "text": "\n".join(head), "folded": size}

@@ -1,0 +1,249 @@
+"""The feed shows every envelope once, in order, and leaves the reader where she is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator
+from real_lab import Notebook
+
+HERE = Path(__file__).parent
+SETUP = f"""
+import sys; sys.path.insert(0, {str(HERE)!r})
+import threading, time
+from seat import Rows_
+from mew_lab.notebook.widgets.feed import FeedView
+log = Rows_()
+feed = FeedView(log)
+def stream(rate, seconds):
+    "Adds rows at that rate from a thread of its own."
+    def run():
+        end, step = time.monotonic() + seconds, max(1, rate // 100)
+        while time.monotonic() < end:
+            for _ in range(step):
+                log.add()
+            time.sleep(step / rate)
+    threading.Thread(target=run, daemon=True).start()
+"""
+SHOW = "feed"
+COUNT = "print(log.last_seq, len(feed.faults))"
+
+
+def view(book: Notebook, index: int) -> Locator:
+    return book.area(index).locator("section.mew-feed")
+
+
+def last(book: Notebook, index: int) -> int:
+    return int(view(book, index).get_attribute("data-last") or 0)
+
+
+def sequence(book: Notebook, index: int) -> list[int]:
+    """The numbers of the rows that are in the page now, from the top."""
+    script = "r => [...r.querySelectorAll('tbody tr')].map(t => Number(t.dataset.seq))"
+    return list(view(book, index).evaluate(script))
+
+
+def settled(book: Notebook, index: int, expected: int) -> None:
+    book.page.until(lambda: last(book, index) == expected, f"row {expected} to arrive")
+
+
+def test_every_row_is_shown_once_and_in_order(notebook: Callable[..., Notebook]) -> None:
+    book = (
+        notebook([SETUP, SHOW, "for n in range(3000): log.add(what=f'row {n}')", COUNT])
+        .run(0)
+        .run(1)
+        .run(2)
+        .run(3)
+    )
+    settled(book, 1, 3000)
+    assert view(book, 1).get_attribute("data-rows") == "3000"
+    seen: set[int] = set()
+    scroller = view(book, 1).locator(".mew-scroller")
+    for top in range(0, 3001 * 24, 360):
+        scroller.evaluate("(s, top) => { s.scrollTop = top; }", top)
+        book.tab.evaluate(
+            "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
+        here = sequence(book, 1)
+        assert here == list(range(here[0], here[0] + len(here)))
+        seen.update(here)
+    assert seen == set(range(1, 3001))
+    assert book.text(3).strip() == "3000 0"
+
+
+@pytest.mark.trap("T-7")
+def test_the_table_goes_on_while_the_main_thread_is_busy(notebook: Callable[..., Notebook]) -> None:
+    busy = "stream(200, 8)\nend = time.monotonic() + 5\nwhile time.monotonic() < end: sum(range(1000))"
+    book = notebook([SETUP, SHOW, busy]).run(0).run(1)
+    settled(book, 1, 0)
+    book.run(2, wait=False)
+    before = int(view(book, 1).get_attribute("data-paints") or 0)
+    book.wait(2)
+    painted = int(view(book, 1).get_attribute("data-paints") or 0) - before
+    print(f"\nrepaints in 5 s of a busy main thread: {painted} (mark 40)")
+    assert painted >= 40
+
+
+@pytest.mark.trap("T-12")
+def test_appends_leave_scroll_position_and_selection_alone(notebook: Callable[..., Notebook]) -> None:
+    book = notebook([SETUP, SHOW, "for n in range(500): log.add()", "for n in range(500): log.add()"])
+    book.run(0).run(1).run(2)
+    settled(book, 1, 500)
+    scroller = view(book, 1).locator(".mew-scroller")
+    scroller.hover()
+    book.tab.mouse.wheel(0, -3000)
+    tops: list[float] = []
+
+    def still() -> bool:
+        tops.append(scroller.evaluate("s => s.scrollTop"))
+        return len(tops) > 10 and tops[-1] < 9000 and len(set(tops[-10:])) == 1
+
+    book.page.until(still, "the wheel to run out")
+    row = view(book, 1).locator("tbody tr").nth(8)
+    book.click(row.locator(".mew-what"))
+    seq = row.get_attribute("data-seq")
+    view(book, 1).locator(".mew-detail pre").wait_for()
+    before = (scroller.evaluate("s => s.scrollTop"), sequence(book, 1))
+    book.run(3)
+    settled(book, 1, 1000)
+    assert (scroller.evaluate("s => s.scrollTop"), sequence(book, 1)) == before
+    assert view(book, 1).locator("tr[aria-selected=true]").get_attribute("data-seq") == seq
+    assert "500 new" in view(book, 1).locator("button.mew-follow").inner_text()
+    book.click(view(book, 1).locator("button.mew-follow"))
+    book.page.until(lambda: sequence(book, 1)[-1] == 1000, "the newest row")
+
+
+@pytest.mark.trap("T-12")
+def test_nothing_is_painted_when_nothing_arrives(notebook: Callable[..., Notebook]) -> None:
+    book = notebook([SETUP, SHOW, "for n in range(100): log.add()"]).run(0).run(1).run(2)
+    settled(book, 1, 100)
+    # The rate falls to nothing within three seconds; after that the page is quiet.
+    book.page.until(lambda: "· 0/s" in view(book, 1).locator(".mew-title").inner_text(), "the rate to fall")
+    before = view(book, 1).get_attribute("data-paints")
+    book.page.pause(1.5)
+    assert view(book, 1).get_attribute("data-paints") == before
+
+
+@pytest.mark.trap("T-13")
+def test_a_reload_and_a_second_view_catch_up_during_a_stream(notebook: Callable[..., Notebook]) -> None:
+    book = notebook([SETUP, SHOW, "for n in range(50): log.add()", SHOW, "stream(300, 3)", COUNT])
+    book.run(0).run(1).run(2).save()
+    book.run(4).run(3)
+    book.page.until(lambda: last(book, 3) > 100, "the second view to catch up")
+    book.save()
+    book.reload()
+    book.page.until(lambda: last(book, 1) > 200, "the view to catch up after the reload")
+    book.page.pause(3)
+    book.run(5)
+    total = int(book.text(5).split()[0])
+    settled(book, 1, total)
+    settled(book, 3, total)
+    assert view(book, 1).get_attribute("data-rows") == str(total)
+
+
+@pytest.mark.trap("T-13")
+def test_a_second_view_gets_its_rows_while_a_cell_is_busy(notebook: Callable[..., Notebook]) -> None:
+    busy = "display(feed)\nend = time.monotonic() + 4\nwhile time.monotonic() < end: time.sleep(.01)"
+    book = notebook([SETUP, "for n in range(50): log.add()", SHOW, busy]).run(0).run(1).run(2)
+    settled(book, 2, 50)
+    book.run(3, wait=False)
+    began = time.monotonic()
+    settled(book, 3, 50)
+    assert book.running(3), "the second view got its rows only after the cell"
+    print(f"\nsnapshot while a cell is busy: {time.monotonic() - began:.2f} s (mark 1 s)")
+
+
+@pytest.mark.threat(3)
+def test_what_a_peer_writes_is_text_in_the_feed(notebook: Callable[..., Notebook]) -> None:
+    hostile = "<img src=x onerror=alert(1)>"
+    add = (
+        f"h = {hostile!r}\nlog.name = h\n"
+        "log.add(h, h + '\\u202e', raw=h + '\\u202e' + 'x' * 70000, sender=h, to=(h,), context=h, code=h, id=h)"
+    )
+    book = notebook([SETUP, add, SHOW]).run(0).run(1).run(2)
+    settled(book, 2, 1)
+    book.click(view(book, 2).locator("tbody tr .mew-what"))
+    exact = view(book, 2).locator(".mew-detail pre")
+    exact.wait_for()
+    assert exact.inner_text().startswith(hostile + "\\u202e")
+    assert len(exact.inner_text()) < 66000
+    book.click(view(book, 2).get_by_role("button", name="show the rest"))
+    book.page.until(lambda: len(exact.inner_text()) > 70000, "the rest")
+    assert view(book, 2).inner_text().count(hostile) >= 6
+    assert view(book, 2).locator("img").count() == 0
+    assert book.page.dialogs == []
+
+
+def test_kinds_and_text_filter_the_rows(notebook: Callable[..., Notebook]) -> None:
+    add = "for n in range(20): log.add('chat', f'“talk {n}”'); log.add('mcp/request', f'tools/call t{n}')"
+    book = notebook([SETUP, add, SHOW]).run(0).run(1).run(2)
+    settled(book, 2, 40)
+    table = view(book, 2).locator("table")
+    book.click(view(book, 2).locator("[data-family=mcp]"))
+    book.page.until(lambda: table.get_attribute("aria-rowcount") == "21", "requests only")
+    view(book, 2).get_by_label("Filter by text").fill("t19")
+    book.page.until(lambda: table.get_attribute("aria-rowcount") == "2", "one row")
+    assert sequence(book, 2) == [40]
+    view(book, 2).get_by_label("Filter by text").fill("nothing like it")
+    book.page.until(lambda: "None of 40 rows matches" in view(book, 2).inner_text(), "the empty state")
+
+
+def test_paused_rows_come_when_the_pause_ends(notebook: Callable[..., Notebook]) -> None:
+    book = (
+        notebook([SETUP, SHOW, "for n in range(10): log.add()", "for n in range(12): log.add()"])
+        .run(0)
+        .run(1)
+        .run(2)
+    )
+    settled(book, 1, 10)
+    book.click(view(book, 1).get_by_role("button", name="pause"))
+    book.run(3)
+    book.page.until(lambda: "12 new" in view(book, 1).inner_text(), "the count of what waits")
+    assert sequence(book, 1)[-1] == 10
+    book.click(view(book, 1).get_by_role("button", name="resume"))
+    book.page.until(lambda: sequence(book, 1)[-1] == 22, "what waited")
+
+
+def test_arrow_keys_select_and_enter_opens(notebook: Callable[..., Notebook]) -> None:
+    book = notebook([SETUP, "for n in range(100): log.add()", SHOW]).run(0).run(1).run(2)
+    settled(book, 2, 100)
+    view(book, 2).locator("table").focus()
+    for key in ("ArrowUp", "ArrowUp", "Home", "ArrowDown", "Enter"):
+        book.tab.keyboard.press(key)
+    view(book, 2).locator(".mew-detail pre").wait_for()
+    assert '"id": "e-2"' in view(book, 2).locator(".mew-detail").inner_text()
+    assert view(book, 2).locator("tr[aria-selected=true]").get_attribute("aria-rowindex") == "3"
+    book.tab.keyboard.press("Escape")
+    assert view(book, 2).locator(".mew-detail").is_hidden()
+    assert book.tab.locator(".jp-Notebook .jp-Cell").count() == 3
+
+
+def test_pictures_of_the_feed(notebook: Callable[..., Notebook]) -> None:
+    scene = """
+say = lambda sender, to, kind, what, **more: log.add(kind, what, sender=sender, to=to, t=1764000000 + 0.37 * log.last_seq, **more)
+say('system:gateway', (), 'system/presence', 'git joined', verdict='sent', code='')
+say('human', (), 'chat', '“Please commit the typo fix once the tests pass.”')
+start = say('agent', (), 'reasoning/start', 'begins: The tests pass; a commit is asked for.')
+say('agent', (), 'reasoning/thought', 'I may propose only; git has git_commit.', context='e-3')
+p = say('agent', ('git',), 'mcp/proposal', 'tools/call git_commit repo_path=. message=Fix typo in README', context='e-3/inner')
+say('agent', ('git',), 'mcp/request', 'tools/call git_log repo_path=.', verdict='refused', code='capability_violation')
+say('system:gateway', ('agent',), 'system/error', 'capability_violation mcp/request', correlates=6, verdict='sent', code='')
+f = say('human', ('git',), 'mcp/request', 'tools/call git_commit repo_path=. message=Fix typo in README', correlates=5, code='pattern 0')
+say('git', ('human',), 'mcp/response', '“Changes committed successfully with hash 4f1c2ab”', correlates=8, code='baseline')
+say('human', ('agent',), 'capability/grant', 'grants agent mcp/request')
+say('agent', (), 'participant/status', 'tokens 12345 messages_in_context 128')
+say('agent', ('gateway',), 'stream/request', 'asks for a stream, upload')
+for n in range(8): say('agent', (), 'chat', f'“Line {n} of the report.”')
+"""
+    book = notebook([SETUP, SHOW, scene]).run(0).run(1).run(2)
+    settled(book, 1, 20)
+    book.click(view(book, 1).locator("tr[data-seq='8'] .mew-what"))
+    view(book, 1).locator(".mew-detail pre").wait_for()
+    book.page.until(lambda: "· 0/s" in view(book, 1).locator(".mew-title").inner_text(), "the rate to fall")
+    for path in book.page.shots("feed", book.area(1)):
+        assert path.stat().st_size > 5000
+    # A theme takes the view out of the layout for a moment; it must come back whole.
+    assert sequence(book, 1)[-1] == 20

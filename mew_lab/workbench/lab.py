@@ -21,6 +21,7 @@ from mew_lab.errors import MewError
 from mew_lab.log.log import Log
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.signature import Signature
 from mew_lab.space.events import Record
 from mew_lab.workbench import report
 from mew_lab.workbench.decide import Policy
@@ -223,6 +224,8 @@ class Lab:
         """
 
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
+            # Read once on this thread: the first reading loads a schema library, and the loop must not wait for it.
+            Signature(function, name=str(options.get("name") or getattr(function, "__name__", "tool")))
             holder = seat or self.seats.get(NOTEBOOK_SEAT)
             if holder is None:
                 joining = self.roster.join(NOTEBOOK_SEAT, "tool", what="tools of this notebook")

@@ -375,11 +375,12 @@ def test_a_second_lab_sees_and_decides_what_a_participant_can(lab: Lab, adding: 
 
 def test_a_connected_lab_notices_that_the_space_went_down(lab: Lab) -> None:
     other = connect(lab.url, space="demo", token_file=lab.token_file(), as_id="human-2", name="two")
-    other.me.participant.client.reconnect = False
     lab.down()
-    eventually(lambda: other.me.participant.client.state == "disconnected")
+    eventually(lambda: other.me.participant.client.state != "ready")
     with pytest.raises(ConnectionLost):
         other.chat("hello?")
+    assert "connecting" in str(other.status())
+    assert str(other.down()).startswith("two is down")
 
 
 @pytest.mark.trap("T-23", "T-24")

@@ -205,13 +205,17 @@ def _strings(value: Any, name: str) -> list[tuple[str, str]]:
     return out
 
 
-_WORD = re.compile(r"\w*[^\W\d_]*[\u0370-\u058f]\w*")
+_WORD = re.compile(r"\w+")
+_LOOK_ALIKE = re.compile("[\u0370-\u058f]")
 
 
 def _mixed_script(text: str) -> str:
     """The first word that holds Latin beside Greek, Cyrillic or Armenian letters, as look-alikes do."""
+    if _LOOK_ALIKE.search(text) is None:
+        return ""
     for word in _WORD.findall(text):
-        scripts = {unicodedata.name(c, "").split(" ")[0] for c in word if c.isalpha()}
-        if "LATIN" in scripts and scripts & {"GREEK", "CYRILLIC", "ARMENIAN"}:
-            return str(word)
+        if _LOOK_ALIKE.search(word):
+            scripts = {unicodedata.name(c, "").split(" ")[0] for c in word if c.isalpha()}
+            if "LATIN" in scripts and scripts & {"GREEK", "CYRILLIC", "ARMENIAN"}:
+                return str(word)
     return ""

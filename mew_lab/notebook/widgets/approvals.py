@@ -57,7 +57,7 @@ class ApprovalsView(LiveWidget):
         self._waiting = 0
         self._head: dict[str, Any] = {}
         super().__init__(**traits)
-        self._unsubscribe = decisions.subscribe(self._on_change)
+        self._leave = decisions.subscribe(self._on_change)
         # What changed since the subscription is newer than this list.
         for card in [*decisions.decided(), *decisions.pending()]:
             with self._book:
@@ -70,10 +70,6 @@ class ApprovalsView(LiveWidget):
     def unheard_for(self) -> float | None:
         """Seconds since a view was last heard; None when no view was ever heard."""
         return None if self.last_ping is None else time.monotonic() - self.last_ping
-
-    def close(self) -> None:
-        self._unsubscribe()
-        super().close()
 
     def _count(self, change: int) -> None:
         with self._book:

@@ -44,11 +44,7 @@ class FeedView(LiveWidget):
         self._head: tuple[str, int] = ("", -1)
         self._texts: deque[tuple[str, int, bool]] = deque(maxlen=100)
         super().__init__(**traits)
-        self._unsubscribe = source.subscribe(self.wake)
-
-    def close(self) -> None:
-        self._unsubscribe()
-        super().close()
+        self._leave = source.subscribe(self.wake)
 
     # What the writer sends.
 

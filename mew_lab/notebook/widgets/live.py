@@ -143,6 +143,8 @@ class LiveWidget(anywidget.AnyWidget):  # type: ignore[misc]
         self.clock = clock
         self._views: dict[str, int] = {}
         self._outbox: deque[dict[str, Any]] = deque()
+        # Ends the subscription that a subclass has begun.
+        self._leave: Callable[[], None] = lambda: None
         # Guards the five below; held for a few statements only, never while anything is sent.
         self._changed = threading.Condition()
         self._asked: dict[str, int] = {}
@@ -210,10 +212,13 @@ class LiveWidget(anywidget.AnyWidget):  # type: ignore[misc]
             self._flush()
 
     def close(self) -> None:
-        """Ends the writer, then the widget; views say that nothing answers any more."""
+        """Ends the subscription, the writer, then the widget; the second call does nothing."""
         with self._changed:
+            if self._ended:
+                return
             self._ended = True
             self._changed.notify_all()
+        self._leave()
         writer = self._writer
         if writer is not None and writer is not threading.current_thread():
             writer.join(2)

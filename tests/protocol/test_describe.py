@@ -90,11 +90,15 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=12,
 )
-FIELDS = st.sampled_from(
-    "method params result error reason text status message recipient capabilities grant_id participant_id you "
-    "participants event participant code attempted_kind timeout_seconds fields tokens direction entries target_tokens "
-    "skipped stream_id description target authorized_writers new_owner initial_capabilities".split()
-)
+# fmt: off
+FIELDS = st.sampled_from([
+    "method", "params", "result", "error", "reason", "text", "status", "message", "recipient",
+    "capabilities", "grant_id", "participant_id", "you", "participants", "event", "participant", "code",
+    "attempted_kind", "timeout_seconds", "fields", "tokens", "direction", "entries", "target_tokens",
+    "skipped", "stream_id", "description", "target", "authorized_writers", "new_owner",
+    "initial_capabilities",
+])
+# fmt: on
 
 
 @given(kind=st.sampled_from(sorted(KINDS)), payload=st.dictionaries(FIELDS, JSON, max_size=6) | JSON)

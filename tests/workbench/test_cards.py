@@ -10,15 +10,15 @@ from mew_lab.workbench.cards import Card, risks
 
 def card(**changes: Any) -> Card:
     values: dict[str, Any] = {
-        **{
-            "id": "p",
-            "seq": 1,
-            "proposer": "agent",
-            "to": ("git",),
-            "method": "tools/call",
-            "tool": "git_log",
-        },
-        **{"arguments": (), "digest": "0" * 64, "since": 0.0},
+        "id": "p",
+        "seq": 1,
+        "proposer": "agent",
+        "to": ("git",),
+        "method": "tools/call",
+        "tool": "git_log",
+        "arguments": (),
+        "digest": "0" * 64,
+        "since": 0.0,
     }
     return Card(**(values | changes))
 

@@ -1,7 +1,7 @@
 """Views without a kernel: what they would send is caught, what a browser would send is handed in.
 
-`browser(view) -> FakeBrowser`: `.items` is everything sent, flattened, in order; `.send(message)` is a message from a
-view, `.appear()` a view that asks for its snapshot, `.until(probe)` waits with a deadline.
+`browser(view) -> FakeBrowser`: `.items` is everything sent, flattened, in order; `.send(message)` is a
+message from a view, `.appear()` a view that asks for its snapshot, `.until(probe)` waits with a deadline.
 """
 
 from __future__ import annotations

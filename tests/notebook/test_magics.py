@@ -132,9 +132,10 @@ def test_variables_of_the_notebook_and_of_a_function_are_filled_in(
     ]
 
 
-def test_a_question_in_a_chat_is_no_question_to_the_shell(loaded: InteractiveShell, lab: Recorder) -> None:
-    loaded.run_cell("%mew chat Are you there?")
-    assert lab.calls == [("chat", "Are you there?", {})]
+def test_a_question_in_quotes_is_no_question_to_the_shell(loaded: InteractiveShell, lab: Recorder) -> None:
+    loaded.run_cell('%mew chat "Are you there?"')
+    loaded.run_cell("%%mew chat\nAre you there?")
+    assert lab.calls == [("chat", "Are you there?", {})] * 2
 
 
 def test_up_puts_the_lab_into_the_namespace(

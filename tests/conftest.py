@@ -14,10 +14,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of specifications and captures, where there is one."""
+    """The folder of specifications and captures, where MEW_LAB_SHARED names one; `.ci/run` does when there is one."""
     place = os.environ.get("MEW_LAB_SHARED")
     if not place:
-        if os.environ.get("CI"):
-            pytest.fail("MEW_LAB_SHARED is not set")
         pytest.skip("MEW_LAB_SHARED names no folder of specifications and captures")
+    if not (Path(place) / "captures").is_dir():
+        pytest.fail(f"MEW_LAB_SHARED is {place}, which has no captures", pytrace=False)
     return Path(place)

@@ -461,7 +461,11 @@ OF_ONE_MACHINE = re.compile(
 
 def tracked() -> list[Path]:
     listed = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "-c", "safe.directory=*", "ls-files", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     return [path for name in listed.split("\0") if name and (path := ROOT / name).is_file()]
 

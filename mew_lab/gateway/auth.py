@@ -74,8 +74,8 @@ class Tokens:
         entry = self._entries.setdefault(digest, _Entry(digest, space, participant))
         if entry.participant != participant:
             raise ConfigError(
-                f"the token {token} of participant {participant!r} in space {space!r} is "
-                f"{entry.participant!r}'s already; give each participant its own",
+                f"the token {token} of participant {participant!r} in space {space!r} belongs to "
+                f"{entry.participant!r} already; give each participant its own",
                 key="tokens",
             )
 

@@ -166,7 +166,9 @@ class Outbox:
         self._queue.append(frame)
         self._size += len(frame.wire)
         if self._size > self._limit:
-            self._cut(_too_slow(self._size))
+            self._flush()  # it may be that much at once, and no slow reader
+            if self._size > self._limit:
+                self._cut(_too_slow(self._size))
         elif not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._flush)

@@ -39,6 +39,7 @@ __all__ = ["Server"]
 
 GRACE = 0.2  # seconds that clients have to answer a close before we hang up
 LAST_REQUESTS = 0.12  # seconds that requests have to end before we hang up
+LOGGERS = ("uvicorn.error", "uvicorn.access")
 FEATURES = ("capabilities", "context", "validation", "http-io")
 BAD_TOKEN = "Invalid token for participant"
 NOT_AN_ENVELOPE = frozenset({"invalid_json", "invalid_envelope"})
@@ -169,7 +170,8 @@ class Server:
         )
         loop = asyncio.get_running_loop()
         self._muffle = _Muffle(loop)
-        logging.getLogger("uvicorn.error").addFilter(self._muffle)
+        for name in LOGGERS:
+            logging.getLogger(name).addFilter(self._muffle)
         self._started = time.monotonic()
         self._running = loop.create_task(self._uvicorn.serve(sockets=[listener]))
         await asyncio.wait(
@@ -197,7 +199,8 @@ class Server:
         if self._sweeping is not None:
             self._sweeping.cancel()
         if self._muffle is not None:
-            logging.getLogger("uvicorn.error").removeFilter(self._muffle)
+            for name in LOGGERS:
+                logging.getLogger(name).removeFilter(self._muffle)
 
     def _bind(self) -> socket.socket:
         at = f"port {self.port} of {self.host}"

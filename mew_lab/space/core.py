@@ -173,7 +173,7 @@ class Space:
             envelope = complete(
                 draft,
                 id=turn.new_id() if "id" not in members else "",
-                ts=timestamp(turn.now),
+                ts=timestamp(turn.now) if "ts" not in members else "",
                 sender=sender.runtime_id,
                 to=self._resolved(members),
             )
@@ -252,7 +252,7 @@ class Space:
             connection=sender.connection.name if sender.connection else "",
             via=sender.via,
             verdict="accepted",
-            pattern=compact(verdict.pattern),
+            pattern=sender.member.texts[verdict.index or 0],
             received=text if text != envelope.raw else None,
             raw=envelope.raw,
         )

@@ -11,7 +11,7 @@ from typing import Literal
 
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.gateway.auth import read_token_file
-from mew_lab.log.journal import Journal, journal_path
+from mew_lab.log.journal import journal_path
 from mew_lab.log.log import Log
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
@@ -114,9 +114,9 @@ def up(
     lab = Lab(name, space=name, loop=loop, timeout=timeout, vantage="gateway")
 
     async def start() -> Lab:
-        kept = Journal(path, space=name) if path is not None else None
-        lab.log = Log.live(space=name, journal=kept)
+        kept = Path(path) if path is not None else None
         host = lab.roster.host = Host(name, folder=folder, journal=kept, port=port, observe=lab.observe)
+        lab.log = Log.live(space=name, journal=host.journal)
         try:
             await host.open(owner=as_id, can="human")
             lab.url = host.url

@@ -64,7 +64,7 @@ def test_each_error_keeps_what_the_picture_promises() -> None:
             assert hasattr(one, promised), f"{type(one).__name__}.{promised}"
 
 
-@pytest.mark.req("S-L2-24")
+@pytest.mark.req("S-L2-25")
 def test_a_rejection_reads_as_the_specification_writes_it() -> None:
     error = errors.ProposalRejected(proposal="p-1", by="filesystem-service", reason="unsafe")
     assert str(error) == "Proposal rejected by filesystem-service: unsafe"

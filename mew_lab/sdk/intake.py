@@ -8,8 +8,6 @@ Spec: §4.3, §8.2, ruling R5.
 
 from __future__ import annotations
 
-from pydantic import ValidationError
-
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.kinds import KINDS
 from mew_lab.protocol.visible import one_line
@@ -33,8 +31,7 @@ def malformed(envelope: Envelope) -> str:
         return "a response holds either a result or an error"
     try:
         KINDS[envelope.kind].model(envelope.kind).model_validate(payload)
-    except ValidationError as fault:
-        first = fault.errors(include_url=False)[0]
-        place = ".".join(("payload", *map(str, first["loc"])))
-        return one_line(f"{place}: {first['msg']}", 200)
+    except ValueError as fault:  # the model's own error; its text has a place and a sentence a fault
+        place, said = [*str(fault).splitlines(), "", ""][1:3]
+        return one_line(f"payload.{place}: {said.split(' [type=')[0].strip()}", 200)
     return ""

@@ -326,8 +326,8 @@ class MEWParticipant:
             self._asking.echoed(envelope)
         fault = malformed(envelope)
         if fault:
-            self.misbehaviour[envelope.sender] += 1
-            logger.warning("%s of %s was dropped: %s", envelope.kind, one_line(envelope.sender, 80), fault)
+            if not mine:
+                self._misbehaved(envelope, fault)
             return
         for id in self.calls.observe(envelope):
             logger.warning(
@@ -345,6 +345,12 @@ class MEWParticipant:
             self._proposed(envelope)
         elif envelope.kind == "chat":
             self._chats(envelope)
+
+    def _misbehaved(self, envelope: Envelope, fault: str) -> None:
+        self.misbehaviour[envelope.sender] += 1
+        first = self.misbehaviour[envelope.sender] == 1  # a flood of them shall not flood the log
+        level = logging.WARNING if first else logging.DEBUG
+        logger.log(level, "%s of %s was dropped: %s", envelope.kind, one_line(envelope.sender, 80), fault)
 
     def _from_gateway(self, envelope: Envelope) -> None:
         if envelope.kind == "system/error":

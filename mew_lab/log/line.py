@@ -10,12 +10,14 @@ This module opens no file and does not know what a message means.
 from __future__ import annotations
 
 import base64
+import json
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 
-from mew_lab.protocol.envelope import MAX_DEPTH
+from mew_lab.errors import ProtocolError
+from mew_lab.protocol.envelope import MAX_DEPTH, compact
 from mew_lab.space.events import Record
 
 __all__ = ["read_line", "read_members", "write_line"]
@@ -38,11 +40,9 @@ def read_members(text: str | bytes) -> dict[str, Any] | None:
         return None
     if type(members) is not dict:
         return None
-    if isinstance(text, str):
-        brackets = text.count("{") + text.count("[")
-    else:
-        brackets = text.count(b"{") + text.count(b"[")
-    return None if brackets > MAX_DEPTH and _too_deep(members) else members
+    braces, brackets = ("{", "[") if isinstance(text, str) else (b"{", b"[")
+    many = text.count(braces) + text.count(brackets) > MAX_DEPTH  # type: ignore[arg-type]
+    return None if many and _too_deep(members) else members
 
 
 def _too_deep(value: Any) -> bool:
@@ -123,8 +123,10 @@ def read_line(data: bytes) -> Record | None:
                 raw = header["text"]
             elif "base64" in header:
                 raw = base64.b64decode(header["base64"], validate=True).decode("utf-8", "surrogatepass")
+            elif "envelope" in header:  # another program wrote the line anew: the exact text is lost already
+                raw = compact(json.loads(data)["envelope"])
         return _record(header, raw)
-    except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError, ProtocolError):
         return None  # no JSON, no object, or a header that does not say what a header says
 
 

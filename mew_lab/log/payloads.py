@@ -26,14 +26,9 @@ __all__ = ["PayloadArray", "PayloadDtype", "read_payload"]
 
 def read_payload(raw: str) -> dict[str, Any]:
     """The payload of the message in `raw`, integers exact; `{}` where it has none."""
-    members = read_members(raw)  # bounds the nesting
-    if members is None:
+    if read_members(raw) is None:  # this bounds the nesting, and the digits that a number may have
         return {}
-    try:
-        members = json.loads(raw)
-    except ValueError:  # an integer of thousands of digits: no envelope has one
-        pass
-    payload = members.get("payload")
+    payload = json.loads(raw).get("payload")
     return payload if isinstance(payload, dict) else {}
 
 
@@ -74,10 +69,6 @@ class PayloadArray(ExtensionArray):
     def _cast_pointwise_result(self, values: Any) -> Any:
         # What a function made of payloads is seldom a payload; without this, pandas would ask for dicts.
         return pd.Series(list(values)).array
-
-    @classmethod
-    def _from_factorized(cls, values: Any, original: PayloadArray) -> PayloadArray:
-        return cls._from_sequence(values)
 
     @classmethod
     def _concat_same_type(cls, to_concat: Sequence[Any]) -> PayloadArray:

@@ -93,12 +93,12 @@ def _time(members: Mapping[str, Any]) -> datetime:
 
 def _exact(text: str, envelope: dict[str, Any]) -> str:
     """The very text of the envelope within its line, tokens masked."""
-    at = text.find(_MARK)
     try:
+        at = text.index(_MARK)
         json.loads(text[:at] + "}")  # an object of its own: so the mark stands at the top level
         end = _scan(text, at + len(_MARK))[1]
         exact = text[at + len(_MARK) : end]
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError):  # not written as that gateway writes
         exact = compact(envelope)
     payload = _object(envelope, "payload")
     if "token" in payload:

@@ -46,14 +46,18 @@ def capabilities_of(can: str | Sequence[Mapping[str, Any]]) -> list[dict[str, An
 
 
 class Host:
-    """One space that runs here. `url` is where others reach it, empty when it is not served."""
+    """One space that runs here. `url` is where others reach it, empty when it is not served.
+
+    Raises:
+        JournalError: when the journal cannot be made.
+    """
 
     def __init__(
         self,
         name: str,
         *,
         folder: Path,
-        journal: Journal | None,
+        journal: Path | None,
         host: str = "127.0.0.1",
         port: int | None = 0,
         observe: Callable[[Record], None] | None = None,
@@ -61,8 +65,9 @@ class Host:
         self.name = name
         self.folder = folder
         given = source(f"gateway of {name}")
-        self.gateway = Gateway(clock=given.clock, new_epoch=given.new_epoch, observe=observe)
-        self.journal = journal
+        epoch = given.new_epoch()
+        self.gateway = Gateway(clock=given.clock, new_epoch=lambda: epoch, observe=observe)
+        self.journal = Journal(journal, space=name, epoch=epoch) if journal is not None else None
         self.url = ""
         self._at = (host, port)
         self._server: Server | None = None
@@ -99,12 +104,6 @@ class Host:
             found = await server.start()
         except NotImplementedError:  # a platform without sockets: the space still runs in memory
             return
-        except OSError as fault:
-            raise ConfigError(
-                f"cannot serve the space {self.name!r} on {host}:{port}: {fault.strerror or fault}; "
-                "choose another port, or 0 for a free one",
-                key="port",
-            ) from None
         self._server = server
         self.url = f"ws://{host}:{found}/ws"
 

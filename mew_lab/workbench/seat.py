@@ -62,7 +62,8 @@ class Seat:
         verb = self.participant.propose if propose else self.participant.call
 
         async def start() -> Pending:
-            call = await verb(target, {**(arguments or {}), **more})
+            call = verb(target, {**(arguments or {}), **more})
+            await self.lab.seen(call.id, unless=lambda: call.done)
             return Pending(call, self._loop, seat=self.name)
 
         doing = f"{'proposing' if propose else 'calling'} {target} as {self.name!r}"

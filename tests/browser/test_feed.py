@@ -26,7 +26,9 @@ def stream(rate, seconds):
             for _ in range(step):
                 log.add()
             time.sleep(step / rate)
-    threading.Thread(target=run, daemon=True).start()
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
 """
 SHOW = "feed"
 COUNT = "print(log.last_seq, len(feed.faults))"
@@ -52,17 +54,17 @@ def settled(book: Notebook, index: int, expected: int) -> None:
 
 def test_every_row_is_shown_once_and_in_order(notebook: Callable[..., Notebook]) -> None:
     book = (
-        notebook([SETUP, SHOW, "for n in range(3000): log.add(what=f'row {n}')", COUNT])
+        notebook([SETUP, SHOW, "for n in range(1200): log.add(what=f'row {n}')", COUNT])
         .run(0)
         .run(1)
         .run(2)
         .run(3)
     )
-    settled(book, 1, 3000)
-    assert view(book, 1).get_attribute("data-rows") == "3000"
+    settled(book, 1, 1200)
+    assert view(book, 1).get_attribute("data-rows") == "1200"
     seen: set[int] = set()
     scroller = view(book, 1).locator(".mew-scroller")
-    for top in range(0, 3001 * 24, 360):
+    for top in range(0, 1201 * 24, 600):
         scroller.evaluate("(s, top) => { s.scrollTop = top; }", top)
         book.tab.evaluate(
             "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
@@ -70,8 +72,8 @@ def test_every_row_is_shown_once_and_in_order(notebook: Callable[..., Notebook])
         here = sequence(book, 1)
         assert here == list(range(here[0], here[0] + len(here)))
         seen.update(here)
-    assert seen == set(range(1, 3001))
-    assert book.text(3).strip() == "3000 0"
+    assert seen == set(range(1, 1201))
+    assert book.text(3).strip() == "1200 0"
 
 
 @pytest.mark.trap("T-7")
@@ -129,14 +131,15 @@ def test_nothing_is_painted_when_nothing_arrives(notebook: Callable[..., Noteboo
 
 @pytest.mark.trap("T-13")
 def test_a_reload_and_a_second_view_catch_up_during_a_stream(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([SETUP, SHOW, "for n in range(50): log.add()", SHOW, "stream(300, 3)", COUNT])
+    book = notebook(
+        [SETUP, SHOW, "for n in range(50): log.add()", SHOW, "rows = stream(300, 3)", f"rows.join()\n{COUNT}"]
+    )
     book.run(0).run(1).run(2).save()
     book.run(4).run(3)
     book.page.until(lambda: last(book, 3) > 100, "the second view to catch up")
     book.save()
     book.reload()
     book.page.until(lambda: last(book, 1) > 200, "the view to catch up after the reload")
-    book.page.pause(3)
     book.run(5)
     total = int(book.text(5).split()[0])
     settled(book, 1, total)
@@ -160,8 +163,8 @@ def test_a_second_view_gets_its_rows_while_a_cell_is_busy(notebook: Callable[...
 def test_what_a_peer_writes_is_text_in_the_feed(notebook: Callable[..., Notebook]) -> None:
     hostile = "<img src=x onerror=alert(1)>"
     add = (
-        f"h = {hostile!r}\nlog.name = h\n"
-        "log.add(h, h + '\\u202e', raw=h + '\\u202e' + 'x' * 70000, sender=h, to=(h,), context=h, code=h, id=h)"
+        f"h = {hostile!r}\nlog.name, unseen = h, h + '\\u202e'\n"
+        "log.add(h, unseen, raw=unseen + 'x' * 70000, sender=h, to=(h,), context=h, code=h, id=h)"
     )
     book = notebook([SETUP, add, SHOW]).run(0).run(1).run(2)
     settled(book, 2, 1)
@@ -223,16 +226,21 @@ def test_arrow_keys_select_and_enter_opens(notebook: Callable[..., Notebook]) ->
 
 def test_pictures_of_the_feed(notebook: Callable[..., Notebook]) -> None:
     scene = """
-say = lambda sender, to, kind, what, **more: log.add(kind, what, sender=sender, to=to, t=1764000000 + 0.37 * log.last_seq, **more)
-say('system:gateway', (), 'system/presence', 'git joined', verdict='sent', code='')
+def say(sender, to, kind, what, **more):
+    log.add(kind, what, sender=sender, to=to, t=1764000000 + 0.37 * log.last_seq, **more)
+commit = 'tools/call git_commit repo_path=. message=Fix typo in README'
+refused = dict(verdict='refused', code='capability_violation')
+by_gateway = dict(verdict='sent', code='')
+say('system:gateway', (), 'system/presence', 'git joined', **by_gateway)
 say('human', (), 'chat', '“Please commit the typo fix once the tests pass.”')
-start = say('agent', (), 'reasoning/start', 'begins: The tests pass; a commit is asked for.')
+say('agent', (), 'reasoning/start', 'begins: The tests pass; a commit is asked for.')
 say('agent', (), 'reasoning/thought', 'I may propose only; git has git_commit.', context='e-3')
-p = say('agent', ('git',), 'mcp/proposal', 'tools/call git_commit repo_path=. message=Fix typo in README', context='e-3/inner')
-say('agent', ('git',), 'mcp/request', 'tools/call git_log repo_path=.', verdict='refused', code='capability_violation')
-say('system:gateway', ('agent',), 'system/error', 'capability_violation mcp/request', correlates=6, verdict='sent', code='')
-f = say('human', ('git',), 'mcp/request', 'tools/call git_commit repo_path=. message=Fix typo in README', correlates=5, code='pattern 0')
-say('git', ('human',), 'mcp/response', '“Changes committed successfully with hash 4f1c2ab”', correlates=8, code='baseline')
+say('agent', ('git',), 'mcp/proposal', commit, context='e-3/inner')
+say('agent', ('git',), 'mcp/request', 'tools/call git_log repo_path=.', **refused)
+violation = 'capability_violation mcp/request'
+say('system:gateway', ('agent',), 'system/error', violation, correlates=6, **by_gateway)
+say('human', ('git',), 'mcp/request', commit, correlates=5, code='pattern 0')
+say('git', ('human',), 'mcp/response', '“Committed with hash 4f1c2ab”', correlates=8, code='baseline')
 say('human', ('agent',), 'capability/grant', 'grants agent mcp/request')
 say('agent', (), 'participant/status', 'tokens 12345 messages_in_context 128')
 say('agent', ('gateway',), 'stream/request', 'asks for a stream, upload')
@@ -247,3 +255,48 @@ for n in range(8): say('agent', (), 'chat', f'“Line {n} of the report.”')
         assert path.stat().st_size > 5000
     # A theme takes the view out of the layout for a moment; it must come back whole.
     assert sequence(book, 1)[-1] == 20
+
+
+LOAD = """
+import resource
+rows = stream(5000, 30)
+sent, publish = [], feed.send
+def counted(content, *more):
+    sent.append(time.monotonic())
+    publish(content, *more)
+feed.send = counted
+before = resource.getrusage(resource.RUSAGE_SELF)
+began = time.monotonic()
+"""
+TOLD = """
+rows.join(); after = resource.getrusage(resource.RUSAGE_SELF); seconds = time.monotonic() - began
+cpu = (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / seconds
+worst = max(sum(1 for s in sent if t <= s < t + 1) for t in sent)
+print(log.last_seq, len(feed.faults), worst, round(cpu * 100), round(log.last_seq / seconds))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.trap("T-10")
+def test_five_thousand_rows_a_second_leave_no_gap(notebook: Callable[..., Notebook]) -> None:
+    book = notebook([SETUP, SHOW, LOAD, "1", TOLD]).run(0).run(1).run(2)
+    trips = []
+    end = time.monotonic() + 28
+    while time.monotonic() < end:
+        began = time.monotonic()
+        book.run(3)
+        trips.append(time.monotonic() - began)
+    book.run(4, deadline=60)
+    total, faults, worst, cpu, rate = map(int, book.text(4).split())
+    settled(book, 1, total)
+    here = sequence(book, 1)
+    assert here == list(range(here[0], total + 1))
+    assert faults == 0 and worst <= 25
+    assert int(view(book, 1).get_attribute("data-rows") or 0) <= 20_500
+    trips.sort()
+    print(
+        f"\n{rate} rows/s: at most {worst} messages/s (mark 25), kernel CPU {cpu} % with the producer (mark 15)"
+    )
+    print(
+        f"cell round trip with the test's own polling: p95 {trips[int(len(trips) * 0.95)]:.2f} s (mark 0.15)"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import resource
@@ -85,6 +86,7 @@ def test_the_file_is_its_owners_alone_and_git_does_not_see_it(tmp_path: Path) ->
 
 
 def descriptors() -> set[str]:
+    gc.collect()  # what earlier tests have dropped is not ours to count
     return {path.name for path in Path("/dev/fd").iterdir()}
 
 
@@ -317,4 +319,4 @@ def test_no_descriptor_stays_open(tmp_path: Path) -> None:
         journal.append([record(seq)])
     journal.close()
     list(read_journal(journal.path))
-    assert descriptors() == open_before
+    assert descriptors() <= open_before

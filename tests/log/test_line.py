@@ -103,6 +103,13 @@ def test_what_the_strict_reader_takes_the_lenient_one_takes(raw: str) -> None:
     assert read_members(raw.encode()) == read_members(raw)
 
 
+def test_a_line_that_another_program_wrote_anew_keeps_its_members() -> None:
+    raw = '{"kind":"chat","n":123456789012345678901234567890}'
+    anew = json.dumps(json.loads(write_line(record(raw)))) + "\n"
+    assert read_line(anew.encode()) == record(raw)
+    assert read_line(anew.encode().replace(b'"kind": "chat"', b'"kind": "\\ud800"')) is None
+
+
 def test_nesting_ends_at_64_as_in_the_strict_reader() -> None:
     deep = '{"a":' * 63 + "{}" + "}" * 63
     assert read_members(deep) == read_strict(deep)

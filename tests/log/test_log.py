@@ -182,6 +182,13 @@ def test_what_a_participant_could_not_see_is_said(tmp_path: Path) -> None:
     assert json.loads(next(read_journal(saved.path)).detail)["unseen"] == saved.unseen
 
 
+def test_a_journal_torn_within_its_first_line_is_an_empty_log(tmp_path: Path) -> None:
+    (tmp_path / "j.jsonl").write_text('{"seq":0,"now":"2026')
+    log = open_log(tmp_path / "j.jsonl")
+    assert (len(log), log.space, len(log.df)) == (0, "", 0)
+    assert log.faults == ("j.jsonl: the last line is torn and was left out",)
+
+
 def test_an_empty_log_can_be_saved_and_opened(tmp_path: Path) -> None:
     Log.live(space="demo").save(tmp_path / "none.jsonl")
     log = open_log(tmp_path / "none.jsonl")

@@ -65,6 +65,12 @@ def test_the_text_is_the_one_that_stands_in_the_line(tmp_path: Path) -> None:
     assert record.raw == raw
 
 
+def test_a_line_that_is_not_compact_is_read_all_the_same(tmp_path: Path) -> None:
+    spaced = json.dumps(json.loads(line("received", chat(payload={"text": "a b"}))))
+    (record,) = history(tmp_path, spaced)
+    assert json.loads(record.raw or "") == chat(payload={"text": "a b"})
+
+
 def test_what_was_completed_keeps_both_texts(tmp_path: Path) -> None:
     partial = chat(None, payload={})
     del partial["protocol"]
@@ -74,6 +80,13 @@ def test_what_was_completed_keeps_both_texts(tmp_path: Path) -> None:
     assert json.loads(record.raw or "")["id"] == "given-1"
     assert json.loads(record.received or "") == partial
     assert record.verdict == "accepted"
+
+
+def test_a_message_of_another_kind_is_not_what_was_completed(tmp_path: Path) -> None:
+    records = history(
+        tmp_path, line("received", chat(None)), line("delivered", {**chat("x"), "kind": "stream/open"}, "a")
+    )
+    assert [record.verdict for record in records] == ["", "accepted"]
 
 
 def test_the_gateways_own_messages_are_sent_to_their_receivers(tmp_path: Path) -> None:
@@ -183,7 +196,7 @@ def test_a_broken_line_is_reported_in_its_place(tmp_path: Path, broken: str) -> 
 
 
 @pytest.mark.threat(32)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.builds(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,6 +36,7 @@ def test_a_torn_last_line_is_left_out_and_told(tmp_path: Path, kept: int) -> Non
 
 
 def descriptors() -> set[str]:
+    gc.collect()  # what earlier tests have dropped is not ours to count
     return {path.name for path in Path("/dev/fd").iterdir()}
 
 
@@ -114,11 +116,11 @@ def test_a_reading_can_be_given_up(tmp_path: Path) -> None:
     assert next(reading).seq == 1
     assert "log.jsonl" in repr(reading)
     reading.close()
-    assert descriptors() == open_before
+    assert descriptors() <= open_before
 
 
 @pytest.mark.threat(32)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.binary(max_size=40) | st.sampled_from(LINES), max_size=8))
 def test_no_file_that_begins_like_a_journal_raises(tmp_path: Path, parts: list[bytes]) -> None:
     data = b"".join([LINES[0], *parts])

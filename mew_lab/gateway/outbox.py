@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any, Protocol
 
 from mew_lab.gateway.wire import Wire, wire_of
+from mew_lab.transport.link import LinkClosed
 from mew_lab.transport.memory import MemoryLink
 
 __all__ = ["MAX_QUEUED", "Frame", "MemoryPeer", "Outbox", "Peer", "encode"]
@@ -101,13 +102,13 @@ class MemoryPeer:
 
     def put(self, frame: Frame) -> None:
         """Queues a message; cuts the reader when too much waits."""
-        link = self._link
-        if link.closed is not None:
+        try:
+            unread = self._link.put(frame.message)
+        except LinkClosed:
             return
-        link.put(frame.message)
-        if link.unread > self._limit:
-            reason = _too_slow(link.unread)
-            link.shut(CLOSE_SLOW, reason, drop=True)
+        if unread > self._limit:
+            reason = _too_slow(unread)
+            self._link.shut(CLOSE_SLOW, reason, drop=True)
             # Later: the caller is in the middle of delivering, and a cut makes the gateway take a step.
             asyncio.get_running_loop().call_soon(self._on_cut, reason)
 

@@ -140,6 +140,11 @@ class Gateway:
             for member in self._spaces[space].space.state.members.values()
         ]
 
+    def runtime_ids(self, space: str, participant: str) -> tuple[str, ...]:
+        """The ids under which the participant is connected now, newest last."""
+        member = self._spaces[space].space.state.members.get(participant)
+        return tuple(connection.runtime_id for connection in member.connections) if member else ()
+
     def connections(self, space: str | None = None) -> int:
         """How many connections are live, in one space or in all."""
         names = self._spaces if space is None else (space,)

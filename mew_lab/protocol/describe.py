@@ -1,7 +1,8 @@
 """What does an envelope say, in one line?  One function a kind, in one table; data in, a sentence out.
 
-`describe` never raises: payloads come from peers, and a column of a table is no place to judge them. What is missing or
-has another type than the specification says is left out or shown as JSON. Nobody acts on these sentences.
+`describe` never raises: payloads come from peers, and a column of a table is no place to judge them. What is
+missing or has another type than the specification says is left out or shown as JSON. Nobody acts on these
+sentences.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def _response(payload: Payload) -> str:
             if isinstance(one, Mapping) and isinstance(one.get("text"), str)
         ]
         others = len(content) - len(texts)
-        said = [f"“{_text(texts[0].strip(), 90)}”"] if texts else []
+        said = [f"“{_text(str(texts[0]).strip(), 90)}”"] if texts else []
         if len(texts) > 1:
             said.append(f"and {len(texts) - 1} more texts")
         if others:
@@ -159,7 +160,8 @@ def _reasoning_cancel(payload: Payload) -> str:
 
 
 def _grant(payload: Payload) -> str:
-    return f"grants {_text(payload.get('recipient'), 40)} {_patterns(payload.get('capabilities'))}{_because(payload)}"
+    what = _patterns(payload.get("capabilities"))
+    return f"grants {_text(payload.get('recipient'), 40)} {what}{_because(payload)}"
 
 
 def _revoke(payload: Payload) -> str:
@@ -200,7 +202,8 @@ def _presence(payload: Payload) -> str:
     name = _text(who.get("id"), 64) if isinstance(who, Mapping) else _text(who, 64)
     event = payload.get("event")
     words = {"join": "joined", "leave": "left", "invited": "was invited"}
-    return f"{name} {words.get(event, _text(event, 40)) if isinstance(event, str) else _text(event, 40)}{_because(payload)}"
+    happened = words.get(event, "") if isinstance(event, str) else ""
+    return f"{name} {happened or _text(event, 40)}{_because(payload)}"
 
 
 def _error(payload: Payload) -> str:
@@ -272,7 +275,8 @@ def _stream_request(payload: Payload) -> str:
         else ""
     )
     size = _named(payload, "content_type", "format", "expected_size_bytes")
-    return f"asks for a stream, {_text(payload.get('direction'), 20) or 'upload'}{to} {f'“{_text(about, 60)}” ' if about else ''}{size}"
+    described = f" “{_text(about, 60)}”" if about else ""
+    return f"asks for a stream, {_text(payload.get('direction'), 20) or 'upload'}{to}{described} {size}"
 
 
 def _stream_open(payload: Payload) -> str:
@@ -288,7 +292,8 @@ def _stream_grant_write(payload: Payload) -> str:
 
 
 def _stream_revoke_write(payload: Payload) -> str:
-    return f"{_text(payload.get('participant_id'), 64)} may no longer write to {_stream(payload)}{_because(payload)}"
+    who = _text(payload.get("participant_id"), 64)
+    return f"{who} may no longer write to {_stream(payload)}{_because(payload)}"
 
 
 def _stream_transfer(payload: Payload) -> str:

@@ -1,8 +1,9 @@
 """Which characters would a reader not see, and how are they written so that she does?
 
-Text from a participant may hold characters that show nothing, reorder what stands around them, or move a cursor:
-controls, formats (bidirectional ones among them), tags, fillers, variation selectors, exotic spaces, lone surrogates.
-`visible` writes each as an escape; everything else stays. It knows no kind and no view, and is no escaping for HTML.
+Text from a participant may hold characters that show nothing, reorder what stands around them, or move a
+cursor: controls, formats (bidirectional ones among them), tags, fillers, variation selectors, exotic spaces,
+lone surrogates. `visible` writes each as an escape; everything else stays. It knows no kind and no view, and
+is no escaping for HTML.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import unicodedata
 
 __all__ = ["middle", "one_line", "visible"]
 
-# Letters and marks by category that show as nothing at all: combining grapheme joiner, Hangul fillers, Khmer inherent
-# vowels, Mongolian and other variation selectors, the empty Braille pattern.
+# Letters and marks by category that show as nothing at all: combining grapheme joiner, Hangul fillers, Khmer
+# inherent vowels, Mongolian and other variation selectors, the empty Braille pattern.
 _BLANK = (
     "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef"
 )
@@ -25,10 +26,11 @@ _NAMES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def visible(text: str) -> str:
-    """The text with every character that a reader would not see as an escape (`\\n`, `\\u202e`, `\\U000e0041`).
+    """The text with every character that a reader would not see as an escape (`\\n`, `\\u202e`,
+    `\\U000e0041`).
 
-    A backslash of the text itself stays as it is: where the difference matters, give the text as a JSON string,
-    in which it is doubled.
+    A backslash of the text itself stays as it is: where the difference matters, give the text as a JSON
+    string, in which it is doubled.
     """
     if _PLAIN(text) or (text.isprintable() and not _BLANKS.search(text)):
         return text

@@ -91,17 +91,21 @@ class Call:
     Spec: §3.1, §3.2.
     """
 
-    def __init__(self, envelope: Envelope, *, what: str, withdraw: Callable[[Call, str], Any]) -> None:
+    def __init__(
+        self, envelope: Envelope, *, what: str, withdraw: Callable[[Call, str], Any], resilient: bool = False
+    ) -> None:
         self.id = envelope.id
         self.kind = envelope.kind
         self.envelope = envelope
         self.what = what
         self.state = "open"
         self.by = ""
-        self.resilient = False
+        self.resilient = resilient
+        self.asked = envelope.to
         self.sent_at = asyncio.get_running_loop().time()
         self._withdraw = withdraw
         self._timer: asyncio.TimerHandle | None = None
+        self._then: Callable[[], None] = lambda: None
         self._result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         # Nobody has to await a call; an error that nobody fetched must not be reported from a destructor.
         self._result.add_done_callback(lambda future: future.cancelled() or future.exception())
@@ -148,6 +152,15 @@ class Call:
 
     # --- for the participant that made it ---
 
+    @property
+    def age(self) -> float:
+        """Seconds since it was made."""
+        return asyncio.get_running_loop().time() - self.sent_at
+
+    def when_done(self, then: Callable[[], None]) -> None:
+        """Calls `then` at its end, at once."""
+        self._then = then
+
     def expire_after(self, seconds: float, then: Callable[[Call], None]) -> None:
         """Calls `then` if there is neither result nor error by then."""
         self._timer = asyncio.get_running_loop().call_later(seconds, then, self)
@@ -174,3 +187,4 @@ class Call:
         self.move(state, by=by)
         if self._timer is not None:
             self._timer.cancel()
+        self._then()

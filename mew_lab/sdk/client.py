@@ -28,7 +28,7 @@ from mew_lab.errors import (
     ProtocolError,
     RemoteProtocolError,
 )
-from mew_lab.protocol.envelope import PROTOCOL, Envelope
+from mew_lab.protocol.envelope import MAX_MESSAGE, PROTOCOL, Envelope
 from mew_lab.protocol.kinds import is_reserved
 from mew_lab.protocol.permit import CapabilitySet
 from mew_lab.protocol.token import Token
@@ -66,6 +66,7 @@ class MEWClient:
         max_reconnect_attempts: in a row, before it gives up.
         reconnect_delay: seconds before the first attempt; doubled for each further one, up to 30.
         open_timeout: seconds for opening, and again for the welcome.
+        max_message: bytes of the longest message that the gateway takes.
         connect_link: opens a link that is admitted already, such as one within this process.
 
     Spec: SDK "Layer 1".
@@ -84,6 +85,7 @@ class MEWClient:
         max_reconnect_attempts: int = 10,
         reconnect_delay: float = 1.0,
         open_timeout: float = 10.0,
+        max_message: int = MAX_MESSAGE,
         connect_link: Callable[[], Awaitable[Link]] | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
@@ -95,6 +97,7 @@ class MEWClient:
         self.capabilities = CapabilitySet(capabilities)
         self.participants: dict[str, list[dict[str, Any]]] = {}
         self._door = Door(gateway, space, Token(token) if token else None, participant_id)
+        self._max_message = max_message
         self._clock = clock
         self._new_id = new_id
         self._inboxes: set[Inbox[Envelope]] = set()
@@ -253,7 +256,7 @@ class MEWClient:
         kind = members.get("kind")
         if members["from"] != self.id:
             raise LocalProtocolError(
-                f"Cannot send {kind} from {members['from']!r}: this client speaks as {self.id!r}; leave `from` out",
+                f"Cannot send {kind} from {members['from']!r}: this is {self.id!r}; leave `from` out",
                 code="identity_mismatch",
                 section="§4.1",
             )
@@ -263,16 +266,20 @@ class MEWClient:
                 code="reserved_kind",
                 section="§4.1",
             )
-        if isinstance(draft, Envelope) and members == draft.members:
-            return draft
         try:
-            return Envelope.of(members)
+            same = isinstance(draft, Envelope) and members == draft.members
+            envelope = draft if isinstance(draft, Envelope) and same else Envelope.of(members)
         except ProtocolError as fault:
+            said = f"Cannot send {one_line(str(kind), 80)} as {self.id!r}: {fault}"
+            raise LocalProtocolError(said, code=fault.code, section=fault.section) from None
+        size = len(envelope.raw) if envelope.raw.isascii() else len(envelope.raw.encode())
+        if size > self._max_message:  # the gateway could not say to which message its refusal belongs
             raise LocalProtocolError(
-                f"Cannot send {one_line(str(kind), 80)} as {self.id!r}: {fault}",
-                code=fault.code,
-                section=fault.section,
-            ) from None
+                f"Cannot send {envelope.kind} as {self.id!r}: it has {size} bytes, and a message takes "
+                f"at most {self._max_message}. Send less at once",
+                code="message_too_large",
+            )
+        return envelope
 
     def _put(self, envelope: Envelope, sent: asyncio.Future[None] | None) -> None:
         try:

@@ -22,8 +22,8 @@ __all__ = ["RECONNECT", "Door", "address"]
 
 RECONNECT = frozenset({1001, 1006, 1012})
 FINAL = {
-    4401: "the token or the space is unknown there. It may have been voided or replaced: ask the space's owner "
-    "for the token of this space",
+    4401: "the token or the space is unknown there. It may have been voided or replaced: "
+    "ask the space's owner for the token of this space",
     4403: "it was removed from the space. Ask the space's owner for a new invitation",
     4409: "its id is taken. End the other connection of that id, or join under another one",
 }
@@ -115,7 +115,7 @@ class Door(NamedTuple):
         if code in RECONNECT:
             return ConnectionLost(f"{who} lost the connection to {where}: {code}{reason}", close_code=code)
         return ConnectionLost(
-            f"The gateway ended the connection of {who} to {where} with {code}{reason}; connect() joins again",
+            f"The gateway of {where} closed the connection of {who}: {code}{reason}; connect() joins again",
             clean=code == 1000,
             close_code=code,
         )

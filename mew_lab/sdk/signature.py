@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
-import jsonschema
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 
 from mew_lab.errors import ConfigError
@@ -83,7 +82,11 @@ class Signature:
         self._rest = ""
         self._adapters = self._compile(function)
         self.schema = self._described(documentation(function)[1])
+        # Loaded with the first tool: its format checkers can take a second, which a space without tools need not.
+        import jsonschema
+
         self._validator = jsonschema.Draft202012Validator(self.schema)
+        self._deepest = jsonschema.exceptions.best_match
 
     def bind(self, arguments: Mapping[str, Any]) -> Bound:
         """The arguments, checked against the schema and converted to the annotated types.
@@ -92,7 +95,7 @@ class Signature:
             BadArguments: with every fault that was found, at most 20.
         """
         errors = islice(self._validator.iter_errors(dict(arguments)), MAX_FAULTS)
-        deepest = (jsonschema.exceptions.best_match([error]) for error in errors)  # inside an `anyOf`
+        deepest = (self._deepest([error]) for error in errors)  # inside an `anyOf`
         faults = [_fault(error.absolute_path, error.message) for error in deepest]
         if faults:
             raise BadArguments(faults)

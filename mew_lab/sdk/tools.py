@@ -322,5 +322,8 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
         except RuntimeError:  # the loop is closed: nobody waits any more
             pass
 
-    threading.Thread(target=body, name="mew-lab-tool", daemon=True).start()
+    try:
+        threading.Thread(target=body, name="mew-lab-tool", daemon=True).start()
+    except RuntimeError:  # there are no threads here
+        return work()
     return await done

@@ -1,8 +1,9 @@
-"""What does a view need to know of a proposal and of a row of the log?  Data, and the two seams behind which they are.
+"""What does a view need to know of a proposal and of a row of the log?  Data, and the two seams behind which
+they are.
 
-`Decisions` is what the approvals view asks and tells, `Rows` what the feed reads. The workbench implements both; the
-views know nothing else of it. Nothing here decides, sends, or renders. All methods may be called from any thread and
-return at once; callbacks come on any thread and must do next to nothing.
+`Decisions` is what the approvals view asks and tells, `Rows` what the feed reads. The workbench implements
+both; the views know nothing else of it. Nothing here decides, sends, or renders. All methods may be called
+from any thread and return at once; callbacks come on any thread and must do next to nothing.
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ REASONS: Mapping[str, str] = {
 class Card:
     """One proposal as a human judges it; a change is a new Card with the same id and digest.
 
-    `arguments` are pairs of a name and the whole value as JSON text; `digest` is the sha-256 (hex) of the canonical
-    bytes from which the request will be built; `since` and `decided_at` are seconds of the epoch. `outcome` is one
-    line: the result or the reason. A proposal without `to` names its possible targets in `Decisions.targets`.
+    `arguments` are pairs of a name and the whole value as JSON text; `digest` is the sha-256 (hex) of the
+    canonical bytes from which the request will be built; `since` and `decided_at` are seconds of the epoch.
+    `outcome` is one line: the result or the reason. A proposal without `to` names its possible targets in
+    `Decisions.targets`.
     """
 
     id: str
@@ -88,7 +90,8 @@ class Decisions(Protocol):
         """The participants that a proposal without `to` could be given to."""
 
     def banner(self) -> str:
-        """The policy in force that decides instead of the human, as one sentence; empty when there is none."""
+        """The policy in force that decides instead of the human, as one sentence; empty when there is
+        none."""
 
     def decide(
         self, proposal: str, *, digest: str, decision: str, reason: str = "", target: tuple[str, ...] = ()
@@ -104,10 +107,12 @@ class Decisions(Protocol):
 
 
 class Row(NamedTuple):
-    """One envelope in the feed. `t` in seconds of the epoch as the gateway received it, `size` in bytes of its text.
+    """One envelope in the feed. `t` in seconds of the epoch as the gateway received it, `size` in bytes of
+    its text.
 
-    `correlates` is the `seq` of the row that this one answers, 0 for none; `verdict` is `accepted`, `refused`, `sent`
-    or empty where it cannot be known; `code` the error code or the pattern that decided, in few words.
+    `correlates` is the `seq` of the row that this one answers, 0 for none; `verdict` is `accepted`,
+    `refused`, `sent` or empty where it cannot be known; `code` the error code or the pattern that decided, in
+    few words.
     """
 
     seq: int
@@ -132,7 +137,8 @@ class Rows(Protocol):
         """The newest row's `seq`, 0 before the first."""
 
     def since(self, seq: int, limit: int) -> list[Row]:
-        """The rows after `seq`, oldest first, at most `limit`; what was dropped already is missing at the front."""
+        """The rows after `seq`, oldest first, at most `limit`; what was dropped already is missing at the
+        front."""
 
     def raw(self, seq: int) -> str:
         """The exact text of that row's envelope; empty when it is not held any more."""
@@ -170,7 +176,8 @@ _RISKS: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 def risks(arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """What in the arguments a human should see before everything else, one line each, however deep or long it lies.
+    """What in the arguments a human should see before everything else, one line each, however deep or long it
+    lies.
 
     It finds shapes, it understands nothing: what it does not name is not therefore safe. Spec: §7.1.
     """
@@ -188,7 +195,8 @@ def risks(arguments: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _strings(value: Any, name: str) -> list[tuple[str, str]]:
-    """Every string with the name of the place it stands at; keys count as strings too. Iterative: depth is hostile."""
+    """Every string with the name of the place it stands at; keys count as strings too. Iterative: depth is
+    hostile."""
     out: list[tuple[str, str]] = []
     stack: list[tuple[str, Any]] = [(name, value)]
     while stack:
@@ -205,13 +213,17 @@ def _strings(value: Any, name: str) -> list[tuple[str, str]]:
     return out
 
 
-_WORD = re.compile(r"\w*[^\W\d_]*[\u0370-\u058f]\w*")
+_WORD = re.compile(r"\w+")
+_LOOK_ALIKE = re.compile("[\u0370-\u058f]")
 
 
 def _mixed_script(text: str) -> str:
     """The first word that holds Latin beside Greek, Cyrillic or Armenian letters, as look-alikes do."""
+    if _LOOK_ALIKE.search(text) is None:
+        return ""
     for word in _WORD.findall(text):
-        scripts = {unicodedata.name(c, "").split(" ")[0] for c in word if c.isalpha()}
-        if "LATIN" in scripts and scripts & {"GREEK", "CYRILLIC", "ARMENIAN"}:
-            return str(word)
+        if _LOOK_ALIKE.search(word):
+            scripts = {unicodedata.name(c, "").split(" ")[0] for c in word if c.isalpha()}
+            if "LATIN" in scripts and scripts & {"GREEK", "CYRILLIC", "ARMENIAN"}:
+                return str(word)
     return ""

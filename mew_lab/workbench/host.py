@@ -104,12 +104,6 @@ class Host:
             found = await server.start()
         except NotImplementedError:  # a platform without sockets: the space still runs in memory
             return
-        except OSError as fault:
-            raise ConfigError(
-                f"cannot serve the space {self.name!r} on {host}:{port}: {fault.strerror or fault}; "
-                "choose another port, or 0 for a free one",
-                key="port",
-            ) from None
         self._server = server
         self.url = f"ws://{host}:{found}/ws"
 

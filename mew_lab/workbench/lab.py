@@ -8,6 +8,8 @@ Spec: §3.2, §3.4, §3.6.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import shlex
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -17,8 +19,9 @@ from typing import Any, TypeVar
 
 from mew_lab.errors import MewError
 from mew_lab.log.log import Log
-from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.signature import Signature
 from mew_lab.space.events import Record
 from mew_lab.workbench import report
 from mew_lab.workbench.decide import Policy
@@ -37,6 +40,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 NOTEBOOK_SEAT = "notebook"
+SEEN_WITHIN = 1.0  # seconds
+MAX_SEEN = 1000
 DISCOVERY = 3.0  # seconds that `tools` waits for a participant's answer
 
 # What makes `lab.view`: a room above this one puts itself here.
@@ -65,6 +70,8 @@ class Lab:
         self.decisions: HumanDecisions
         self.closed = False
         self._view: Any = None
+        self._seen: dict[str, None] = {}  # the newest ids that the human has seen, in order
+        self._news = asyncio.Event()
 
     @property
     def host(self) -> Host | None:
@@ -91,6 +98,7 @@ class Lab:
             note=self._note,
             annotations=lambda who, tool: self.roster.annotations.get((who, tool), {}),
         )
+        me.client.on_message(self._take)
         self.me = await self.roster.take(me, name=name, what="you")
         self.decisions.set_policy(policy)
 
@@ -99,6 +107,23 @@ class Lab:
         if not self.closed:
             self.closed = True
             await self.roster.close()
+
+    async def seen(self, id: str, *, unless: Callable[[], bool] = lambda: False) -> None:
+        """Returns once you, the human, have seen that message, so that the next verb can speak of it.
+
+        Gives up after a second, and when `unless` holds: a refused message is never seen.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SEEN_WITHIN):
+                while id not in self._seen and not unless():
+                    self._news.clear()
+                    await self._news.wait()
+
+    def _take(self, envelope: Envelope) -> None:
+        self._seen[envelope.id] = None
+        if len(self._seen) > MAX_SEEN:
+            del self._seen[next(iter(self._seen))]
+        self._news.set()
 
     def fault(self, text: str) -> None:
         """Keeps a sentence about something that went wrong in the background; `status()` shows the last ones."""
@@ -199,6 +224,8 @@ class Lab:
         """
 
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
+            # Read once on this thread: the first reading loads a schema library, and the loop must not wait for it.
+            Signature(function, name=str(options.get("name") or getattr(function, "__name__", "tool")))
             holder = seat or self.seats.get(NOTEBOOK_SEAT)
             if holder is None:
                 joining = self.roster.join(NOTEBOOK_SEAT, "tool", what="tools of this notebook")

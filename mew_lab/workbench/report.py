@@ -31,19 +31,20 @@ def _kinds(patterns: Any) -> str:
 
 
 def who(lab: Lab) -> Listing:
-    """Participants: id, what it is here, whether it is connected, what it may send."""
+    """Participants: id, what it is here, under which ids it is connected, what it may send."""
     rows = []
     if lab.host is not None:
         for one in lab.host.gateway.participants(lab.space):
             name = one["id"]
-            rows.append((_named(lab, name), _what(lab, name), one["connected"], _kinds(one["capabilities"])))
+            here = ", ".join(lab.host.gateway.runtime_ids(lab.space, name)) or "no"
+            rows.append((_named(lab, name), _what(lab, name), here, _kinds(one["capabilities"])))
     else:
         client = lab.me.participant.client
-        rows.append((_named(lab, client.id), "you", True, _kinds(client.capabilities.patterns)))
-        rows += [(name, "", True, _kinds(patterns)) for name, patterns in sorted(client.participants.items())]
+        rows.append((_named(lab, client.id), "you", client.id, _kinds(client.capabilities.patterns)))
+        rows += [(name, "", name, _kinds(patterns)) for name, patterns in sorted(client.participants.items())]
     return Listing(
         f"{lab.space}: participants",
-        ("participant", "what", "here", "may send"),
+        ("participant", "what", "connected as", "may send"),
         rows,
         empty="nobody is here",
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from mew_lab.protocol.describe import describe
@@ -98,10 +99,19 @@ class LiveRows:
             context=_text(members.get("context")),
             correlates=self._seq_of.get(_text(first), 0),
             verdict=record.verdict,
-            code=record.code or record.pattern,
+            code=record.code or _in_a_word(record.pattern),
             id=_text(members.get("id")),
             size=len(raw.encode("utf-8", "replace")),
         )
+
+
+@lru_cache(maxsize=1024)  # a space has few patterns and many messages
+def _in_a_word(pattern: str) -> str:
+    """The kinds of a pattern; `(…)` where it is narrowed further."""
+    members = _members(pattern)
+    kind = members.get("kind", "")
+    word = "|".join(map(str, kind)) if isinstance(kind, list) else str(kind)
+    return f"{word}(…)" if "payload" in members or "to" in members else word
 
 
 def _members(raw: str) -> dict[str, Any]:

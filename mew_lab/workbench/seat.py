@@ -63,6 +63,7 @@ class Seat:
 
         async def start() -> Pending:
             call = verb(target, {**(arguments or {}), **more})
+            await self.lab.seen(call.id, unless=lambda: call.done)
             return Pending(call, self._loop, seat=self.name)
 
         doing = f"{'proposing' if propose else 'calling'} {target} as {self.name!r}"

@@ -3,22 +3,25 @@
 Fixtures, from the one that tests want to the one below all:
 
 `notebook(cells, kernel="here") -> Notebook`
-    Writes a notebook of code cells (a cell that starts with `#md ` is text), opens it in a fresh tab with a fresh
-    kernel, and ends both after the test. `kernel`: a name that `lab_server.add_kernel` knows; "here" is the
-    interpreter of the tests.
+    Writes a notebook of code cells (a cell that starts with `#md ` is text), opens it in a fresh tab with a
+    fresh kernel, and ends both after the test. `kernel`: a name that `lab_server.add_kernel` knows; "here" is
+    the interpreter of the tests.
 `open_notebook(path, kernel="here") -> Notebook`
     The same for an existing .ipynb, of which a copy is opened.
 `kernel_of(version) -> str`
     The name of a kernel with exactly that ipykernel, for `notebook(…, kernel=…)`. Slow tier only.
 `page`, `lab_server`, `browser`
-    What these are made of: one server for the session, one browser for a module (Playwright's sync API occupies the
-    thread's event loop while it lives, so asyncio tests of other modules must not find it), one tab for a test.
+    What these are made of: one server for the session, one browser for a module (Playwright's sync API
+    occupies the thread's event loop while it lives, so asyncio tests of other modules must not find it), one
+    tab for a test.
 
-A `Notebook` can `run(n)`, `run(n, wait=False)`, `run_all()`, `wait(n)`, `text(n)`, `outputs(n)`, `area(n)` (a Playwright
-locator), `click(locator)` (mouse, at coordinates), `save()`, `reload()`, `interrupt()`; its `.page` can `theme("dark")`,
-`shot(name)`, `shots(name)` (light and dark, into shots/), `until(probe, what)`; `.tab` is Playwright's own page.
+A `Notebook` can `run(n)`, `run(n, wait=False)`, `run_all()`, `wait(n)`, `text(n)`, `outputs(n)`, `area(n)` (a
+Playwright locator), `click(locator)` (mouse, at coordinates), `save()`, `reload()`, `interrupt()`; its
+`.page` can `theme("dark")`, `shot(name)`, `shots(name)` (light and dark, into shots/), `until(probe, what)`;
+`.tab` is Playwright's own page.
 
-Without a Chromium on PATH these tests are skipped with a reason; where the environment variable CI is set they fail.
+Without a Chromium on PATH these tests are skipped with a reason; where the environment variable CI is set
+they fail.
 """
 
 from __future__ import annotations
@@ -32,12 +35,13 @@ from pathlib import Path
 
 import pytest
 
-# tests/ is no package; the two modules beside this file are found by its folder.
+# tests/ is no package; the modules beside this file are found by its folder.
 sys.path.insert(0, str(Path(__file__).parent))
 
 import kernels as other_kernels
+from lab_server import LabServer, write_notebook
 from playwright.sync_api import Browser, BrowserContext, sync_playwright
-from real_lab import LabServer, Notebook, Page, chromium, find_chromium, new_context, write_notebook
+from real_lab import Notebook, Page, chromium, find_chromium, new_context
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -26,7 +26,9 @@ def stream(rate, seconds):
             for _ in range(step):
                 log.add()
             time.sleep(step / rate)
-    threading.Thread(target=run, daemon=True).start()
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
 """
 SHOW = "feed"
 COUNT = "print(log.last_seq, len(feed.faults))"
@@ -129,14 +131,15 @@ def test_nothing_is_painted_when_nothing_arrives(notebook: Callable[..., Noteboo
 
 @pytest.mark.trap("T-13")
 def test_a_reload_and_a_second_view_catch_up_during_a_stream(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([SETUP, SHOW, "for n in range(50): log.add()", SHOW, "stream(300, 3)", COUNT])
+    book = notebook(
+        [SETUP, SHOW, "for n in range(50): log.add()", SHOW, "rows = stream(300, 3)", f"rows.join()\n{COUNT}"]
+    )
     book.run(0).run(1).run(2).save()
     book.run(4).run(3)
     book.page.until(lambda: last(book, 3) > 100, "the second view to catch up")
     book.save()
     book.reload()
     book.page.until(lambda: last(book, 1) > 200, "the view to catch up after the reload")
-    book.page.pause(3)
     book.run(5)
     total = int(book.text(5).split()[0])
     settled(book, 1, total)
@@ -160,8 +163,8 @@ def test_a_second_view_gets_its_rows_while_a_cell_is_busy(notebook: Callable[...
 def test_what_a_peer_writes_is_text_in_the_feed(notebook: Callable[..., Notebook]) -> None:
     hostile = "<img src=x onerror=alert(1)>"
     add = (
-        f"h = {hostile!r}\nlog.name = h\n"
-        "log.add(h, h + '\\u202e', raw=h + '\\u202e' + 'x' * 70000, sender=h, to=(h,), context=h, code=h, id=h)"
+        f"h = {hostile!r}\nlog.name, unseen = h, h + '\\u202e'\n"
+        "log.add(h, unseen, raw=unseen + 'x' * 70000, sender=h, to=(h,), context=h, code=h, id=h)"
     )
     book = notebook([SETUP, add, SHOW]).run(0).run(1).run(2)
     settled(book, 2, 1)
@@ -223,16 +226,21 @@ def test_arrow_keys_select_and_enter_opens(notebook: Callable[..., Notebook]) ->
 
 def test_pictures_of_the_feed(notebook: Callable[..., Notebook]) -> None:
     scene = """
-say = lambda sender, to, kind, what, **more: log.add(kind, what, sender=sender, to=to, t=1764000000 + 0.37 * log.last_seq, **more)
-say('system:gateway', (), 'system/presence', 'git joined', verdict='sent', code='')
+def say(sender, to, kind, what, **more):
+    log.add(kind, what, sender=sender, to=to, t=1764000000 + 0.37 * log.last_seq, **more)
+commit = 'tools/call git_commit repo_path=. message=Fix typo in README'
+refused = dict(verdict='refused', code='capability_violation')
+by_gateway = dict(verdict='sent', code='')
+say('system:gateway', (), 'system/presence', 'git joined', **by_gateway)
 say('human', (), 'chat', '“Please commit the typo fix once the tests pass.”')
-start = say('agent', (), 'reasoning/start', 'begins: The tests pass; a commit is asked for.')
+say('agent', (), 'reasoning/start', 'begins: The tests pass; a commit is asked for.')
 say('agent', (), 'reasoning/thought', 'I may propose only; git has git_commit.', context='e-3')
-p = say('agent', ('git',), 'mcp/proposal', 'tools/call git_commit repo_path=. message=Fix typo in README', context='e-3/inner')
-say('agent', ('git',), 'mcp/request', 'tools/call git_log repo_path=.', verdict='refused', code='capability_violation')
-say('system:gateway', ('agent',), 'system/error', 'capability_violation mcp/request', correlates=6, verdict='sent', code='')
-f = say('human', ('git',), 'mcp/request', 'tools/call git_commit repo_path=. message=Fix typo in README', correlates=5, code='pattern 0')
-say('git', ('human',), 'mcp/response', '“Changes committed successfully with hash 4f1c2ab”', correlates=8, code='baseline')
+say('agent', ('git',), 'mcp/proposal', commit, context='e-3/inner')
+say('agent', ('git',), 'mcp/request', 'tools/call git_log repo_path=.', **refused)
+violation = 'capability_violation mcp/request'
+say('system:gateway', ('agent',), 'system/error', violation, correlates=6, **by_gateway)
+say('human', ('git',), 'mcp/request', commit, correlates=5, code='pattern 0')
+say('git', ('human',), 'mcp/response', '“Committed with hash 4f1c2ab”', correlates=8, code='baseline')
 say('human', ('agent',), 'capability/grant', 'grants agent mcp/request')
 say('agent', (), 'participant/status', 'tokens 12345 messages_in_context 128')
 say('agent', ('gateway',), 'stream/request', 'asks for a stream, upload')

@@ -29,9 +29,16 @@ def test_a_row_says_what_the_envelope_says() -> None:
     first, second = rows.since(0, 10)
     assert (first.seq, first.sender, first.to, first.kind, first.id) == (1, "bot", (), "chat", "m1")
     assert (second.to, second.context, second.correlates) == (("git",), "c/1", 1)
-    assert (first.t, first.verdict, first.code) == (NOW.timestamp(), "accepted", '{"kind":"chat"}')
+    assert (first.t, first.verdict, first.code) == (NOW.timestamp(), "accepted", "chat")
     assert "no. 1" in first.what and first.size == len(rows.raw(1).encode())
     assert rows.title() == ("demo", 3)
+
+
+def test_the_pattern_that_decided_is_named_in_a_word() -> None:
+    rows = some_rows(0)
+    for pattern in ('{"kind":["mcp/request","chat"]}', '{"kind":"mcp/*","payload":{"method":"tools/*"}}', ""):
+        rows.observe(record(1)._replace(pattern=pattern))
+    assert [row.code for row in rows.since(0, 9)] == ["mcp/request|chat", "mcp/*(…)", ""]
 
 
 def test_what_is_no_message_is_no_row() -> None:

@@ -1,10 +1,11 @@
 """How does a human decide about proposals, so that what is shown is what is done?
 
-The view shows cards; the browser sends back an id, the digest of what was shown, a decision and a nonce, never a
-payload: the request is built by the workbench from the proposal that the kernel holds. A message is refused, with a
-notice on the view, when its nonce is not this widget's (it comes from a saved notebook or another kernel), when its
-digest is not that of the card, when it says more than it may, when a long argument was never opened, or when the card
-is decided already. Nothing that decides is synced state, so nothing of it is saved.
+The view shows cards; the browser sends back an id, the digest of what was shown, a decision and a nonce,
+never a payload: the request is built by the workbench from the proposal that the kernel holds. A message is
+refused, with a notice on the view, when its nonce is not this widget's (it comes from a saved notebook or
+another kernel), when its digest is not that of the card, when it says more than it may, when a long argument
+was never opened, or when the card is decided already. Nothing that decides is synced state, so nothing of it
+is saved.
 
 It does not know how a decision is carried out, nor who else decides.
 
@@ -57,7 +58,7 @@ class ApprovalsView(LiveWidget):
         self._waiting = 0
         self._head: dict[str, Any] = {}
         super().__init__(**traits)
-        self._unsubscribe = decisions.subscribe(self._on_change)
+        self._leave = decisions.subscribe(self._on_change)
         # What changed since the subscription is newer than this list.
         for card in [*decisions.decided(), *decisions.pending()]:
             with self._book:
@@ -70,10 +71,6 @@ class ApprovalsView(LiveWidget):
     def unheard_for(self) -> float | None:
         """Seconds since a view was last heard; None when no view was ever heard."""
         return None if self.last_ping is None else time.monotonic() - self.last_ping
-
-    def close(self) -> None:
-        self._unsubscribe()
-        super().close()
 
     def _count(self, change: int) -> None:
         with self._book:
@@ -186,7 +183,7 @@ class ApprovalsView(LiveWidget):
         if card is None:
             return "That proposal is not known here, so nothing was decided."
         if not _same(message.get("digest"), card.digest):
-            return "What was shown is not what is proposed, so nothing was decided. Run the cell of this view again."
+            return "What was shown is not what is proposed, so nothing was decided. Run its cell again."
         if not card.is_open:
             return f"Already {_past(card)}; the second decision changed nothing."
         if card.id in self._sent:
@@ -280,7 +277,8 @@ def _short(digest: str) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """A JSON value as lines that hide nothing: structure indented, a string broken after each `\\n` that it holds."""
+    """A JSON value as lines that hide nothing: structure indented, a string broken after each `\\n` that it
+    holds."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

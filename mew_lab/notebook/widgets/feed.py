@@ -1,10 +1,11 @@
 """How does a browser see every envelope, once, in order, at thousands a second?
 
-The log is the only truth; the feed has a cursor in it. The writer sends the rows after the cursor, in one message in a
-twentieth of a second. Each message says after which row it begins: a view that misses one notices, and asks again from the
-last row that it has, which moves the cursor back; a view that has the rows already ignores them. So a reload, a second
-view and a message that the server dropped are one and the same case. What the views could not hold anyway (they keep
-20 000 rows) is not sent. The exact text of an envelope travels only when somebody opens its row.
+The log is the only truth; the feed has a cursor in it. The writer sends the rows after the cursor, in one
+message in a twentieth of a second. Each message says after which row it begins: a view that misses one
+notices, and asks again from the last row that it has, which moves the cursor back; a view that has the rows
+already ignores them. So a reload, a second view and a message that the server dropped are one and the same
+case. What the views could not hold anyway (they keep 20 000 rows) is not sent. The exact text of an envelope
+travels only when somebody opens its row.
 
 It does not know how rows are made.
 """
@@ -44,11 +45,7 @@ class FeedView(LiveWidget):
         self._head: tuple[str, int] = ("", -1)
         self._texts: deque[tuple[str, int, bool]] = deque(maxlen=100)
         super().__init__(**traits)
-        self._unsubscribe = source.subscribe(self.wake)
-
-    def close(self) -> None:
-        self._unsubscribe()
-        super().close()
+        self._leave = source.subscribe(self.wake)
 
     # What the writer sends.
 

@@ -1,17 +1,18 @@
 """How does a view in the browser stay in step with Python, whatever the kernel does meanwhile?
 
-A `LiveWidget` is one ES module beside its Python file. It has no synced state worth saving: everything travels in
-custom messages, which are neither stored in a notebook nor replayed. So a view that appears (again) asks for a
-snapshot, and one writer per widget sends what is new:
+A `LiveWidget` is one ES module beside its Python file. It has no synced state worth saving: everything
+travels in custom messages, which are neither stored in a notebook nor replayed. So a view that appears
+(again) asks for a snapshot, and one writer per widget sends what is new:
 
-- One writer. Any thread may `post` an item or `wake` the writer; only the writer sends, at most once in `interval`, all
-  that has gathered as one message. Two threads that send on one widget corrupt each other, and a front end drowns in
-  messages long before it drowns in bytes.
-- Any thread. A message from the browser is handled on the thread that the kernel happens to use: the main one, a
-  subshell's, another. Handlers check, hand over, return; they wait for nothing and print nothing. What goes wrong is
-  kept in `faults` and logged: a print here would land in whichever cell ran last.
-- The main thread may be busy. From ipykernel 7.4 on a widget's messages follow the last cell that touched it, back to
-  the main thread; `free_the_comm` undoes that for our widgets, so that a blocked cell does not block its own answer.
+- One writer. Any thread may `post` an item or `wake` the writer; only the writer sends, at most once in
+  `interval`, all that has gathered as one message. Two threads that send on one widget corrupt each other,
+  and a front end drowns in messages long before it drowns in bytes.
+- Any thread. A message from the browser is handled on the thread that the kernel happens to use: the main
+  one, a subshell's, another. Handlers check, hand over, return; they wait for nothing and print nothing. What
+  goes wrong is kept in `faults` and logged: a print here would land in whichever cell ran last.
+- The main thread may be busy. From ipykernel 7.4 on a widget's messages follow the last cell that touched it,
+  back to the main thread; `free_the_comm` undoes that for our widgets, so that a blocked cell does not block
+  its own answer.
 
 It does not know what the views show.
 """
@@ -21,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import threading
 import time
 from collections import deque
@@ -39,7 +41,8 @@ log = logging.getLogger("mew_lab.notebook.widgets")
 log.addHandler(logging.NullHandler())
 
 _HERE = Path(__file__).parent
-# Threads on which messages from any front end were handled so far: whether it uses subshells is seen, never told.
+# Threads on which messages from any front end were handled so far: whether it uses subshells is seen, never
+# told.
 _seen: set[str] = set()
 
 INSTALL = "needs anywidget where JupyterLab runs: pip install anywidget, then reload the page"
@@ -57,7 +60,8 @@ def front_end(name: str) -> tuple[str, str]:
 class ClickProbe(NamedTuple):
     """Whether a click in this kernel's front end is handled while a cell runs.
 
-    `awaiting`: while a cell awaits; `blocking`: while a cell blocks the main thread; `advice`: what to do otherwise.
+    `awaiting`: while a cell awaits; `blocking`: while a cell blocks the main thread; `advice`: what to do
+    otherwise.
     """
 
     awaiting: bool
@@ -72,28 +76,19 @@ def can_click_while_waiting() -> ClickProbe:
         return ClickProbe(
             False, False, "There is no notebook front end here: decide in code, or set a policy."
         )
-    import ipykernel
-
-    version = tuple(int(part) for part in ipykernel.version_info[:2])
-    name = f"ipykernel {ipykernel.__version__}"
+    said = str(getattr(kernel, "implementation_version", ""))
+    numbers = [int(part) for part in re.findall(r"\d+", said)[:2]]
+    version, name = (*numbers, 0, 0)[:2], f"ipykernel {said}"
     if version < (7, 0):
-        advice = f"{name} handles clicks only between cells: click first, then await in the next cell; or install ipykernel 7.4."
-        return ClickProbe(False, False, advice)
+        advice = "click first, then await in the next cell, or install ipykernel 7.4."
+        return ClickProbe(False, False, f"{name} handles clicks only between cells: {advice}")
     subshells = bool(getattr(kernel, "_supports_kernel_subshells", False)) and _seen != {"main"}
     if version < (7, 4):
-        advice = (
-            ""
-            if subshells
-            else f"{name} and this front end handle clicks only between cells: install ipykernel 7.4."
-        )
-        return ClickProbe(subshells, subshells, advice)
+        advice = f"With {name} this front end's clicks are handled only between cells: install ipykernel 7.4."
+        return ClickProbe(subshells, subshells, "" if subshells else advice)
     blocking = subshells and _routable()
-    advice = (
-        ""
-        if blocking
-        else f"With {name} and this front end a click is handled while a cell awaits: use await."
-    )
-    return ClickProbe(True, blocking, advice)
+    advice = f"With {name} and this front end a click is handled while a cell awaits: use await."
+    return ClickProbe(True, blocking, "" if blocking else advice)
 
 
 def _kernel() -> Any:
@@ -114,8 +109,9 @@ def _routable() -> bool:
 def free_the_comm(comm: Any) -> bool:
     """Lets the messages of this comm go where the front end sends them; whether there was anything to undo.
 
-    ipykernel 7.4 sends a comm's incoming messages to the shell that last published on it. For a widget that an
-    ordinary cell made that is the main one, so a blocking cell would wait for a click that waits for the cell.
+    ipykernel 7.4 sends a comm's incoming messages to the shell that last published on it. For a widget that
+    an ordinary cell made that is the main one, so a blocking cell would wait for a click that waits for the
+    cell.
     """
     if not hasattr(comm, "_reply_subshell_for"):
         return False
@@ -127,11 +123,13 @@ def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class LiveWidget(anywidget.AnyWidget):  # type: ignore[misc]
-    """A view that is fed by one writer; subclasses say what is in a snapshot, what is new, what a message means.
+class LiveWidget(anywidget.AnyWidget):
+    """A view that is fed by one writer; subclasses say what is in a snapshot, what is new, what a message
+    means.
 
-    `interval` is the least time between two messages in seconds. `faults` holds the last 50 exceptions that had no
-    caller to go to. `last_ping` is the moment (time.monotonic) at which a view was last heard to be alive.
+    `interval` is the least time between two messages in seconds. `faults` holds the last 50 exceptions that
+    had no caller to go to. `last_ping` is the moment (time.monotonic) at which a view was last heard to be
+    alive.
     """
 
     interval = 0.05
@@ -143,6 +141,8 @@ class LiveWidget(anywidget.AnyWidget):  # type: ignore[misc]
         self.clock = clock
         self._views: dict[str, int] = {}
         self._outbox: deque[dict[str, Any]] = deque()
+        # Ends the subscription that a subclass has begun.
+        self._leave: Callable[[], None] = lambda: None
         # Guards the five below; held for a few statements only, never while anything is sent.
         self._changed = threading.Condition()
         self._asked: dict[str, int] = {}
@@ -189,8 +189,8 @@ class LiveWidget(anywidget.AnyWidget):  # type: ignore[misc]
 
     def wake(self) -> None:
         """There is something new; cheap enough for every row of a log."""
-        # Reading the flag without the lock may miss a reset by the writer only before the writer gathers, so what the
-        # caller has just added is gathered too.
+        # Reading the flag without the lock may miss a reset by the writer only before the writer gathers, so
+        # what the caller has just added is gathered too.
         if self._dirty:
             return
         with self._changed:
@@ -210,10 +210,13 @@ class LiveWidget(anywidget.AnyWidget):  # type: ignore[misc]
             self._flush()
 
     def close(self) -> None:
-        """Ends the writer, then the widget; views say that nothing answers any more."""
+        """Ends the subscription, the writer, then the widget; the second call does nothing."""
         with self._changed:
+            if self._ended:
+                return
             self._ended = True
             self._changed.notify_all()
+        self._leave()
         writer = self._writer
         if writer is not None and writer is not threading.current_thread():
             writer.join(2)

@@ -45,7 +45,8 @@ def picture(
     )
     left_out = [f"{len(rows) - len(shown)} earlier rows are not shown."] if len(rows) > len(shown) else []
     lines = "".join(f'<div style="{_NOTE}">{_text(note)}</div>' for note in [*left_out, *notes])
-    table = f'<table style="border-collapse:collapse;font-size:12px"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    whole = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+    table = f'<table style="border-collapse:collapse;font-size:12px">{whole}</table>'
     return f'<div><div style="{_NOTE}"><b>{_text(title)}</b></div>{table if rows else ""}{lines}</div>'
 
 

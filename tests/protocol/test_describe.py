@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mew_lab.protocol.describe import LIMIT, SENTENCES, describe
+from mew_lab.protocol.kinds import KINDS
+
+CALL = {
+    "method": "tools/call",
+    "params": {"name": "git_log", "arguments": {"repo_path": "..", "max_count": 3}},
+}
+
+
+def test_every_kind_of_the_table_has_its_sentence() -> None:
+    assert set(SENTENCES) == set(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload", "sentence"),
+    [
+        ("mcp/proposal", CALL, "tools/call git_log repo_path=.. max_count=3"),
+        ("mcp/request", CALL, "tools/call git_log repo_path=.. max_count=3"),
+        ("mcp/request", {"method": "tools/list"}, "tools/list"),
+        ("mcp/request", {"method": "resources/read", "params": {"uri": "a://b"}}, "resources/read uri=a://b"),
+        (
+            "mcp/request",
+            {
+                "method": "tools/call",
+                "params": {"name": "t", "arguments": {"files": [1, 2, 3, 4], "o": {"a": 1}}},
+            },
+            'tools/call t files=4 items o={"a":1}',
+        ),
+        ("mcp/response", {"result": {"content": [{"type": "text", "text": "3 commits"}]}}, "“3 commits”"),
+        (
+            "mcp/response",
+            {"result": {"isError": True, "content": [{"type": "text", "text": "no such file"}]}},
+            "tool error: “no such file”",
+        ),
+        ("mcp/response", {"error": {"code": -32601, "message": "unknown"}}, "error -32601: unknown"),
+        ("mcp/response", {"result": {"tools": [{"name": "a"}, {"name": "b"}]}}, "2 tools: a, b"),
+        ("mcp/response", {"result": {"content": []}}, "empty result"),
+        ("mcp/reject", {"reason": "unsafe"}, "rejected (unsafe)"),
+        ("mcp/withdraw", {"reason": "no_longer_needed"}, "withdrawn (no_longer_needed)"),
+        ("chat", {"text": "hello\nyou"}, "“hello\\nyou”"),
+        ("chat/acknowledge", {"status": "received"}, "acknowledged received"),
+        ("reasoning/thought", {"message": "a thought"}, "a thought"),
+        ("reasoning/cancel", {"reason": "superseded"}, "reasoning cancelled (superseded)"),
+        (
+            "capability/grant",
+            {"recipient": "bot", "capabilities": [{"kind": "mcp/request"}], "reason": "safe so far"},
+            "grants bot mcp/request (safe so far)",
+        ),
+        ("capability/revoke", {"recipient": "bot", "grant_id": "g-1"}, "revokes grant_id g-1 from bot"),
+        ("space/invite", {"participant_id": "new", "initial_capabilities": []}, "invites new with nothing"),
+        ("space/kick", {"participant_id": "bad"}, "removes bad"),
+        ("system/presence", {"event": "join", "participant": {"id": "git"}}, "git joined"),
+        ("system/presence", {"event": "leave", "participant": {"id": "git"}}, "git left"),
+        (
+            "system/welcome",
+            {"you": {"id": "bot", "capabilities": [{"kind": "chat"}]}, "participants": [{"id": "git"}]},
+            "welcome bot: 1 other present; may send chat",
+        ),
+        (
+            "system/error",
+            {"error": "capability_violation", "attempted_kind": "mcp/request", "your_capabilities": []},
+            "capability_violation mcp/request",
+        ),
+        ("participant/pause", {"timeout_seconds": 60, "reason": "rate_limit"}, "pause for 60 s (rate_limit)"),
+        ("participant/status", {"tokens": 1, "latency_ms": 2}, "tokens 1 latency_ms 2"),
+        ("participant/compact-done", {"skipped": True}, "compaction skipped"),
+        ("stream/request", {"direction": "upload", "target": ["a"]}, "asks for a stream, upload to a"),
+        ("stream/open", {"stream_id": "stream-1", "encoding": "binary"}, "stream-1 opened encoding binary"),
+        ("stream/close", {"stream_id": "stream-1", "reason": "complete"}, "stream-1 closed (complete)"),
+        ("stream/transfer-ownership", {"stream_id": "s", "new_owner": "b"}, "s goes to b"),
+        ("x/unknown", {"one": 1, "two": 2}, "fields one, two"),
+        ("x/unknown", {}, "no payload"),
+        ("chat", "not an object", "no payload"),
+    ],
+)
+def test_a_kind_says_in_one_line_what_it_means(kind: str, payload: Any, sentence: str) -> None:
+    assert describe(kind, payload) == sentence
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=30),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+# fmt: off
+FIELDS = st.sampled_from([
+    "method", "params", "result", "error", "reason", "text", "status", "message", "recipient",
+    "capabilities", "grant_id", "participant_id", "you", "participants", "event", "participant", "code",
+    "attempted_kind", "timeout_seconds", "fields", "tokens", "direction", "entries", "target_tokens",
+    "skipped", "stream_id", "description", "target", "authorized_writers", "new_owner",
+    "initial_capabilities",
+])
+# fmt: on
+
+
+@given(kind=st.sampled_from(sorted(KINDS)), payload=st.dictionaries(FIELDS, JSON, max_size=6) | JSON)
+@pytest.mark.threat(17)
+def test_whatever_a_peer_sends_the_line_is_short_and_nothing_in_it_is_unseen(kind: str, payload: Any) -> None:
+    line = describe(kind, payload)
+    assert len(line) <= LIMIT
+    assert line.isprintable()
+
+
+def test_a_megabyte_is_one_short_line() -> None:
+    assert len(describe("chat", {"text": "\u202e" * 10**6})) == LIMIT

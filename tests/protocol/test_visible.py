@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mew_lab.protocol.visible import middle, one_line, visible
+
+
+@pytest.mark.threat(17)
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain ASCII ~ stays", "plain ASCII ~ stays"),
+        ("Grüße, 日本語, “quotes” – …", "Grüße, 日本語, “quotes” – …"),
+        ("a\nb\r\tc", "a\\nb\\r\\tc"),
+        ("\x1b[31mred\x00", "\\u001b[31mred\\u0000"),
+        ("user\u202e\u2066txt", "user\\u202e\\u2066txt"),
+        ("zero\u200bwidth\ufeff", "zero\\u200bwidth\\ufeff"),
+        ("tag\U000e0041", "tag\\U000e0041"),
+        ("soft\u00adhyphen no\u00a0break", "soft\\u00adhyphen no\\u00a0break"),
+        ("filler\u3164\u115f\uffa0\u2800", "filler\\u3164\\u115f\\uffa0\\u2800"),
+        ("selector\ufe0f\U000e0100", "selector\\ufe0f\\U000e0100"),
+        ("line\u2028\u2029", "line\\u2028\\u2029"),
+        ("half\ud800", "half\\ud800"),
+        ("private\ue000", "private\\ue000"),
+    ],
+)
+def test_what_a_reader_would_not_see_is_an_escape(text: str, shown: str) -> None:
+    assert visible(text) == shown
+
+
+@pytest.mark.threat(17)
+@given(st.text(st.characters()))
+def test_nothing_unseen_is_left_and_the_rest_is_untouched(text: str) -> None:
+    shown = visible(text)
+    assert not any(unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp") for c in shown)
+    assert visible(shown) == shown
+
+
+def test_a_line_is_cut_at_its_limit_and_says_so() -> None:
+    assert one_line("x" * 120) == "x" * 120
+    assert one_line("x" * 121) == "x" * 119 + "…"
+    assert len(one_line("\n" * 10**6)) == 120
+
+
+def test_a_long_id_keeps_both_ends() -> None:
+    assert middle("short") == "short"
+    assert middle("abcdefghijklmnopqrstuvwxyz0123456789", 11) == "abcde…56789"

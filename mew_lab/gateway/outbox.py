@@ -129,7 +129,7 @@ class Outbox:
 
     Args:
         send: the ASGI callable of an accepted WebSocket.
-        limit: bytes that may wait for the reader.
+        limit: bytes that may wait for the reader; may be set anew at any time.
         stall: seconds in which a reader with a queue must take something.
         on_cut: called with the reason, in a later turn of the loop, when the reader was cut.
     """
@@ -143,7 +143,7 @@ class Outbox:
         on_cut: Callable[[str], object] = lambda reason: None,
     ) -> None:
         self._send = send
-        self._limit = limit
+        self.limit = limit
         self._stall = stall
         self._on_cut = on_cut
         self._loop = asyncio.get_running_loop()
@@ -166,9 +166,9 @@ class Outbox:
             return
         self._queue.append(frame)
         self._size += len(frame.wire)
-        if self._size > self._limit:
+        if self._size > self.limit:
             self._flush()  # it may be that much at once, and no slow reader
-            if self._size > self._limit:
+            if self._size > self.limit:
                 self._cut(_too_slow(self._size))
         elif not self._scheduled:
             self._scheduled = True

@@ -21,7 +21,7 @@ from mew_lab.gateway.local import attach
 from mew_lab.gateway.server import Server
 from mew_lab.transport.link import HandshakeRefused, Link, LinkClosed
 
-from .conftest import House, Open, take
+from .conftest import ANYTHING, House, Open, take
 
 CHAT = {"kind": "chat", "payload": {"text": "hello"}}
 
@@ -336,19 +336,17 @@ async def test_many_wrong_tokens_slow_nobody_else_down(open_house: Open) -> None
 
 @pytest.mark.threat(9)
 async def test_a_reader_that_does_not_read_is_cut_and_named_and_nobody_waits(open_house: Open) -> None:
-    house = await open_house()
+    house = await open_house(space={"queue_bytes": 1024 * 1024})
     anna = await house.join("anna")
     stalled = socket.socket()
     stalled.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     stalled.connect(("127.0.0.1", house.server.port))
-    stalled.sendall(
-        f"GET /ws?space=demo HTTP/1.1\r\nHost: {house.at}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-        f"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n"
-        f"Authorization: {house.bearer('bert')['Authorization']}\r\n\r\n".encode()
-    )
+    token = house.bearer("bert")["Authorization"]
+    upgrade = f"GET /ws?space=demo HTTP/1.1\nHost: {house.at}\n{UPGRADE}Authorization: {token}\n\n"
+    stalled.sendall(upgrade.replace("\n", "\r\n").encode())
     assert (await take(anna))["payload"]["event"] == "join"
     message = json.dumps({"kind": "chat", "payload": {"text": "x" * 500_000}})
-    for _ in range(40):  # 20 MB: more than the limit and what the operating system takes
+    for _ in range(20):  # 10 MB: more than the limit and what the operating system takes
         await anna.send(message)
         while (await take(anna))["kind"] != "chat":
             pass
@@ -356,7 +354,55 @@ async def test_a_reader_that_does_not_read_is_cut_and_named_and_nobody_waits(ope
     left = next(one for one in house.records if one.event == "left")
     assert left.participant == "bert"
     assert left.detail.startswith("slow reader: ")
+    await until(lambda: house.gateway.connections() == 1)
     stalled.close()
+
+
+async def test_each_space_has_its_own_limits(open_house: Open) -> None:
+    house = await open_house(space={"message_bytes": 10_000})
+    config = {"name": "large", "message_bytes": 100_000, "participants": {"dora": {"capabilities": ANYTHING}}}
+    house.gateway.add_space(SpaceConfig.model_validate(config))
+    house.tokens["dora"] = house.gateway.tokens.mint("large", "dora")
+    other = Server(house.gateway)  # a server knows the spaces that run when it starts
+    await other.start()
+    house.server, first = other, house.server
+    anna, dora = await house.join("anna"), await house.open("/ws?space=large", house.bearer("dora"))
+    await take(dora)
+    await dora.send(json.dumps({"kind": "chat", "payload": {"text": "x" * 60_000}}))
+    assert (await take(dora))["kind"] == "chat"
+    await anna.send("x" * 40_001)
+    assert await closed_with(anna) == (1009, "a message of over 40000 bytes")
+    await first.stop()
+
+
+async def test_a_fault_of_ours_ends_one_connection_and_is_told_to_our_log_alone(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    anna, bert = await house.join("anna"), await house.join("bert")
+    secret = house.tokens["anna"].reveal()
+    receive = house.gateway.receive
+
+    def fail(space: str, connection: str, message: str | bytes) -> None:
+        if "fault" in str(message):
+            raise RuntimeError("a fault")
+        receive(space, connection, message)
+
+    def fail_too(space: str) -> list[dict[str, Any]]:
+        raise RuntimeError(f"a fault that quotes {secret}")
+
+    monkeypatch.setattr(house.gateway, "receive", fail)
+    monkeypatch.setattr(house.gateway, "participants", fail_too)
+    await anna.send("fault")
+    assert await closed_with(anna) == (1011, "internal error")
+    response = await house.http("GET", "/participants", headers=house.bearer("bert"))
+    assert response.status_code == 500
+    assert [one["event"] for one in [(await take(bert))["payload"]]] == ["leave"]
+    await bert.send(json.dumps(CHAT))
+    assert (await take(bert))["kind"] == "chat"
+    faults = [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert {one.name for one in faults} == {"mew_lab.gateway.sockets", "mew_lab.gateway.server"}
+    assert "a fault that quotes tok_…" in caplog.text
+    assert secret not in caplog.text
 
 
 # --- Host and Origin ---
@@ -643,6 +689,24 @@ async def test_a_port_in_use_is_named_with_what_would_help() -> None:
             ConfigError, match=rf"port {port} of 127\.0\.0\.1 is in use already; choose another"
         ):
             await Server(Gateway(), port=port).start()
+
+
+async def test_a_server_starts_once(house: House) -> None:
+    with pytest.raises(RuntimeError, match="starts once"):
+        await house.server.start()
+
+
+async def test_a_server_that_cannot_start_leaves_its_port_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def no_sockets(self: object, sockets: list[socket.socket]) -> None:
+        raise NotImplementedError("no sockets here")
+
+    monkeypatch.setattr(server._Uvicorn, "startup", no_sockets)
+    one = Server(Gateway())
+    with pytest.raises(NotImplementedError):
+        await one.start()
+    with socket.create_server(("127.0.0.1", one.port)):
+        pass
+    assert logging.getLogger("uvicorn.error").filters == []
 
 
 async def test_an_address_that_is_not_here_is_named() -> None:

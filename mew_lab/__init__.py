@@ -1,3 +1,135 @@
-"""A workbench for the MEW Protocol v0.4 inside Jupyter."""
+"""A workbench for the MEW Protocol v0.4 inside Jupyter.
+
+Importing this loads nothing: each public name brings its module when it is first used. `%load_ext mew_lab`
+adds `%mew` to a notebook; a script needs only the names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from mew_lab import errors as errors
+    from mew_lab.gateway.config import SpaceConfig as SpaceConfig
+    from mew_lab.gateway.gateway import Gateway as Gateway
+    from mew_lab.log.log import Log as Log
+    from mew_lab.log.log import open_log as open_log
+    from mew_lab.protocol.envelope import Envelope as Envelope
+    from mew_lab.protocol.permit import PROFILES as PROFILES
+    from mew_lab.protocol.permit import Capability as Capability
+    from mew_lab.protocol.permit import permit as permit
+    from mew_lab.sdk.client import MEWClient as MEWClient
+    from mew_lab.sdk.participant import MEWParticipant as MEWParticipant
+    from mew_lab.sdk.tools import ToolBox as ToolBox
+    from mew_lab.space.core import Space as Space
+    from mew_lab.workbench.decide import Policy as Policy
+    from mew_lab.workbench.lab import Lab as Lab
+    from mew_lab.workbench.labs import connect as connect
+    from mew_lab.workbench.labs import labs as labs
+    from mew_lab.workbench.labs import up as up
+    from mew_lab.workbench.pending import Pending as Pending
+    from mew_lab.workbench.seat import Seat as Seat
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "up": "workbench.labs",
+    "connect": "workbench.labs",
+    "labs": "workbench.labs",
+    "open_log": "log.log",
+    "Lab": "workbench.lab",
+    "Seat": "workbench.seat",
+    "Pending": "workbench.pending",
+    "Policy": "workbench.decide",
+    "MEWClient": "sdk.client",
+    "MEWParticipant": "sdk.participant",
+    "ToolBox": "sdk.tools",
+    "Gateway": "gateway.gateway",
+    "SpaceConfig": "gateway.config",
+    "Space": "space.core",
+    "Envelope": "protocol.envelope",
+    "Capability": "protocol.permit",
+    "permit": "protocol.permit",
+    "PROFILES": "protocol.permit",
+    "Log": "log.log",
+    "errors": "",
+}
+
+__all__ = [
+    "PROFILES",
+    "Capability",
+    "Envelope",
+    "Gateway",
+    "Lab",
+    "Log",
+    "MEWClient",
+    "MEWParticipant",
+    "Pending",
+    "Policy",
+    "Seat",
+    "Space",
+    "SpaceConfig",
+    "ToolBox",
+    "connect",
+    "errors",
+    "labs",
+    "open_log",
+    "permit",
+    "up",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"mew_lab has no {name!r}")
+    from importlib import import_module
+
+    if home == "workbench.labs":
+        _wire()
+    value = getattr(import_module(f"mew_lab.{home}"), name) if home else import_module(f"mew_lab.{name}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _wire() -> None:
+    """Tells the workbench what stands above it, so that it need not know: views, and who may wait where."""
+    import sys
+
+    from mew_lab.workbench import lab, pending
+
+    def views(of: Any) -> Any:
+        from mew_lab.notebook.views import Views
+
+        return Views(of)
+
+    def ask(one: Any, blocking: bool) -> Any:
+        if "IPython" not in sys.modules:  # a script: nobody clicks, and somebody else may decide
+            return None
+        from mew_lab.notebook.waiting import before_wait
+
+        return before_wait(one, blocking)
+
+    if not lab.view_factory:
+        lab.view_factory.append(views)
+        pending.before_wait.append(ask)
+
+
+def load_ipython_extension(ip: InteractiveShell) -> None:
+    """`%load_ext mew_lab`."""
+    from mew_lab.notebook.extension import load
+
+    load(ip)
+
+
+def unload_ipython_extension(ip: InteractiveShell) -> None:
+    """`%unload_ext mew_lab`: ends the labs and leaves the shell as it was."""
+    from mew_lab.notebook.extension import unload
+
+    unload(ip)

@@ -15,12 +15,13 @@ import secrets
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any, Protocol
 
 from mew_lab.errors import JournalError, NotAdmitted
 from mew_lab.gateway.auth import Tokens
 from mew_lab.gateway.config import SpaceConfig
-from mew_lab.gateway.outbox import Frame
+from mew_lab.gateway.outbox import Frame, Peer
 from mew_lab.protocol.envelope import PROTOCOL, compact
 from mew_lab.space.core import Space
 from mew_lab.space.events import (
@@ -31,6 +32,7 @@ from mew_lab.space.events import (
     FrameReceived,
     Joined,
     Left,
+    Limited,
     Noted,
     Oversize,
     Received,
@@ -40,7 +42,7 @@ from mew_lab.space.events import (
 from mew_lab.space.state import GATEWAY
 from mew_lab.space.turn import Turn, timestamp
 
-__all__ = ["Gateway", "Peer", "Recorder"]
+__all__ = ["Gateway", "Recorder"]
 
 logger = logging.getLogger(__name__)
 
@@ -48,19 +50,6 @@ JOURNAL_MESSAGE = (
     "this gateway cannot write its journal, so it takes no message; free the disk, then send again"
 )
 MAX_OWED = 10_000  # effects of leaves and notes that wait for the journal
-
-
-class Peer(Protocol):
-    """What the gateway needs of a connection; `gateway.outbox` makes them."""
-
-    def put(self, frame: Frame) -> None:
-        """Queues a frame; never waits, and cuts the connection itself when too much is queued."""
-
-    def close(self, code: int, reason: str, *, drop: bool = False) -> None:
-        """Closes after what is queued, or at once with `drop`. Closing twice is harmless."""
-
-    async def alive(self, timeout: float) -> bool:
-        """Whether the other end answers a ping within `timeout` seconds."""
 
 
 class Recorder(Protocol):
@@ -73,10 +62,11 @@ class Recorder(Protocol):
 class _Running:
     """One space with what it runs on."""
 
-    __slots__ = ("busy", "connections", "journal", "last", "owed", "peers", "queue", "space")
+    __slots__ = ("busy", "connections", "journal", "last", "owed", "peers", "queue", "queue_bytes", "space")
 
-    def __init__(self, space: Space, journal: Recorder | None) -> None:
+    def __init__(self, space: Space, journal: Recorder | None, *, queue_bytes: int) -> None:
         self.space = space
+        self.queue_bytes = queue_bytes
         self.journal = journal
         self.peers: dict[str, Peer] = {}
         self.connections = 0
@@ -125,7 +115,7 @@ class Gateway:
         space = Space(
             config.name, epoch=self._new_epoch(), baseline=config.baseline, limit=config.message_bytes
         )
-        self._spaces[config.name] = _Running(space, journal)
+        self._spaces[config.name] = _Running(space, journal, queue_bytes=config.queue_bytes)
         for name, participant in config.participants.items():
             self.enrol(config.name, name, participant.capabilities)
         return space
@@ -151,6 +141,11 @@ class Gateway:
             for member in self._spaces[space].space.state.members.values()
         ]
 
+    def runtime_ids(self, space: str, participant: str) -> tuple[str, ...]:
+        """The ids under which the participant is connected now, newest last."""
+        member = self._spaces[space].space.state.members.get(participant)
+        return tuple(connection.runtime_id for connection in member.connections) if member else ()
+
     def connections(self, space: str | None = None) -> int:
         """How many connections are live, in one space or in all."""
         names = self._spaces if space is None else (space,)
@@ -159,6 +154,14 @@ class Gateway:
     def logical(self, space: str, name: str) -> str:
         """The participant that a runtime id or a participant's own name means."""
         return self._spaces[space].space.state.logical(name)
+
+    def message_bytes(self, space: str) -> int:
+        """The longest message that the space takes, in bytes."""
+        return self._spaces[space].space.limit
+
+    def queue_bytes(self, space: str) -> int:
+        """How much may wait for one reader of the space, in bytes."""
+        return self._spaces[space].queue_bytes
 
     # --- connections ---
 
@@ -216,6 +219,12 @@ class Gateway:
         running = self._spaces.get(space)
         if running is None:
             return
+        limit = running.space.limit
+        if len(message) * 4 > limit:  # no character has more than four bytes
+            data = message if isinstance(message, bytes) else message.encode("utf-8", "surrogatepass")
+            if len(data) > limit:
+                self._feed(running, Oversize(connection, len(data), sha256(data).hexdigest()))
+                return
         if isinstance(message, bytes):
             self._feed(running, FrameReceived(connection, message, False))
         elif message.startswith("#"):
@@ -223,9 +232,11 @@ class Gateway:
         else:
             self._feed(running, Received(message, connection))
 
-    def oversize(self, space: str, connection: str, *, size: int, sha256: str) -> None:
-        """A message over the limit came in, and was not kept."""
-        self._feed(self._spaces[space], Oversize(connection, size, sha256))
+    def limited(self, space: str, connection: str, *, count: int) -> None:
+        """So many messages of a connection were over its rate, and were not kept."""
+        running = self._spaces.get(space)
+        if running is not None:
+            self._feed(running, Limited(connection, count))
 
     def post(self, space: str, name: str, text: str | bytes) -> Reply:
         """A message came in by HTTP, from an authenticated participant posting under `name`. Spec: §5.3."""
@@ -312,7 +323,7 @@ class Gateway:
         if connection is not None:
             peer = running.peers.get(connection)
             if peer and connection in running.space.state.connections:
-                peer.put(Frame(text=self._complaint(running, connection)))
+                peer.put(Frame(self._complaint(running, connection)))
             return ()
         return (Reply(503, {"error": "journal_unavailable", "message": JOURNAL_MESSAGE}),)
 
@@ -333,7 +344,7 @@ class Gateway:
     def _apply(self, running: _Running, turn: Turn) -> None:
         for effect in turn.effects:
             if type(effect) is Deliver:
-                frame = Frame(text=effect.envelope.raw)
+                frame = Frame(effect.envelope.raw)
                 for name in effect.connections:
                     peer = running.peers.get(name)
                     if peer is not None:

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
-from json.decoder import scanstring
+from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, NamedTuple, NoReturn
 
 from mew_lab.errors import ProtocolError
@@ -336,7 +336,7 @@ def complete(draft: Draft, *, id: str, ts: str, sender: str, to: tuple[str, ...]
 
     Spec: §3, §3.6.4, §5.3, §8.1.
     """
-    members, raw = draft
+    raw, members = draft
     missing = {
         key: value
         for key, value in (("protocol", PROTOCOL), ("id", id), ("ts", ts), ("from", sender))

@@ -32,7 +32,7 @@ def visible(text: str) -> str:
     A backslash of the text itself stays as it is: where the difference matters, give the text as a JSON
     string, in which it is doubled.
     """
-    if _PLAIN(text):
+    if _PLAIN(text) or (text.isprintable() and not _BLANKS.search(text)):
         return text
     return "".join(c if " " <= c <= "~" or not _is_hidden(c) else _escape(c) for c in text)
 

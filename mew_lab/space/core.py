@@ -28,7 +28,7 @@ from mew_lab.space.events import (
     FrameReceived,
     Joined,
     Left,
-    Noted,
+    Limited,
     Oversize,
     Received,
     Reply,
@@ -81,7 +81,7 @@ def _refuse_unbuilt(turn: Turn, sender: Sender, envelope: Envelope) -> None:
 
 
 Rule = Callable[[Turn, Sender, Envelope], None]
-RULES: Mapping[str, Rule] = {kind: _refuse_unbuilt for kind in ACTED_ON}
+RULES: Mapping[str, Rule] = dict.fromkeys(ACTED_ON, _refuse_unbuilt)
 
 
 class Space:
@@ -136,7 +136,9 @@ class Space:
                 self._frame(turn, event)
             case Oversize():
                 self._oversize(turn, event)
-            case Noted():
+            case Limited():
+                self._limited(turn, event)
+            case _:
                 turn.record(event.event, participant=event.participant, detail=event.detail)
         return turn
 
@@ -145,7 +147,9 @@ class Space:
     def _sender(self, event: Received) -> Sender | None:
         if event.connection is None:
             member = self.state.members.get(event.participant)
-            return member and Sender(member, event.runtime_id or event.participant, None, event.via)
+            if member is None:
+                return None
+            return Sender(member, event.runtime_id or event.participant, None, event.via)
         connection = self.state.connections.get(event.connection)
         if connection is None:
             return None
@@ -156,6 +160,8 @@ class Space:
     def _received(self, turn: Turn, event: Received) -> None:
         sender = self._sender(event)
         if sender is None:  # its connection was closed while the message was on its way
+            if event.connection is None:
+                turn.do(Reply(403, {"error": "Invalid token for participant"}))
             return
         text = event.text if isinstance(event.text, str) else event.text.decode("utf-8", "replace")
         envelope: Envelope | None = None
@@ -167,7 +173,7 @@ class Space:
             envelope = complete(
                 draft,
                 id=turn.new_id() if "id" not in members else "",
-                ts=timestamp(turn.now),
+                ts=timestamp(turn.now) if "ts" not in members else "",
                 sender=sender.runtime_id,
                 to=self._resolved(members),
             )
@@ -246,7 +252,7 @@ class Space:
             connection=sender.connection.name if sender.connection else "",
             via=sender.via,
             verdict="accepted",
-            pattern=compact(verdict.pattern),
+            pattern=sender.member.texts[verdict.index or 0],
             received=text if text != envelope.raw else None,
             raw=envelope.raw,
         )
@@ -283,7 +289,9 @@ class Space:
         named = envelope.id if envelope else members.get("id", "")
         self._complain(turn, sender, payload, (named,) if isinstance(named, str) and named else ())
         if sender.connection is None:
-            body = {key: payload[key] for key in ("error", "code", "message") if key in payload}
+            body: dict[str, Any] = {
+                key: payload[key] for key in ("error", "code", "message") if key in payload
+            }
             turn.do(Reply(STATUSES.get(refusal.code, 400), body))
 
     def _complain(
@@ -291,11 +299,13 @@ class Space:
     ) -> None:
         """system/error to the connection that sent it; for HTTP, to all connections of the poster."""
         to = (sender.connection,) if sender.connection else tuple(sender.member.connections)
+        if not to:
+            return  # nobody to tell but the caller of the HTTP request, who gets the reply
         turn.say(
             "system/error",
             payload,
             connections=[one.name for one in to],
-            to=tuple(one.runtime_id for one in to) or (sender.runtime_id,),
+            to=tuple(one.runtime_id for one in to),
             correlation=correlation,
             private=True,
         )
@@ -303,45 +313,44 @@ class Space:
     # --- what is no text message ---
 
     def _frame(self, turn: Turn, event: FrameReceived) -> None:
-        sender = self._sender(Received("", event.connection))
-        if sender is None:
-            return
-        stream_id = event.data[1:257].split(b"#", 1)[0].decode("ascii", "replace")
-        framed = event.data[:1] == b"#" and b"#" in event.data[1:]
-        if framed or event.text:
-            error, detail = (
-                "unauthorized_stream_write",
-                f"You are not authorized to write to stream {stream_id}",
-            )
-            payload: dict[str, Any] = {"error": error, "stream_id": stream_id, "message": detail}
+        if event.data.startswith(b"#"):
+            stream_id = event.data[1:257].split(b"#", 1)[0].decode("ascii", "replace")
+            message = f"You are not authorized to write to stream {stream_id}"
+            payload: dict[str, Any] = {"error": "unauthorized_stream_write", "stream_id": stream_id}
         else:
-            error, detail = "invalid_request", "a binary message must begin with #streamId#"
-            payload = {"error": error, "code": "invalid_frame", "message": detail}
-        turn.record(
-            "frame",
-            participant=sender.member.name,
-            connection=event.connection,
-            via=sender.via,
-            verdict="refused",
-            code=error,
-            detail=compact({"stream_id": stream_id, "size": len(event.data)}),
-        )
-        self._complain(turn, sender, payload)
+            stream_id = ""
+            message = "a binary message must begin with #streamId#"
+            payload = {"error": "invalid_request", "code": "invalid_frame"}
+        about = {"stream_id": stream_id, "size": len(event.data)}
+        self._refuse_unread(turn, "frame", event.connection, about, {**payload, "message": message})
 
     def _oversize(self, turn: Turn, event: Oversize) -> None:
-        sender = self._sender(Received("", event.connection))
+        message = f"the message has {event.size} bytes; this gateway takes at most {self.limit}"
+        payload = {"error": "invalid_request", "code": "message_too_large", "message": message}
+        about = {"size": event.size, "sha256": event.sha256}
+        self._refuse_unread(turn, "oversize", event.connection, about, payload)
+
+    def _limited(self, turn: Turn, event: Limited) -> None:
+        message = (
+            f"{event.messages} messages were refused, because too many came in too short a time; send slower"
+        )
+        payload = {"error": "limit_exceeded", "messages": event.messages, "message": message}
+        self._refuse_unread(turn, "limited", event.connection, {"messages": event.messages}, payload)
+
+    def _refuse_unread(
+        self, turn: Turn, what: str, connection: str, about: dict[str, Any], payload: dict[str, Any]
+    ) -> None:
+        """Refuses what was never read as an envelope, and so cannot be quoted."""
+        sender = self._sender(Received("", connection))
         if sender is None:
             return
-        message = f"the message has {event.size} bytes; this gateway takes at most {self.limit}"
         turn.record(
-            "oversize",
+            what,
             participant=sender.member.name,
-            connection=event.connection,
+            connection=connection,
             via=sender.via,
             verdict="refused",
-            code="message_too_large",
-            detail=compact({"size": event.size, "sha256": event.sha256}),
+            code=payload.get("code", payload["error"]),
+            detail=compact(about),
         )
-        self._complain(
-            turn, sender, {"error": "invalid_request", "code": "message_too_large", "message": message}
-        )
+        self._complain(turn, sender, payload)

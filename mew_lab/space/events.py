@@ -22,6 +22,7 @@ __all__ = [
     "FrameReceived",
     "Joined",
     "Left",
+    "Limited",
     "Noted",
     "Oversize",
     "Received",
@@ -79,6 +80,13 @@ class Oversize(NamedTuple):
     sha256: str
 
 
+class Limited(NamedTuple):
+    """So many messages of a connection were over its rate; nothing of them is kept."""
+
+    connection: str
+    messages: int
+
+
 class Noted(NamedTuple):
     """Something beside the wire that the journal should tell, such as who or what decided a proposal."""
 
@@ -87,7 +95,7 @@ class Noted(NamedTuple):
     detail: str
 
 
-Event = Enrolled | Joined | Left | Received | FrameReceived | Oversize | Noted
+Event = Enrolled | Joined | Left | Received | FrameReceived | Oversize | Limited | Noted
 
 
 class Record(NamedTuple):

@@ -47,7 +47,7 @@ def enrol(turn: Turn, event: Enrolled) -> None:
         turn.then(lambda: state.members.update({name: Member(name, capabilities)}))
         turn.then(lambda: state.runtime_owners.setdefault(name.casefold(), name))
         return
-    turn.then(lambda: setattr(member, "capabilities", capabilities))
+    turn.then(lambda: member.hold(capabilities))
     for connection in member.connections:
         _welcome(turn, connection, list(capabilities.patterns), tuple(state.connections.values()))
 

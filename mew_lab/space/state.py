@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.permit import CapabilitySet
 
 __all__ = ["GATEWAY", "Connection", "Handle", "Member", "State", "is_participant_id"]
@@ -41,13 +42,18 @@ class Handle(NamedTuple):
 class Member:
     """A logical participant: what it may do, and where it is now (newest connection last)."""
 
-    __slots__ = ("admissions", "capabilities", "connections", "name")
+    __slots__ = ("admissions", "capabilities", "connections", "name", "texts")
 
     def __init__(self, name: str, capabilities: CapabilitySet) -> None:
         self.name = name
-        self.capabilities = capabilities
         self.connections: list[Connection] = []
         self.admissions = 0
+        self.hold(capabilities)
+
+    def hold(self, capabilities: CapabilitySet) -> None:
+        """Gives it these capabilities instead of what it held."""
+        self.capabilities = capabilities
+        self.texts = tuple(compact(one) for one in capabilities.patterns)  # as records quote them
 
 
 class State:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ["Link", "LinkClosed"]
+__all__ = ["HandshakeRefused", "Link", "LinkClosed"]
 
 
 class LinkClosed(Exception):
@@ -20,6 +20,18 @@ class LinkClosed(Exception):
         super().__init__(f"link closed with {code}{f' ({reason})' if reason else ''}")
         self.code = code
         self.reason = reason
+
+
+class HandshakeRefused(Exception):
+    """The other side answered, and would not open a link: `status` and `body` as HTTP gave them.
+
+    Trying again with the same headers gets the same answer. Not a MewError, for the reason given above.
+    """
+
+    def __init__(self, status: int, body: str = "") -> None:
+        super().__init__(f"the link was refused with HTTP {status}{f': {body[:200]}' if body else ''}")
+        self.status = status
+        self.body = body
 
 
 class Link(Protocol):

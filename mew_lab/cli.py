@@ -1,0 +1,352 @@
+"""What does `mew-lab` do in a shell?  Parses its words, calls a room below, prints what comes.
+
+Errors are one line on stderr: exit 2 for a command that is written wrongly, 1 for one that fails. No option takes a
+token: an argument list can be read by every user of a machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+import queue
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from mew_lab.errors import MewError
+
+if TYPE_CHECKING:
+    from mew_lab.workbench.cards import Row
+    from mew_lab.workbench.lab import Lab
+
+__all__ = ["build_parser", "main"]
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LEVELS = ("debug", "info", "warning", "error")
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; {self.prog} --help tells more\n")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The tree of commands and options."""
+    parser = _Parser(prog="mew-lab", description="A workbench for the MEW Protocol v0.4.", allow_abbrev=False)
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    def add(name: str, run: Callable[[argparse.Namespace], None], about: str) -> argparse.ArgumentParser:
+        one: argparse.ArgumentParser = commands.add_parser(
+            name, help=about, description=about, allow_abbrev=False
+        )
+        one.set_defaults(run=run)
+        return one
+
+    serve = add("serve", _serve, "runs a space until it is interrupted")
+    serve.add_argument("--space", default="demo", metavar="NAME", help="its name; demo unless given")
+    serve.add_argument(
+        "--host", default="127.0.0.1", choices=LOOPBACK, help="an address of this machine alone"
+    )
+    serve.add_argument("--port", type=int, default=0, metavar="N", help="a free one unless given")
+    serve.add_argument(
+        "--as", dest="as_id", default="human", metavar="ID", help="the participant that owns it"
+    )
+    about = "lets another participant join: human, proposer, tool, observer or admin; may be repeated"
+    serve.add_argument("--enrol", action="append", default=[], metavar="ID=PROFILE", help=about)
+    serve.add_argument("--journal", type=Path, metavar="PATH", help="the file that records everything")
+    serve.add_argument("--log-level", default="warning", choices=LEVELS, help="what is told on stderr")
+
+    join = add("join", _join, "takes part in a space from this terminal")
+    join.add_argument("url", metavar="URL", help="ws://… of the gateway")
+    _add_elsewhere(join)
+    join.add_argument("--no-color", action="store_true", help="prints no colours")
+
+    tail = add("tail", _tail, "prints the messages of a journal or of a running space, one a line")
+    tail.add_argument("source", metavar="FILE|URL", help="a journal, or ws://… of a gateway")
+    tail.add_argument("--follow", "-f", action="store_true", help="waits for more at the end of a file")
+    tail.add_argument("--json", action="store_true", help="prints the exact text of each envelope")
+    tail.add_argument("--no-color", action="store_true", help="prints no colours")
+    _add_elsewhere(tail)
+
+    bridge = add("bridge", _bridge, "lets an MCP server take part in a space elsewhere")
+    bridge.add_argument("url", metavar="URL", help="ws://… of the gateway")
+    _add_elsewhere(bridge)
+    about = "an environment variable that the server may see; may be repeated"
+    bridge.add_argument("--env", action="append", default=[], metavar="VARIABLE", help=about)
+    bridge.add_argument("words", nargs="+", metavar="-- COMMAND", help="the command that starts the server")
+
+    demo = add("demo", _demo, "shows a proposal, a human's decision and a real tool, in this terminal")
+    demo.add_argument("--message", metavar="TEXT", help="the message of the one commit in the repository")
+    demo.add_argument("--keep", type=Path, metavar="DIR", help="an empty folder for repository and journal")
+    demo.add_argument("--no-color", action="store_true", help="prints no colours")
+    demo.add_argument("--yes", action="store_true", help="lets a policy approve instead of asking")
+    return parser
+
+
+def _add_elsewhere(parser: argparse.ArgumentParser) -> None:
+    """What names a space that runs in another process."""
+    parser.add_argument("--space", metavar="S", help="the name of the space")
+    token = parser.add_mutually_exclusive_group()
+    token.add_argument(
+        "--token-file", metavar="PATH", type=Path, help="a file with the token, yours alone to read"
+    )
+    token.add_argument("--token-env", metavar="NAME", help="the environment variable that holds the token")
+    parser.add_argument("--as", dest="as_id", metavar="ID", help="the participant id to join with")
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Runs one command and gives its exit status."""
+    options = build_parser().parse_args(words)
+    try:
+        options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has gone; what is still buffered must not complain at exit.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except MewError as fault:
+        return _failed(options.command, str(fault))
+    except OSError as fault:
+        where = f"{fault.filename}: " if fault.filename else ""
+        return _failed(options.command, f"{where}{fault.strerror or fault}")
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _failed(command: str, sentence: str) -> int:
+    print(f"mew-lab {command}: {' '.join(sentence.split())}", file=sys.stderr)
+    return 1
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def _colour(options: argparse.Namespace) -> bool:
+    return not options.no_color and not os.environ.get("NO_COLOR") and sys.stdout.isatty()
+
+
+# --- serve and bridge ------------------------------------------------------------------------------------------
+
+
+def _serve(options: argparse.Namespace) -> None:
+    from mew_lab.workbench.serve import serve
+
+    logging.basicConfig(level=options.log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
+    enrolled = [
+        (name, profile or "proposer") for name, _, profile in (one.partition("=") for one in options.enrol)
+    ]
+
+    async def run() -> None:
+        await serve(
+            options.space,
+            owner=options.as_id,
+            enrolled=enrolled,
+            folder=Path.cwd(),
+            journal=options.journal,
+            host=options.host,
+            port=options.port,
+            say=_say,
+            ended=_ended_by_signal(),
+        )
+
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(run())
+
+
+def _bridge(options: argparse.Namespace) -> None:
+    from mew_lab.workbench.labs import token_from
+    from mew_lab.workbench.serve import bridge
+
+    if not options.as_id:
+        raise MewError("cannot bridge: --as names no participant for the server to be")
+    _check_elsewhere(options.url, options)
+    token = token_from(file=options.token_file, variable=options.token_env)
+
+    async def run() -> None:
+        await bridge(
+            options.url,
+            options.words,
+            space=options.space,
+            token=token,
+            participant=options.as_id,
+            env=options.env,
+            say=_say,
+            ended=_ended_by_signal(),
+        )
+
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(run())
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+def _ended_by_signal() -> asyncio.Event:
+    """An event that SIGINT or SIGTERM sets."""
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        try:
+            loop.add_signal_handler(number, ended.set)
+        except NotImplementedError:  # Windows
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(ended.set))
+    return ended
+
+
+# --- join and tail ---------------------------------------------------------------------------------------------
+
+
+def _check_elsewhere(url: str, options: argparse.Namespace) -> None:
+    if not options.space:
+        raise MewError(f"cannot join {url}: --space names no space; whoever runs it knows its name")
+    if options.token_file is None and options.token_env is None:
+        raise MewError(f"cannot join {url}: give --token-file PATH or --token-env NAME")
+
+
+class _Terminal:
+    """A space seen from this terminal: prints its rows as they come; `lines` gives what is typed until an end."""
+
+    def __init__(self, lab: Lab, options: argparse.Namespace, *, exact: bool = False) -> None:
+        self._lab = lab
+        self._colour = _colour(options)
+        self._exact = exact
+        self._last = 0
+        self._start: float | None = None
+        # Rows come on the loop's thread and, once at the start, on this one.
+        self._printing = threading.Lock()
+        self._typed: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._lost = ""
+        lab.rows.subscribe(self._print)
+        self._print()
+        lab.me.participant.client.on_disconnected(self._gone)
+
+    def lines(self, *, reading: bool) -> Iterator[str]:
+        """Typed lines until the input ends.
+
+        Raises:
+            MewError: when the connection is gone for good.
+        """
+        if reading:
+            threading.Thread(target=self._read, daemon=True, name="mew-lab-stdin").start()
+        while (line := self._typed.get()) is not None:
+            yield line
+        if self._lost:
+            raise MewError(f"the connection to {self._lab.url} has ended: {self._lost}")
+
+    def _read(self) -> None:
+        for line in sys.stdin:
+            self._typed.put(line)
+        self._typed.put(None)
+
+    def _gone(self, *_: object) -> None:
+        failure = self._lab.me.participant.client.failure
+        if failure is not None:  # otherwise the client connects again by itself
+            self._lost = str(failure)
+            self._typed.put(None)
+
+    def _print(self) -> None:
+        with self._printing:
+            for row in self._lab.rows.since(self._last, 10_000):
+                self._last = row.seq
+                _say(self._lab.rows.raw(row.seq) if self._exact else self._line(row))
+
+    def _line(self, row: Row) -> str:
+        from mew_lab.workbench.terminal import row_line
+
+        self._start = row.t if self._start is None else self._start
+        return row_line(row, start=self._start, colour=self._colour)
+
+
+@contextlib.contextmanager
+def _connected(url: str, options: argparse.Namespace) -> Iterator[Lab]:
+    from mew_lab.workbench.labs import close_all, connect
+
+    _check_elsewhere(url, options)
+    try:
+        yield connect(
+            url,
+            space=options.space,
+            token_file=options.token_file,
+            token_env=options.token_env,
+            as_id=options.as_id,
+        )
+    finally:
+        close_all()
+
+
+def _join(options: argparse.Namespace) -> None:
+    from mew_lab.workbench.terminal import Quit, obey
+
+    with _connected(options.url, options) as lab:
+        _say(f"You are {lab.me.participant.client.id} in {lab.space}; /help lists what you can type.")
+        for line in _Terminal(lab, options).lines(reading=True):
+            try:
+                if answer := obey(lab, line):
+                    _say(answer)
+            except Quit:
+                return
+            except MewError as fault:
+                _failed("join", str(fault))
+
+
+def _tail(options: argparse.Namespace) -> None:
+    from mew_lab.workbench.terminal import journal_lines
+
+    if "://" in options.source:
+        with _connected(options.source, options) as lab:
+            for _ in _Terminal(lab, options, exact=options.json).lines(reading=False):
+                pass
+        return
+    path = Path(options.source)
+    for line in journal_lines(path, follow=options.follow, exact=options.json, colour=_colour(options)):
+        _say(line)
+
+
+# --- demo ------------------------------------------------------------------------------------------------------
+
+
+def _demo(options: argparse.Namespace) -> None:
+    from mew_lab.workbench import demo
+    from mew_lab.workbench.labs import close_all
+
+    demo.check()
+    folder = options.keep or Path(tempfile.mkdtemp(prefix="mew-lab-demo-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise MewError(f"the folder {folder} is not empty; the demo wants an empty or a new one")
+    ask = None if options.yes or not sys.stdin.isatty() else _yes_or_no
+    more: dict[str, Any] = {} if options.message is None else {"message": options.message}
+    try:
+        demo.tell(folder.resolve(), say=_say, ask=ask, colour=_colour(options), **more)
+    finally:
+        close_all()
+
+
+def _yes_or_no(question: str) -> bool:
+    while True:
+        try:
+            answer = input(f"{question} [y/n] ").strip().lower()
+        except EOFError:
+            return False
+        if answer in ("y", "yes", "n", "no"):
+            return answer.startswith("y")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,197 @@
+"""Whose token is this?  Mints tokens, knows whose they are, and keeps them in files that only we can read.
+
+It decides nothing about admission and knows neither capabilities nor the wire.
+
+Spec: §5.1, §5.2.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import os
+import re
+import secrets
+import stat
+from pathlib import Path
+from typing import NamedTuple
+
+from mew_lab.errors import ConfigError
+from mew_lab.protocol.token import Token
+
+__all__ = ["Tokens", "mint", "read_token_file", "write_token_file"]
+
+TOKEN_BYTES = 32
+MAX_TOKEN = 4096  # characters; what is longer is no token but a mistaken file
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z", re.ASCII)
+# Names that mean a device on Windows, with any extension: no file can be called so there.
+_DEVICES = frozenset(
+    {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))}
+)
+_POSIX = os.name == "posix"  # elsewhere the mode bits do not tell who may read a file
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+
+
+def mint() -> Token:
+    """A fresh token of 256 random bits."""
+    return Token(secrets.token_urlsafe(TOKEN_BYTES))
+
+
+class _Entry(NamedTuple):
+    digest: bytes
+    space: str
+    participant: str
+
+
+class Tokens:
+    """Which token belongs to which participant of which space; one may have several, all valid at once.
+
+    Only keyed hashes are kept. A wrong token costs the same work as a right one, so the time tells nothing.
+    """
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(32)
+        self._entries: dict[bytes, _Entry] = {}
+        self._nobody = _Entry(secrets.token_bytes(32), "", "")
+
+    def _digest(self, space: str, token: str) -> bytes:
+        secret = token.reveal() if isinstance(token, Token) else token
+        named = hmac.new(self._key, space.encode("utf-8", "surrogatepass"), hashlib.sha256).digest()
+        return hmac.new(named, secret.encode("utf-8", "surrogatepass"), hashlib.sha256).digest()
+
+    def add(self, space: str, participant: str, token: Token) -> None:
+        """Makes `token` one of the participant's.
+
+        Raises:
+            ConfigError: when it is empty, or another participant's already: it could not tell who comes.
+        """
+        if not token.reveal():
+            raise ConfigError(
+                f"participant {participant!r} of space {space!r} has an empty token", key="tokens"
+            )
+        digest = self._digest(space, token)
+        entry = self._entries.setdefault(digest, _Entry(digest, space, participant))
+        if entry.participant != participant:
+            raise ConfigError(
+                f"the token {token} of participant {participant!r} in space {space!r} belongs to "
+                f"{entry.participant!r} already; give each participant its own",
+                key="tokens",
+            )
+
+    def mint(self, space: str, participant: str) -> Token:
+        """Makes a new token and adds it to the participant's."""
+        token = mint()
+        self.add(space, participant, token)
+        return token
+
+    def whose(self, space: str, token: str) -> str | None:
+        """The participant that `token` belongs to; None when it, or the space, is unknown."""
+        digest = self._digest(space, token)
+        entry = self._entries.get(digest, self._nobody)
+        return entry.participant if hmac.compare_digest(entry.digest, digest) else None
+
+    def void(self, space: str, participant: str, token: Token | None = None) -> int:
+        """Forgets one token of a participant, or all of them; says how many.
+
+        Spec: §3.6.7.
+        """
+        if token is not None:
+            mine = [self._digest(space, token)] if self.whose(space, token) == participant else []
+        else:
+            mine = [one for one, entry in self._entries.items() if entry[1:] == (space, participant)]
+        for one in mine:
+            del self._entries[one]
+        return len(mine)
+
+
+# --- files ------------------------------------------------------------------------------------------------
+
+
+def _private_folder(folder: Path) -> None:
+    """Makes the folder, and those above it that are missing, readable by its owner alone."""
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    for one in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            one.mkdir(mode=0o700)
+    if _POSIX:
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            raise ConfigError(
+                f"tokens cannot be kept in {folder}: it is not a folder of yours", path=str(folder)
+            )
+        if stat.S_IMODE(found.st_mode) & 0o077:
+            folder.chmod(0o700)
+
+
+def write_token_file(folder: Path | str, space: str, participant: str, token: Token) -> Path:
+    """Writes `<folder>/<space>/<participant>.token`, readable by its owner alone; returns its path.
+
+    An older file of that name is replaced in one step; a link that stood there is never followed.
+
+    Raises:
+        ConfigError: when the names cannot be file names, or the file cannot be written.
+    """
+    for name in (space, participant):
+        if not _NAME.match(name) or name.split(".")[0].casefold() in _DEVICES:
+            raise ConfigError(f"{name[:80]!r} cannot be part of a token file's name", key=name[:80])
+    place = Path(folder) / space
+    path = place / f"{participant}.token"
+    fresh = place / f".{participant}.{secrets.token_hex(8)}"
+    try:
+        _private_folder(Path(folder))
+        _private_folder(place)
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW, 0o600)
+        try:
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                file.write(token.reveal() + "\n")
+            fresh.replace(path)
+        except BaseException:
+            fresh.unlink(missing_ok=True)
+            raise
+    except UnicodeError:
+        raise ConfigError(
+            f"the token of {participant!r} holds characters beyond ASCII, so no header could carry it",
+            path=str(path),
+        ) from None
+    except OSError as fault:
+        raise ConfigError(
+            f"the token file of {participant!r} could not be written at {path}: {fault.strerror}",
+            path=str(path),
+        ) from None
+    return path
+
+
+def read_token_file(path: Path | str) -> Token:
+    """The token that a file holds.
+
+    Raises:
+        ConfigError: when it cannot be read, others than its owner may read it, or it holds no token.
+    """
+    path = Path(path)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe must not hold us up
+        with os.fdopen(descriptor, "rb") as file:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise ConfigError(f"the token file {path} is not a plain file", path=str(path))
+            if _POSIX and stat.S_IMODE(found.st_mode) & 0o077:
+                raise ConfigError(
+                    f"the token file {path} can be read by others than its owner; run: chmod 600 {path}",
+                    path=str(path),
+                )
+            data = file.read(MAX_TOKEN + 1)
+    except OSError as fault:
+        raise ConfigError(
+            f"the token file {path} could not be read: {fault.strerror}", path=str(path)
+        ) from None
+    try:
+        secret = data.decode("ascii").strip()
+    except UnicodeError:
+        secret = ""
+    if not secret or len(secret) > MAX_TOKEN or not secret.isprintable() or " " in secret:
+        raise ConfigError(
+            f"the token file {path} holds no token: one line of printable characters is expected",
+            path=str(path),
+        )
+    return Token(secret)

@@ -1,0 +1,123 @@
+"""Who knocks, and may it come as far as our rules?  Reads and judges headers and join frames; does nothing.
+
+A request must name us in `Host` (else a web page could reach us through a name of its own) and must not
+come from a web page that is not configured (`Origin`). What it says of space, token and id is read here;
+whose the token is, the registry knows.
+
+Spec: §5.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from mew_lab.errors import ProtocolError
+from mew_lab.gateway.auth import Tokens
+from mew_lab.protocol.envelope import read_strict
+from mew_lab.protocol.token import Token, mask
+
+__all__ = ["Claim", "Hosts", "Identity", "bearer", "read_join", "whose", "without_join"]
+
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+LATE_JOIN = '{"kind":"system/join"}'
+MISSING_BEARER = "Missing or invalid authorization header"
+
+
+class Hosts:
+    """The names under which we may be addressed: the loopback ones with our port, and configured ones.
+
+    A configured name without a port is good with any. Names are compared ignoring case.
+    """
+
+    def __init__(self, port: int, *, allowed: Iterable[str] = (), bound: str = "") -> None:
+        ours = set(LOOPBACK)
+        if bound and bound not in {"0.0.0.0", "::", ""}:  # a literal address that somebody chose to listen on
+            ours.add(f"[{bound}]" if ":" in bound else bound.lower())
+        self._any_port = {name.lower() for name in allowed}
+        self._exact = {f"{name}:{port}" for name in ours} | self._any_port
+        if port == 80:  # the one that a client leaves out
+            self._exact |= ours
+
+    def __contains__(self, host: str) -> bool:
+        host = host.lower()
+        name, _, port = host.rpartition(":")
+        return host in self._exact or (port.isdigit() and name in self._any_port)
+
+
+def bearer(authorization: str | None) -> Token | None:
+    """The token of an `Authorization` header; None when it holds none."""
+    scheme, _, secret = (authorization or "").strip().partition(" ")
+    secret = secret.strip()
+    return Token(secret, remember=False) if scheme.lower() == "bearer" and secret else None
+
+
+class Claim(NamedTuple):
+    """What a join frame says; empty where it says nothing."""
+
+    space: str
+    token: Token | None
+    runtime_id: str
+
+
+class Identity(NamedTuple):
+    """Who somebody turned out to be."""
+
+    space: str
+    participant: str
+
+
+def _claimed(members: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The members of a join frame of either form; None when it is none."""
+    if members.get("type") == "join":
+        return members
+    if members.get("kind") == "system/join":
+        payload = members.get("payload")
+        return payload if isinstance(payload, dict) else {}
+    return None
+
+
+def read_join(text: str, *, limit: int) -> Claim | None:
+    """What a join frame says; None when it is no join frame of at most `limit` bytes.
+
+    Raises:
+        ProtocolError: when a member that counts is not a string.
+    """
+    try:
+        members = _claimed(read_strict(text, limit=limit))
+    except ProtocolError:
+        return None
+    if members is None:
+        return None
+    said = [members.get(key) or "" for key in ("space", "token", "participantId")]
+    if not all(isinstance(one, str) for one in said):
+        raise ProtocolError("space, token and participantId of a join frame must be strings", section="§5.2")
+    space, secret, runtime_id = said
+    return Claim(space, Token(secret, remember=False) if secret else None, runtime_id)
+
+
+def without_join(text: str, *, limit: int) -> str:
+    """An ordinary message as it is; of a join frame that comes too late only its kind, for it holds a token.
+
+    What is no strict JSON, and could hold one all the same, has the secrets that we know masked: it will be
+    refused, but the journal keeps what was refused.
+
+    Spec: §5.2.
+    """
+    # Any way of writing these letters in JSON holds one of the two; most messages end here.
+    if "join" not in text and "\\u" not in text:
+        return text
+    try:
+        return text if _claimed(read_strict(text, limit=limit)) is None else LATE_JOIN
+    except ProtocolError:
+        return mask(text)
+
+
+def whose(tokens: Tokens, token: Token, *, spaces: Collection[str], asked: str) -> Identity | None:
+    """Whose token it is, in the space asked for; where none was asked for, in the only one that knows it."""
+    found = [
+        Identity(space, participant)
+        for space in spaces
+        if asked in ("", space) and (participant := tokens.whose(space, token)) is not None
+    ]
+    return found[0] if len(found) == 1 else None

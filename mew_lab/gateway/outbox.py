@@ -1,0 +1,292 @@
+"""How do messages leave on one connection, so that a slow reader costs nobody else anything?
+
+A `Frame` is one message for all its receivers: encoded once, whatever their number. A `Peer` is the gateway's
+end of one connection; `put` never waits. A queue is bounded in bytes, what is put within one turn of the loop
+leaves in one write, and a reader that lets its queue fill, or takes nothing for a while, is cut.
+
+It knows no envelope, no space and no rule.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
+from typing import Any, Protocol
+
+from mew_lab.gateway.wire import Wire, wire_of
+from mew_lab.transport.link import LinkClosed
+from mew_lab.transport.memory import MemoryLink
+
+__all__ = ["MAX_QUEUED", "Frame", "MemoryPeer", "Outbox", "Peer", "encode"]
+
+MAX_QUEUED = 8 * 1024 * 1024  # bytes that may wait for one reader
+STALL = 10.0  # seconds in which a reader with a queue must take something
+FAREWELL = 1.0  # seconds that a closing reader has to take what is left
+CHUNK = 256 * 1024  # bytes handed to the operating system at a time
+CALM = 64 * 1024  # bytes waiting in the operating system below which a reader counts as prompt
+CLOSE_SLOW = 1008  # policy violation (RFC 6455 §7.4.1)
+TEXT, BINARY = 0x81, 0x82  # FIN and the opcode (RFC 6455 §5.2)
+
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+def encode(first: int, payload: bytes) -> bytes:
+    """A whole unmasked frame, as servers send them (RFC 6455 §5.2)."""
+    size = len(payload)
+    if size < 126:
+        return bytes((first, size)) + payload
+    if size < 1 << 16:
+        return bytes((first, 126)) + size.to_bytes(2) + payload
+    return bytes((first, 127)) + size.to_bytes(8) + payload
+
+
+class Frame:
+    """One message on its way out: `text` leaves as a text frame, else `data` as a binary one."""
+
+    __slots__ = ("_wire", "message")
+
+    def __init__(self, text: str | None = None, data: bytes = b"") -> None:
+        self.message: str | bytes = data if text is None else text
+        self._wire: bytes | None = None
+
+    @property
+    def wire(self) -> bytes:
+        """The encoded WebSocket frame; made at the first call, the same object for every receiver."""
+        if self._wire is None:
+            message = self.message
+            self._wire = (
+                encode(TEXT, message.encode()) if isinstance(message, str) else encode(BINARY, message)
+            )
+        return self._wire
+
+
+class Peer(Protocol):
+    """The gateway's end of one connection, of whatever make."""
+
+    def put(self, frame: Frame) -> None:
+        """Queues a message. Never waits, never raises; after a close or a cut it does nothing."""
+
+    def close(self, code: int, reason: str, *, drop: bool = False) -> None:
+        """Sends what is queued, unless `drop`, then closes. Twice is harmless."""
+
+    async def alive(self, timeout: float) -> bool:
+        """Whether the other end answers within `timeout` seconds; False once a close has begun."""
+
+
+def _too_slow(waiting: int) -> str:
+    return f"slow reader: {waiting} bytes waited unread"
+
+
+class MemoryPeer:
+    """The gateway's end of a link inside this process.
+
+    Args:
+        link: the end that the gateway holds.
+        limit: characters and bytes that may wait for the reader.
+        on_cut: called with the reason, in a later turn of the loop, when the reader was cut.
+    """
+
+    __slots__ = ("_limit", "_link", "_on_cut")
+
+    def __init__(
+        self,
+        link: MemoryLink,
+        *,
+        limit: int = MAX_QUEUED,
+        on_cut: Callable[[str], object] = lambda reason: None,
+    ) -> None:
+        self._link = link
+        self._limit = limit
+        self._on_cut = on_cut
+
+    def put(self, frame: Frame) -> None:
+        """Queues a message; cuts the reader when too much waits."""
+        try:
+            unread = self._link.put(frame.message)
+        except LinkClosed:
+            return
+        if unread > self._limit:
+            reason = _too_slow(unread)
+            self._link.shut(CLOSE_SLOW, reason, drop=True)
+            # Later: the caller is in the middle of delivering, and a cut makes the gateway take a step.
+            asyncio.get_running_loop().call_soon(self._on_cut, reason)
+
+    def close(self, code: int, reason: str, *, drop: bool = False) -> None:
+        """Closes; the reader may still receive what is queued, unless `drop`."""
+        self._link.shut(code, reason, drop=drop)
+
+    async def alive(self, timeout: float) -> bool:
+        """Whether it is open: inside one process nothing breaks unnoticed."""
+        return self._link.closed is None
+
+
+class Outbox:
+    """The gateway's end of one WebSocket, over an ASGI `send` callable.
+
+    While the reader is prompt, encoded frames go straight to the socket, once a turn of the loop. Else, or
+    where the server's inside is not as expected, they wait here and one task sends them as they are taken.
+
+    Args:
+        send: the ASGI callable of an accepted WebSocket.
+        limit: bytes that may wait for the reader; may be set anew at any time.
+        stall: seconds in which a reader with a queue must take something.
+        on_cut: called with the reason, in a later turn of the loop, when the reader was cut.
+    """
+
+    def __init__(
+        self,
+        send: Send,
+        *,
+        limit: int = MAX_QUEUED,
+        stall: float = STALL,
+        on_cut: Callable[[str], object] = lambda reason: None,
+    ) -> None:
+        self._send = send
+        self.limit = limit
+        self._stall = stall
+        self._on_cut = on_cut
+        self._loop = asyncio.get_running_loop()
+        self._wire: Wire | None = wire_of(send)
+        self._queue: deque[Frame] = deque()
+        self._size = 0
+        self._scheduled = False
+        self._pump: asyncio.Task[None] | None = None
+        self._goodbye: tuple[int, str] | None = None  # set when nothing more is taken
+        self._ended = False  # the socket is gone
+
+    @property
+    def closing(self) -> bool:
+        """Whether a close or a cut has begun: what still comes in is to be dropped."""
+        return self._goodbye is not None
+
+    def put(self, frame: Frame) -> None:
+        """Queues a message; cuts the reader when too much waits."""
+        if self._goodbye is not None:
+            return
+        self._queue.append(frame)
+        self._size += len(frame.wire)
+        if self._size > self.limit:
+            self._flush()  # it may be that much at once, and no slow reader
+            if self._size > self.limit:
+                self._cut(_too_slow(self._size))
+        elif not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._flush)
+
+    def close(self, code: int, reason: str, *, drop: bool = False) -> None:
+        """Sends what is queued, unless `drop`, then closes."""
+        if self._goodbye is not None:
+            return
+        self._goodbye = (code, reason)
+        if drop:
+            self._queue.clear()
+            self._size = 0
+        self._flush()
+        self._ensure_pump()  # the goodbye itself goes the long way
+
+    async def alive(self, timeout: float) -> bool:
+        """Whether a ping is answered within `timeout` seconds; where none can be sent, whether it is open."""
+        if self._goodbye is not None or self._ended:
+            return False
+        if self._wire is None:
+            return True
+        return await self._wire.ping(timeout) and self._goodbye is None
+
+    def ended(self) -> None:
+        """To be called when the socket is gone: forgets what was queued."""
+        self._ended = True
+        self._goodbye = self._goodbye or (1006, "")
+        self._queue.clear()
+        self._size = 0
+        if self._pump is not None:
+            self._pump.cancel()
+
+    async def finished(self) -> None:
+        """Waits until a close that has begun is on the wire, or given up."""
+        if self._pump is not None:
+            await asyncio.wait({self._pump})
+
+    # --- the two ways out ---
+
+    def _flush(self) -> None:
+        """The short way: all that waits, in one write, while the reader is prompt."""
+        self._scheduled = False
+        if self._pump is not None or not self._queue:
+            return
+        if not self._write():
+            self._ensure_pump()
+
+    def _write(self) -> bool:
+        """Writes what waits as long as the reader is prompt; says whether nothing is left."""
+        wire, queue = self._wire, self._queue
+        while queue:
+            if wire is None or wire.closing or wire.waiting > CALM:
+                return False
+            if self._size <= CHUNK:
+                wire.write(b"".join([frame.wire for frame in queue]) if len(queue) > 1 else queue[0].wire)
+                queue.clear()
+                self._size = 0
+                return True
+            parts, size = [], 0
+            while queue and size < CHUNK:
+                parts.append(queue.popleft().wire)
+                size += len(parts[-1])
+            self._size -= size
+            wire.write(b"".join(parts))
+        return True
+
+    def _ensure_pump(self) -> None:
+        if self._pump is None and not self._ended:
+            self._start(self._drain())
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._pump = self._loop.create_task(work)
+        self._pump.add_done_callback(self._drained)
+
+    def _drained(self, pump: asyncio.Task[None]) -> None:
+        if self._pump is pump:
+            self._pump = None
+        if not pump.cancelled() and pump.exception() is not None:
+            self.ended()  # the socket went away while we wrote; whoever reads from it tells the gateway
+
+    async def _drain(self) -> None:
+        """The long way: the ASGI `send`, which waits for a slow reader; between, the short way if it goes."""
+        while self._queue:
+            frame = self._queue.popleft()
+            self._size -= len(frame.wire)
+            key = "text" if isinstance(frame.message, str) else "bytes"
+            patience = FAREWELL if self._goodbye else self._stall
+            try:
+                async with asyncio.timeout(patience):
+                    await self._send({"type": "websocket.send", key: frame.message})
+            except TimeoutError:
+                if self._goodbye is None:
+                    self._condemn(f"slow reader: took nothing for {patience:g} s")
+                break
+            self._write()
+        if self._goodbye is not None:
+            await self._part(*self._goodbye)
+
+    async def _part(self, code: int, reason: str) -> None:
+        """Says goodbye; hangs up on a reader that does not even take that."""
+        short = reason.encode()[:123].decode(errors="ignore")
+        try:
+            async with asyncio.timeout(FAREWELL):
+                await self._send({"type": "websocket.close", "code": code, "reason": short})
+        except TimeoutError:
+            if self._wire is not None:
+                self._wire.abort()
+
+    def _condemn(self, reason: str) -> None:
+        self._goodbye = (CLOSE_SLOW, reason)
+        self._queue.clear()
+        self._size = 0
+        # Later: the caller is in the middle of delivering, and a cut makes the gateway take a step.
+        self._loop.call_soon(self._on_cut, reason)
+
+    def _cut(self, reason: str) -> None:
+        self._condemn(reason)
+        if self._pump is not None:
+            self._pump.cancel()  # it waits for the very reader that we give up on
+        self._start(self._part(CLOSE_SLOW, reason))

@@ -1,0 +1,298 @@
+"""How does a WebSocket become a connection of a space, and what happens to it until it ends?
+
+A driver: it waits, asks the door whose token it is, hands the gateway whole messages, and has every timer
+that belongs to one socket (first frame, ghost probe). What a message may do is not decided here.
+
+Spec: §5.2.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from typing import Any
+from urllib.parse import parse_qs
+
+from mew_lab.errors import NotAdmitted, ProtocolError
+from mew_lab.gateway.door import MISSING_BEARER, Claim, Identity, bearer, read_join, whose, without_join
+from mew_lab.gateway.gateway import Gateway
+from mew_lab.gateway.limits import Limits, Rates
+from mew_lab.gateway.outbox import Outbox, Send
+
+__all__ = ["Sockets", "refuse_upgrade"]
+
+Event = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Event]]
+
+UNAUTHENTICATED = 4401
+TAKEN = 4409
+TOO_BIG = 1009
+BUG = 1011
+STOPPING = 1012
+TRY_LATER = 1013
+FULL = "this space takes no more connections"
+UNKNOWN = "token or space unknown"
+OVERSIZE = 4  # times the limit: up to here a message is refused, beyond it the socket closes
+
+logger = logging.getLogger(__name__)
+
+
+class _Refused(Exception):
+    """Control flow within one socket that is not let in: an HTTP status, or a close code once it is open."""
+
+    def __init__(self, code: int, error: str, message: str = "") -> None:
+        super().__init__(error)
+        self.code = code
+        self.error = error
+        self.message = message
+
+
+class _Gone(Exception):
+    """Control flow: the other end went away before it was let in."""
+
+
+async def refuse_upgrade(send: Send, status: int, error: str, message: str = "") -> None:
+    """Answers an upgrade request with an HTTP status and a JSON body instead of a WebSocket."""
+    body = json.dumps({"error": error, "message": message} if message else {"error": error}).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": body})
+
+
+class Sockets:
+    """Every WebSocket of one server."""
+
+    def __init__(self, gateway: Gateway, *, limits: Limits, rates: Rates) -> None:
+        self.gateway = gateway
+        self.limits = limits
+        self.rates = rates
+        self._strangers = 0
+        self._open: set[Outbox] = set()
+        self._none_open = asyncio.Event()
+        self._stopping = False
+
+    async def serve(self, headers: Mapping[str, str], query: str, receive: Receive, send: Send) -> None:
+        """One socket, whole: from its upgrade request, whose host and origin were found good, to its end."""
+        asked = next(iter(parse_qs(query).get("space", ())), "")
+        try:
+            known = await self._upgrade(headers.get("authorization"), asked)
+        except _Refused as no:
+            return await refuse_upgrade(send, no.code, no.error, no.message)
+        with contextlib.ExitStack() as stranger:
+            if known is None:
+                stranger.enter_context(self._counted())
+            await receive()  # the request itself
+            await send({"type": "websocket.accept"})
+            visit = _Visit(self, receive, send, asked=asked, known=known, identified=stranger.close)
+            self._open.add(visit.outbox)
+            try:
+                await visit.run()
+            finally:
+                self._open.discard(visit.outbox)
+                if not self._open:
+                    self._none_open.set()
+        return None
+
+    async def stop(self, *, within: float) -> None:
+        """Closes every socket (1012) and takes no new one; waits until they are gone, but not longer."""
+        self._stopping = True
+        self._none_open.clear()
+        for outbox in self._open:
+            outbox.close(STOPPING, "the gateway stops")
+        if self._open:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(within):
+                    await self._none_open.wait()
+
+    async def refusal_delay(self) -> None:
+        """Makes a guess take its time; where too many wait already, the answer comes at once."""
+        if self._strangers < self.limits.unauthenticated:
+            with self._counted():
+                await asyncio.sleep(self.limits.refusal_delay)
+
+    async def _upgrade(self, authorization: str | None, asked: str) -> Identity | None:
+        """Whose token the header holds; None where there is no header, so that a join frame must follow."""
+        if self._stopping:
+            raise _Refused(503, "stopping", "this gateway stops")
+        if authorization is None:
+            if self._strangers >= self.limits.unauthenticated:
+                raise _Refused(503, "limit_exceeded", "too many connections wait for their join frame")
+            return None
+        token = bearer(authorization)
+        if token is None:
+            raise _Refused(401, MISSING_BEARER)
+        known = whose(self.gateway.tokens, token, spaces=self.gateway.spaces, asked=asked)
+        if known is None:
+            await self.refusal_delay()
+            raise _Refused(401, UNKNOWN)
+        if self.full(known.space):
+            raise _Refused(503, "limit_exceeded", FULL)
+        return known
+
+    def full(self, space: str) -> bool:
+        """Whether the space has as many connections as it may."""
+        return self.gateway.connections(space) >= self.limits.connections
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        self._strangers += 1
+        try:
+            yield
+        finally:
+            self._strangers -= 1
+
+
+class _Visit:
+    """One accepted WebSocket: identify, admit, converse, leave."""
+
+    def __init__(
+        self,
+        sockets: Sockets,
+        receive: Receive,
+        send: Send,
+        *,
+        asked: str,
+        known: Identity | None,
+        identified: Callable[[], None],
+    ) -> None:
+        self.outbox = Outbox(send, on_cut=self._leave)
+        self._sockets = sockets
+        self._gateway = sockets.gateway
+        self._receive = receive
+        self._asked = asked
+        self._known = known
+        self._identified = identified
+        self._first: asyncio.Task[Event] | None = None  # a first message that is not consumed yet
+        self._space = ""
+        self._name = ""
+        self._runtime_id = ""
+
+    async def run(self) -> None:
+        reason = ""
+        try:
+            identity, runtime_id = await self._identify()
+            self._identified()
+            await self._admit(identity, runtime_id)
+            reason = await self._converse(identity)
+        except _Gone:
+            pass
+        except _Refused as no:
+            self.outbox.close(no.code, no.error if not no.message else f"{no.error}: {no.message}")
+        except NotAdmitted as no:
+            self.outbox.close(no.close_code, str(no))
+        except Exception:
+            logger.exception("a connection of %r ended by a fault of ours", self._runtime_id or "a stranger")
+            self.outbox.close(BUG, "internal error")
+        finally:
+            self._leave(reason)
+            if self._first is not None:
+                self._first.cancel()
+            if self.outbox.closing:
+                await self.outbox.finished()
+            self.outbox.ended()
+
+    def _leave(self, reason: str) -> None:
+        if self._name:
+            self._gateway.leave(self._space, self._name, reason)
+
+    # --- who is it? ---
+
+    async def _identify(self) -> tuple[Identity, str]:
+        """Who it is, and the runtime id it wants.
+
+        Spec: §5.2; §3.6.4 for the runtime id.
+        """
+        known, limits = self._known, self._sockets.limits
+        patience = limits.first_frame if known is None else limits.header_wait
+        self._first = asyncio.ensure_future(self._receive())
+        await asyncio.wait({self._first}, timeout=patience)
+        claim = self._claim(self._first.result()) if self._first.done() else None
+        if claim is not None:
+            self._first = None
+            identity = await self._agreed(claim)
+            return identity, claim.runtime_id or identity.participant
+        if known is None:
+            raise _Refused(
+                UNAUTHENTICATED,
+                "a join frame must come first"
+                if self._first.done()
+                else f"no join frame came within {patience:g} s",
+            )
+        return known, known.participant
+
+    def _claim(self, event: Event) -> Claim | None:
+        if event["type"] != "websocket.receive":
+            raise _Gone
+        text = event.get("text")
+        try:
+            return read_join(text, limit=self._sockets.limits.join_bytes) if text else None
+        except ProtocolError as fault:
+            raise _Refused(UNAUTHENTICATED, str(fault)) from None
+
+    async def _agreed(self, claim: Claim) -> Identity:
+        """Whom header, query and join frame name together; every way of not agreeing looks alike."""
+        known = self._known
+        spaces = {one for one in (claim.space, self._asked, known.space if known else "") if one}
+        found = None
+        if len(spaces) <= 1:
+            if claim.token is None:
+                found = known
+            else:
+                gateway, space = self._gateway, next(iter(spaces), "")
+                found = whose(gateway.tokens, claim.token, spaces=gateway.spaces, asked=space)
+        if found is None or known not in (None, found):
+            await self._sockets.refusal_delay()
+            raise _Refused(UNAUTHENTICATED, UNKNOWN)
+        return found
+
+    async def _admit(self, identity: Identity, runtime_id: str) -> None:
+        """Lets it in; one that has its id already must show that it lives.
+
+        Spec: §3.6.4, §5.2.
+        """
+        gateway, (space, participant) = self._gateway, identity
+        if self._sockets.full(space):
+            raise _Refused(TRY_LATER, "limit_exceeded", FULL)
+        holder = gateway.holder(space, runtime_id)
+        if holder is not None and gateway.logical(space, runtime_id) == participant:
+            if await holder.alive(self._sockets.limits.probe):
+                raise _Refused(TAKEN, f"{runtime_id!r} is connected already, and answers")
+            if gateway.holder(space, runtime_id) is holder:
+                gateway.replace(space, runtime_id)
+        self.outbox.limit = gateway.queue_bytes(space)
+        self._name = gateway.admit(space, participant, self.outbox, runtime_id=runtime_id, via="websocket")
+        self._space, self._runtime_id = space, runtime_id
+
+    # --- what does it say? ---
+
+    async def _converse(self, identity: Identity) -> str:
+        """Hands every message to the gateway; says why it ended."""
+        gateway, space, name, receive = self._gateway, self._space, self._name, self._receive
+        now = asyncio.get_running_loop().time
+        bucket = self._sockets.rates.of(*identity, now())
+        limit = gateway.message_bytes(space)
+        first, self._first = self._first, None
+        while True:
+            event = await (first or receive())
+            first = None
+            if event["type"] != "websocket.receive":
+                return f"closed with {event.get('code', 1005)} {event.get('reason') or ''}".rstrip()
+            text = event.get("text")
+            message: str | bytes = event["bytes"] if text is None else text
+            if self.outbox.closing:
+                continue  # it was closed by us; what was on its way is no message any more
+            if not bucket.take(now()):
+                count = bucket.to_tell(now())
+                if count:
+                    gateway.limited(space, name, count=count)
+            elif len(message) > limit * OVERSIZE:
+                self.outbox.close(TOO_BIG, f"a message of over {limit * OVERSIZE} bytes")
+            else:
+                gateway.receive(space, name, message if text is None else without_join(text, limit=limit))

@@ -1,0 +1,217 @@
+"""How is what happened kept?  An append-only file, one line a record, for its owner alone.
+
+A batch of records goes to the operating system in one call, whole or not at all: a write that fails leaves
+no half line that could swallow the next one, and may be tried again. A full file is followed by the next
+one, whose first line names its predecessor.
+
+It does not know what a message means, nor what decides. What a line looks like stands in line.py, how files
+are read in reading.py. There is no lock: a `Journal` belongs to the one thread that runs its gateway.
+
+Spec: §3.6.8.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+
+from mew_lab.errors import JournalError
+from mew_lab.log.line import read_members, write_line
+from mew_lab.log.reading import LINE_LIMIT, Reading, read_journal
+from mew_lab.protocol.envelope import compact
+from mew_lab.space.events import Record
+
+__all__ = ["ROTATE_AT", "Journal", "Reading", "journal_path", "read_journal"]
+
+FORMAT = 1
+ROTATE_AT = 256 * 1024 * 1024
+
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE | re.ASCII)
+
+
+def journal_path(root: str | os.PathLike[str], *, space: str, now: datetime) -> Path:
+    """Where the journal of a space that opens `now` lies: `<root>/.mew/<space>/<utc>.jsonl`.
+
+    A space whose name is no plain file name lies under a digest of it, so that no name leads out of `.mew`.
+
+    Raises:
+        JournalError: when a link in `.mew` leads elsewhere.
+    """
+    plain = _PLAIN_NAME.fullmatch(space) and not _DEVICE.fullmatch(space) and not space.endswith(".")
+    name = space
+    if not plain:
+        name = f"space-{sha256(space.encode('utf-8', 'backslashreplace')).hexdigest()[:32]}"
+    folder = Path(root) / ".mew"
+    path = folder / name / now.astimezone(UTC).strftime("%Y%m%dT%H%M%S_%fZ.jsonl")
+    if not path.parent.resolve().is_relative_to(folder.resolve()):
+        raise JournalError(
+            f"Cannot keep the journal of {space!r} in {path.parent}: that is a link out of {folder}. "
+            "Remove the link.",
+            path=str(path),
+        )
+    return path
+
+
+def _make_folders(folder: Path) -> None:
+    """The folder and what is missing above it, for the owner alone; `.mew` hides itself from git."""
+    for one in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
+        one.mkdir(mode=0o700)
+    for one in (folder, *folder.parents):
+        ignore = one / ".gitignore"
+        if one.name == ".mew" and not ignore.exists():
+            ignore.write_text("*\n")
+
+
+def _create(path: Path) -> int:
+    """A descriptor of a file that did not exist; a link in its place is not followed."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
+    for name in ("O_NOFOLLOW", "O_BINARY"):  # each exists on some systems only
+        flags |= getattr(os, name, 0)
+    try:
+        _make_folders(path.parent)
+        return os.open(path, flags, 0o600)
+    except FileExistsError:
+        raise JournalError(
+            f"Cannot begin the journal {path}: there is a file already, and a journal never writes over one. "
+            "Name another file.",
+            path=str(path),
+        ) from None
+    except (OSError, ValueError) as fault:
+        why = getattr(fault, "strerror", None) or fault
+        raise JournalError(
+            f"Cannot begin the journal {path}: {why}. Name a file in a folder that can be written to.",
+            path=str(path),
+        ) from None
+
+
+class Journal:
+    """An append-only file of records, and its successors once it is full.
+
+    The first line is an `opened` that tells format, epoch and vantage, unless the first record appended is
+    one; every file that follows begins with a copy of it that names its predecessor. `paths` lists the
+    files, the current one last.
+
+    Args:
+        path: The file to make; it must not exist yet. Folders that are missing are made.
+        space: Its name; left empty, that of the first record.
+        epoch: The run of the space that is recorded, which a replay needs; None when it is not known.
+        vantage: `gateway` (verdicts and refusals are seen) or `participant`.
+        rotate_at: Bytes that no file grows beyond, unless a single batch does.
+
+    Raises:
+        JournalError: when the file cannot be made.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        space: str = "",
+        epoch: int | None = None,
+        vantage: str = "gateway",
+        rotate_at: int = ROTATE_AT,
+    ) -> None:
+        first = Path(path)
+        self.rotate_at = rotate_at
+        self.paths: tuple[Path, ...] = (first,)
+        about = compact({"format": FORMAT, "epoch": epoch, "vantage": vantage})
+        self._opened = Record(0, datetime.min, "opened", space, detail=about)
+        self._size = 0
+        self._torn = False
+        self._fd = _create(first)
+
+    def __repr__(self) -> str:
+        return f"<Journal {self.path}{'' if self._fd >= 0 else ', closed'}>"
+
+    @property
+    def path(self) -> Path:
+        """The file that is written now."""
+        return self.paths[-1]
+
+    def append(self, records: Iterable[Record]) -> None:
+        """Hands the records to the operating system with one write, all or none.
+
+        Raises:
+            JournalError: when they cannot be written. Nothing of them stays; a later append may succeed.
+        """
+        if self._fd < 0:
+            raise self._fault("it is closed")
+        batch = list(records)
+        if not batch:
+            return
+        lines = [write_line(record) for record in batch]
+        longest = max(map(len, lines))
+        if longest > LINE_LIMIT:  # the reader would not take it
+            raise self._fault(f"a line would have {longest} bytes, and the most is {LINE_LIMIT}")
+        if batch[0].event == "opened":
+            self._opened = batch[0]
+        elif not self._size:
+            self._opened = self._opened._replace(space=self._opened.space or batch[0].space, now=batch[0].now)
+            lines.insert(0, write_line(self._opened))
+        data = b"".join(lines)
+        if self._size and self._size + len(data) > self.rotate_at:
+            self._rotate(data, batch[0].now)
+        else:
+            self._write(data)
+
+    def flush(self) -> None:
+        """Asks the operating system to bring what was written to the disk."""
+        if self._fd >= 0:
+            os.fsync(self._fd)
+
+    def close(self) -> None:
+        """Closes the file; a second call does nothing."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def _fault(self, why: str) -> JournalError:
+        return JournalError(
+            f"Cannot write to the journal {self.path}: {why}. Make room for it, or begin another elsewhere; "
+            "what cannot be recorded is not delivered.",
+            path=str(self.path),
+        )
+
+    def _write(self, data: bytes) -> None:
+        if self._torn:  # half a line stands there and could not be taken back: end it, so that ours is whole
+            data = b"\n" + data
+        try:
+            written = os.write(self._fd, data)
+            why = f"the disk took {written} of {len(data)} bytes"
+        except OSError as fault:
+            written, why = 0, fault.strerror or str(fault)
+        if written == len(data):
+            self._size += written
+            self._torn = False
+            return
+        if written:
+            try:
+                os.ftruncate(self._fd, self._size)
+            except OSError:
+                self._size += written
+                self._torn = True
+        raise self._fault(why)
+
+    def _rotate(self, data: bytes, now: datetime) -> None:
+        """Goes on in the next file; when that fails, all is as before and the next append tries again."""
+        before = self._fd, self._size, self._torn, self.paths
+        first = self.paths[0]
+        path = first.with_name(f"{first.stem}-{len(self.paths) + 1}{first.suffix}")
+        about = {**(read_members(self._opened.detail) or {"format": FORMAT}), "previous": self.path.name}
+        opened = self._opened._replace(seq=0, now=now, detail=compact(about))
+        self._fd, self._size, self._torn, self.paths = _create(path), 0, False, (*self.paths, path)
+        try:
+            self._write(write_line(opened) + data)
+        except JournalError:
+            os.close(self._fd)
+            self._fd, self._size, self._torn, self.paths = before
+            with suppress(OSError):
+                path.unlink()
+            raise
+        os.close(before[0])

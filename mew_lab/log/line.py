@@ -1,0 +1,158 @@
+"""How does one record stand in one line?  A flat header, then the exact text of the message, spliced in.
+
+`{"seq":12,…,"envelope":{…}}`: the envelope is always last. A text that cannot stand there (it holds a line
+break, or is no JSON object) stands in the header instead, as `text` or, when it is not even Unicode, as
+`base64`. Either way it is read back to the byte.
+
+This module opens no file and does not know what a message means.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from mew_lab.errors import ProtocolError
+from mew_lab.protocol.envelope import MAX_DEPTH, compact
+from mew_lab.space.events import Record
+
+__all__ = ["read_line", "read_members", "write_line"]
+
+_MARK = b',"envelope":'
+_END = ord("}")
+_ONLY_TEXT = {str}
+_OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NAIVE_UTC
+_CHECKED = frozenset({"accepted", "sent"})  # texts that the space has read strictly, or made itself
+
+
+def read_members(text: str | bytes) -> dict[str, Any] | None:
+    """The members of the JSON object in `text`; None when it holds none, or one nested over 64 deep.
+
+    Lenient and fast: integers beyond 64 bits come as floats, of a key that stands twice the last counts.
+    """
+    try:
+        members = orjson.loads(text)
+    except ValueError:
+        return None
+    if type(members) is not dict:
+        return None
+    braces, brackets = ("{", "[") if isinstance(text, str) else (b"{", b"[")
+    many = text.count(braces) + text.count(brackets) > MAX_DEPTH  # type: ignore[arg-type]
+    return None if many and _too_deep(members) else members
+
+
+def _too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            part
+            for whole in level
+            for part in (whole.values() if type(whole) is dict else whole)
+            if type(part) is dict or type(part) is list
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _header(record: Record, **exact: str) -> bytes:
+    fields: dict[str, Any] = {
+        "seq": record.seq,
+        "now": record.now,
+        "event": record.event,
+        "space": record.space,
+        "participant": record.participant,
+        "connection": record.connection,
+        "via": record.via,
+        "verdict": record.verdict,
+        "code": record.code,
+        "pattern": record.pattern,
+        "detail": record.detail,
+        "received": record.received,
+    }
+    if record.to:
+        fields["to"] = record.to
+    if exact:
+        fields |= exact
+    try:
+        return orjson.dumps(fields, option=_OPTIONS)
+    except TypeError:  # lone surrogates: no two readers of JSON agree on them, so they are spelt out
+        spelt = {
+            key: value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+            for key, value in fields.items()
+        }
+        return orjson.dumps(spelt, option=_OPTIONS)
+
+
+def write_line(record: Record) -> bytes:
+    """The record as one line, its line break included."""
+    raw = record.raw
+    if raw is None:
+        return _header(record) + b"\n"
+    try:
+        data = raw.encode()
+    except UnicodeEncodeError:
+        exact = base64.b64encode(raw.encode("utf-8", "surrogatepass")).decode()
+        return _header(record, base64=exact) + b"\n"
+    one_line = b"\n" not in data and b"\r" not in data
+    if one_line and (record.verdict in _CHECKED or read_members(data) is not None):
+        return b"".join((_header(record)[:-1], _MARK, data, b"}\n"))
+    return _header(record, text=raw) + b"\n"
+
+
+def read_line(data: bytes) -> Record | None:
+    """The record that one line holds; None when it is not a whole record, whatever it is."""
+    data = data.rstrip(b"\r\n")
+    at = data.find(_MARK)
+    raw: str | None = None
+    try:
+        if at > 0:
+            # A header that is an object by itself shows that the mark stood at the top level.
+            header = orjson.loads(data[:at] + b"}")
+            exact = data[at + len(_MARK) : -1]
+            if data[-1] != _END or read_members(exact) is None:
+                return None
+            raw = exact.decode()
+        else:
+            header = orjson.loads(data)
+            if "text" in header:
+                raw = header["text"]
+            elif "base64" in header:
+                raw = base64.b64decode(header["base64"], validate=True).decode("utf-8", "surrogatepass")
+            elif "envelope" in header:  # another program wrote the line anew: the exact text is lost already
+                raw = compact(json.loads(data)["envelope"])
+        return _record(header, raw)
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError, ProtocolError):
+        return None  # no JSON, no object, or a header that does not say what a header says
+
+
+def _record(header: dict[str, Any], raw: str | None) -> Record | None:
+    get = header.get
+    now = datetime.fromisoformat(header["now"])
+    if now.tzinfo is not UTC:
+        now = now.astimezone(UTC) if now.tzinfo else now.replace(tzinfo=UTC)
+    seq, received, to = header["seq"], get("received"), get("to")
+    texts = (
+        header["event"],
+        get("space", ""),
+        get("participant", ""),
+        get("connection", ""),
+        get("via", ""),
+        get("verdict", ""),
+        get("code", ""),
+        get("pattern", ""),
+        get("detail", ""),
+    )
+    if {*map(type, texts)} != _ONLY_TEXT or type(seq) is not int:
+        return None
+    if not (received is None or type(received) is str) or not (raw is None or type(raw) is str):
+        return None
+    if to is None:
+        return Record(seq, now, *texts, received, raw)
+    if type(to) is not list or not {*map(type, to)} <= _ONLY_TEXT:
+        return None
+    return Record(seq, now, *texts, received, raw, tuple(to))

@@ -1,0 +1,344 @@
+"""What was said in a space: from files, or while it is being said?  One object, read in the order received.
+
+A `Log` of files keeps none of their records: it reads them again when asked. A live `Log` keeps the newest
+records and reads the older ones back from the journal. Neither knows what decides, or how anything is
+drawn.
+
+There is no lock. Only the thread that runs the gateway calls `observe`; other threads copy the list of
+records in one step, which the interpreter does not divide.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from itertools import chain, takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from mew_lab.errors import JournalError
+from mew_lab.log.journal import FORMAT
+from mew_lab.log.line import read_members, write_line
+from mew_lab.log.peers import merge_decisions
+from mew_lab.log.reading import Reading, read_journal
+from mew_lab.log.table import COLUMNS, Column, to_frame
+from mew_lab.protocol.envelope import compact
+from mew_lab.space.events import Record
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Files", "Log", "Saved", "open_log"]
+
+MAX_RECORDS = 200_000
+HISTORY, DECISIONS = "envelope-history.jsonl", "capability-decisions.jsonl"
+_BEGINNING = datetime.fromtimestamp(0, UTC)
+UNSEEN = (
+    "Seen as a participant: verdicts, refused messages and messages private to others could not be seen "
+    "and are not in it."
+)
+
+
+class Saved(NamedTuple):
+    """A log was written: where, how many envelopes, and what could not be seen from where it was taken."""
+
+    path: Path
+    envelopes: int
+    unseen: str
+
+    def __str__(self) -> str:
+        return f"Saved {_count(self.envelopes)} to {self.path}. {self.unseen}".rstrip()
+
+
+class Source(Protocol):
+    """What a log reads its older records from: a `Journal`, or `Files`."""
+
+    @property
+    def paths(self) -> tuple[Path, ...]: ...
+
+
+class Files(NamedTuple):
+    """Journals read one after the other, in this order."""
+
+    paths: tuple[Path, ...]
+
+    def read(self, faults: list[str]) -> Iterator[Record]:
+        """All their records; what was torn or unreadable is added to `faults` as sentences."""
+        if self.paths and self.paths[0].name == HISTORY and self.paths[-1].name == DECISIONS:
+            history, decisions = (read_journal(path) for path in self.paths)
+            yield from merge_decisions(history, decisions)
+            faults += chain(_faults(history), _faults(decisions))
+            return
+        for path in self.paths:
+            reading = read_journal(path)
+            yield from reading
+            faults += _faults(reading)
+
+
+def _faults(reading: Reading) -> Iterator[str]:
+    if reading.unreadable:
+        lines = "1 line" if reading.unreadable == 1 else f"{reading.unreadable} lines"
+        yield f"{reading.path.name}: {lines} could not be read"
+    if reading.torn:
+        yield f"{reading.path.name}: the last line is torn and was left out"
+
+
+class _Kept(NamedTuple):
+    """Replaced as a whole, so that whoever takes it has both parts of one moment."""
+
+    dropped: int
+    records: list[Record]
+
+
+class _Frame(NamedTuple):
+    upto: int
+    frame: pd.DataFrame
+
+
+class Log:
+    """What happened in a space, in the order received.
+
+    `vantage` is `gateway` (verdicts and refusals are in it) or `participant` (it holds what everybody sees).
+    Iterating gives the members of each envelope, `len` counts envelopes, `records` gives all records, `df`
+    is the table. Get one from `open_log`, or from `Log.live`.
+    """
+
+    def __init__(self, source: Source | None, *, space: str, vantage: str, keep: int | None = None) -> None:
+        self.space = space
+        self.vantage = vantage
+        self._source = source
+        self._keep = keep  # None: nothing is observed, all is in the files
+        self._kept = _Kept(0, [])
+        self._envelopes: int | None = None if keep is None else 0
+        self._faults: tuple[str, ...] | None = None if keep is None else ()
+        self._frame: _Frame | None = None
+
+    @classmethod
+    def live(
+        cls,
+        *,
+        space: str = "",
+        vantage: str = "gateway",
+        journal: Source | None = None,
+        max_records: int = MAX_RECORDS,
+    ) -> Log:
+        """A log that grows by `observe`.
+
+        Args:
+            journal: Where the same records are written before they are observed; older ones are read back
+            from
+                it. None: what is older than `max_records` is gone.
+            max_records: How many of the newest records are kept in memory, at least.
+        """
+        return cls(journal, space=space, vantage=vantage, keep=max_records)
+
+    def observe(self, record: Record) -> None:
+        """Takes the next record. Only the thread that runs the gateway calls it."""
+        kept = self._kept
+        kept.records.append(record)
+        if record.raw is not None:
+            self._envelopes = (self._envelopes or 0) + 1
+        if self._keep is not None and len(kept.records) > self._keep + self._keep // 4 + 1024:
+            # A quarter at a time, so that the cost of a record is the same however long the session lasts.
+            cut = len(kept.records) - self._keep
+            self._kept = _Kept(kept.dropped + cut, kept.records[cut:])
+
+    @property
+    def records(self) -> Iterable[Record]:
+        """All records of the moment, oldest first; from files they are read while you go."""
+        kept = self._kept
+        return self._read() if self._keep is None else self._until(kept, len(kept.records))
+
+    @property
+    def df(self) -> pd.DataFrame:
+        """One row an envelope, in the order received. A table of your own: changing it changes no log."""
+        kept = self._kept
+        last = len(kept.records)
+        upto = kept.dropped + last
+        done = self._frame
+        if self._keep is None:
+            done = done or _Frame(0, to_frame(self._read()))
+        elif done is None or done.upto < kept.dropped:
+            done = _Frame(upto, to_frame(self._until(kept, last)))
+        elif done.upto < upto:
+            from pandas import concat
+
+            fresh = to_frame(kept.records[done.upto - kept.dropped : last])
+            done = _Frame(upto, concat([done.frame, fresh], ignore_index=True))
+        self._frame = done
+        return done.frame.copy(deep=False)
+
+    def table(self, columns: Sequence[Column] = COLUMNS, *, events: bool = False) -> pd.DataFrame:
+        """A table with columns of your own, or with a row for each record that is no envelope too."""
+        return to_frame(self.records, columns, events=events)
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What could not be read, as sentences; reads the files if nothing has yet."""
+        if self._faults is None:
+            for _ in self._read():
+                pass
+        return self._faults or ()
+
+    def __len__(self) -> int:
+        if self._envelopes is None:
+            for _ in self._read():
+                pass
+        return self._envelopes or 0
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for record in self.records:
+            members = read_members(record.raw) if record.raw is not None else None
+            if members is not None:
+                yield members
+
+    def __repr__(self) -> str:
+        count = "not read yet" if self._envelopes is None else _count(self._envelopes)
+        return f"<Log of {self.space or 'a space'}: {count}, seen as a {self.vantage}>"
+
+    def save(self, path: str | os.PathLike[str]) -> Saved:
+        """Writes the log as one journal, readable by its owner alone; what stood there is replaced at once
+        or not.
+
+        Raises:
+            JournalError: when it cannot be written.
+        """
+        target = Path(path)
+        unseen = UNSEEN if self.vantage == "participant" else ""
+        try:
+            if target.is_dir():
+                raise IsADirectoryError(errno.EISDIR, "it is a folder")
+            partial = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}")
+            fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
+            try:
+                with os.fdopen(fd, "wb") as file:
+                    count = 0
+                    for record in self._as_saved(unseen):
+                        file.write(write_line(record))
+                        count += record.raw is not None
+                    file.flush()
+                    os.fsync(fd)
+                partial.replace(target)
+            except BaseException:
+                with suppress(OSError):
+                    partial.unlink()
+                raise
+        except (OSError, ValueError) as fault:
+            why = getattr(fault, "strerror", None) or fault
+            raise JournalError(
+                f"Cannot save the log to {target}: {why}. Name a file in a folder that can be written to.",
+                path=str(target),
+            ) from None
+        return Saved(target, count, unseen)
+
+    def _as_saved(self, unseen: str) -> Iterator[Record]:
+        """The records under one first line of our own, which says where the log was taken."""
+        records = iter(self.records)
+        first = next(records, None)
+        about: dict[str, Any] = {"format": FORMAT, "epoch": None}
+        if first is not None and first.event == "opened":
+            about |= read_members(first.detail) or {}
+        about["vantage"] = self.vantage
+        if unseen:
+            about["unseen"] = unseen
+        now = first.now if first is not None else _BEGINNING
+        yield Record(0, now, "opened", self.space, detail=compact(about))
+        for record in chain(() if first is None else (first,), records):
+            if record.event != "opened":
+                yield record
+
+    def _until(self, kept: _Kept, last: int) -> Iterable[Record]:
+        """What a live log had seen when `kept` held `last` records; the journal may already hold more."""
+        newest = kept.records[:last]
+        if not kept.dropped or self._source is None:
+            return newest
+        end = newest[-1].seq
+        return takewhile(lambda record: record.seq <= end, self._read())
+
+    def _read(self) -> Iterator[Record]:
+        """The records in the files; a pass to the end also counts them and keeps what was wrong with them."""
+        envelopes, faults = 0, list[str]()
+        for record in Files(self._source.paths if self._source else ()).read(faults):
+            envelopes += record.raw is not None
+            yield record
+        if self._keep is None:
+            self._envelopes, self._faults = envelopes, tuple(faults)
+
+
+def _count(envelopes: int) -> str:
+    return "1 envelope" if envelopes == 1 else f"{envelopes:,} envelopes".replace(",", " ")
+
+
+# --- opening ---
+
+
+def open_log(path: str | os.PathLike[str]) -> Log:
+    """The log in a file, with the files that continue it, or in a folder of journals; ours or the peers'.
+
+    Little is read now: the first line of each file. What is broken further on is left out and told by
+    `faults`.
+
+    Raises:
+        JournalError: when there is no journal there.
+    """
+    place = Path(path)
+    paths = _in_folder(place) if place.is_dir() else _continued(place)
+    first = _first(paths[0])
+    space, about = "", dict[str, Any]()
+    if first is not None:
+        space = first.space
+        about = (read_members(first.detail) or {}) if first.event == "opened" else {}
+    vantage = "participant" if about.get("vantage") == "participant" else "gateway"
+    return Log(Files(paths), space=space, vantage=vantage)
+
+
+def _first(path: Path) -> Record | None:
+    reading = read_journal(path)
+    record = next(reading, None)
+    reading.close()
+    return record
+
+
+def _continued(first: Path) -> tuple[Path, ...]:
+    """The file, and those that say in their first line that they go on from it."""
+    read_journal(first).close()
+    paths = [first]
+    while True:
+        path = first.with_name(f"{first.stem}-{len(paths) + 1}{first.suffix}")
+        if not path.is_file():
+            return tuple(paths)
+        try:
+            opened = _first(path)
+        except JournalError:
+            return tuple(paths)
+        about = read_members(opened.detail) if opened is not None and opened.event == "opened" else None
+        if (about or {}).get("previous") != paths[-1].name:
+            return tuple(paths)
+        paths.append(path)
+
+
+def _in_folder(folder: Path) -> tuple[Path, ...]:
+    """The journals in a folder, in the order in which they were written."""
+    if (folder / HISTORY).is_file():
+        return tuple(folder / name for name in (HISTORY, DECISIONS) if (folder / name).is_file())
+    journals = []
+    for path in sorted(folder.glob("*.jsonl"), key=_by_number):
+        with suppress(JournalError):  # something else that ends in .jsonl, or a journal still empty
+            read_journal(path).close()
+            journals.append(path)
+    if not journals:
+        raise JournalError(
+            f"There is no journal in {folder}. Name a folder that holds .jsonl files.", path=str(folder)
+        )
+    return tuple(journals)
+
+
+def _by_number(path: Path) -> tuple[str, int]:
+    """`x.jsonl`, `x-2.jsonl` … `x-10.jsonl`: by name, and those of one name as they follow each other."""
+    match = re.fullmatch(r"(.*?)(?:-([0-9]{1,9}))?", path.stem)
+    return (match[1], int(match[2] or 1)) if match else (path.stem, 1)

@@ -1,0 +1,285 @@
+"""What do the log files of the TypeScript gateway say, in our words?  Its lines in, our records out.
+
+`envelope-history.jsonl` has a line for each receiver of an envelope; here each envelope becomes one record.
+`capability-decisions.jsonl` has a line for each capability check. Tokens, which those files hold in clear,
+are dropped or masked while reading, so a text that held one is not the exact text any more.
+
+It opens no file and knows no other format.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from mew_lab.errors import ProtocolError
+from mew_lab.protocol.envelope import compact
+from mew_lab.space.events import Record
+
+__all__ = ["Line", "merge_decisions", "read_decisions", "read_history"]
+
+# Lines over which the deliveries of one envelope may be spread: several times the largest space.
+WINDOW = 4096
+_MARK = ',"envelope":'
+_scan = json.JSONDecoder().raw_decode
+
+
+class Line(NamedTuple):
+    """One line of a file; `data` is None when it was too long to be read."""
+
+    number: int
+    data: bytes | None
+
+    def unreadable(self, now: datetime) -> Record:
+        """The record that reports this line, dated like the one before it."""
+        why = "is too long" if self.data is None else "is not a whole record"
+        return Record(0, now, "unreadable", detail=f"line {self.number} {why}")
+
+
+@dataclass(slots=True)
+class _Entry:
+    """What was found out so far about one envelope."""
+
+    line: int
+    now: datetime
+    event: str
+    space: str
+    participant: str
+    via: str
+    envelope: dict[str, Any]
+    received: str | None = None
+    delivered: str | None = None
+    verdict: str = ""
+    code: str = ""
+    detail: str = ""
+    receivers: list[str] = field(default_factory=list)
+
+    def record(self) -> Record:
+        raw = self.delivered if self.delivered is not None else self.received
+        return Record(
+            seq=self.line,
+            now=self.now,
+            event=self.event,
+            space=self.space,
+            participant=self.participant,
+            via=self.via,
+            verdict=self.verdict,
+            code=self.code,
+            detail=self.detail,
+            received=self.received if self.received != raw else None,
+            raw=raw,
+            to=tuple(self.receivers) if self.event == "sent" else (),
+        )
+
+
+def _text(members: Mapping[str, Any], key: str) -> str:
+    value = members.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _object(members: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = members.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _time(members: Mapping[str, Any]) -> datetime:
+    now = datetime.fromisoformat(members["timestamp"])
+    return now.astimezone(UTC) if now.tzinfo else now.replace(tzinfo=UTC)
+
+
+def _exact(text: str, envelope: dict[str, Any]) -> str:
+    """The very text of the envelope within its line, tokens masked."""
+    try:
+        at = text.index(_MARK)
+        json.loads(text[:at] + "}")  # an object of its own: so the mark stands at the top level
+        end = _scan(text, at + len(_MARK))[1]
+        exact = text[at + len(_MARK) : end]
+    except (ValueError, RecursionError):  # not written as that gateway writes
+        exact = compact(envelope)
+    payload = _object(envelope, "payload")
+    if "token" in payload:
+        envelope = {**envelope, "payload": {**payload, "token": _masked(payload["token"])}}
+    if "token" in envelope:
+        envelope = {**envelope, "token": _masked(envelope["token"])}
+    return compact(envelope) if "token" in envelope or "token" in payload else exact
+
+
+def _masked(token: Any) -> str:
+    return f"tok_…{token[-4:]}" if isinstance(token, str) and len(token) >= 12 else "tok_…"
+
+
+def _is_join(envelope: Mapping[str, Any]) -> bool:
+    return envelope.get("type") == "join" or envelope.get("kind") == "system/join"
+
+
+def read_history(lines: Iterable[Line]) -> Iterator[Record]:
+    """One record for each envelope of an `envelope-history.jsonl`, in the order in which they first appear.
+
+    `seq` is the number of that first line. An envelope that came in and was then delivered is `accepted`; one
+    of the gateway's own is `sent`, `to` its receivers; a join is a `joined` without its text.
+    """
+    held: deque[_Entry | Record] = deque()
+    known: dict[str, _Entry] = {}
+    nameless: dict[str, _Entry] = {}
+    now = datetime.min.replace(tzinfo=UTC)
+    for line in lines:
+        found = _read_history_line(line, now, known, nameless)
+        if found is not None:
+            held.append(found)
+            now = found.now
+        while held and line.number - (held[0].seq if isinstance(held[0], Record) else held[0].line) > WINDOW:
+            yield _let_go(held.popleft(), known)
+    while held:
+        yield _let_go(held.popleft(), known)
+
+
+def _let_go(found: _Entry | Record, known: dict[str, _Entry]) -> Record:
+    if isinstance(found, Record):
+        return found
+    name = _text(found.envelope, "id")
+    if known.get(name) is found:
+        del known[name]
+    return found.record()
+
+
+def _read_history_line(
+    line: Line, before: datetime, known: dict[str, _Entry], nameless: dict[str, _Entry]
+) -> _Entry | Record | None:
+    """The new entry that a line begins, or None when it went into an earlier one."""
+    try:
+        text = (line.data or b"").decode().strip()
+        members = json.loads(text)
+        envelope = members["envelope"]
+        now = _time(members)
+        if not isinstance(envelope, dict):
+            raise TypeError("an envelope is an object")
+        exact = "" if _is_join(envelope) else _exact(text, envelope)
+    except (KeyError, TypeError, ValueError, RecursionError, ProtocolError):
+        return line.unreadable(before)._replace(seq=line.number)
+    participant, metadata = _text(members, "participant"), _object(members, "metadata")
+    entry = _Entry(
+        line.number,
+        now,
+        "received",
+        _text(members, "space_id"),
+        participant,
+        _text(members, "transport"),
+        envelope,
+    )
+    if _is_join(envelope):
+        runtime = _text(envelope, "participantId") or _text(_object(envelope, "payload"), "participantId")
+        entry.event, entry.detail = "joined", runtime
+        return entry
+    name, sender, event = _text(envelope, "id"), _text(envelope, "from"), members.get("event")
+    if event == "delivered":
+        return _deliver(entry, name, sender, exact, metadata, known, nameless)
+    if event == "rejected":
+        earlier = known.get(name)
+        target = earlier if earlier and earlier.delivered is None else entry
+        target.verdict, target.code = "refused", _text(metadata, "reason")
+        target.received = exact
+        return None if target is earlier else entry
+    entry.received = exact
+    if name:
+        known[name] = entry
+    else:
+        nameless[participant] = entry
+    return entry
+
+
+def _deliver(
+    entry: _Entry,
+    name: str,
+    sender: str,
+    exact: str,
+    metadata: Mapping[str, Any],
+    known: dict[str, _Entry],
+    nameless: dict[str, _Entry],
+) -> _Entry | None:
+    receiver = entry.participant
+    earlier = known.get(name)
+    if earlier is None and name and sender in nameless:  # the gateway gave it its id
+        waiting = nameless[sender]
+        if _text(waiting.envelope, "kind") == _text(entry.envelope, "kind"):
+            earlier = known[name] = nameless.pop(sender)
+    if earlier and earlier.delivered in (None, exact):
+        earlier.delivered = exact
+        earlier.verdict = earlier.verdict or "accepted"
+        earlier.receivers.append(receiver)
+        return None
+    ours = sender == "gateway" or sender.startswith("system:")
+    entry.event, entry.verdict = ("sent", "sent") if ours else ("received", "accepted")
+    entry.participant, entry.delivered, entry.receivers = sender, exact, [receiver]
+    known[name] = entry
+    refused = known.get(_text(metadata, "source_envelope"))
+    if ours and refused and refused.delivered is None:
+        refused.verdict, refused.code = "refused", _text(metadata, "reason")
+    return entry
+
+
+def read_decisions(lines: Iterable[Line]) -> Iterator[Record]:
+    """One record of event `checked` for each line of a `capability-decisions.jsonl`.
+
+    `detail` names the envelope that was checked.
+    """
+    before = datetime.min.replace(tzinfo=UTC)
+    for line in lines:
+        try:
+            members = json.loads(line.data or b"")
+            before = _time(members)
+            allowed = members["result"] == "allowed"
+            detail = {
+                "envelope_id": members.get("envelope_id"),
+                "required_capability": members.get("required_capability"),
+                "matched_source": members.get("matched_source"),
+                **_object(members, "metadata"),
+            }
+            matched = members.get("matched_capability")
+            yield Record(
+                seq=line.number,
+                now=before,
+                event="checked",
+                space=_text(members, "space_id"),
+                participant=_text(members, "participant"),
+                via=_text(_object(members, "metadata"), "transport"),
+                verdict="accepted" if allowed else "refused",
+                code="" if allowed else "capability_violation",
+                pattern=compact(matched) if matched else "",
+                detail=compact({key: value for key, value in detail.items() if value is not None}),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError, ProtocolError):
+            yield line.unreadable(before)._replace(seq=line.number)
+
+
+def merge_decisions(history: Iterable[Record], decisions: Iterable[Record]) -> Iterator[Record]:
+    """The history, with the pattern that allowed each envelope and with the refusals that it does not know.
+
+    (That gateway writes no history line for what it refuses on a WebSocket.) Both must come from one session.
+    """
+    checks: dict[tuple[str, str], deque[Record]] = {}
+    denied: deque[Record] = deque()
+    for check in decisions:
+        name = json.loads(check.detail).get("envelope_id") if check.event == "checked" else None
+        if check.verdict == "refused":
+            denied.append(check)
+        elif isinstance(name, str):
+            checks.setdefault((check.participant, name), deque()).append(check)
+    for record in history:
+        while denied and denied[0].now <= record.now:
+            yield denied.popleft()._replace(event="received")
+        if record.event == "received" and record.verdict != "refused" and record.raw is not None:
+            waiting = checks.get((record.participant, _text(json.loads(record.raw), "id")))
+            if waiting:
+                check = waiting.popleft()
+                record = record._replace(verdict="accepted", pattern=check.pattern)
+        elif record.verdict == "refused" and record.raw is not None and denied:
+            # It knows this refusal: do not tell it twice.
+            name = _text(json.loads(record.raw), "id")
+            denied = deque(one for one in denied if json.loads(one.detail).get("envelope_id") != name)
+        yield record
+    for check in denied:
+        yield check._replace(event="received")

@@ -1,0 +1,141 @@
+"""What does a file say that may come from anybody?  Records, and never an exception for a line.
+
+Knows our own journals and the two kinds of files that the TypeScript gateway writes, by their first line. A
+line that is broken, or longer than any we write, is reported in its place; a torn last line is left out and
+said so.
+
+It keeps nothing that it has read, so a file may be larger than the memory.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+from mew_lab.errors import JournalError
+from mew_lab.log.line import read_line, read_members
+from mew_lab.log.peers import Line, read_decisions, read_history
+from mew_lab.space.events import Record
+
+__all__ = ["LINE_LIMIT", "Reading", "read_journal"]
+
+LINE_LIMIT = 8 * 1024 * 1024  # bytes
+
+
+class Reading(Iterator[Record]):
+    """The records of one file, read while you go.
+
+    A line that cannot be read comes as a record of event `unreadable` whose `detail` names the line. After
+    the last record `torn` says whether the file ended within a line, `unreadable` how many lines were
+    reported. `format` is `own`, `history` or `decisions`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.torn = False
+        self.unreadable = 0
+        self._file = _open(path)
+        try:
+            self.format = self._recognise()
+        except JournalError:
+            self._file.close()
+            raise
+        self._records = self._read()
+
+    def __iter__(self) -> Iterator[Record]:
+        return self._records  # the generator itself: no call of ours between a loop and each record
+
+    def __next__(self) -> Record:
+        return next(self._records)
+
+    def __repr__(self) -> str:
+        return f"<Reading of {self.path}>"
+
+    def close(self) -> None:
+        """Stops reading; not needed after the last record."""
+        self._file.close()
+
+    def _recognise(self) -> str:
+        first = self._file.readline(LINE_LIMIT)
+        self._file.seek(0)
+        members = read_members(first) or {}
+        if {"seq", "now", "event"} <= members.keys():
+            return "own"
+        if members.get("event") == "capability_check":
+            return "decisions"
+        if {"timestamp", "event", "envelope"} <= members.keys():
+            return "history"
+        if first.startswith(b'{"seq":') and not first.endswith(b"\n"):
+            return "own"  # it ended within its very first line
+        shown = first[:60].decode("utf-8", "replace").strip()
+        raise JournalError(
+            f"{self.path} is not a journal: "
+            + (f"its first line is {shown!r}. " if first else "it is empty. ")
+            + "Name a file that %mew save or a gateway wrote: one JSON record a line.",
+            path=str(self.path),
+        )
+
+    def _read(self) -> Iterator[Record]:
+        for record in READERS[self.format](self._lines()):
+            if record.event == "unreadable":
+                self.unreadable += 1
+            yield record
+
+    def _lines(self) -> Iterator[Line]:
+        number = 0
+        with self._file as file:
+            while data := file.readline(LINE_LIMIT + 1):
+                number += 1
+                if len(data) > LINE_LIMIT:
+                    while data and not data.endswith(b"\n"):
+                        data = file.readline(LINE_LIMIT)
+                    yield Line(number, None)
+                elif not data.endswith(b"\n") and read_members(data) is None:
+                    self.torn = True
+                elif not data.isspace():
+                    yield Line(number, data)
+
+
+def _read_own(lines: Iterable[Line]) -> Iterator[Record]:
+    before = datetime.min.replace(tzinfo=UTC)
+    for line in lines:
+        record = read_line(line.data) if line.data is not None else None
+        if record is None:
+            record = line.unreadable(before)
+        before = record.now
+        yield record
+
+
+READERS: dict[str, Callable[[Iterable[Line]], Iterator[Record]]] = {
+    "own": _read_own,
+    "history": read_history,
+    "decisions": read_decisions,
+}
+
+
+def _open(path: Path) -> IO[bytes]:
+    try:
+        # Not blocking, so that a pipe in the file's place cannot hold us for ever.
+        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            return os.fdopen(fd, "rb", buffering=1 << 18)
+        os.close(fd)
+        why = "it is no regular file"
+    except (OSError, ValueError) as fault:
+        why = str(getattr(fault, "strerror", None) or fault)
+    raise JournalError(
+        f"Cannot read the journal {path}: {why}. Name a file that a session was saved to.", path=str(path)
+    )
+
+
+def read_journal(path: str | os.PathLike[str]) -> Reading:
+    """The records of a journal: ours, or the peers' envelope-history.jsonl or capability-decisions.jsonl.
+
+    Raises:
+        JournalError: when the file cannot be read or is no journal. Broken lines within it raise nothing.
+    """
+    return Reading(Path(path))

@@ -1,0 +1,210 @@
+"""Which sub-commands has `%mew`, and what may stand behind each?  One table of data; nobody acts here.
+
+The parser, the help and the completion all read this table, so a new sub-command is one row here and one
+function in `magics.py`. Every option ends up as an argument of one method of a Lab.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+__all__ = ["COMMANDS", "Command", "Option"]
+
+
+class Option(NamedTuple):
+    """One word of a command: a flag (`--to`) or a place (`NAME`).
+
+    `names` is what completes it (see `completion.py`), `settings` what argparse is told, `alone` whether the
+    flag takes no value.
+    """
+
+    flag: str
+    about: str
+    names: str = ""
+    settings: Mapping[str, Any] = MappingProxyType({})
+
+    @property
+    def is_flag(self) -> bool:
+        return self.flag.startswith("--")
+
+    @property
+    def alone(self) -> bool:
+        return self.settings.get("action") == "store_true"
+
+    @property
+    def dest(self) -> str:
+        return str(self.settings.get("dest") or self.flag.lstrip("-").replace("-", "_").lower())
+
+
+class Command(NamedTuple):
+    """One sub-command. `usage` is what stands behind its name, `tail` what the rest of the line is.
+
+    `tail`: `text` is the rest as it stands, `arguments` a JSON object or `name=value` words, `body` a JSON
+    object, `command` words behind `--`, nothing an empty one. `body` tells whether a cell's body may stand in
+    place of the tail; `either` are flags of which at most one may be given.
+    """
+
+    about: str
+    usage: str = ""
+    options: tuple[Option, ...] = ()
+    tail: str = ""
+    body: bool = False
+    either: tuple[str, ...] = ()
+    note: str = ""
+
+
+_MANY = {"action": "append", "default": []}
+_MAYBE = {"nargs": "?", "default": None}
+_AS = Option("--as", "the seat that does it; you unless given", "seat", {"dest": "as_id", "default": None})
+_TO = Option("--to", "an addressee; may be repeated", "participant", _MANY)
+_ID = Option("ID", "the proposal's id, or a beginning that only it has", "proposal")
+_TARGET = Option("PARTICIPANT/TOOL", "whose tool, and which", "tool", {"dest": "target"})
+_ARGUMENTS = (
+    """ARGUMENTS: {"name": value} exactly as JSON, or name=value words; name=$x takes the variable x."""
+)
+
+COMMANDS: Mapping[str, Command] = MappingProxyType(
+    {
+        "up": Command(
+            "starts a space in this kernel and seats you in it",
+            "[NAME] [--as ID] [--port N] [--journal PATH | --no-journal]",
+            (
+                Option("NAME", "the name of the space; demo unless given", "", _MAYBE),
+                Option(
+                    "--as",
+                    "your own participant id; human unless given",
+                    "",
+                    {"dest": "as_id", "default": "human"},
+                ),
+                Option(
+                    "--port",
+                    "the port on 127.0.0.1; a free one unless given",
+                    "",
+                    {"type": int, "default": 0},
+                ),
+                Option("--journal", "the file that records everything", "path", {"default": None}),
+                Option("--no-journal", "records nothing on disk", "", {"action": "store_true"}),
+            ),
+            either=("--journal", "--no-journal"),
+        ),
+        "down": Command("ends the current lab and says what is still pending"),
+        "use": Command(
+            "makes another lab the current one", "NAME", (Option("NAME", "the lab's name", "lab"),)
+        ),
+        "connect": Command(
+            "joins a space of a gateway elsewhere",
+            "URL --space S [--token-env NAME | --token-file PATH] [--as ID] [--name N]",
+            (
+                Option("URL", "ws://… or http://… of the gateway"),
+                Option("--space", "the name of the space", "", {"required": True}),
+                Option("--token-env", "the environment variable that holds the token", "", {"default": None}),
+                Option(
+                    "--token-file",
+                    "the file that holds the token, readable by you alone",
+                    "path",
+                    {"default": None},
+                ),
+                Option("--as", "the participant id to join with", "", {"dest": "as_id", "default": None}),
+                Option(
+                    "--name",
+                    "what this lab is called here; the space's name unless given",
+                    "",
+                    {"default": None},
+                ),
+            ),
+            either=("--token-env", "--token-file"),
+            note="Without either token option it asks for the token without showing it.",
+        ),
+        "bridge": Command(
+            "starts an MCP server and seats it as a participant",
+            "NAME [--env VARIABLE] [--can PROFILE] -- COMMAND…",
+            (
+                Option("NAME", "the participant id of the server"),
+                Option("--env", "an environment variable that it may see; may be repeated", "", _MANY),
+                Option("--can", "what it may send", "profile", {"default": "tool"}),
+            ),
+            tail="command",
+            note="The word python is this kernel's own interpreter. $name and {expression} are filled in.",
+        ),
+        "join": Command(
+            "seats another participant in this kernel",
+            "NAME [--can PROFILE]",
+            (
+                Option("NAME", "its participant id"),
+                Option("--can", "what it may send", "profile", {"default": "proposer"}),
+            ),
+        ),
+        "who": Command("lists the participants and what they may send"),
+        "tools": Command(
+            "lists the tools that can be called",
+            "[PARTICIPANT]",
+            (Option("PARTICIPANT", "only this participant's", "participant", _MAYBE),),
+        ),
+        "chat": Command("says something", "[--to ID] [--as SEAT] TEXT", (_TO, _AS), tail="text", body=True),
+        "send": Command(
+            "sends an envelope of any kind",
+            "KIND [--to ID] [--correlation ID] [--context C] [--as SEAT] [BODY]",
+            (
+                Option("KIND", "the kind, such as chat or mcp/request", "kind"),
+                _TO,
+                Option(
+                    "--correlation", "the id of an envelope that this one answers; may be repeated", "", _MANY
+                ),
+                Option("--context", "the context it belongs to", "", {"default": None}),
+                _AS,
+            ),
+            tail="body",
+            body=True,
+            note="The payload is BODY, or the body of a %%mew cell: JSON where it begins with {, else YAML.",
+        ),
+        "call": Command(
+            "calls a tool: a request where the seat may send one, else a proposal",
+            "PARTICIPANT/TOOL [--as SEAT] [ARGUMENTS]",
+            (_TARGET, _AS),
+            tail="arguments",
+            body=True,
+            note=_ARGUMENTS,
+        ),
+        "propose": Command(
+            "proposes a tool call for somebody else to fulfil",
+            "PARTICIPANT/TOOL [--as SEAT] [ARGUMENTS]",
+            (_TARGET, _AS),
+            tail="arguments",
+            body=True,
+            note=_ARGUMENTS,
+        ),
+        "proposals": Command(
+            "lists the proposals that wait",
+            "[--all]",
+            (Option("--all", "the decided ones too", "", {"action": "store_true"}),),
+        ),
+        "approve": Command(
+            "fulfils a proposal: sends its request as you",
+            "ID [--to ID]",
+            (_ID, Option("--to", "who is to do it, where the proposal names nobody", "participant", _MANY)),
+        ),
+        "reject": Command(
+            "rejects a proposal", "ID [REASON]", (_ID,), tail="text", note="REASON: disagree unless given."
+        ),
+        "withdraw": Command(
+            "withdraws a proposal of a seat of this kernel",
+            "ID [REASON]",
+            (_ID,),
+            tail="text",
+            note="REASON: no_longer_needed unless given.",
+        ),
+        "approvals": Command("shows the cards of the proposals that wait for you"),
+        "history": Command("lists the decisions so far, and by whom or what"),
+        "feed": Command("shows the live table of every envelope"),
+        "log": Command("gives the log; its .df is the DataFrame"),
+        "save": Command("writes the log to a file", "PATH", (Option("PATH", "the file to write", "path"),)),
+        "status": Command("tells how the lab fares: members, journal, policy, faults"),
+        "help": Command(
+            "shows this overview, or one sub-command",
+            "[SUB]",
+            (Option("SUB", "the sub-command", "command", _MAYBE),),
+        ),
+    }
+)

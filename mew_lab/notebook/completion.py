@@ -1,0 +1,150 @@
+"""What may come next behind `%mew`?  Answers IPython's completer from the sub-commands and the current lab.
+
+It is called while somebody types: names come from snapshots, nothing is asked of a peer, and what fails gives
+no completions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from IPython.core.completer import (
+    CompletionContext,
+    SimpleCompletion,
+    SimpleMatcherResult,
+    context_matcher,
+)
+
+from mew_lab.notebook.commands import COMMANDS, Command, Option
+
+__all__ = ["candidates", "mew_matcher"]
+
+# `%mew …`, `%%mew …` and `x = %mew …`, up to the cursor.
+_LINE = re.compile(r"^\s*(?:[\w.\[\]'\", ]+=\s*)?%{1,2}mew[ \t](?P<rest>.*)$")
+MOST = 200
+
+
+@context_matcher(identifier="mew_lab.mew_matcher")  # type: ignore[untyped-decorator]
+def mew_matcher(context: CompletionContext) -> SimpleMatcherResult:
+    """Completions for the word under the cursor; none of IPython's own are added to them."""
+    match = _LINE.match(context.text_until_cursor)
+    if match is None:
+        return {"completions": [], "suppress": False}
+    found, word = candidates(match["rest"])
+    completions = [SimpleCompletion(text=text, type=type_) for text, type_ in found[:MOST]]
+    return {"completions": completions, "suppress": bool(found), "matched_fragment": word, "ordered": True}
+
+
+def candidates(rest: str) -> tuple[list[tuple[str, str]], str]:
+    """What may stand where the line behind `%mew` ends, each with its sort; and the word begun there."""
+    words = rest.split()
+    word = "" if not rest or rest[-1].isspace() else words.pop()
+    if not words:
+        return _starting([(name, "sub-command") for name in COMMANDS], word), word
+    command = COMMANDS.get(words[0])
+    if command is None or "--" in words[1:]:
+        return [], word
+    return _starting(_next(command, words[1:], word), word), word
+
+
+def _next(command: Command, words: list[str], word: str) -> list[tuple[str, str]]:
+    flags = {option.flag: option for option in command.options if option.is_flag}
+    open_flag, filled = _state(flags, words)
+    if open_flag is not None:
+        return _named(open_flag)
+    places = [option for option in command.options if not option.is_flag]
+    place = places[filled] if filled < len(places) else None
+    if word.startswith("-") or place is None:
+        return _open_flags(command, flags, words)
+    return _named(place)
+
+
+def _state(flags: Mapping[str, Option], words: list[str]) -> tuple[Option | None, int]:
+    """The flag that still wants its value, and how many places are filled."""
+    waiting: Option | None = None
+    filled = 0
+    for word in words:
+        if waiting is not None:
+            waiting = None
+        elif word in flags:
+            waiting = None if flags[word].alone else flags[word]
+        elif not word.startswith("--"):
+            filled += 1
+    return waiting, filled
+
+
+def _open_flags(command: Command, flags: Mapping[str, Option], words: list[str]) -> list[tuple[str, str]]:
+    used = {word for word in words if word in flags}
+    if used & set(command.either):
+        used |= set(command.either)
+    many = {flag for flag, option in flags.items() if option.settings.get("action") == "append"}
+    found = [(flag, "option") for flag in flags if flag not in used or flag in many]
+    return [*found, ("--", "the command")] if command.tail == "command" else found
+
+
+def _starting(found: Iterable[tuple[str, str]], word: str) -> list[tuple[str, str]]:
+    return [(text, sort) for text, sort in found if text.startswith(word)]
+
+
+# --- names from the lab -------------------------------------------------------------------------------------
+
+
+def _named(option: Option) -> list[tuple[str, str]]:
+    source = SOURCES.get(option.names)
+    if source is None:
+        return []
+    try:
+        return [(name, option.names) for name in source()]
+    except Exception:
+        # No lab yet, or one that is going down: then there is nothing to offer.
+        return []
+
+
+def _kinds() -> Iterable[str]:
+    from mew_lab.protocol.kinds import KINDS
+
+    return [kind for kind, row in KINDS.items() if row.sender == "participant"]
+
+
+def _profiles() -> Iterable[str]:
+    from mew_lab.protocol.permit import PROFILES
+
+    return list(PROFILES)
+
+
+def _labs() -> Iterable[str]:
+    from mew_lab.workbench.labs import labs
+
+    return list(labs())
+
+
+def _current() -> Any:
+    from mew_lab.workbench.labs import current
+
+    return current()
+
+
+def _participants() -> Iterable[str]:
+    return [str(row[0]).removesuffix(" (you)") for row in _current().who()]
+
+
+def _tools() -> Iterable[str]:
+    return [str(row[0]) for row in _current().tools()]
+
+
+def _proposals() -> Iterable[str]:
+    return [str(row[0]) for row in _current().proposals()]
+
+
+SOURCES: Mapping[str, Callable[[], Iterable[str]]] = {
+    "command": lambda: list(COMMANDS),
+    "kind": _kinds,
+    "lab": _labs,
+    "participant": _participants,
+    "profile": _profiles,
+    "proposal": _proposals,
+    "seat": lambda: list(_current().seats),
+    "tool": _tools,
+}

@@ -1,0 +1,284 @@
+"""How does each object look in a notebook?  As HTML, safe by construction, and as text.
+
+`install` registers a formatter for each type by its name, so that loading this module loads none of them, and
+gives back what takes all of it away again. What a formatter cannot show it names; it never raises.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mew_lab.errors import MewError
+from mew_lab.notebook.safe_html import CODE, FAINT, Html, box, lines, table, tag
+from mew_lab.protocol.describe import describe
+from mew_lab.protocol.visible import middle, one_line, visible
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+__all__ = ["FAMILIES", "TYPES", "family_of", "install"]
+
+# Glyph and accent of each kind family: Okabe–Ito, told apart without colour by the glyph.
+FAMILIES: dict[str, tuple[str, str]] = {
+    "chat": ("CH", "#56B4E9"),
+    "mcp": ("MC", "#0072B2"),
+    "proposal": ("PR", "#E69F00"),
+    "error": ("ER", "#D55E00"),
+    "reasoning": ("RE", "#CC79A7"),
+    "capability": ("CA", "#009E73"),
+    "participant": ("PA", "#8A7E72"),
+    "stream": ("ST", "#B8A200"),
+    "system": ("SY", "var(--jp-ui-font-color3, #9e9e9e)"),
+}
+_SPECIAL = {
+    "mcp/proposal": "proposal",
+    "mcp/reject": "error",
+    "mcp/withdraw": "error",
+    "system/error": "error",
+}
+
+
+def family_of(kind: str) -> tuple[str, str]:
+    """Glyph and accent of a kind; an unknown one looks like the system's."""
+    first = kind.partition("/")[0]
+    name = _SPECIAL.get(kind, "capability" if first == "space" else first)
+    return FAMILIES.get(name, FAMILIES["system"])
+
+
+def _chip(kind: str) -> Html:
+    glyph, accent = family_of(kind)
+    style = f"{CODE};border-left:3px solid {accent};padding:0 6px;margin-right:6px"
+    return tag("span", glyph, " ", kind, style=style)
+
+
+def _code(text: str) -> Html:
+    return tag("code", text, style=CODE, dir="ltr")
+
+
+def _id(text: str) -> Html:
+    return tag("span", middle(text), style=f"{CODE};opacity:.75", title=text)
+
+
+# --- HTML ---------------------------------------------------------------------------------------------------
+
+
+def listing(value: Any) -> Html:
+    """A table; or, where there are no rows, the sentence that says what would fill it."""
+    title = tag("b", value.title) if value.title else ""
+    if not value.rows:
+        return box(title, tag("div", value.empty, style=FAINT), tag("div", value.note, style=FAINT))
+    return box(title, table(value.columns, value.rows, notes=[value.note]))
+
+
+def note(value: Any) -> Html:
+    """One sentence."""
+    return box(value.text)
+
+
+def sent(value: Any) -> Html:
+    """What went out, to whom, as whom."""
+    one = value.envelope
+    to = f"to {', '.join(one.to)} " if one.to else "to everybody "
+    return box(_chip(one.kind), to, f"as {one.sender} ", _id(one.id))
+
+
+def envelope(value: Any) -> Html:
+    """What an envelope says in one line, and its exact text below."""
+    to = f" to {', '.join(value.to)}" if value.to else ""
+    head = tag("div", _chip(value.kind), f"{value.sender}{to}: ", describe(value.kind, value.payload))
+    return box(head, tag("details", tag("summary", "exact text"), lines(value.raw)))
+
+
+def lab(value: Any) -> Html:
+    """Address, members, and the line with which another process joins."""
+    head = tag("div", tag("b", value.name), f" · space {value.space} · ", _code(value.url or "in memory"))
+    if value.closed:
+        return box(head, tag("div", "it is down; its log can still be read", style=FAINT))
+    line = _join_line(value)
+    return box(head, listing(value.who()), tag("div", line[0], _code(line[1])) if line else "")
+
+
+def _join_line(value: Any) -> tuple[str, str] | None:
+    """What another process types to join; None where this process cannot let anybody in."""
+    if not value.url:
+        return None
+    with contextlib.suppress(MewError):
+        return "another process joins with ", value.join_line()
+    return None
+
+
+def seat(value: Any) -> Html:
+    """Who sits there and what it may send."""
+    head = tag("div", tag("b", value.name), f" in {value.lab.space}")
+    rows = [(n, _code(_json(pattern))) for n, pattern in enumerate(value.capabilities)]
+    return box(head, table(("#", "may send"), rows))
+
+
+def pending(value: Any) -> Html:
+    """What was asked, where it stands, and what would move it on."""
+    by = f" by {value.by}" if value.by else ""
+    head = tag(
+        "div",
+        _chip(value.kind),
+        f"{value.what} as {value.seat}: ",
+        tag("b", value.state),
+        by,
+        " ",
+        _id(value.id),
+    )
+    return box(head, tag("div", _next_step(value), style=FAINT))
+
+
+def _next_step(value: Any) -> str:
+    if value.done:
+        return "await it for its result"
+    if value.kind == "mcp/proposal" and value.state == "open":
+        return f"waits for a human: %mew approvals shows its card, %mew approve {value.id} fulfils it"
+    return "on its way; await it for its result"
+
+
+def tool_result(value: Any) -> Html:
+    """The text of a result, its structured value, and the names of the parts that are no text."""
+    parts: list[Html] = []
+    if value.text:
+        parts.append(lines(value.text))
+    if value.structured is not None:
+        shown = tag("summary", "structured")
+        parts.append(tag("details", shown, lines(json.dumps(value.structured, ensure_ascii=False, indent=2))))
+    for block in value.content:
+        if block.get("type") != "text":
+            parts.append(
+                tag("div", f"a part of type {block.get('type')} is not shown; see .content", style=FAINT)
+            )
+    return box(*(parts or [tag("div", "an empty result", style=FAINT)]))
+
+
+def log(value: Any) -> Html:
+    """How much is in the log and from where it was seen."""
+    return box(
+        tag("b", f"log of {value.space or 'a space'}"),
+        f": {len(value)} envelopes, as the {value.vantage} saw them; ",
+        _code(".df"),
+        " is the table",
+    )
+
+
+def usage(value: Any) -> Html:
+    """Help: how it is written, and what each word means."""
+    head = tag("div", _code(value.usage), " ", value.about)
+    rows = [(_code(word), about) for word, about in value.rows]
+    return box(head, table(("", ""), rows, notes=[value.note]) if rows else value.note)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+# --- text ---------------------------------------------------------------------------------------------------
+
+
+def _plain(text: str) -> str:
+    return "\n".join(visible(line) for line in text.split("\n"))
+
+
+def lab_text(value: Any) -> str:
+    """The lab in a few lines."""
+    head = f"{value.name}: space {value.space} at {value.url or 'no address, in memory'}"
+    if value.closed:
+        return f"{head}; it is down, its log can still be read"
+    line = _join_line(value)
+    return "\n".join([head, str(value.who()), *(["".join(line)] if line else [])])
+
+
+def envelope_text(value: Any) -> str:
+    """What an envelope says, in one line."""
+    to = f" to {', '.join(value.to)}" if value.to else ""
+    return one_line(f"{value.kind} {value.sender}{to}: {describe(value.kind, value.payload)}", 200)
+
+
+def log_text(value: Any) -> str:
+    """The log in one line."""
+    return f"log of {value.space or 'a space'}: {len(value)} envelopes, as the {value.vantage} saw them"
+
+
+def seat_text(value: Any) -> str:
+    """The seat in one line."""
+    return f"seat {value.name} in {value.lab.space}: {len(value.capabilities)} capabilities"
+
+
+def pending_text(value: Any) -> str:
+    """The pending call in one line, with what would move it on."""
+    return f"{value!r}; {_next_step(value)}"
+
+
+# --- registration -------------------------------------------------------------------------------------------
+
+# Where the type lives, its name, its HTML, its text.
+TYPES: tuple[tuple[str, str, Callable[[Any], Html], Callable[[Any], str]], ...] = (
+    ("mew_lab.workbench.listing", "Listing", listing, str),
+    ("mew_lab.workbench.listing", "Note", note, str),
+    ("mew_lab.workbench.listing", "Sent", sent, str),
+    ("mew_lab.workbench.lab", "Lab", lab, lab_text),
+    ("mew_lab.workbench.seat", "Seat", seat, seat_text),
+    ("mew_lab.workbench.pending", "Pending", pending, pending_text),
+    ("mew_lab.sdk.results", "ToolResult", tool_result, str),
+    ("mew_lab.protocol.envelope", "Envelope", envelope, envelope_text),
+    ("mew_lab.log.log", "Log", log, log_text),
+    ("mew_lab.notebook.help", "Help", usage, str),
+)
+
+
+def _printer(text_of: Callable[[Any], str]) -> Callable[[Any, Any, bool], None]:
+    def show(value: Any, printer: Any, _cycle: bool) -> None:
+        try:
+            text = text_of(value)
+        except Exception as fault:  # a picture that fails must not hide that there is a value
+            text = _not_shown(value, fault)
+        printer.text(_plain(text))
+
+    return show
+
+
+def _html(of: Callable[[Any], Html]) -> Callable[[Any], str]:
+    def show(value: Any) -> str:
+        try:
+            return of(value)
+        except Exception as fault:
+            return box(_not_shown(value, fault))
+
+    return show
+
+
+def _not_shown(value: Any, fault: Exception) -> str:
+    return f"<{type(value).__name__}> cannot be shown: {type(fault).__name__}: {fault}"
+
+
+def install(ip: InteractiveShell) -> Callable[[], None]:
+    """Registers the formatters; returns what removes them and puts back what was there before."""
+    formatters = ip.display_formatter.formatters  # type: ignore[union-attr]
+    undo: list[Callable[[], None]] = []
+    for module, name, to_html, to_text in TYPES:
+        for kind, show in (("text/html", _html(to_html)), ("text/plain", _printer(to_text))):
+            formatter = formatters[kind]
+            # By its name where it is not loaded; for a loaded type somebody else's would go first.
+            old = formatter.for_type(getattr(sys.modules.get(module), name, f"{module}.{name}"), show)
+            undo.append(_undo(formatter, f"{module}.{name}", old))
+
+    def remove() -> None:
+        for one in undo:
+            one()
+
+    return remove
+
+
+def _undo(formatter: Any, path: str, old: Any) -> Callable[[], None]:
+    def back() -> None:
+        formatter.pop(path, None)
+        if old is not None:
+            formatter.for_type(path, old)
+
+    return back

@@ -1,0 +1,106 @@
+"""What does `%load_ext mew_lab` change in a shell, and how is all of it taken back?
+
+Loading is light: it starts no thread, opens no socket, patches no event loop, and imports no data or model
+library. Everything that is put somewhere is remembered as the function that takes it away; unloading ends the
+labs and calls these in reverse.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mew_lab.errors import MewError
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+__all__ = ["load", "unload"]
+
+_undo: dict[int, list[Callable[[], object]]] = {}  # a shell's id -> what takes our things out of it again
+
+
+def load(ip: InteractiveShell) -> None:
+    """Puts `%mew`, its completion, the formatters and the one-line errors into the shell; twice is once."""
+    if id(ip) in _undo:
+        return
+    from mew_lab.notebook.display import install
+
+    undo = _undo[id(ip)] = []
+    undo.append(_add_magic(ip))
+    undo.append(_add_matcher(ip))
+    undo.append(install(ip))
+    undo.append(_one_line_errors())
+
+
+def unload(ip: InteractiveShell) -> None:
+    """Takes out what `load` put in and ends every lab of this process; harmless when nothing is loaded."""
+    undo = _undo.pop(id(ip), None)
+    if undo is None:
+        return
+    _close_labs()
+    while undo:
+        undo.pop()()
+
+
+def _close_labs() -> None:
+    """Ends every lab, its views and the loop's thread. Asks no module that was never used."""
+    if "mew_lab.workbench.labs" in sys.modules:
+        from mew_lab.workbench.labs import close_all
+
+        close_all()
+    if "mew_lab.notebook.views" in sys.modules:
+        from mew_lab.notebook.views import close_views
+
+        close_views()
+
+
+def _add_magic(ip: InteractiveShell) -> Callable[[], object]:
+    from mew_lab.notebook.magics import MewMagics
+
+    manager = ip.magics_manager
+    tables: list[dict[str, Any]] = [manager.magics["line"], manager.magics["cell"]]
+    before = [table.get("mew") for table in tables]
+    magics = MewMagics(shell=ip)
+    ip.register_magics(magics)
+
+    def remove() -> None:
+        for table, old in zip(tables, before, strict=True):
+            table.pop("mew", None)
+            if old is not None:
+                table["mew"] = old
+        manager.registry.pop("MewMagics", None)
+        with contextlib.suppress(ValueError):
+            ip.configurables.remove(magics)  # type: ignore[arg-type]
+
+    return remove
+
+
+def _add_matcher(ip: InteractiveShell) -> Callable[[], object]:
+    from mew_lab.notebook.completion import mew_matcher
+
+    matchers = ip.Completer.custom_matchers
+    matchers.append(mew_matcher)
+
+    def remove() -> None:
+        with contextlib.suppress(ValueError):
+            matchers.remove(mew_matcher)
+
+    return remove
+
+
+def _one_line_errors() -> Callable[[], object]:
+    """MewErrors say what was tried and what would help; where in this package they arose helps nobody."""
+
+    def render(self: MewError) -> list[str]:
+        return [f"{type(self).__name__}: {self}"]
+
+    MewError._render_traceback_ = render  # type: ignore[attr-defined]
+
+    def remove() -> None:
+        with contextlib.suppress(AttributeError):
+            del MewError._render_traceback_  # type: ignore[attr-defined]
+
+    return remove

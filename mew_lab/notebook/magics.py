@@ -1,0 +1,204 @@
+"""What does `%mew` do?  Parses its line, makes one call of a method of a Lab, returns what that gives.
+
+Nothing is decided or formatted here: whatever a sub-command does, a line of Python does without it.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+from argparse import Namespace
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import StdinNotImplementedError, UsageError
+from IPython.core.magic import Magics, line_cell_magic, magics_class, needs_local_scope, no_var_expand
+
+from mew_lab.notebook import help as help_texts
+from mew_lab.notebook.commands import COMMANDS
+from mew_lab.notebook.parser import Request, parse
+
+if TYPE_CHECKING:
+    from mew_lab.workbench.lab import Lab
+
+__all__ = ["RULES", "MewMagics"]
+
+Rule = Callable[[Namespace, Any], object]
+GIVES_LAB = frozenset({"up", "connect", "use"})
+
+
+def _lab() -> Lab:
+    from mew_lab.workbench.labs import current
+
+    return current()
+
+
+# --- the sub-commands, in the order of commands.py ----------------------------------------------------------
+
+
+def up(options: Namespace, tail: Any) -> object:
+    import mew_lab
+
+    journal = None if options.no_journal else options.journal or "auto"
+    return mew_lab.up(options.name or "demo", as_id=options.as_id, journal=journal, port=options.port)
+
+
+def down(options: Namespace, tail: Any) -> object:
+    return _lab().down()
+
+
+def use(options: Namespace, tail: Any) -> object:
+    from mew_lab.workbench.labs import use as switch
+
+    return switch(options.name)
+
+
+def connect(options: Namespace, tail: Any) -> object:
+    import mew_lab
+
+    token = None
+    if options.token_env is None and options.token_file is None:
+        token = _ask_token(options.space)
+    elif options.token_env is not None and options.token_env not in os.environ:
+        raise UsageError(
+            f"%mew connect: the environment variable {options.token_env} is not set in this kernel"
+        )
+    return mew_lab.connect(
+        options.url,
+        space=options.space,
+        token=token,
+        token_file=options.token_file,
+        token_env=options.token_env,
+        as_id=options.as_id,
+        name=options.name,
+    )
+
+
+def _ask_token(space: str) -> str:
+    try:
+        token = getpass.getpass(f"Token for the space {space}: ").strip()
+    except (StdinNotImplementedError, EOFError):
+        token = ""
+    if not token:
+        raise UsageError("%mew connect: no token was given; use --token-env NAME or --token-file PATH")
+    return token
+
+
+def bridge(options: Namespace, tail: Any) -> object:
+    if not tail:
+        raise UsageError(f"%mew bridge: no command is given; write %mew bridge {COMMANDS['bridge'].usage}")
+    return _lab().bridge(options.name, tail, env=options.env, can=options.can)
+
+
+def join(options: Namespace, tail: Any) -> object:
+    return _lab().join(options.name, can=options.can)
+
+
+def who(options: Namespace, tail: Any) -> object:
+    return _lab().who()
+
+
+def tools(options: Namespace, tail: Any) -> object:
+    return _lab().tools(options.participant)
+
+
+def chat(options: Namespace, tail: Any) -> object:
+    if not tail:
+        raise UsageError(f"%mew chat: there is no text; write %mew chat {COMMANDS['chat'].usage}")
+    return _lab().seat(options.as_id).chat(tail, to=options.to)
+
+
+def send(options: Namespace, tail: Any) -> object:
+    return (
+        _lab()
+        .seat(options.as_id)
+        .send(options.kind, tail, to=options.to, correlation_id=options.correlation, context=options.context)
+    )
+
+
+def call(options: Namespace, tail: Any) -> object:
+    return _lab().seat(options.as_id).call(options.target, tail)
+
+
+def propose(options: Namespace, tail: Any) -> object:
+    return _lab().seat(options.as_id).propose(options.target, tail)
+
+
+def proposals(options: Namespace, tail: Any) -> object:
+    return _lab().proposals(all=options.all)
+
+
+def approve(options: Namespace, tail: Any) -> object:
+    return _lab().approve(options.id, to=options.to or None)
+
+
+def reject(options: Namespace, tail: Any) -> object:
+    return _lab().reject(options.id, **({"reason": tail} if tail else {}))
+
+
+def withdraw(options: Namespace, tail: Any) -> object:
+    return _lab().withdraw(options.id, **({"reason": tail} if tail else {}))
+
+
+def approvals(options: Namespace, tail: Any) -> object:
+    return _lab().view.approvals
+
+
+def history(options: Namespace, tail: Any) -> object:
+    return _lab().history()
+
+
+def feed(options: Namespace, tail: Any) -> object:
+    return _lab().view.feed
+
+
+def log(options: Namespace, tail: Any) -> object:
+    return _lab().log
+
+
+def save(options: Namespace, tail: Any) -> object:
+    return _lab().save(options.path)
+
+
+def status(options: Namespace, tail: Any) -> object:
+    return _lab().status()
+
+
+def help(options: Namespace, tail: Any) -> object:
+    return help_texts.of_command(options.sub) if options.sub else help_texts.overview()
+
+
+RULES: Mapping[str, Rule] = {name: globals()[name] for name in COMMANDS}
+
+
+@magics_class
+class MewMagics(Magics):
+    """The one magic of this package."""
+
+    @needs_local_scope
+    @no_var_expand
+    @line_cell_magic
+    def mew(self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> object:
+        # The docstring, which %mew? shows, is the overview; it is set below.
+        shell = self.shell
+        assert shell is not None  # a magic runs in a shell
+        names = {**shell.user_ns, **(local_ns or {})}
+        request = parse(line, names=names, body=cell)
+        if request.help:
+            return help_texts.of_command(request.command)
+        value = self._run(request)
+        if request.command in GIVES_LAB:
+            shell.user_ns["lab"] = value
+        return value
+
+    def _run(self, request: Request) -> object:
+        try:
+            return RULES[request.command](request.options, request.tail)
+        except OSError as fault:
+            if not fault.strerror:
+                raise
+            what = f"{fault.filename}: " if fault.filename else ""
+            raise UsageError(f"%mew {request.command}: {what}{fault.strerror}") from None
+
+
+MewMagics.mew.__doc__ = str(help_texts.overview())

@@ -1,0 +1,320 @@
+"""What does the line behind `%mew` ask for?  Words in, a `Request` or one sentence out; it knows no lab.
+
+Words are split as a shell would. `$name` and `{expression}` are filled in after the splitting, so a value
+with spaces stays one word; nothing is filled in inside single quotes, JSON and cell bodies.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from functools import cache
+from pathlib import PurePath
+from typing import Any, NamedTuple, NoReturn
+
+from IPython.core.error import UsageError
+from IPython.utils.text import DollarFormatter
+
+from mew_lab.errors import ConfigError, ProtocolError
+from mew_lab.notebook.commands import COMMANDS, Command
+from mew_lab.protocol.envelope import read_strict
+
+__all__ = ["Request", "Word", "parse", "read_body", "split"]
+
+
+class Word(NamedTuple):
+    """One word of a line: what it says, where it stands, and whether variables are filled in."""
+
+    text: str
+    start: int
+    end: int
+    literal: bool
+
+
+class Request(NamedTuple):
+    """What is asked for. `tail` is text, a dict, a list of words or None, as the command's row says."""
+
+    command: str
+    options: argparse.Namespace
+    tail: Any = None
+    help: bool = False
+
+
+_PART = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)|([^\s'"\\{\[]+|[{\[])""", re.DOTALL)
+_BRACKETS = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*"|[][{}]""")
+_VARIABLE = re.compile(r"\$[A-Za-z_]|\{[^{}]")
+_ALONE = re.compile(r"\$[A-Za-z_][\w.]*|\{[^{}]+\}")
+
+
+class _Fill(DollarFormatter):
+    """IPython's own filling-in of `$name` and `{expression}`, which also keeps the values that it met."""
+
+    def __init__(self) -> None:
+        self.met: list[Any] = []
+
+    def format_field(self, value: Any, format_spec: str) -> Any:
+        self.met.append(value)
+        return super().format_field(value, format_spec)
+
+
+def split(line: str, at: int = 0) -> Iterator[Word]:
+    """The words of a line from `at` on, as a POSIX shell would cut them.
+
+    Raises:
+        UsageError: where a quote is not closed; the words before it have come by then.
+    """
+    end = len(line)
+    while (at := _next(line, at)) < end:
+        start, text, literal = at, "", False
+        while at < end and not line[at].isspace():
+            if line[at] in "{[" and (close := _closing(line, at)):
+                text += line[at:close]
+                at = close
+                continue
+            part = _PART.match(line, at)
+            if part is None:
+                raise UsageError(f"%mew: a quote is not closed, from {line[at : at + 30]}")
+            single, double, escaped, plain = part.groups()
+            literal = literal or single is not None
+            text += single or (re.sub(r'\\(["\\$`])', r"\1", double) if double else escaped or plain or "")
+            at = part.end()
+        yield Word(text, start, at, literal)
+
+
+def _closing(line: str, at: int) -> int:
+    """Where the bracket at `at` is closed, so that JSON and {expressions} stay one word; 0: nowhere."""
+    depth = 0
+    for part in _BRACKETS.finditer(line, at):
+        if part[0] in ("{", "["):
+            depth += 1
+        elif part[0] in ("}", "]"):
+            depth -= 1
+            if depth == 0:
+                return part.end()
+    return 0
+
+
+def _next(line: str, at: int) -> int:
+    while at < len(line) and line[at].isspace():
+        at += 1
+    return at
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(
+            f"%mew {self.prog}: {message}; usage: %mew {self.prog} {COMMANDS[self.prog].usage}".rstrip()
+        )
+
+
+@cache
+def _parser(name: str) -> _Parser:
+    command = COMMANDS[name]
+    parser = _Parser(prog=name, add_help=False, allow_abbrev=False)
+    group = parser.add_mutually_exclusive_group()
+    for option in command.options:
+        settings = dict(option.settings)
+        if "default" in settings and settings["default"] == []:
+            settings["default"] = None  # argparse would append to the one list of the table
+        settings.pop("dest", None)
+        if option.is_flag:
+            (group if option.flag in command.either else parser).add_argument(
+                option.flag, dest=option.dest, **settings
+            )
+        else:
+            parser.add_argument(option.dest, metavar=option.flag, **settings)
+    return parser
+
+
+def parse(line: str, *, names: Mapping[str, Any], body: str | None = None) -> Request:
+    """The request that a line makes, with the cell's body where it is a cell magic.
+
+    `names` are the variables that `$name` and `{expression}` may use.
+
+    Raises:
+        UsageError: one line that says what is wrong and how it is written.
+    """
+    words = split(line)
+    first = next(words, None)
+    if first is None or first.text in ("--help", "-h"):
+        return Request("help", argparse.Namespace(sub=None))
+    name = first.text
+    if name not in COMMANDS:
+        raise UsageError(
+            f"%mew: there is no sub-command {name!r}{_did_you_mean(name, COMMANDS)}; %mew help lists them"
+        )
+    command = COMMANDS[name]
+    head, tail_at = _head(name, line, first.end)
+    if any(word.text in ("--help", "-h") for word in head):
+        return Request(name, argparse.Namespace(), help=True)
+    if body is not None and not command.body:
+        raise UsageError(f"%%mew {name}: it takes no cell body; write %mew {name} {command.usage}".rstrip())
+    options = _options(name, [_filled(name, word, names) for word in head])
+    if name == "help" and options.sub is not None and options.sub not in COMMANDS:
+        raise UsageError(
+            f"%mew help: there is no sub-command {options.sub!r}{_did_you_mean(options.sub, COMMANDS)}"
+        )
+    rest = line[tail_at:].strip()
+    if body is not None:
+        if rest:
+            raise UsageError(
+                f"%%mew {name}: {rest[:30]!r} stands on the line and there is a cell body; give one"
+            )
+        return Request(name, options, _from_body(name, command, body))
+    return Request(name, options, _tail(name, command, rest, names) if rest else None)
+
+
+def _head(name: str, line: str, at: int) -> tuple[list[Word], int]:
+    """The words that argparse gets, and where the tail begins.
+
+    That is at the first word that is no option once every place is filled, or behind `--`. The tail itself is
+    not split here: prose may hold an apostrophe.
+    """
+    command = COMMANDS[name]
+    flags = {option.flag: option for option in command.options if option.is_flag}
+    places = sum(not option.is_flag for option in command.options) if command.tail else len(line)
+    head: list[Word] = []
+    value_follows = False
+    while (at := _next(line, at)) < len(line):
+        is_option = line.startswith("--", at) or line[at : at + 3].rstrip() == "-h"
+        if not value_follows and not is_option and places == 0:
+            return head, at
+        word = next(split(line, at))
+        at = word.end
+        if value_follows:
+            value_follows = False
+        elif word.text == "--" and command.tail:
+            return head, at
+        elif is_option:
+            flag, equals, _ = word.text.partition("=")
+            if flag not in flags and flag not in ("--help", "-h"):
+                _parser(name).error(f"it does not know {flag!r}{_did_you_mean(flag, flags)}")
+            value_follows = flag in flags and not equals and not flags[flag].alone
+        else:
+            places -= 1
+        head.append(word)
+    return head, at
+
+
+def _options(name: str, words: list[str]) -> argparse.Namespace:
+    options, unknown = _parser(name).parse_known_args(words)
+    if unknown:
+        flags = [option.flag for option in COMMANDS[name].options if option.is_flag]
+        _parser(name).error(
+            f"it does not know {unknown[0]!r}{_did_you_mean(unknown[0].split('=')[0], flags)}"
+        )
+    for option in COMMANDS[name].options:
+        if option.settings.get("action") == "append":
+            setattr(options, option.dest, tuple(getattr(options, option.dest) or ()))
+    return options
+
+
+def _did_you_mean(word: str, known: Any) -> str:
+    near = get_close_matches(word, list(known), n=1)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
+# --- variables ----------------------------------------------------------------------------------------------
+
+
+def _filled(name: str, word: Word, names: Mapping[str, Any]) -> str:
+    return _evaluated(name, word, names)[0]
+
+
+def _evaluated(name: str, word: Word, names: Mapping[str, Any]) -> tuple[str, list[Any]]:
+    """The word with its variables filled in, and the values of these."""
+    if word.literal or not _VARIABLE.search(word.text):
+        return word.text, []
+    fill = _Fill()
+    try:
+        return str(fill.vformat(word.text, [], names)), fill.met
+    except Exception as fault:
+        raise UsageError(
+            f"%mew {name}: {word.text} cannot be filled in ({type(fault).__name__}: {fault}); "
+            f"define it first, or write '{word.text}' in single quotes for the text itself"
+        ) from None
+
+
+def _value(name: str, word: Word, names: Mapping[str, Any]) -> Any:
+    """What stands behind the `=`: a variable alone keeps its type, JSON is read, the rest is text."""
+    with contextlib.suppress(ProtocolError):
+        if word.text.startswith(("{", "[")):
+            return read_strict(f'{{"value":{word.text}}}')["value"]
+    text, met = _evaluated(name, word, names)
+    if met and _ALONE.fullmatch(word.text):
+        return str(met[0]) if isinstance(met[0], PurePath) else met[0]
+    try:
+        return read_strict(f'{{"value":{text}}}')["value"]
+    except (ProtocolError, KeyError):
+        return text
+
+
+# --- the tail -----------------------------------------------------------------------------------------------
+
+
+def _tail(name: str, command: Command, rest: str, names: Mapping[str, Any]) -> Any:
+    if command.tail == "text":
+        if rest[0] in "'\"" and rest[-1] == rest[0] and len(quoted := list(split(rest))) == 1:
+            return _filled(name, quoted[0], names)  # so that a text may end with the shell's own question mark
+        try:
+            return str(_Fill().vformat(rest, [], names)) if _VARIABLE.search(rest) else rest
+        except Exception:
+            return rest  # prose may hold a dollar or a brace
+    if command.tail == "command":
+        return [_filled(name, word, names) for word in split(rest)]
+    if rest.startswith("{") and (command.tail == "body" or _is_json_object(rest)):
+        return read_body(name, rest)
+    if command.tail == "body":
+        raise UsageError(
+            f"%mew {name}: the payload must be a JSON object, not {rest[:30]!r}; or use %%mew {name} …"
+        )
+    return _pairs(name, rest, names)
+
+
+def _is_json_object(rest: str) -> bool:
+    """Whether a brace begins JSON and not an {expression}."""
+    return re.match(r'\{\s*(["}])|\{.*:', rest, re.DOTALL) is not None
+
+
+def _pairs(name: str, rest: str, names: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for word in split(rest):
+        key, equals, value = word.text.partition("=")
+        if not equals or not key.isidentifier():
+            raise UsageError(
+                f"%mew {name}: {word.text[:40]!r} is no argument; write name=value words or one JSON object"
+            )
+        if key in found:
+            raise UsageError(f"%mew {name}: the argument {key} is given twice")
+        found[key] = _value(name, word._replace(text=value), names)
+    return found
+
+
+def _from_body(name: str, command: Command, body: str) -> Any:
+    return body.strip("\n") if command.tail == "text" else read_body(name, body)
+
+
+def read_body(name: str, text: str) -> dict[str, Any]:
+    """The object that a body says: strict JSON where it begins with `{`, else YAML.
+
+    Raises:
+        UsageError: one line with the place of the fault.
+    """
+    from mew_lab.sdk.config import read_yaml  # PyYAML only where somebody writes YAML
+
+    try:
+        if text.lstrip().startswith("{"):
+            return read_strict(text)
+        value = read_yaml(text)
+    except (ProtocolError, ConfigError) as fault:
+        said = str(fault).replace("the message is not strict JSON", "the body is not strict JSON")
+        raise UsageError(f"%mew {name}: {said.replace('this text is', 'the body is')}") from None
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise UsageError(f"%mew {name}: the body must be an object with names, not {json.dumps(value)[:30]}")
+    return value

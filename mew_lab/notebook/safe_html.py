@@ -1,0 +1,95 @@
+"""How does text from anywhere become HTML without becoming markup?  One builder; no other way to a tag.
+
+Children that are text are escaped, and characters that a reader would not see are written as escapes. There
+is no tag and no attribute here that could load, link or run anything. It knows no object of this package.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+from typing import Any
+
+from mew_lab.protocol.visible import visible
+
+__all__ = ["CODE", "FAINT", "Html", "box", "lines", "table", "tag"]
+
+TAGS = frozenset(
+    {"b", "code", "details", "div", "pre", "span", "summary", "table", "tbody", "td", "th", "thead", "tr"}
+)
+ATTRIBUTES = frozenset({"dir", "scope", "style", "title"})
+MOST_ROWS = 200
+
+# JupyterLab's variables, each with a fallback for front ends without them.
+_FONT = "font:13px var(--jp-ui-font-family, system-ui, sans-serif);color:var(--jp-ui-font-color1, inherit)"
+_LINE = "1px solid var(--jp-border-color2, rgba(128,128,128,.3))"
+CODE = "font-family:var(--jp-code-font-family, monospace);font-size:12px"
+FAINT = "font-size:12px;color:var(--jp-ui-font-color2, inherit);opacity:.85"
+_CELL = f"padding:2px 8px;text-align:left;vertical-align:top;border-bottom:{_LINE}"
+
+
+class Html(str):
+    """Text that is markup already. Only this module makes one."""
+
+    __slots__ = ()
+
+
+def tag(name: str, *children: Any, **attributes: str) -> Html:
+    """An element with these children and attributes.
+
+    Raises:
+        ValueError: for a tag or attribute that is not on the list.
+    """
+    if name not in TAGS:
+        raise ValueError(f"<{name}> is not among the tags that may be written")
+    given = ""
+    for key, value in attributes.items():
+        if key not in ATTRIBUTES:
+            raise ValueError(f"the attribute {key} is not among those that may be written")
+        given += f' {key}="{html.escape(visible(str(value)), quote=True)}"'
+    return Html(f"<{name}{given}>{''.join(map(_child, children))}</{name}>")
+
+
+def _child(child: Any) -> str:
+    if isinstance(child, Html):
+        return child
+    return html.escape(visible(str(child)), quote=True)
+
+
+def lines(text: str, *, limit: int = 20_000) -> Html:
+    """Text of several lines in a fixed-width block; what is over the limit is named, not shown."""
+    cut = text[:limit]
+    body = Html("\n".join(_child(line) for line in cut.split("\n")))
+    style = f"{CODE};white-space:pre-wrap;word-break:break-word;margin:4px 0"
+    block = tag("pre", body, style=style, dir="ltr")
+    if len(text) <= limit:
+        return block
+    rest = tag("div", f"{len(text) - limit:,} more characters are not shown".replace(",", " "), style=FAINT)
+    return Html(block + rest)
+
+
+def table(columns: Iterable[str], rows: Iterable[Iterable[Any]], *, notes: Iterable[Any] = ()) -> Html:
+    """A plain table of at most 200 rows, the last ones; a note says how many are not shown."""
+    every = [list(row) for row in rows]
+    shown = every[-MOST_ROWS:]
+    head = tag("tr", *(tag("th", name, scope="col", style=_CELL) for name in columns))
+    body = [tag("tr", *(_cell(value) for value in row)) for row in shown]
+    left_out = [f"{len(every) - len(shown)} earlier rows are not shown"] if len(every) > len(shown) else []
+    below = [tag("div", note, style=FAINT) for note in [*left_out, *notes] if note]
+    return tag(
+        "div",
+        tag("table", tag("thead", head), tag("tbody", *body), style="border-collapse:collapse;margin:4px 0"),
+        *below,
+        style=_FONT,
+    )
+
+
+def _cell(value: Any) -> Html:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return tag("td", value, style=_CELL)
+    return tag("td", value, style=f"{_CELL};text-align:right;font-variant-numeric:tabular-nums")
+
+
+def box(*children: Any) -> Html:
+    """The outermost element of a picture that is no table."""
+    return tag("div", *children, style=_FONT)

@@ -1,0 +1,149 @@
+"""May this cell wait for a human?  Says no at once, with advice, where no click could ever be handled.
+
+A click is a message to the kernel. Whether the kernel handles one while a cell waits depends on its version,
+on the front end, and on whether the cell awaits or blocks; where nobody sits in front of the notebook nobody
+will click at all. Called on the waiting thread before the wait; what it returns is told each second that the
+wait still lasts. It decides no proposal, and a refusal to wait leaves the proposal open.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from mew_lab.errors import CannotWait
+from mew_lab.protocol.permit import permit
+
+if TYPE_CHECKING:
+    from mew_lab.notebook.widgets.approvals import ApprovalsView
+    from mew_lab.notebook.widgets.live import ClickProbe
+    from mew_lab.workbench.lab import Lab
+    from mew_lab.workbench.pending import Pending
+
+__all__ = ["Watch", "before_wait"]
+
+SILENCE = 3.0  # seconds without a sign of life from a view before the waiting cell gives advice
+
+
+def before_wait(pending: Pending, blocking: bool) -> Watch | None:
+    """What watches over the wait, or None when nothing needs to.
+
+    Raises:
+        CannotWait: when nobody could decide the proposal while this waits; it stays open.
+    """
+    ip = _shell()
+    if ip is None or pending.kind != "mcp/proposal" or pending.state != "open":
+        return None
+    lab = _lab_of(pending)
+    if lab is None or _decided_elsewhere(lab, pending):
+        return None
+    kernel = getattr(ip, "kernel", None)
+    if kernel is None:
+        raise CannotWait(
+            f"nobody can decide {_what(pending)} while this terminal waits; decide first "
+            f"(%mew approve {pending.id}), then wait, or set lab.decide = Policy.approve()"
+        )
+    if not _attended(kernel):
+        raise CannotWait(
+            f"nobody sits in front of this notebook to decide {_what(pending)}; set MEW_LAB_DECIDE=approve "
+            "or deny in the environment, or lab.decide = Policy.approve() in an earlier cell"
+        )
+    if threading.current_thread() is threading.main_thread():
+        _check_clicks(pending, blocking)
+    view = lab.view.made("approvals")
+    return None if view is None else Watch(view)
+
+
+def _check_clicks(pending: Pending, blocking: bool) -> None:
+    probe = _probe()
+    if blocking and not probe.blocking:
+        if probe.awaiting:
+            raise CannotWait(
+                f"p.result() would block the very click that decides {_what(pending)}; "
+                "write `await p` instead"
+            )
+        raise CannotWait(f"p.result() cannot wait for a click on {_what(pending)}. {_ADVICE} {probe.advice}")
+    if not blocking and not probe.awaiting:
+        raise CannotWait(f"`await p` cannot wait for a click on {_what(pending)}. {_ADVICE} {probe.advice}")
+
+
+_ADVICE = "Decide first, by its card or %mew approve ID, and run this in the next cell."
+
+
+class Watch:
+    """While a cell waits, the approvals view is asked whether it is heard; silence is named once."""
+
+    def __init__(self, view: ApprovalsView) -> None:
+        self._view = view
+        self._since = time.monotonic()
+        self._said = False
+        self._waiting = view.waiting()
+        self._waiting.__enter__()
+
+    def tick(self) -> None:
+        """Prints one line into the waiting cell when a view is shown but was not heard for three seconds."""
+        if self._said or not self._view.has_view:
+            return
+        waited = time.monotonic() - self._since
+        unheard = self._view.unheard_for()
+        if waited >= SILENCE and (unheard is None or unheard >= SILENCE):
+            self._said = True
+            print(
+                f"The approvals view was not heard for {SILENCE:.0f} s while this cell waits: a click may be "
+                "handled only when the cell ends. Interrupt the cell, decide, and run it again; "
+                "the proposal stays open."
+            )
+
+    def end(self) -> None:
+        """The wait is over."""
+        self._waiting.__exit__(None, None, None)
+
+
+def _what(pending: Pending) -> str:
+    return f"the proposal {pending.id} ({pending.what})"
+
+
+def _shell() -> Any:
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython is not None else None
+
+
+def _probe() -> ClickProbe:
+    from mew_lab.notebook.widgets.live import can_click_while_waiting
+
+    return can_click_while_waiting()
+
+
+def _attended(kernel: Any) -> bool:
+    from mew_lab.notebook.widgets.live import attended
+
+    return attended(kernel)
+
+
+def _lab_of(pending: Pending) -> Lab | None:
+    """The lab in whose seat the proposal was made."""
+    from mew_lab.workbench.labs import labs
+
+    with_seat = [lab for lab in labs().values() if pending.seat in lab.seats]
+    mine = [lab for lab in with_seat if lab.seats[pending.seat].participant.proposals.get(pending.id)]
+    found = mine or with_seat
+    return found[-1] if found else None
+
+
+def _decided_elsewhere(lab: Lab, pending: Pending) -> bool:
+    """Whether a policy decides here, or the space or a human in it is elsewhere."""
+    if lab.decide is not None and lab.decide.decides:
+        return True
+    if lab.vantage != "gateway":
+        return True
+    participant = lab.seats[pending.seat].participant
+    proposal = participant.proposals.get(pending.id)
+    if proposal is None:
+        return False
+    return any(
+        permit(capabilities, "mcp/request", to=proposal.to, payload=proposal.payload).allowed
+        for name, capabilities in tuple(participant.client.participants.items())
+        if name not in lab.seats
+    )

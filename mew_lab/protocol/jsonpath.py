@@ -1,0 +1,241 @@
+"""Which values does a JSONPath select?  RFC 9535, every step counted; what becomes of the values is not known
+here.
+
+The library parses, this module walks: the library's own walk is bounded neither in nodes nor, with its
+expressions, in time. `match` and `search` run on google-re2 and need their expression written out in the
+path: one that came from a message would be compiled at the sender's wish.
+
+Spec: §4.2 (What the Gateway Does).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import jsonpath_rfc9535 as rfc9535
+from jsonpath_rfc9535 import filter_expressions as filters
+from jsonpath_rfc9535 import segments, selectors
+
+from mew_lab.errors import ConfigError
+from mew_lab.protocol.node import Meter
+from mew_lab.protocol.strings import Regex
+
+__all__ = ["JSONPath", "children", "descendants", "equal"]
+
+MAX_PATH: Final = 256
+_NOTHING: Final = object()
+"""What a query that selects no value stands for in a comparison (RFC 9535, 2.3.5.2.2)."""
+_DOT: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\.", re.DOTALL)
+_ORDER: Final[Mapping[str, Callable[[Any, Any, Meter], bool]]] = {
+    "==": lambda a, b, meter: equal(a, b, meter),
+    "!=": lambda a, b, meter: not equal(a, b, meter),
+    "<": lambda a, b, meter: _less(a, b),
+    ">": lambda a, b, meter: _less(b, a),
+    "<=": lambda a, b, meter: _less(a, b) or equal(a, b, meter),
+    ">=": lambda a, b, meter: _less(b, a) or equal(a, b, meter),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class JSONPath:
+    """A compiled path. `$` is the value it is asked about."""
+
+    text: str
+    _query: rfc9535.JSONPathQuery = field(repr=False, compare=False)
+    _expressions: Mapping[str, Regex] = field(repr=False, compare=False)
+
+    @classmethod
+    def of(cls, text: str, *, key: str) -> JSONPath:
+        """Compiles `text`.
+
+        Raises:
+            ConfigError: naming `key`.
+        """
+        if len(text) > MAX_PATH:
+            raise ConfigError(
+                f"a JSONPath of {len(text)} characters; at most {MAX_PATH} are allowed", key=key
+            )
+        try:
+            query = rfc9535.compile(text)
+        except (
+            Exception
+        ) as fault:  # the parser raises more than its own errors on what it does not understand
+            raise ConfigError(
+                f"'{text}' is no JSONPath ({type(fault).__name__}: {fault}); a key that begins with $ is "
+                "read as one, so a member of that very name is written $['$name']",
+                key=key,
+            ) from None
+        return cls(text, query, _expressions(query, key=key))
+
+    def select(self, value: object, meter: Meter) -> Iterator[object]:
+        """The selected values, one by one, repeated where the path selects them more than once."""
+        return self._walk(self._query, value, value, meter)
+
+    def _walk(
+        self, query: rfc9535.JSONPathQuery, start: object, root: object, meter: Meter
+    ) -> Iterator[object]:
+        values: Iterator[object] = iter((start,))
+        for segment in query.segments:
+            values = self._step(segment, values, root, meter)
+        return values
+
+    def _step(
+        self, segment: segments.JSONPathSegment, values: Iterator[object], root: object, meter: Meter
+    ) -> Iterator[object]:
+        deep = isinstance(segment, segments.JSONPathRecursiveDescentSegment)
+        for value in values:
+            for found in descendants(value, meter, itself=True) if deep else (value,):
+                for selector in segment.selectors:
+                    meter.spend()
+                    yield from self._pick(selector, found, root, meter)
+
+    def _pick(
+        self, selector: selectors.JSONPathSelector, value: object, root: object, meter: Meter
+    ) -> Iterator[object]:
+        if isinstance(selector, selectors.NameSelector):
+            if isinstance(value, dict) and selector.name in value:
+                yield value[selector.name]
+        elif isinstance(selector, selectors.IndexSelector):
+            if isinstance(value, list) and -len(value) <= selector.index < len(value):
+                yield value[selector.index]
+        elif isinstance(selector, selectors.SliceSelector):
+            if isinstance(value, list) and selector.slice.step != 0:
+                for index in range(*selector.slice.indices(len(value))):
+                    meter.spend()
+                    yield value[index]
+        else:
+            # What is left selects among all children: the wildcard, or a filter with its test.
+            test = selector.expression if isinstance(selector, selectors.FilterSelector) else None
+            for child in children(value):
+                meter.spend()
+                if test is None or self._true(test, child, root, meter):
+                    yield child
+
+    def _true(self, test: Any, current: object, root: object, meter: Meter) -> bool:
+        """Whether a filter's test holds for `current`."""
+        meter.spend()
+        if isinstance(test, filters.FilterExpression):
+            return self._true(test.expression, current, root, meter)
+        if isinstance(test, filters.PrefixExpression):
+            return not self._true(test.right, current, root, meter)
+        if isinstance(test, filters.LogicalExpression):
+            left = self._true(test.left, current, root, meter)
+            return left if left == (test.operator == "||") else self._true(test.right, current, root, meter)
+        if isinstance(test, filters.ComparisonExpression):
+            left_value = self._value(test.left, current, root, meter)
+            return _ORDER[test.operator](left_value, self._value(test.right, current, root, meter), meter)
+        if isinstance(test, filters.FilterQuery):
+            return next(self._ask(test, current, root, meter), _NOTHING) is not _NOTHING
+        text = self._value(test.args[0], current, root, meter)
+        return isinstance(text, str) and self._expressions[_expression_name(test)].accepts(text, meter)
+
+    def _value(self, term: Any, current: object, root: object, meter: Meter) -> object:
+        """What one side of a comparison, or an argument, stands for."""
+        meter.spend()
+        if isinstance(term, filters.FilterExpressionLiteral):
+            return term.value
+        if isinstance(term, filters.FilterQuery):
+            return next(self._ask(term, current, root, meter), _NOTHING)
+        if term.name == "length":
+            sized = self._value(term.args[0], current, root, meter)
+            return len(sized) if isinstance(sized, (str, list, dict)) else _NOTHING
+        found = list(self._ask(term.args[0], current, root, meter))
+        if term.name == "count":
+            return len(found)
+        return found[0] if len(found) == 1 else _NOTHING
+
+    def _ask(
+        self, query: filters.FilterQuery, current: object, root: object, meter: Meter
+    ) -> Iterator[object]:
+        start = current if isinstance(query, filters.RelativeFilterQuery) else root
+        return self._walk(query.query, start, root, meter)
+
+
+def children(value: object) -> Iterator[object]:
+    """The values of an object's members, the elements of an array, nothing of anything else."""
+    if isinstance(value, dict):
+        return iter(value.values())
+    return iter(value) if isinstance(value, list) else iter(())
+
+
+def descendants(value: object, meter: Meter, *, itself: bool = False) -> Iterator[object]:
+    """Every value below `value`, parents before children; with `itself`, `value` first. A step a value."""
+    if itself:
+        meter.spend()
+        yield value
+    # A stack of its own: a value may be nested deeper than the interpreter's.
+    waiting = [children(value)]
+    while waiting:
+        for child in waiting[-1]:
+            meter.spend()
+            yield child
+            waiting.append(children(child))
+            break
+        else:
+            waiting.pop()
+
+
+def equal(left: object, right: object, meter: Meter) -> bool:
+    """Whether two JSON values are the same: numbers by value, never a boolean; objects whatever their
+    order."""
+    pairs = [(left, right)]
+    while pairs:
+        meter.spend()
+        one, other = pairs.pop()
+        if isinstance(one, dict) and isinstance(other, dict):
+            if one.keys() != other.keys():
+                return False
+            pairs.extend((one[name], other[name]) for name in one)
+        elif isinstance(one, list) and isinstance(other, list):
+            if len(one) != len(other):
+                return False
+            pairs.extend(zip(one, other, strict=True))
+        elif isinstance(one, bool) != isinstance(other, bool) or one != other:
+            return False
+    return True
+
+
+def _less(left: object, right: object) -> bool:
+    if isinstance(left, str) and isinstance(right, str):
+        return left < right
+    return _is_number(left) and _is_number(right) and left < right  # type: ignore[operator]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _expression_name(call: Any) -> str:
+    """The expression of a call for google-re2: a dot is no line's end (RFC 9485), `search` finds anywhere."""
+    written = _DOT.sub(lambda part: r"[^\n\r]" if part[0] == "." else part[0], call.args[1].value)
+    return f"(?s:.*)(?:{written})(?s:.*)" if call.name == "search" else written
+
+
+def _expressions(query: rfc9535.JSONPathQuery, *, key: str) -> dict[str, Regex]:
+    """Compiles what `match` and `search` will need, wherever in the path they stand."""
+    found: dict[str, Regex] = {}
+    waiting: list[Any] = [selector for segment in query.segments for selector in segment.selectors]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, (selectors.FilterSelector, filters.FilterExpression)):
+            waiting.append(part.expression)
+        elif isinstance(part, filters.PrefixExpression):
+            waiting.append(part.right)
+        elif isinstance(part, (filters.LogicalExpression, filters.ComparisonExpression)):
+            waiting += (part.left, part.right)
+        elif isinstance(part, filters.FilterQuery):
+            waiting += (selector for segment in part.query.segments for selector in segment.selectors)
+        elif isinstance(part, filters.FunctionExtension):
+            waiting += part.args
+            if part.name in ("match", "search"):
+                if not isinstance(part.args[1], filters.StringLiteral):
+                    raise ConfigError(
+                        f"{part.name}() needs its expression written out as a string: one taken from the "
+                        "message would be the sender's",
+                        key=key,
+                    )
+                found[_expression_name(part)] = Regex.of(_expression_name(part), key=key)
+    return found

@@ -1,0 +1,94 @@
+"""Why did a payload miss a pattern?  Looked up only after a refusal; decides nothing.
+
+The sentence quotes the pattern and the first value at fault, short and with everything invisible escaped,
+because it is written into errors, journals and views.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from mew_lab.protocol.node import TOO_COSTLY, Meter, Node
+from mew_lab.protocol.pattern import AnyOf, Field, ObjectPattern, Selection
+
+__all__ = ["QUOTED", "Miss", "miss", "quote"]
+
+QUOTED = 80
+"""Characters of a peer's text that a sentence may repeat."""
+
+
+class Miss(NamedTuple):
+    """How near it was, as the number of members that did match, and the first that did not."""
+
+    matched: int
+    sentence: str
+
+
+def miss(pattern: Node, value: object, *, path: str, meter: Meter) -> Miss:
+    """Why `value`, which stands at `path`, does not match `pattern`; paid from `meter`."""
+    try:
+        return _miss(pattern, value, path, meter)
+    except TOO_COSTLY:
+        return Miss(0, f"cannot tell whether {path} matches: it costs too much to find out")
+
+
+def quote(value: object) -> str:
+    """`value` for a sentence: JSON, at most QUOTED characters of it, invisible characters as \\u escapes."""
+    if isinstance(value, str):
+        cut = value if len(value) <= QUOTED else value[:QUOTED] + "…"
+        return f'"{"".join(_visible(character) for character in cut)}"'
+    if isinstance(value, dict):
+        return "an object" if value else "{}"
+    if isinstance(value, list):
+        return "an array"
+    if isinstance(value, int) and value.bit_length() > 256:
+        return "a very large number"
+    return json.dumps(value)
+
+
+def _miss(pattern: Node, value: object, path: str, meter: Meter) -> Miss:
+    if not isinstance(pattern, ObjectPattern):
+        return Miss(0, f"wants {path} {_wanted(pattern)}, got {quote(value)}")
+    if not isinstance(value, dict):
+        return Miss(0, f"wants {path} to be an object, got {quote(value)}")
+    matched = 0
+    first: Miss | None = None
+    for member in pattern.members:
+        if member.holds(value, meter):
+            matched += 1
+        elif first is None:
+            first = _member_miss(member, value, path, meter)
+    return Miss(matched + first.matched, first.sentence) if first else Miss(matched, f"wants {path} as it is")
+
+
+def _member_miss(member: Field | Selection, value: dict[str, Any], path: str, meter: Meter) -> Miss:
+    if isinstance(member, Selection):
+        return Miss(
+            0, f"wants {_wanted(member.pattern)} at {_name(member.selector.text)} in {path}, found none"
+        )
+    below = f"{path}.{_name(member.name)}"
+    if member.name not in value:
+        return Miss(0, f"wants {below} {_wanted(member.pattern)}, got nothing")
+    return _miss(member.pattern, value[member.name], below, meter)
+
+
+def _wanted(pattern: Node) -> str:
+    if isinstance(pattern, ObjectPattern):
+        return "an object"
+    if isinstance(pattern, AnyOf):
+        shown = [_wanted(one) for one in pattern.alternatives[:3]]
+        return "one of " + (", ".join(shown + ["…"] * (len(pattern.alternatives) > 3)) or "nothing")
+    return quote(pattern.source)
+
+
+def _name(text: str) -> str:
+    return quote(text)[1:-1]
+
+
+def _visible(character: str) -> str:
+    if character in '"\\':
+        return "\\" + character
+    if character.isprintable():
+        return character
+    return json.dumps(character)[1:-1]

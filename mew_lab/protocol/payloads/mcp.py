@@ -1,0 +1,106 @@
+"""What do requests, responses, proposals and their ends carry?  JSON-RPC as MCP has it, unchanged.
+
+`jsonrpc` and `id` are not demanded: peers leave them out, and a log has to be readable all the same; what a
+message lacks is for the diagnosis to say.
+
+Spec: §3.1 – §3.3.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pydantic import Field
+
+from mew_lab.protocol.payloads.payload import Payload
+
+__all__ = [
+    "REASON_CODES",
+    "McpError",
+    "McpProposal",
+    "McpReject",
+    "McpRequest",
+    "McpResponse",
+    "McpWithdraw",
+]
+
+REASON_CODES: Final = (
+    "disagree",
+    "inappropriate",
+    "unsafe",
+    "busy",
+    "incapable",
+    "policy",
+    "duplicate",
+    "invalid",
+    "timeout",
+    "resource_limit",
+    "no_longer_needed",
+    "other",
+)
+"""The suggested reasons of a withdraw or reject. Any other string is as valid and is shown as it is. Spec:
+§3.3.3."""
+
+
+class McpRequest(Payload):
+    """A JSON-RPC request, or a notification when it has no `id`.
+
+    Spec: §3.1.1.
+    """
+
+    method: str
+    params: dict[str, Any] | None = None
+    jsonrpc: str | None = None
+    id: str | int | None = None
+
+
+class McpError(Payload):
+    """The error of a JSON-RPC response."""
+
+    code: int
+    message: str
+    data: Any = None
+
+
+class McpResponse(Payload):
+    """A JSON-RPC response: `result`, or `error`.
+
+    `id` repeats the request's JSON-RPC id; the request's envelope stands in `correlation_id`.
+
+    Spec: §3.1.2.
+    """
+
+    result: Any = None
+    error: McpError | None = None
+    jsonrpc: str | None = None
+    id: str | int | None = None
+
+
+class McpProposal(Payload):
+    """The request that its sender may not make: the same structure, `jsonrpc` and `id` usually absent.
+
+    Spec: §3.2.
+    """
+
+    method: str
+    params: dict[str, Any] | None = None
+    jsonrpc: str | None = None
+    id: str | int | None = None
+
+
+class McpWithdraw(Payload):
+    """The proposer takes its proposal back. `reason` is one of REASON_CODES or any other text.
+
+    Spec: §3.3.1.
+    """
+
+    reason: str | None = Field(default=None, examples=list(REASON_CODES))
+
+
+class McpReject(Payload):
+    """Somebody will not fulfil a proposal. `reason` is one of REASON_CODES or any other text.
+
+    Spec: §3.3.2.
+    """
+
+    reason: str | None = Field(default=None, examples=list(REASON_CODES))

@@ -1,0 +1,94 @@
+"""What do grants, revokes, invites and kicks carry?  Who may send them and what they may contain is not
+judged here.
+
+Spec: §3.6.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from mew_lab.protocol.payloads.payload import CapabilityPattern, Payload
+
+__all__ = [
+    "CapabilityGrant",
+    "CapabilityGrantAck",
+    "CapabilityRevoke",
+    "SpaceInvite",
+    "SpaceInviteAck",
+    "SpaceKick",
+]
+
+
+class CapabilityGrant(Payload):
+    """More may be done by `recipient`. The envelope's id is the `grant_id`.
+
+    Spec: §3.6.1.
+    """
+
+    recipient: str
+    capabilities: list[CapabilityPattern]
+    reason: str | None = None
+
+
+class CapabilityRevoke(Payload):
+    """Less may be done by `recipient`: one grant by its `grant_id`, or every capability that patterns match.
+
+    Spec: §3.6.2.
+    """
+
+    recipient: str
+    grant_id: str | None = None
+    capabilities: list[CapabilityPattern] | None = None
+    reason: str | None = None
+
+    @model_validator(mode="after")
+    def _names_what_is_revoked(self) -> Self:
+        if self.grant_id is None and self.capabilities is None:
+            raise ValueError("a revoke needs a grant_id or a list of capabilities")
+        return self
+
+
+class CapabilityGrantAck(Payload):
+    """The recipient has taken note; `status` such as `accepted`.
+
+    Spec: §3.6.3.
+    """
+
+    status: str | None = None
+
+
+class SpaceInvite(Payload):
+    """A new participant. `email` is for the gateway alone.
+
+    Spec: §3.6.5.
+    """
+
+    participant_id: str
+    initial_capabilities: list[CapabilityPattern]
+    email: str | None = None
+    reason: str | None = None
+
+
+class SpaceInviteAck(Payload):
+    """The gateway's answer, to the inviter and nobody else. `token` is a secret and stays out of `repr`.
+
+    Spec: §3.6.6.
+    """
+
+    status: Literal["created", "already_exists", "error"]
+    participant_id: str
+    token: str | None = Field(default=None, repr=False)
+    connection_url: str | None = None
+
+
+class SpaceKick(Payload):
+    """A participant is removed.
+
+    Spec: §3.6.7.
+    """
+
+    participant_id: str
+    reason: str | None = None

@@ -1,0 +1,264 @@
+"""May this be sent?  Capabilities, sets of them, and the ready-made profiles.
+
+The one answer for the gateway, for `can_send` and for the analysis. It does not know who asks, which kinds
+are reserved to the gateway, or that a participant is paused: those are judged elsewhere.
+
+Spec: §4.1, §4.2, §5.4.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mew_lab.errors import ConfigError
+from mew_lab.protocol.miss import miss, quote
+from mew_lab.protocol.node import TOO_COSTLY, Meter, Node
+from mew_lab.protocol.pattern import AnyOf, Literal, compile_pattern, compile_strings
+from mew_lab.protocol.profiles import PROFILES
+
+__all__ = ["PROFILES", "Capability", "CapabilitySet", "Verdict", "permit"]
+
+_PARTS = ("kind", "payload", "to")
+_REMARKS = ("id", "description")
+_LOOKED_AT = 50
+"""Capabilities that the search for the nearest looks at: a refusal must not cost more than its cause."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer, and what it rests on.
+
+    `index` and `pattern` are the first capability that permits; `nearest` is, for a refusal, a short sentence
+    about the capability that came nearest.
+    """
+
+    allowed: bool
+    index: int | None = None
+    pattern: dict[str, Any] | None = None
+    nearest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """One capability, compiled. `pattern` is a copy of what was given, `id` and `description` included."""
+
+    pattern: dict[str, Any]
+    kind: Node
+    payload: Node | None
+    to: Node | None
+
+    @classmethod
+    def of(cls, pattern: Mapping[str, Any], *, key: str = "") -> Capability:
+        """Compiles `pattern`: `{"kind": P, "payload": {…}?, "to": P?}`.
+
+        `id`, `description` and `x-…` are kept and mean nothing. Anything else is refused: a misspelt `paylod`
+        must not permit everything. `key` is the path to the pattern, for the error.
+
+        Raises:
+            ConfigError: with the key path of the fault.
+
+        Spec: §4.1 (Capability Pattern Structure).
+        """
+        if not isinstance(pattern, Mapping):
+            raise ConfigError(
+                f"a capability is an object with a kind, not a {type(pattern).__name__}", key=key
+            )
+        for name in pattern:
+            if (
+                name not in _PARTS
+                and name not in _REMARKS
+                and not (isinstance(name, str) and name.startswith("x-"))
+            ):
+                raise ConfigError(_unknown(name), key=_path(key, str(name)))
+        if "kind" not in pattern:
+            raise ConfigError("a capability needs a kind, such as 'chat' or 'mcp/*'", key=_path(key, "kind"))
+        payload = None
+        if "payload" in pattern:
+            if not isinstance(pattern["payload"], Mapping):
+                raise ConfigError(
+                    "the payload of a capability is an object of patterns", key=_path(key, "payload")
+                )
+            payload = compile_pattern(pattern["payload"], key=_path(key, "payload"))
+        to = compile_strings(pattern["to"], key=_path(key, "to")) if "to" in pattern else None
+        kind = compile_strings(pattern["kind"], key=_path(key, "kind"), kind=True)
+        return cls(copy.deepcopy(dict(pattern)), kind, payload, to)
+
+    def permits(self, kind: str, to: Sequence[str] = (), payload: Mapping[str, Any] | None = None) -> bool:
+        """Whether a message of this kind, to these, with this payload may be sent by who holds the
+        capability."""
+        return self.kind.matches(kind) and self.permits_body(to, _object(payload))
+
+    def permits_body(self, to: Sequence[str], payload: dict[str, Any]) -> bool:
+        """As `permits`, for a kind that is known to match. What costs more than the budget is not
+        permitted."""
+        meter = Meter()
+        try:
+            if self.to is not None and not _reaches(self.to, to, meter):
+                return False
+            return self.payload is None or self.payload.holds(payload, meter)
+        except TOO_COSTLY:
+            return False
+
+
+class CapabilitySet:
+    """What one participant may send: compiled once, indexed by kind, never changed.
+
+    Args:
+        patterns: capabilities as they stand in a configuration, a grant or a welcome.
+        key: the path to them, for the error.
+
+    Raises:
+        ConfigError: with the key path, such as `[2].payload.params`.
+    """
+
+    __slots__ = ("_by_kind", "_others", "_verdicts", "capabilities", "patterns")
+
+    def __init__(self, patterns: Iterable[Mapping[str, Any]] = (), *, key: str = "") -> None:
+        self.capabilities = tuple(Capability.of(one, key=f"{key}[{at}]") for at, one in enumerate(patterns))
+        self.patterns = tuple(one.pattern for one in self.capabilities)
+        self._verdicts = tuple(Verdict(True, at, one) for at, one in enumerate(self.patterns))
+        numbered = tuple(enumerate(self.capabilities))
+        self._others = tuple(pair for pair in numbered if _literals(pair[1].kind) is None)
+        # A kind that is named anywhere has its candidates listed in full, in order: a check is one look-up.
+        named = {kind for one in self.capabilities for kind in _literals(one.kind) or ()}
+        self._by_kind = {
+            kind: tuple(pair for pair in numbered if pair[1].kind.matches(kind)) for kind in named
+        }
+
+    def __repr__(self) -> str:
+        return f"CapabilitySet({list(self.patterns)!r})"
+
+    def permit(self, kind: str, to: Sequence[str] = (), payload: Mapping[str, Any] | None = None) -> Verdict:
+        """May a message of `kind`, to these addressees, with this payload be sent?
+
+        `to` holds logical names; empty is a broadcast. An absent payload counts as `{}`.
+
+        Spec: §4.2.
+        """
+        body = _object(payload)
+        candidates = self._by_kind.get(kind)
+        if candidates is None:
+            candidates = self._of_kind(kind)
+        for at, capability in candidates:
+            if capability.permits_body(to, body):
+                return self._verdicts[at]
+        return Verdict(False, nearest=self._nearest(kind, candidates, to, body))
+
+    def _of_kind(self, kind: str) -> tuple[tuple[int, Capability], ...]:
+        """The candidates for a kind that no capability names."""
+        meter = Meter()
+        try:
+            return tuple([pair for pair in self._others if pair[1].kind.holds(kind, meter)])
+        except TOO_COSTLY:  # a kind as long as a book
+            return ()
+
+    def _nearest(
+        self,
+        kind: str,
+        candidates: Sequence[tuple[int, Capability]],
+        to: Sequence[str],
+        payload: dict[str, Any],
+    ) -> str:
+        if not candidates:
+            return _no_kind(kind, self.capabilities)
+        best, sentence = -1, ""
+        meter = Meter()
+        for _, capability in candidates[:_LOOKED_AT]:
+            near, told = _body_miss(capability, to, payload, meter)
+            if near > best:
+                best, sentence = near, f"{_short(capability)} {told}"
+        return sentence
+
+
+def permit(
+    capabilities: Iterable[Mapping[str, Any]],
+    kind: str,
+    *,
+    to: Sequence[str] = (),
+    payload: Mapping[str, Any] | None = None,
+) -> Verdict:
+    """May who holds `capabilities` send this? For one question; who asks often keeps a CapabilitySet.
+
+    Raises:
+        ConfigError: when a capability is none.
+
+    Spec: §4.2.
+    """
+    return CapabilitySet(capabilities).permit(kind, to, payload)
+
+
+def _literals(kind: Node) -> tuple[str, ...] | None:
+    """The kinds that a kind pattern names one by one, None where it is anything but literals."""
+    if isinstance(kind, Literal):
+        return (kind.text,)
+    if isinstance(kind, AnyOf) and all(isinstance(one, Literal) for one in kind.alternatives):
+        return tuple(one.text for one in kind.alternatives if isinstance(one, Literal))
+    return None
+
+
+def _reaches(pattern: Node, to: Sequence[str], meter: Meter) -> bool:
+    """Whether `to` names somebody and every addressee matches; a broadcast reaches beyond any pattern."""
+    for addressee in to:
+        meter.spend()
+        if not pattern.holds(addressee, meter):
+            return False
+    return bool(to)
+
+
+def _object(payload: Mapping[str, Any] | None) -> dict[str, Any]:
+    return payload if isinstance(payload, dict) else dict(payload or {})
+
+
+def _body_miss(
+    capability: Capability, to: Sequence[str], payload: dict[str, Any], meter: Meter
+) -> tuple[int, str]:
+    """How near a capability of the right kind came, and what was amiss."""
+    if capability.to is not None:
+        wrong = next((one for one in to if not capability.to.matches(one)), None)
+        if wrong is not None or not to:
+            return (
+                0,
+                f"wants to {_source(capability.to)}, got {'a broadcast' if wrong is None else quote(wrong)}",
+            )
+    if capability.payload is None:
+        return 0, "wants fewer addressees"
+    near = miss(capability.payload, payload, path="payload", meter=meter)
+    return 1 + near.matched, near.sentence
+
+
+def _no_kind(kind: str, capabilities: Sequence[Capability]) -> str:
+    if not capabilities:
+        return "no capability is held"
+    held = [_source(one.kind) for one in capabilities[:6]]
+    more = ", …" if len(capabilities) > 6 else ""
+    return f"no capability for kind {quote(kind)}; held are {', '.join(held)}{more}"
+
+
+def _short(capability: Capability) -> str:
+    more = ",…" if capability.payload is not None or capability.to is not None else ""
+    return f'{{"kind":{_source(capability.kind)}{more}}}'
+
+
+def _source(pattern: Node) -> str:
+    source = pattern.source
+    if isinstance(source, list):
+        return f"[{','.join(quote(one) for one in source[:3])}{',…' if len(source) > 3 else ''}]"
+    return quote(source)
+
+
+def _unknown(name: object) -> str:
+    near = difflib.get_close_matches(str(name), _PARTS + _REMARKS, n=1)
+    advice = (
+        f"; did you mean '{near[0]}'?"
+        if near
+        else "; a capability has kind, payload, to, id, description and x-…"
+    )
+    return f"a capability has no key '{name}'{advice}"
+
+
+def _path(key: str, name: str) -> str:
+    return f"{key}.{name}" if key else name

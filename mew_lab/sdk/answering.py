@@ -1,0 +1,106 @@
+"""How are the requests of others answered?  A task for each, bounded in number; a slow tool holds up nobody.
+
+What a request means is its answerer's to know; what an answer looks like on the wire is known here. A
+proposal never comes here: it takes effect only as somebody's request.
+
+Spec: §3.1.1, §3.1.2, §3.2.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mew_lab.errors import ConnectionLost, LocalProtocolError
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.tools import INTERNAL_ERROR, Answerer, RpcError
+
+__all__ = ["MAX_RUNNING", "Answering"]
+
+logger = logging.getLogger(__name__)
+MAX_RUNNING = 64
+SERVER_ERROR = -32000
+
+
+class Answering:
+    """The requests that one participant is answering. `post` puts a draft on the wire."""
+
+    def __init__(self, answerer: Answerer, *, post: Callable[[Mapping[str, Any]], object]) -> None:
+        self._answerer = answerer
+        self._post = post
+        self._running: dict[asyncio.Task[None], tuple[str, Any]] = {}
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def take(self, request: Envelope) -> None:
+        """Begins to answer a well-formed request that is addressed to this participant; returns at once."""
+        method = request.payload["method"]
+        if method.startswith("notifications/"):
+            if method == "notifications/cancelled":
+                self._cancel(request)
+            return
+        if len(self._running) >= MAX_RUNNING:
+            busy = RpcError(SERVER_ERROR, f"Busy: {MAX_RUNNING} requests are being answered; ask again later")
+            self._respond(request, {"error": busy.payload()})
+            return
+        task = asyncio.get_running_loop().create_task(self._answer(request))
+        self._running[task] = (request.sender, _rpc_id(request))
+        task.add_done_callback(lambda done: self._running.pop(done, None))
+
+    async def stop(self, *, settle: float = 0.0) -> None:
+        """Stops everything that is being answered, after `settle` seconds for it to come to its own end."""
+        if settle and self._running:
+            await asyncio.wait(set(self._running), timeout=settle)
+        running = list(self._running)
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+
+    def _cancel(self, notification: Envelope) -> None:
+        params = notification.payload.get("params") or {}
+        wanted = (notification.sender, params.get("requestId"))
+        for task, key in self._running.items():
+            if key == wanted:
+                task.cancel()
+
+    async def _answer(self, request: Envelope) -> None:
+        payload = request.payload
+        try:
+            result = await self._answerer.answer(payload["method"], payload.get("params") or {})
+        except RpcError as fault:
+            self._respond(request, {"error": fault.payload()})
+        except Exception as fault:
+            logger.exception("answering %s failed", one_line(payload["method"], 80))
+            error = RpcError(INTERNAL_ERROR, f"Internal error: {type(fault).__name__}")
+            self._respond(request, {"error": error.payload()})
+        else:
+            self._respond(request, {"result": result})
+
+    def _respond(self, request: Envelope, outcome: Mapping[str, Any]) -> None:
+        draft: dict[str, Any] = {
+            "kind": "mcp/response",
+            "to": [request.sender],
+            "correlation_id": [request.id],
+            "payload": {"jsonrpc": "2.0", "id": _rpc_id(request), **outcome},
+        }
+        if request.context is not None:
+            draft["context"] = request.context
+        try:
+            self._post(draft)
+        except LocalProtocolError as fault:
+            if "error" not in outcome:  # a result that cannot travel is said to be one
+                error = RpcError(SERVER_ERROR, f"The result cannot be sent: {fault}")
+                self._respond(request, {"error": error.payload()})
+        except ConnectionLost as lost:
+            logger.warning("an answer to %s was lost: %s", request.sender, lost)
+
+
+def _rpc_id(request: Envelope) -> Any:
+    """The JSON-RPC id to answer with; a request without one is answered under its envelope's id."""
+    id = request.payload.get("id")
+    return request.id if id is None else id

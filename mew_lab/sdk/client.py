@@ -1,0 +1,383 @@
+"""How does one speak in a space?  `MEWClient` has a connection: identity, welcome, members, sending,
+receiving.
+
+Two rules for whoever adds something here:
+1. No meaning: what a request, a proposal or a chat *is* stands in the rooms above. Only `system/welcome` and
+   `system/presence` are read, to know who one is and who is there.
+2. Handlers run on the one task that reads, in order, so they must return at once; what takes time is a
+   coroutine, which gets a task of its own.
+
+Spec: §3, §3.7, §3.8.1, SDK "Layer 1", rulings R1, R8.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import orjson
+
+from mew_lab.errors import (
+    ConfigError,
+    ConnectionLost,
+    LocalProtocolError,
+    MewError,
+    ProtocolError,
+    RemoteProtocolError,
+)
+from mew_lab.protocol.envelope import MAX_MESSAGE, PROTOCOL, Envelope
+from mew_lab.protocol.kinds import is_reserved
+from mew_lab.protocol.permit import CapabilitySet
+from mew_lab.protocol.token import Token
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.connection import Connection, Owner, Patience, State
+from mew_lab.sdk.door import Door
+from mew_lab.sdk.handlers import Handlers, Inbox
+from mew_lab.transport.link import HandshakeRefused, Link, LinkClosed
+
+__all__ = ["GATEWAY", "MEWClient", "StreamData"]
+
+GATEWAY = "system:gateway"
+
+
+class StreamData(NamedTuple):
+    """One frame of a stream, without its prefix."""
+
+    stream_id: str
+    data: bytes
+
+
+class MEWClient:
+    """One participant's connection to one space.
+
+    `id` is what the space calls it, `capabilities` what it may do, `participants` who else is there (id ->
+    capabilities), `failure` why it is disconnected for good (None while it is not, or after `disconnect()`).
+
+    Args:
+        gateway: an address such as `ws://127.0.0.1:8080`; with `connect_link` it is only named in sentences.
+        token: wrapped at once, so that nothing here can show it.
+        participant_id: a runtime id of one's own choice; None takes the participant's name.
+        capabilities: what is assumed to be held until the welcome tells.
+        reconnect: whether a link that broke (1001, 1006, 1012) is opened again.
+        heartbeat_interval: seconds between pings of the WebSocket; None sends none.
+        max_reconnect_attempts: in a row, before it gives up.
+        reconnect_delay: seconds before the first attempt; doubled for each further one, up to 30.
+        open_timeout: seconds for opening, and again for the welcome.
+        max_message: bytes of the longest message that the gateway takes.
+        connect_link: opens a link that is admitted already, such as one within this process.
+
+    Spec: SDK "Layer 1".
+    """
+
+    def __init__(
+        self,
+        gateway: str = "",
+        *,
+        space: str = "",
+        token: str | Token | None = None,
+        participant_id: str | None = None,
+        capabilities: Iterable[Mapping[str, Any]] = (),
+        reconnect: bool = True,
+        heartbeat_interval: float | None = 20.0,
+        max_reconnect_attempts: int = 10,
+        reconnect_delay: float = 1.0,
+        open_timeout: float = 10.0,
+        max_message: int = MAX_MESSAGE,
+        connect_link: Callable[[], Awaitable[Link]] | None = None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+        wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.gateway = gateway
+        self.space = space
+        self.id = participant_id or ""
+        self.capabilities = CapabilitySet(capabilities)
+        self.participants: dict[str, list[dict[str, Any]]] = {}
+        self._door = Door(gateway, space, Token(token) if token else None, participant_id)
+        self._max_message = max_message
+        self._clock = clock
+        self._new_id = new_id
+        self._inboxes: set[Inbox[Envelope]] = set()
+        self._errors: Handlers[Exception] = Handlers()
+        self._messages: Handlers[Envelope] = Handlers(on_fault=self._errors)
+        self._welcomes: Handlers[dict[str, Any]] = Handlers(on_fault=self._errors)
+        self._connects: Handlers[None] = Handlers(on_fault=self._errors)
+        self._disconnects: Handlers[MewError | None] = Handlers(on_fault=self._errors)
+        self._attempts: Handlers[int] = Handlers(on_fault=self._errors)
+        self._stream_data: Handlers[StreamData] = Handlers(on_fault=self._errors)
+        self._connection = Connection(
+            Owner(
+                open=connect_link
+                or (lambda: self._door.open(timeout=open_timeout, heartbeat=heartbeat_interval)),
+                take=self._take,
+                explain=self._explain,
+                up=lambda: self._connects(None),
+                down=self._down,
+                retrying=self._attempts,
+            ),
+            patience=Patience(max_reconnect_attempts if reconnect else 0, reconnect_delay, open_timeout),
+            wait=wait,
+        )
+
+    def __repr__(self) -> str:
+        return f"<MEWClient {self.id or 'nobody yet'} in {self.space or 'a space'}: {self.state}>"
+
+    async def __aenter__(self) -> MEWClient:
+        await self.connect()
+        return self
+
+    async def __aexit__(self, *fault: object) -> None:
+        await self.disconnect()
+
+    # --- coming and going ---
+
+    @property
+    def state(self) -> State:
+        """`disconnected`, `connecting`, `connected` (a link), `joined` (asked), `ready` (welcomed)."""
+        return self._connection.state
+
+    @property
+    def failure(self) -> MewError | None:
+        """Why it is disconnected for good; None while it is not, and after `disconnect()`."""
+        return self._connection.failure
+
+    async def connect(self) -> None:
+        """Joins the space; returns after the welcome, or at once when there already.
+
+        Raises:
+            NotAdmitted: the token or the space is unknown, or the id is taken.
+            ConnectionLost: nobody could be reached, or the link broke before the welcome.
+            NoReply: no welcome came in time.
+            ConfigError: the address is none.
+        """
+        await self._connection.start()
+
+    async def disconnect(self) -> None:
+        """Leaves the space. What was posted before is sent first, if the link takes it within a second."""
+        await self._connection.stop()
+
+    # --- who wants to be told; each returns a function that ends it ---
+
+    def on_message(self, handler: Callable[[Envelope], Any]) -> Callable[[], None]:
+        """Every envelope of the space, in the gateway's order, own echoes included."""
+        return self._messages.add(handler)
+
+    def on_welcome(self, handler: Callable[[dict[str, Any]], Any]) -> Callable[[], None]:
+        """The payload of each welcome to this client: at every admission, and when its rights change."""
+        return self._welcomes.add(handler)
+
+    def on_connected(self, handler: Callable[[None], Any]) -> Callable[[], None]:
+        """A link is open; the welcome is still to come."""
+        return self._connects.add(handler)
+
+    def on_disconnected(self, handler: Callable[[MewError | None], Any]) -> Callable[[], None]:
+        """The link is closed, and why; None after `disconnect()`. Another attempt may follow."""
+        return self._disconnects.add(handler)
+
+    def on_reconnecting(self, handler: Callable[[int], Any]) -> Callable[[], None]:
+        """Another attempt is about to be made; its number, counted from 1."""
+        return self._attempts.add(handler)
+
+    def on_error(self, handler: Callable[[Exception], Any]) -> Callable[[], None]:
+        """What nobody else is told of: a malformed message, a handler that raised, an unawaited refusal."""
+        return self._errors.add(handler)
+
+    def on_stream_data(self, handler: Callable[[StreamData], Any]) -> Callable[[], None]:
+        """Every frame of every stream."""
+        return self._stream_data.add(handler)
+
+    def report(self, error: Exception) -> None:
+        """Hands an error to whoever asked by `on_error`."""
+        self._errors(error)
+
+    def messages(self, *, limit: int = 10_000) -> Inbox[Envelope]:
+        """Every envelope from now on, for `async for`; goes on over reconnections, ends with the client.
+
+        A reader that falls more than `limit` behind gets a MewError instead of a silent gap.
+        """
+        inbox: Inbox[Envelope] = Inbox(limit=limit, on_close=lambda: self._inboxes.discard(inbox))
+        self._inboxes.add(inbox)
+        return inbox
+
+    # --- sending ---
+
+    async def send(self, draft: Envelope | Mapping[str, Any]) -> Envelope:
+        """Sends a message; returns it as it was sent once the link has taken it.
+
+        What a draft lacks (`protocol`, `id`, `ts`, `from`) is completed here, so its id is known. That the
+        gateway accepted it is told only by its echo.
+
+        Raises:
+            LocalProtocolError: it is no envelope, not JSON, or not this client's to send.
+            ConnectionLost: there is no connection, or it ended before the message was handed over.
+        """
+        envelope = self.complete(draft)
+        sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._put(envelope, sent)
+        try:
+            await sent
+        except ConnectionLost as lost:
+            raise self._unsent(envelope, lost) from None
+        return envelope
+
+    def post(self, draft: Envelope | Mapping[str, Any]) -> Envelope:
+        """Like `send`, without waiting until the link has taken it; order is kept among both.
+
+        Raises:
+            LocalProtocolError: it is no envelope, not JSON, or not this client's to send.
+            ConnectionLost: there is no connection.
+        """
+        envelope = self.complete(draft)
+        self._put(envelope, None)
+        return envelope
+
+    def complete(self, draft: Envelope | Mapping[str, Any]) -> Envelope:
+        """The envelope that a draft becomes when this client sends it.
+
+        Raises:
+            LocalProtocolError: it is no envelope, not JSON, or not this client's to send.
+
+        Spec: §3.
+        """
+        given = draft.members if isinstance(draft, Envelope) else draft
+        now = self._clock()
+        ts = now.strftime("%Y-%m-%dT%H:%M:%S.") + f"{now.microsecond // 1000:03d}Z"
+        members = {"protocol": PROTOCOL, "id": "", "ts": ts, "from": self.id, **given}
+        members["id"] = members["id"] or self._new_id()
+        for key in ("to", "correlation_id"):
+            value = members.get(key)
+            if value is None:
+                members.pop(key, None)
+            else:
+                members[key] = [value] if isinstance(value, str) else list(value)
+        kind = members.get("kind")
+        if members["from"] != self.id:
+            raise LocalProtocolError(
+                f"Cannot send {kind} from {members['from']!r}: this is {self.id!r}; leave `from` out",
+                code="identity_mismatch",
+                section="§4.1",
+            )
+        if isinstance(kind, str) and is_reserved(kind):
+            raise LocalProtocolError(
+                f"Cannot send {kind} as {self.id!r}: it is reserved for the gateway",
+                code="reserved_kind",
+                section="§4.1",
+            )
+        try:
+            same = isinstance(draft, Envelope) and members == draft.members
+            envelope = draft if isinstance(draft, Envelope) and same else Envelope.of(members)
+        except ProtocolError as fault:
+            said = f"Cannot send {one_line(str(kind), 80)} as {self.id!r}: {fault}"
+            raise LocalProtocolError(said, code=fault.code, section=fault.section) from None
+        size = len(envelope.raw) if envelope.raw.isascii() else len(envelope.raw.encode())
+        if size > self._max_message:  # the gateway could not say to which message its refusal belongs
+            raise LocalProtocolError(
+                f"Cannot send {envelope.kind} as {self.id!r}: it has {size} bytes, and a message takes "
+                f"at most {self._max_message}. Send less at once",
+                code="message_too_large",
+            )
+        return envelope
+
+    def _put(self, envelope: Envelope, sent: asyncio.Future[None] | None) -> None:
+        try:
+            self._connection.post(envelope.raw, sent=sent)
+        except ConnectionLost as lost:
+            raise self._unsent(envelope, self.failure or lost) from None
+
+    def _unsent(self, envelope: Envelope, why: MewError) -> ConnectionLost:
+        return ConnectionLost(
+            f"Cannot send {envelope.kind} to space {self.space!r} as {self.id!r}: {why}. It was not sent; "
+            "connect() joins again",
+            close_code=getattr(why, "close_code", None),
+        )
+
+    # --- receiving ---
+
+    def _take(self, message: str | bytes) -> None:
+        if isinstance(message, bytes) or message.startswith("#"):
+            self._take_frame(message)
+            return
+        try:
+            envelope = Envelope.from_members(orjson.loads(message), raw=message)
+        except (ValueError, ProtocolError) as fault:
+            said = f"The gateway sent {self.id!r} no envelope; it was ignored: {one_line(str(fault), 200)}"
+            self._errors(RemoteProtocolError(said, raw=message))
+            return
+        if envelope.sender == GATEWAY:
+            if envelope.kind == "system/welcome":
+                self._welcome(envelope)
+            elif envelope.kind == "system/presence":
+                self._presence(envelope.payload)
+        self._messages(envelope)
+        for inbox in tuple(self._inboxes):
+            inbox.put(envelope)
+
+    def _take_frame(self, message: str | bytes) -> None:
+        data = message.encode("utf-8", "replace") if isinstance(message, str) else message
+        prefix, stream_id, payload = (*data.split(b"#", 2), b"", b"")[:3]
+        if prefix or not stream_id or data.count(b"#", 0, len(stream_id) + 2) < 2:
+            self._errors(RemoteProtocolError(f"The gateway sent {self.id!r} a frame without #streamId#"))
+            return
+        self._stream_data(StreamData(stream_id.decode("utf-8", "replace"), payload))
+
+    def _welcome(self, envelope: Envelope) -> None:
+        you = envelope.payload.get("you")
+        id = you.get("id") if isinstance(you, dict) else None
+        if not isinstance(you, dict) or not isinstance(id, str) or (envelope.to and id not in envelope.to):
+            return
+        if self.state == "ready" and id != self.id:  # a welcome to somebody else
+            return
+        self.id = id
+        self.capabilities = self._understood(_patterns(you))
+        others = envelope.payload.get("participants")
+        self.participants = {
+            one["id"]: _patterns(one)
+            for one in (others if isinstance(others, list) else ())
+            if isinstance(one, dict) and isinstance(one.get("id"), str) and one["id"] != id
+        }
+        self._connection.ready()
+        self._welcomes(envelope.payload)
+
+    def _presence(self, payload: Mapping[str, Any]) -> None:
+        one = payload.get("participant")
+        id = one.get("id") if isinstance(one, dict) else None
+        if not isinstance(one, dict) or not isinstance(id, str) or id == self.id:
+            return
+        if payload.get("event") == "join":
+            self.participants[id] = _patterns(one)
+        elif payload.get("event") == "leave":
+            self.participants.pop(id, None)
+
+    def _understood(self, patterns: list[dict[str, Any]]) -> CapabilitySet:
+        """What we can make of our rights; a pattern that we cannot read is reported and gives none."""
+        readable = []
+        for pattern in patterns:
+            try:
+                CapabilitySet([pattern])
+            except ConfigError as fault:
+                self._errors(RemoteProtocolError(f"A capability of {self.id!r} cannot be read: {fault}"))
+            else:
+                readable.append(pattern)
+        return CapabilitySet(readable)
+
+    # --- what the connection tells ---
+
+    def _explain(self, fault: HandshakeRefused | LinkClosed) -> MewError:
+        return self._door.explain(fault, name=self.id, welcomed=self.state == "ready")
+
+    def _down(self, error: MewError | None) -> None:
+        self.participants = {}
+        self._disconnects(error)
+        if self.state == "disconnected":
+            for inbox in tuple(self._inboxes):
+                inbox.close()
+
+
+def _patterns(one: Mapping[str, Any]) -> list[dict[str, Any]]:
+    patterns = one.get("capabilities")
+    return (
+        [pattern for pattern in patterns if isinstance(pattern, dict)] if isinstance(patterns, list) else []
+    )

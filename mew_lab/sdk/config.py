@@ -1,0 +1,153 @@
+"""How is YAML read in this house?  Here, in one way: data only, one meaning, bounded. It knows no setting.
+
+Scalars mean what YAML 1.2's core schema says (`no`, `on`, `12:30` and dates are text), because peers in the
+field read so. Only what JSON can hold comes out: no other tags, no keys that are not text, no cycles.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from mew_lab.errors import ConfigError
+
+__all__ = ["read_yaml"]
+
+MAX_NODES = 100_000  # counted as if every alias were written out, which is what a JSON writer would do
+MAX_DEPTH = 64
+
+_TAG = "tag:yaml.org,2002:"
+_KNOWN = frozenset(_TAG + name for name in ("null", "bool", "int", "float", "str", "seq", "map", "merge"))
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader with the scalars of YAML 1.2 and without the tags that JSON cannot hold."""
+
+    yaml_implicit_resolvers: dict[Any, Any] = {}
+    yaml_constructors = {
+        tag: make for tag, make in yaml.SafeLoader.yaml_constructors.items() if tag is None or tag in _KNOWN
+    }
+
+
+def _resolve(name: str, pattern: str, first: str) -> None:
+    _Loader.add_implicit_resolver(_TAG + name, re.compile(rf"(?:{pattern})\Z"), list(first))
+
+
+_resolve("null", r"~|null|Null|NULL|", "~nN")
+_Loader.yaml_implicit_resolvers.setdefault("", []).append((_TAG + "null", re.compile(r"\Z")))
+_resolve("bool", r"true|True|TRUE|false|False|FALSE", "tTfF")
+_resolve("int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", "-+0123456789")
+_resolve("float", r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", "-+.0123456789")
+_resolve("merge", r"<<", "<")
+
+
+def _int(loader: _Loader, node: ScalarNode) -> int:
+    text = str(node.value)
+    try:
+        # Base 10 where no base is written: a leading zero is no octal in YAML 1.2.
+        return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
+    except ValueError:
+        raise _fault(node, f"the number {text[:20]} cannot be read") from None
+
+
+def _float(loader: _Loader, node: ScalarNode) -> float:
+    number = float(node.value)
+    if number in (float("inf"), float("-inf")):
+        raise _fault(node, f"the number {node.value[:20]} is too large")
+    return number
+
+
+_Loader.add_constructor(_TAG + "int", _int)
+_Loader.add_constructor(_TAG + "float", _float)
+
+
+def read_yaml(text: str, *, path: str = "") -> object:
+    """What one YAML document says, as dicts, lists, strings, numbers, booleans and None; None when empty.
+
+    `path` names the source in errors. Refused: duplicate keys, tags beyond the core schema, keys that are not
+    text, more than one document, and aliases that would unfold to over 100 000 values or into themselves.
+
+    Raises:
+        ConfigError: one sentence with line and column.
+    """
+    try:
+        loader = _Loader(text)
+        try:
+            node = loader.get_single_node()
+            if node is None:
+                return None
+            _check(node)
+            return loader.construct_document(node)
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as fault:
+        mark = fault.problem_mark or fault.context_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        said = (fault.problem or fault.context or "it cannot be read").strip()
+        raise _not_yaml(path, where + said) from None
+    except RecursionError:
+        raise _not_yaml(path, "it is nested too deeply") from None
+    except KeyError as fault:  # PyYAML's answer to `!!bool maybe`
+        raise _not_yaml(path, f"{fault} does not fit its tag") from None
+    except (yaml.YAMLError, ValueError) as fault:
+        raise _not_yaml(path, str(fault).splitlines()[0]) from None
+
+
+def _not_yaml(path: str, said: str) -> ConfigError:
+    return ConfigError(f"{path or 'this text'} is not the YAML that is read here: {said}", path=path)
+
+
+def _check(root: Node) -> None:
+    """Refuses what no JSON could say, and counts what would be there with every alias written out."""
+    sizes: dict[int, int] = {}
+    above: set[int] = set()
+
+    def size(node: Node, depth: int) -> int:
+        if id(node) in above:
+            raise _fault(node, "an alias stands inside what it names")
+        if node.tag not in _KNOWN:
+            raise _fault(node, f"the tag {node.tag.replace(_TAG, '!!')} is not read here")
+        if isinstance(node, ScalarNode):
+            return 1
+        if depth > MAX_DEPTH:
+            raise _fault(node, f"it is nested more than {MAX_DEPTH} levels deep")
+        # A node that was counted is not walked again, so an alias bomb costs no more than its text; its depth
+        # may be understated by that, which the count makes harmless.
+        if id(node) in sizes:
+            return sizes[id(node)]
+        above.add(id(node))
+        if isinstance(node, MappingNode):
+            _check_keys(node)
+            parts = [part for pair in node.value for part in pair]
+        else:
+            assert isinstance(node, SequenceNode)
+            parts = node.value
+        total = 1
+        for part in parts:
+            total += size(part, depth + 1)
+            if total > MAX_NODES:
+                raise _fault(node, f"its aliases unfold to more than {MAX_NODES} values")
+        above.discard(id(node))
+        sizes[id(node)] = total
+        return total
+
+    size(root, 1)
+
+
+def _check_keys(node: MappingNode) -> None:
+    seen: set[str] = set()
+    for key, _ in node.value:
+        if key.tag == _TAG + "merge":
+            continue
+        if key.tag != _TAG + "str" or not isinstance(key, ScalarNode):
+            raise _fault(key, "a key must be text; put it in quotes")
+        if key.value in seen:
+            raise _fault(key, f"the key {key.value[:40]!r} stands twice in one mapping")
+        seen.add(key.value)
+
+
+def _fault(node: Node, problem: str) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)

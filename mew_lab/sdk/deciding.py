@@ -1,0 +1,94 @@
+"""What is sent when somebody decides on a proposal, and when is nothing?  Pure: the book in, a draft out,
+or an error.
+
+First decision wins: whoever comes after a withdraw, a fulfilment or one's own rejection is told so, and
+nothing is sent. What is sent is built from the proposal that the book holds, never from what a view says.
+
+Spec: §3.2.1, §3.3, rulings R17, R18.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Sequence
+from typing import Any
+
+from mew_lab.errors import LocalProtocolError, ProposalEnded, ProposalRejected, ProposalWithdrawn
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.proposals import Proposal, ProposalBook, fulfilment
+
+__all__ = ["approval", "rejection", "withdrawal"]
+
+
+def approval(
+    book: ProposalBook, id: str, *, me: str, digest: str | None, to: Sequence[str] | None
+) -> dict[str, Any]:
+    """The `mcp/request` with which `me` fulfils the proposal.
+
+    Raises:
+        ProposalEnded: it was withdrawn, fulfilled, or rejected by `me` before.
+        LocalProtocolError: it is unknown, its own, cannot be shown faithfully, or is not what was shown.
+    """
+    proposal = _undecided(book, id, me=me, verb="approve")
+    if digest is not None and not hmac.compare_digest(digest.encode(), proposal.digest.encode()):
+        raise LocalProtocolError(
+            f"Cannot approve proposal {id}: what was shown is not what is proposed; look at it again",
+            code="digest_mismatch",
+            section="§3.2.1",
+        )
+    return fulfilment(proposal, to=to)
+
+
+def rejection(book: ProposalBook, id: str, *, me: str, reason: str) -> dict[str, Any]:
+    """The `mcp/reject` of `me`, addressed to the proposer.
+
+    Raises:
+        ProposalEnded: it was withdrawn, fulfilled, or rejected by `me` before.
+        LocalProtocolError: it is unknown, or its own.
+    """
+    proposal = _undecided(book, id, me=me, verb="reject")
+    return {
+        "kind": "mcp/reject",
+        "to": [proposal.proposer],
+        "correlation_id": [id],
+        "payload": {"reason": reason},
+    }
+
+
+def withdrawal(book: ProposalBook, id: str, *, me: str, reason: str) -> dict[str, Any]:
+    """The `mcp/withdraw` of the proposer.
+
+    Raises:
+        ProposalEnded: it was withdrawn or fulfilled before.
+        LocalProtocolError: it is unknown, or somebody else's.
+    """
+    proposal = book.get(id)
+    if proposal is None or proposal.proposer != me:
+        whose = f"it is {proposal.proposer}'s" if proposal else "it is not known here"
+        said = f"Cannot withdraw proposal {one_line(id, 80)} as {me!r}: {whose}"
+        raise LocalProtocolError(said, section="§3.3.1")
+    _refuse_decided(proposal, "withdraw")
+    return {"kind": "mcp/withdraw", "correlation_id": [id], "payload": {"reason": reason}}
+
+
+def _undecided(book: ProposalBook, id: str, *, me: str, verb: str) -> Proposal:
+    proposal = book.get(id)
+    if proposal is None:
+        said = f"Cannot {verb} proposal {one_line(id, 80)}: it is not known here"
+        raise LocalProtocolError(said, section="§3.2.1")
+    if proposal.proposer == me:
+        said = f"Cannot {verb} proposal {id} as {me!r}: it is its own; withdraw() takes it back"
+        raise LocalProtocolError(said, section="§3.2.1")
+    _refuse_decided(proposal, verb)
+    mine = [one for one in proposal.rejections if one.by == me]
+    if mine:
+        raise ProposalRejected(proposal=id, by=me, reason=one_line(mine[0].reason, 300))
+    return proposal
+
+
+def _refuse_decided(proposal: Proposal, verb: str) -> None:
+    if proposal.state == "withdrawn":
+        raise ProposalWithdrawn(proposal=proposal.id, by=proposal.by, reason=one_line(proposal.reason, 300))
+    if proposal.decided:
+        said = f"Cannot {verb} proposal {proposal.id}: {proposal.by} fulfilled it before"
+        raise ProposalEnded(said, proposal=proposal.id, by=proposal.by)

@@ -1,0 +1,55 @@
+"""Where do two JSON values differ?  Pure, and bounded; it knows no protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+__all__ = ["ABSENT", "Difference", "differences"]
+
+MAX_DIFFERENCES = 100
+
+
+class _Absent:
+    """What stands where one side has nothing; not None, because null is a value."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "absent"
+
+
+ABSENT = _Absent()
+
+
+class Difference(NamedTuple):
+    """One place: its path (`params.arguments.files[2]`), what was proposed there and what was sent."""
+
+    path: str
+    proposed: Any
+    sent: Any
+
+
+def differences(proposed: Any, sent: Any) -> tuple[Difference, ...]:
+    """Every place in which the two differ, keys in the order of `proposed`; at most 100 of them.
+
+    Numbers are compared by value (1 is 1.0), and a boolean is never a number.
+    """
+    return tuple(islice(_walk("", proposed, sent), MAX_DIFFERENCES))
+
+
+def _walk(path: str, left: Any, right: Any) -> Iterator[Difference]:
+    if isinstance(left, dict) and isinstance(right, dict):
+        for key in [*left, *(key for key in right if key not in left)]:
+            place = f"{path}.{key}" if path else key
+            yield from _walk(place, left.get(key, ABSENT), right.get(key, ABSENT))
+    elif isinstance(left, list) and isinstance(right, list):
+        for index in range(max(len(left), len(right))):
+            yield from _walk(
+                f"{path}[{index}]",
+                left[index] if index < len(left) else ABSENT,
+                right[index] if index < len(right) else ABSENT,
+            )
+    elif isinstance(left, bool) is not isinstance(right, bool) or left != right:
+        yield Difference(path, left, right)

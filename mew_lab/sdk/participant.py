@@ -1,0 +1,397 @@
+"""What does a participant do in a space?  `MEWParticipant` has a client: chat, calls, proposals, decisions,
+answers.
+
+Three rules for whoever adds something here:
+1. No transport, and no will of its own: it speaks the protocol correctly, and somebody else says what to say.
+2. The books decide what is believed (`calls`, `proposals`); here their changes are only handed on.
+3. Everything runs on one loop and one reading task, so nothing here is locked, and nothing here may block.
+
+Spec: §3.1 to §3.4, §4.3, §8.2, SDK "Layer 2".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from mew_lab.errors import (
+    LocalProtocolError,
+    MewError,
+    ProposalEnded,
+)
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.token import Token
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.accepting import Accepting
+from mew_lab.sdk.answering import Answering
+from mew_lab.sdk.asking import Asking
+from mew_lab.sdk.calls import Call, Calls
+from mew_lab.sdk.client import GATEWAY, MEWClient
+from mew_lab.sdk.deciding import approval, rejection, withdrawal
+from mew_lab.sdk.discovery import list_tools
+from mew_lab.sdk.handlers import Handlers
+from mew_lab.sdk.intake import malformed
+from mew_lab.sdk.proposals import Change, Proposal, ProposalBook
+from mew_lab.sdk.tools import Answerer, ToolBox
+from mew_lab.sdk.words import refusal, require
+
+__all__ = ["Call", "MEWParticipant"]
+
+logger = logging.getLogger(__name__)
+ACCEPTED_WITHIN = 10.0  # seconds for the gateway to echo or refuse a message
+
+Names = str | Sequence[str]
+
+
+class MEWParticipant:
+    """One participant of one space; `async with` joins and leaves.
+
+    `client` is its connection, `tools` what it answers with, `proposals` and `calls` its books,
+    `misbehaviour` how many malformed messages came from whom.
+
+    Args:
+        client: the connection; None makes one from `gateway`, `space`, `token` and `participant_id`.
+        tools: a ToolBox, or whatever else answers MCP requests.
+        request_timeout: seconds that a request waits for its answer unless a call says otherwise; None
+        waits on. A proposal waits for people, so it has no limit but its call's own.
+
+    Spec: SDK "Layer 2".
+    """
+
+    def __init__(
+        self,
+        client: MEWClient | None = None,
+        *,
+        gateway: str = "",
+        space: str = "",
+        token: str | Token | None = None,
+        participant_id: str | None = None,
+        tools: Answerer | None = None,
+        request_timeout: float | None = 300.0,
+    ) -> None:
+        self.client = client or MEWClient(gateway, space=space, token=token, participant_id=participant_id)
+        self.tools: Any = tools if tools is not None else ToolBox()
+        self.calls = Calls()
+        self.proposals = ProposalBook()
+        self.misbehaviour: Counter[str] = Counter()
+        self._asking = Asking(
+            self.client, calls=self.calls, proposals=self.proposals, request_timeout=request_timeout
+        )
+        self._answering = Answering(self.tools, post=self.client.post)
+        self._accepting = Accepting(self.client)
+        self._deciding: set[str] = set()
+        told = self.client.report
+        self._chats: Handlers[Envelope] = Handlers(on_fault=told)
+        self._requests: Handlers[Envelope] = Handlers(on_fault=told)
+        self._proposed: Handlers[Envelope] = Handlers(on_fault=told)
+        self._joins: Handlers[dict[str, Any]] = Handlers(on_fault=told)
+        self._changes: Handlers[Change] = Handlers(on_fault=told)
+        self.client.on_message(self._observe)
+        self.client.on_disconnected(self._lost)
+
+    def __repr__(self) -> str:
+        return f"<MEWParticipant {self.client.id or 'nobody yet'} in {self.client.space or 'a space'}>"
+
+    async def __aenter__(self) -> MEWParticipant:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *fault: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Joins the space; raises as `MEWClient.connect`."""
+        await self.client.connect()
+
+    async def stop(self, *, settle: float = 0.0) -> None:
+        """Stops answering and leaves the space; running answers may still take `settle` seconds."""
+        await self._answering.stop(settle=settle)
+        await self.client.disconnect()
+
+    # --- who wants to be told; each returns a function that ends it ---
+
+    def on_chat(self, handler: Callable[[Envelope], Any]) -> Callable[[], None]:
+        """Well-formed chat messages of others."""
+        return self._chats.add(handler)
+
+    def on_mcp_request(self, handler: Callable[[Envelope], Any]) -> Callable[[], None]:
+        """Well-formed requests and notifications to this participant; `tools` answers them all the same."""
+        return self._requests.add(handler)
+
+    def on_mcp_proposal(self, handler: Callable[[Envelope], Any]) -> Callable[[], None]:
+        """Well-formed proposals of others, whoever they are addressed to."""
+        return self._proposed.add(handler)
+
+    def on_participant_join(self, handler: Callable[[dict[str, Any]], Any]) -> Callable[[], None]:
+        """`{"id", "capabilities"}` of everybody who joins after this participant."""
+        return self._joins.add(handler)
+
+    def on_change(self, handler: Callable[[Change], Any]) -> Callable[[], None]:
+        """Each change of the book of proposals."""
+        return self._changes.add(handler)
+
+    # --- asking ---
+
+    def can_send(
+        self, kind: str | Mapping[str, Any], payload: Mapping[str, Any] | None = None, to: Names = ()
+    ) -> bool:
+        """Whether a capability permits it; `kind` may also be a partial envelope. Spec: §4.1."""
+        if not isinstance(kind, str):
+            return self.can_send(kind["kind"], kind.get("payload"), kind.get("to") or ())
+        return self.client.capabilities.permit(kind, _names(to), payload or {}).allowed
+
+    def call(
+        self,
+        target: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        resilient: bool = False,
+    ) -> Call:
+        """Calls `participant/tool`: as a request if this participant may, else as a proposal. `await` the
+        result.
+
+        Args:
+            timeout: seconds until it is given up (a proposal is withdrawn); None takes `request_timeout`
+            for a
+                request, and waits on for a proposal.
+            resilient: whether a proposal goes on waiting after a rejection; somebody else may fulfil it.
+
+        Raises:
+            CapabilityViolation: it may do neither.
+            LocalProtocolError: `target` does not read `participant/tool`, or is this participant itself.
+            ConnectionLost: there is no connection.
+
+        Spec: §3.1.1, §3.2.
+        """
+        to, payload = _tool_call(target, arguments)
+        return self._asking.ask(to, payload, what=target, timeout=timeout, resilient=resilient)
+
+    def propose(
+        self,
+        target: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        resilient: bool = False,
+    ) -> Call:
+        """Like `call`, but always as a proposal. Spec: §3.2."""
+        to, payload = _tool_call(target, arguments)
+        return self._asking.ask(
+            to, payload, what=target, timeout=timeout, resilient=resilient, kind="mcp/proposal"
+        )
+
+    def mcp_request(
+        self, to: Names, payload: Mapping[str, Any], *, timeout: float | None = None, resilient: bool = False
+    ) -> Call:
+        """Any MCP request (`{"method", "params"}`), routed as `call` does. Spec: §3.1.1, §3.2."""
+        what = f"{', '.join(_names(to))}/{payload.get('method')}"
+        return self._asking.ask(_names(to), payload, what=what, timeout=timeout, resilient=resilient)
+
+    async def list_tools(self, participant: str, *, timeout: float | None = 10.0) -> list[dict[str, Any]]:
+        """The tools of another participant, as `tools/list` tells them, all pages of it.
+
+        Raises:
+            CapabilityViolation: this participant may not send the request.
+            ToolFailed, NoReply, ConnectionLost: as a call.
+        """
+        return await list_tools(self._asking, participant, timeout=timeout)
+
+    async def notify(
+        self, method: str, params: Mapping[str, Any] | None = None, *, to: Names = ()
+    ) -> Envelope:
+        """Sends an MCP notification (`notifications/…`), to which nobody answers. Spec: §3.1.
+
+        Raises:
+            CapabilityViolation: this participant may not send it.
+        """
+        payload: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+        if params is not None:
+            payload["params"] = dict(params)
+        return await self._say("mcp/request", payload, to=to)
+
+    # --- saying ---
+
+    async def chat(
+        self,
+        text: str,
+        to: Names = (),
+        *,
+        format: str | None = None,
+        correlation_id: Names = (),
+        context: str | None = None,
+    ) -> Envelope:
+        """Says something to everybody, or addressed to some. `format` is `plain` or `markdown`. Spec: §3.4.
+
+        Raises:
+            CapabilityViolation: this participant may not chat.
+        """
+        payload = {"text": text} if format is None else {"text": text, "format": format}
+        return await self._say("chat", payload, to=to, about=correlation_id, context=context)
+
+    async def acknowledge_chat(self, message_id: str, to: Names = (), status: str = "received") -> Envelope:
+        """Says that a chat message was seen. Spec: §3.4.1."""
+        return await self._say("chat/acknowledge", {"status": status}, to=to, about=message_id)
+
+    async def cancel_chat(
+        self, message_id: str, to: Names = (), reason: str = "handled_elsewhere"
+    ) -> Envelope:
+        """Says that a chat message needs no attention any more. Spec: §3.4.2."""
+        return await self._say("chat/cancel", {"reason": reason}, to=to, about=message_id)
+
+    async def send_accepted(
+        self, draft: Envelope | Mapping[str, Any], *, timeout: float = ACCEPTED_WITHIN
+    ) -> Envelope:
+        """Sends any message and waits until the gateway has taken it; returns it as everybody sees it.
+
+        Raises:
+            Refused: the gateway refused it.
+            NoReply: the gateway said neither yes nor no.
+            ConnectionLost: there is no connection, or it ended meanwhile.
+        """
+        return await self._accepting.send(draft, timeout=timeout)
+
+    async def _say(
+        self,
+        kind: str,
+        payload: dict[str, Any],
+        *,
+        to: Names = (),
+        about: Names = (),
+        context: str | None = None,
+    ) -> Envelope:
+        draft: dict[str, Any] = {"kind": kind, "to": _names(to) or None, "payload": payload}
+        draft |= {"correlation_id": _names(about) or None, "context": context}
+        require(self.client.capabilities, draft, name=self.client.id)
+        return await self.client.send({key: value for key, value in draft.items() if value is not None})
+
+    # --- deciding ---
+
+    def own_proposals(self) -> list[Proposal]:
+        """Those of this participant that nobody has decided, the oldest first."""
+        return [one for one in self.proposals if one.proposer == self.client.id and not one.decided]
+
+    async def approve(
+        self, proposal_id: str, *, digest: str | None = None, to: Names | None = None
+    ) -> Envelope:
+        """Fulfils somebody's proposal by a request made of its own bytes; returns it once accepted.
+
+        Args:
+            digest: what the person who decides was shown (`Proposal.digest`); None takes it as it is.
+            to: whom to ask, where the proposal names nobody; it is then marked as edited.
+
+        Raises:
+            ProposalEnded: it was withdrawn, fulfilled or decided before; nothing was sent.
+            LocalProtocolError: it is unknown, one's own, or not what was shown.
+            CapabilityViolation: this participant may not send the request.
+
+        Spec: §3.2.1, ruling R17.
+        """
+        names = None if to is None else _names(to)
+        draft = approval(self.proposals, proposal_id, me=self.client.id, digest=digest, to=names)
+        return await self._decide(proposal_id, draft)
+
+    async def reject(self, proposal_id: str, reason: str = "disagree") -> Envelope:
+        """Rejects somebody's proposal with a standard code or any text; raises as `approve`. Spec: §3.3.2."""
+        draft = rejection(self.proposals, proposal_id, me=self.client.id, reason=reason)
+        return await self._decide(proposal_id, draft)
+
+    async def withdraw(self, proposal_id: str, reason: str = "no_longer_needed") -> Envelope:
+        """Takes back a proposal of one's own; raises as `approve`. Spec: §3.3.1, ruling R18."""
+        draft = withdrawal(self.proposals, proposal_id, me=self.client.id, reason=reason)
+        return await self._decide(proposal_id, draft)
+
+    async def _decide(self, id: str, draft: dict[str, Any]) -> Envelope:
+        require(self.client.capabilities, draft, name=self.client.id)
+        if id in self._deciding:
+            said = f"Proposal {id} is being decided by {self.client.id} just now"
+            raise ProposalEnded(said, proposal=id, by=self.client.id)
+        self._deciding.add(id)  # until its echo is in the book: a second decision would be executed, too
+        try:
+            return await self.send_accepted(draft)
+        finally:
+            self._deciding.discard(id)
+
+    # --- observing ---
+
+    def _observe(self, envelope: Envelope) -> None:
+        mine = envelope.sender == self.client.id
+        if envelope.sender == GATEWAY:
+            self._from_gateway(envelope)
+            return
+        if mine:
+            self._accepting.echoed(envelope)
+            self._asking.echoed(envelope)
+        fault = malformed(envelope)
+        if fault:
+            if not mine:
+                self._misbehaved(envelope, fault)
+            return
+        for id in self.calls.observe(envelope):
+            logger.warning(
+                "%s claims to answer %s, which it was not asked", one_line(envelope.sender, 80), id
+            )
+        for change in self.proposals.observe(envelope):
+            self._asking.changed(change)
+            self._changes(change)
+        if mine:
+            return
+        if envelope.kind == "mcp/request" and self.client.id in envelope.to:
+            self._requests(envelope)
+            self._answering.take(envelope)
+        elif envelope.kind == "mcp/proposal":
+            self._proposed(envelope)
+        elif envelope.kind == "chat":
+            self._chats(envelope)
+
+    def _misbehaved(self, envelope: Envelope, fault: str) -> None:
+        self.misbehaviour[envelope.sender] += 1
+        first = self.misbehaviour[envelope.sender] == 1  # a flood of them shall not flood the log
+        level = logging.WARNING if first else logging.DEBUG
+        logger.log(level, "%s of %s was dropped: %s", envelope.kind, one_line(envelope.sender, 80), fault)
+
+    def _from_gateway(self, envelope: Envelope) -> None:
+        if envelope.kind == "system/error":
+            self._refused(envelope)
+        elif envelope.kind == "system/presence":
+            participant = envelope.payload.get("participant")
+            event = envelope.payload.get("event")
+            if event == "leave":
+                self._asking.left()
+            elif (
+                event == "join" and isinstance(participant, dict) and participant.get("id") != self.client.id
+            ):
+                self._joins(participant)
+
+    def _refused(self, error: Envelope) -> None:
+        name, capabilities = self.client.id, self.client.capabilities
+        awaited = False
+        for id in error.correlation_id:
+            sent = self._accepting.sent(id) or self._asking.sent(id)
+            if sent is not None:
+                fault = refusal(error, sent=sent, name=name, capabilities=capabilities)
+                awaited = self._accepting.refused(id, fault) or self._asking.refused(id, fault) or awaited
+        if not awaited:
+            self.client.report(refusal(error, sent=None, name=name, capabilities=capabilities))
+
+    def _lost(self, error: MewError | None) -> None:
+        self._asking.lost(error)
+        self._accepting.lost(error)
+
+
+def _names(names: Names) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _tool_call(target: str, arguments: Mapping[str, Any] | None) -> tuple[tuple[str, ...], dict[str, Any]]:
+    participant, _, tool = target.partition("/")
+    if not participant or not tool:
+        raise LocalProtocolError(
+            f"{one_line(target, 80)!r} names no tool: it reads participant/tool, such as git/git_log"
+        )
+    return (participant,), {
+        "method": "tools/call",
+        "params": {"name": tool, "arguments": dict(arguments or {})},
+    }

@@ -1,0 +1,90 @@
+"""What did an MCP request give?  Reads the payload of a response; it knows no envelope and no waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mew_lab.errors import ToolFailed
+from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.visible import one_line
+
+__all__ = ["ToolResult", "result_of"]
+
+MAX_SHOWN = 500  # characters of a peer's words inside one of our sentences
+
+
+class ToolResult:
+    """What a tool answered.
+
+    `content` is the list of MCP content blocks, `structured` the tool's structured value or None, `raw` the
+    whole result as it came, and `text` (also `str()`) what its text blocks say.
+
+    Spec: §3.1.2.
+    """
+
+    __slots__ = ("raw",)
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+
+    @property
+    def content(self) -> list[dict[str, Any]]:
+        """The content blocks that are objects; empty where there are none."""
+        blocks = self.raw.get("content") if isinstance(self.raw, dict) else None
+        return [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
+
+    @property
+    def structured(self) -> Any:
+        """The value of `structuredContent`; None where there is none."""
+        return self.raw.get("structuredContent") if isinstance(self.raw, dict) else None
+
+    @property
+    def text(self) -> str:
+        """The text blocks, one below the other; where there is no content at all, the result as JSON."""
+        if not isinstance(self.raw, dict) or not isinstance(self.raw.get("content"), list):
+            return self.raw if isinstance(self.raw, str) else compact(self.raw)
+        texts = [block.get("text") for block in self.content if block.get("type") == "text"]
+        return "\n".join(text for text in texts if isinstance(text, str))
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        text = self.text
+        return f"<ToolResult {text[:80]!r}{'…' if len(text) > 80 else ''}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ToolResult) and self.raw == other.raw
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def result_of(payload: Mapping[str, Any], *, method: str, what: str) -> Any:
+    """The result in a response's payload: a `ToolResult` for `tools/call`, else the value as it came.
+
+    Args:
+        method: the method that was asked for.
+        what: how the sentence of an error calls it, such as `git/git_log`.
+
+    Raises:
+        ToolFailed: the other side answered with an error, or with a tool result marked as one.
+    """
+    error = payload.get("error")
+    if error is not None:
+        fields = error if isinstance(error, dict) else {"message": str(error)}
+        code = fields.get("code")
+        code = code if isinstance(code, int) else None
+        said = one_line(str(fields.get("message", "no message")), MAX_SHOWN)
+        raise ToolFailed(
+            f"{what} failed: {said}{f' ({code})' if code is not None else ''}",
+            code=code,
+            data=fields.get("data"),
+        )
+    raw = payload.get("result")
+    if method != "tools/call":
+        return raw
+    result = ToolResult(raw)
+    if isinstance(raw, dict) and raw.get("isError") is True:
+        raise ToolFailed(f"{what} failed: {one_line(result.text, MAX_SHOWN)}", data=raw)
+    return result

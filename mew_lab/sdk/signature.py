@@ -1,0 +1,177 @@
+"""What does a typed Python function take?  Its JSON Schema, the check of arguments, and their conversion.
+
+Beside tools.py because it is the whole of what pydantic and jsonschema do for a tool; it knows no MCP
+method and runs nothing.
+
+Spec: SDK "Tool Registry".
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import typing
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import Any, NamedTuple
+
+from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
+
+from mew_lab.errors import ConfigError
+from mew_lab.protocol.visible import one_line
+
+__all__ = ["BadArguments", "Bound", "Signature", "documentation"]
+
+MAX_FAULTS = 20
+MAX_SAID = 200  # characters of one fault
+
+_P = inspect.Parameter
+_SECTION = re.compile(r"(Args|Arguments|Parameters):\s*\Z")
+_HEADING = re.compile(r"[A-Z][A-Za-z ]*:\s*\Z")
+_ENTRY = re.compile(r"(\s+)\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)")
+
+
+class BadArguments(Exception):
+    """The arguments do not fit. `faults` lists each place: `{"path": "arguments.a", "message": …}`."""
+
+    def __init__(self, faults: list[dict[str, str]]) -> None:
+        super().__init__("; ".join(f"{one['path']}: {one['message']}" for one in faults))
+        self.faults = faults
+
+
+class Bound(NamedTuple):
+    """How to call the function."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+def documentation(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    """The docstring's first paragraph as one line, and what its section `Args:` says of each parameter."""
+    lines = (inspect.getdoc(function) or "").splitlines()
+    first: list[str] = []
+    for line in lines:
+        if not line.strip():
+            break
+        first.append(line.strip())
+    said: dict[str, str] = {}
+    start = next((at for at, line in enumerate(lines) if _SECTION.match(line)), len(lines))
+    depth, name = "", ""
+    for line in lines[start + 1 :]:
+        if _HEADING.match(line):
+            break
+        entry = _ENTRY.match(line)
+        if entry and (not depth or entry[1] == depth):
+            depth, name = entry[1], entry[2]
+            said[name] = entry[3].strip()
+        elif name and line.strip():
+            said[name] = f"{said[name]} {line.strip()}".strip()
+    return " ".join(first), said
+
+
+class Signature:
+    """What one function takes. `schema` is a JSON Schema (2020-12) of its arguments as one object.
+
+    Raises:
+        ConfigError: when its arguments cannot be given by name, or have a type that JSON cannot carry.
+    """
+
+    def __init__(self, function: Callable[..., Any], *, name: str) -> None:
+        self._name = name
+        self._parameters: dict[str, inspect.Parameter] = {}
+        self._rest = ""
+        self._adapters = self._compile(function)
+        self.schema = self._described(documentation(function)[1])
+        # Loaded with the first tool: its format checkers can take a second, which a space without tools need not.
+        import jsonschema
+
+        self._validator = jsonschema.Draft202012Validator(self.schema)
+        self._deepest = jsonschema.exceptions.best_match
+
+    def bind(self, arguments: Mapping[str, Any]) -> Bound:
+        """The arguments, checked against the schema and converted to the annotated types.
+
+        Raises:
+            BadArguments: with every fault that was found, at most 20.
+        """
+        errors = islice(self._validator.iter_errors(dict(arguments)), MAX_FAULTS)
+        deepest = (self._deepest([error]) for error in errors)  # inside an `anyOf`
+        faults = [_fault(error.absolute_path, error.message) for error in deepest]
+        if faults:
+            raise BadArguments(faults)
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        for key, value in arguments.items():
+            adapter = self._adapters[key if key in self._parameters else self._rest]
+            try:
+                kwargs[key] = adapter.validate_python(value)
+            except ValidationError as error:
+                faults += [
+                    _fault((key, *one["loc"]), one["msg"])
+                    for one in error.errors(include_url=False)[:MAX_FAULTS]
+                ]
+        if faults:
+            raise BadArguments(faults[:MAX_FAULTS])
+        for key, parameter in self._parameters.items():
+            if parameter.kind is _P.POSITIONAL_ONLY:
+                args.append(kwargs.pop(key, parameter.default))
+        return Bound(tuple(args), kwargs)
+
+    def _compile(self, function: Callable[..., Any]) -> dict[str, TypeAdapter[Any]]:
+        try:
+            hints = typing.get_type_hints(
+                function if inspect.isroutine(function) else type(function).__call__, include_extras=True
+            )
+            parameters = inspect.signature(function).parameters
+        except (NameError, TypeError, ValueError) as fault:
+            raise self._unfit(f"its signature cannot be read: {fault}") from None
+        adapters: dict[str, TypeAdapter[Any]] = {}
+        for key, parameter in parameters.items():
+            if parameter.kind is _P.VAR_POSITIONAL:
+                raise self._unfit(
+                    f"MCP gives arguments by name, so *{key} can never be filled; name them instead"
+                )
+            try:
+                adapters[key] = TypeAdapter(hints.get(key, Any))
+                adapters[key].json_schema()
+            except (PydanticSchemaGenerationError, PydanticUserError) as fault:
+                said = str(fault).splitlines()[0]
+                raise self._unfit(f"the type of {key} has no JSON form: {one_line(said, MAX_SAID)}") from None
+            if parameter.kind is _P.VAR_KEYWORD:
+                self._rest = key
+            else:
+                self._parameters[key] = parameter
+        return adapters
+
+    def _described(self, said: Mapping[str, str]) -> dict[str, Any]:
+        inputs = [(key, "validation", adapter) for key, adapter in self._adapters.items()]
+        schemas, shared = TypeAdapter.json_schemas(inputs)  # type: ignore[arg-type]
+        properties: dict[str, Any] = {}
+        for key, parameter in self._parameters.items():
+            one = properties[key] = dict(schemas[key, "validation"])
+            if said.get(key):
+                one.setdefault("description", said[key])
+            if parameter.default is not _P.empty:
+                try:
+                    one["default"] = self._adapters[key].dump_python(
+                        parameter.default, mode="json", warnings=False
+                    )
+                except ValueError:  # a default that JSON cannot say is still a default
+                    pass
+        rest: Any = schemas[self._rest, "validation"] or True if self._rest else False
+        required = [key for key, one in self._parameters.items() if one.default is _P.empty]
+        schema: dict[str, Any] = {"type": "object", "properties": properties}
+        if required:
+            schema["required"] = required
+        schema["additionalProperties"] = rest
+        if "$defs" in shared:
+            schema["$defs"] = shared["$defs"]
+        return schema
+
+    def _unfit(self, why: str) -> ConfigError:
+        return ConfigError(f"{self._name} cannot be a tool: {why}", key=self._name)
+
+
+def _fault(path: Any, message: str) -> dict[str, str]:
+    place = "arguments" + "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in path)
+    return {"path": place, "message": one_line(message, MAX_SAID)}

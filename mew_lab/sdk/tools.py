@@ -1,0 +1,329 @@
+"""What can others ask of this participant?  Typed functions and resources, answered as an MCP server would.
+
+A `ToolBox` knows no envelope: `answer(method, params)` gives the `result` of a JSON-RPC response, or raises
+the `RpcError` that takes its place. What goes wrong *inside* a tool is a result marked `isError`, so that a
+model can read it; what was wrong with the request is an error. A function without `async` runs in a thread
+of its own: a tool that never returns must hold up neither the loop nor the end of the process.
+
+Spec: §3.1, §8.2, SDK "Tool Registry".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextvars
+import inspect
+import logging
+import re
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, overload
+
+from pydantic import TypeAdapter
+
+from mew_lab import __version__
+from mew_lab.errors import ConfigError, ProtocolError
+from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.token import mask
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.handlers import Handlers
+from mew_lab.sdk.results import ToolResult
+from mew_lab.sdk.signature import BadArguments, Signature, documentation
+
+__all__ = ["Answerer", "RpcError", "Tool", "ToolBox", "ToolResult"]
+
+logger = logging.getLogger(__name__)
+
+INVALID_PARAMS, METHOD_NOT_FOUND, INTERNAL_ERROR, RESOURCE_NOT_FOUND = -32602, -32601, -32603, -32002
+MCP_VERSION = "2025-06-18"
+NAME = re.compile(r"[A-Za-z0-9._-]{1,128}\Z", re.ASCII)
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+_any: TypeAdapter[Any] = TypeAdapter(Any)
+
+
+class RpcError(Exception):
+    """What a JSON-RPC response says instead of a result. Not a MewError: it ends as a message."""
+
+    def __init__(self, code: int, message: str, *, data: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+    def payload(self) -> dict[str, Any]:
+        """The member `error`."""
+        error: dict[str, Any] = {"code": self.code, "message": self.message}
+        return error if self.data is None else {**error, "data": self.data}
+
+
+class Answerer(Protocol):
+    """Whatever answers MCP requests for a participant: a ToolBox, or an MCP server behind a bridge."""
+
+    async def answer(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The result.
+
+        Raises:
+            RpcError: what the response says instead.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One function as a tool; `described` is its entry in `tools/list`."""
+
+    name: str
+    function: Callable[..., Any]
+    signature: Signature
+    described: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One resource; `read` gives its text or bytes, `described` is its entry in `resources/list`."""
+
+    uri: str
+    read: Callable[[], Any]
+    described: dict[str, Any]
+
+
+class ToolBox:
+    """The tools and resources of one participant. Defining one again replaces it: cells are run twice."""
+
+    def __init__(self, *, name: str = "mew_lab") -> None:
+        self.name = name
+        self.tools: dict[str, Tool] = {}
+        self.resources: dict[str, Resource] = {}
+        self.changed: Handlers[str] = Handlers()
+        self._methods: dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]] = {
+            "initialize": self._initialize,
+            "ping": self._ping,
+            "tools/list": self._list_tools,
+            "tools/call": self._call_tool,
+            "resources/list": self._list_resources,
+            "resources/read": self._read_resource,
+        }
+
+    # --- what there is ---
+
+    @overload
+    def tool(self, function: Function, /) -> Function: ...
+
+    @overload
+    def tool(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        annotations: Mapping[str, Any] | None = None,
+    ) -> Callable[[Function], Function]: ...
+
+    def tool(self, function: Any = None, /, **options: Any) -> Any:
+        """Decorator: makes a typed function a tool, and leaves the function as it is.
+
+        Raises:
+            ConfigError: when it cannot be one.
+        """
+        if function is None:
+            return lambda later: self.tool(later) if not options else (self.add(later, **options), later)[1]
+        self.add(function)
+        return function
+
+    def add(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        annotations: Mapping[str, Any] | None = None,
+    ) -> Tool:
+        """Adds a typed function as a tool.
+
+        Args:
+            name: 1 to 128 of `A-Z a-z 0-9 . _ -`; None takes the function's.
+            description: None takes the first paragraph of the docstring.
+            annotations: MCP's hints for people who decide, such as `{"readOnlyHint": True}`.
+
+        Raises:
+            ConfigError: when the name or the signature is not fit for a tool.
+        """
+        name = name or str(getattr(function, "__name__", type(function).__name__))
+        if not NAME.match(name):
+            raise ConfigError(
+                f"{one_line(name, 80)!r} cannot name a tool: it takes 1 to 128 of A-Z a-z 0-9 . _ -; "
+                "give another with name=",
+                key=name,
+            )
+        signature = Signature(function, name=name)
+        description = documentation(function)[0] if description is None else description
+        described: dict[str, Any] = {"name": name}
+        if description:
+            described["description"] = description
+        described["inputSchema"] = signature.schema
+        if annotations:
+            described["annotations"] = dict(annotations)
+        tool = self.tools[name] = Tool(name, function, signature, described)
+        self.changed("tools")
+        return tool
+
+    def remove(self, name: str) -> None:
+        """Takes a tool away; one that is not there is gone already."""
+        if self.tools.pop(name, None) is not None:
+            self.changed("tools")
+
+    def add_resource(
+        self,
+        uri: str,
+        content: str | bytes | Callable[[], Any],
+        *,
+        name: str | None = None,
+        description: str = "",
+        mime_type: str = "text/plain",
+    ) -> None:
+        """Serves `content`, or what it returns when called, under `uri`."""
+        described = {"uri": uri, "name": name or uri, "mimeType": mime_type}
+        if description:
+            described["description"] = description
+        read = content if callable(content) else lambda: content
+        self.resources[uri] = Resource(uri, read, described)
+        self.changed("resources")
+
+    # --- answering ---
+
+    async def answer(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The result of an MCP request.
+
+        Raises:
+            RpcError: -32601 for an unknown method, -32602 for an unknown tool or arguments that do not fit
+                (`data` lists each fault), -32002 for an unknown resource, -32603 for a fault of this side.
+        """
+        handler = self._methods.get(method)
+        if handler is None:
+            raise RpcError(METHOD_NOT_FOUND, f"Method not found: {one_line(method, 80)}")
+        try:
+            return await handler(params)
+        except RpcError:
+            raise
+        except Exception as fault:
+            logger.exception("answering %s failed", one_line(method, 80))
+            raise RpcError(INTERNAL_ERROR, f"Internal error: {type(fault).__name__}") from None
+
+    async def _initialize(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        asked = params.get("protocolVersion")
+        return {
+            "protocolVersion": asked if isinstance(asked, str) else MCP_VERSION,
+            "capabilities": {"tools": {"listChanged": True}, "resources": {}},
+            "serverInfo": {"name": self.name, "version": __version__},
+        }
+
+    async def _ping(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        return {}
+
+    async def _list_tools(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        return {"tools": [tool.described for tool in self.tools.values()]}
+
+    async def _list_resources(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        return {"resources": [resource.described for resource in self.resources.values()]}
+
+    async def _call_tool(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        name = params.get("name")
+        tool = self.tools.get(name) if isinstance(name, str) else None
+        if tool is None:
+            known = ", ".join(self.tools) or "none"
+            raise RpcError(INVALID_PARAMS, f"Unknown tool: {one_line(str(name), 128)}. Tools here: {known}")
+        arguments = params.get("arguments")
+        if not isinstance(arguments, dict | None):
+            raise RpcError(INVALID_PARAMS, f"Invalid arguments for {tool.name}: they must be an object")
+        try:
+            bound = tool.signature.bind(arguments or {})
+        except BadArguments as fault:
+            said = f"Invalid arguments for {tool.name}: {fault}"
+            raise RpcError(INVALID_PARAMS, said, data=fault.faults) from None
+        try:
+            return _wrapped(await _run(tool.function, *bound.args, **bound.kwargs))
+        except (Exception, SystemExit, asyncio.CancelledError) as fault:
+            task = asyncio.current_task()
+            if (
+                task is not None and task.cancelling()
+            ):  # the caller took the call back; nobody reads an answer
+                raise
+            said = mask(f"{type(fault).__name__}: {fault}")
+            return {"content": [{"type": "text", "text": said}], "isError": True}
+
+    async def _read_resource(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        uri = params.get("uri")
+        resource = self.resources.get(uri) if isinstance(uri, str) else None
+        if resource is None:
+            raise RpcError(RESOURCE_NOT_FOUND, "Resource not found", data={"uri": uri})
+        value = await _run(resource.read)
+        contents: dict[str, Any] = {"uri": resource.uri, "mimeType": resource.described["mimeType"]}
+        if isinstance(value, bytes):
+            contents["blob"] = base64.b64encode(value).decode()
+        else:
+            contents["text"] = (
+                value if isinstance(value, str) else compact(_any.dump_python(value, mode="json"))
+            )
+        return {"contents": [contents]}
+
+
+def _wrapped(value: Any) -> dict[str, Any]:
+    """What a tool returned, as MCP's CallToolResult."""
+    if isinstance(value, ToolResult):
+        return dict(value.raw)
+    if value is None:
+        return {"content": [], "isError": False}
+    if isinstance(value, str):
+        return {"content": [{"type": "text", "text": value}], "isError": False}
+    plain = _any.dump_python(value, mode="json", fallback=str)
+    try:
+        text = plain if isinstance(plain, str) else compact(plain)
+    except ProtocolError as fault:
+        said = f"the tool returned a {type(value).__name__} that JSON cannot carry: {fault}"
+        raise TypeError(said) from None
+    result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": False}
+    if not isinstance(plain, str):
+        result["structuredContent"] = plain if isinstance(plain, dict) else {"result": plain}
+    return result
+
+
+async def _run(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Calls a function, on the loop when it is async, else in a thread of its own where threads exist."""
+    called = function if inspect.isroutine(function) else type(function).__call__
+    if inspect.iscoroutinefunction(called) or sys.platform == "emscripten":
+        value = function(*args, **kwargs)
+    else:
+        value = await _in_thread(lambda: function(*args, **kwargs))
+    return await value if inspect.isawaitable(value) else value
+
+
+async def _in_thread(work: Callable[[], Any]) -> Any:
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def tell(value: Any, error: BaseException | None) -> None:
+        if not done.done():  # else whoever waited was cancelled
+            done.set_exception(error) if error else done.set_result(value)
+
+    def body() -> None:
+        value, error = None, None
+        try:
+            value = context.run(work)
+        except BaseException as fault:
+            # What would end a loop or a generator there ends only this call.
+            fatal = isinstance(fault, StopIteration) or not isinstance(fault, Exception)
+            error = RuntimeError(f"{type(fault).__name__}: {fault}") if fatal else fault
+        try:
+            loop.call_soon_threadsafe(tell, value, error)
+        except RuntimeError:  # the loop is closed: nobody waits any more
+            pass
+
+    try:
+        threading.Thread(target=body, name="mew-lab-tool", daemon=True).start()
+    except RuntimeError:  # there are no threads here
+        return work()
+    return await done

@@ -1,0 +1,323 @@
+"""Who has decided what?  Keeps a card for every proposal that this human may decide, and carries decisions out.
+
+The first decision wins, whichever view, person or policy it comes from; what is sent is built from the proposal that
+the participant's book holds, never from what a view says. Everything runs on the loop's thread, so there is no lock;
+`decide` and the readers may be called from any thread.
+
+Spec: §3.2.1, §3.3, rulings R17, R18.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import json
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any
+
+from mew_lab.errors import MewError, ToolFailed
+from mew_lab.protocol.envelope import Envelope, compact
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.proposals import Proposal, shown
+from mew_lab.sdk.results import result_of
+from mew_lab.workbench.cards import Card, CardState, risks
+from mew_lab.workbench.decide import Policy
+from mew_lab.workbench.loop import LoopThread
+
+__all__ = ["HumanDecisions"]
+
+MAX_DECIDED = 200
+POLICY = "policy "
+STATES: Mapping[str, CardState] = {
+    "open": "open",
+    "rejected": "rejected",
+    "withdrawn": "withdrawn",
+    "fulfilled": "fulfilled",
+    "answered": "done",
+}
+
+Note = Callable[[str, dict[str, Any]], None]
+
+
+class HumanDecisions:
+    """The seat of the human who decides; implements `cards.Decisions`.
+
+    `note(event, detail)` writes who decided into the journal before anything is sent; `annotations(participant,
+    tool)` gives what is known of a tool.
+    """
+
+    def __init__(
+        self,
+        me: MEWParticipant,
+        *,
+        loop: LoopThread,
+        note: Note,
+        annotations: Callable[[str, str], Mapping[str, Any]] = lambda participant, tool: {},
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._me = me
+        self._loop = loop
+        self._note = note
+        self._annotations = annotations
+        self._clock = clock
+        self._cards: dict[str, Card] = {}
+        self._deciding: dict[str, str] = {}  # proposal -> who is deciding it just now
+        self._by_policy: dict[str, str] = {}  # proposal -> the policy that decided it in the human's name
+        self._proposal_of: dict[str, str] = {}  # request -> the proposal that it fulfilled
+        self._subscribers: list[Callable[[Card], None]] = []
+        self._policy: Policy | None = None
+        me.client.on_message(self._observe)
+
+    # --- what a view asks ---
+
+    def pending(self) -> list[Card]:
+        """The open cards, oldest first."""
+        return [card for card in tuple(self._cards.values()) if card.is_open]
+
+    def decided(self) -> list[Card]:
+        """The cards that were decided last, oldest first; at most 200."""
+        past = [card for card in tuple(self._cards.values()) if not card.is_open]
+        return sorted(past, key=lambda card: card.decided_at or 0.0)[-MAX_DECIDED:]
+
+    def targets(self) -> list[str]:
+        """The participants that a proposal without `to` could be given to."""
+        me = self._me.client.id
+        return sorted(name for name in tuple(self._me.client.participants) if name != me)
+
+    def banner(self) -> str:
+        """The policy in force, as one sentence; empty when there is none."""
+        if self._policy is None or not self._policy.decides:
+            return ""
+        return f"Policy “{self._policy.name}” decides every proposal here; set lab.decide = None to decide yourself."
+
+    def subscribe(self, on_change: Callable[[Card], None]) -> Callable[[], None]:
+        """Calls back with each new state of a card; returns what ends it."""
+        self._subscribers.append(on_change)
+
+        def end() -> None:
+            with contextlib.suppress(ValueError):
+                self._subscribers.remove(on_change)
+
+        return end
+
+    def card(self, prefix: str) -> Card:
+        """The card whose proposal id is `prefix` or begins so, unmistakably.
+
+        Raises:
+            MewError: when there is none, or more than one.
+        """
+        cards = tuple(self._cards.values())
+        exact = [card for card in cards if card.id == prefix]
+        found = exact or [card for card in cards if prefix and card.id.startswith(prefix)]
+        if len(found) == 1:
+            return found[0]
+        waiting = ", ".join(card.id for card in cards if card.is_open) or "none is open"
+        problem = "more than one proposal begins with" if found else "there is no proposal"
+        raise MewError(f"cannot decide {prefix[:80]!r}: {problem} {prefix[:80]!r} here; open: {waiting}")
+
+    # --- deciding ---
+
+    @property
+    def policy(self) -> Policy | None:
+        """What decides instead of the human; None when nothing does."""
+        return self._policy
+
+    def set_policy(self, policy: Policy | None) -> None:
+        """Puts a policy in force, for what is open now too. To be called on the loop."""
+        self._policy = policy
+        for card in self.pending():
+            self._judge(card)
+            self._tell(card)
+
+    def decide(
+        self, proposal: str, *, digest: str, decision: str, reason: str = "", target: tuple[str, ...] = ()
+    ) -> Future[str]:
+        """Decides (`approve` or `reject`) the proposal whose canonical bytes have that digest; see `cards.Decisions`."""
+        return self._loop.submit(
+            self.carry_out(proposal, digest=digest, decision=decision, reason=reason, target=target)
+        )
+
+    async def carry_out(
+        self,
+        proposal: str,
+        *,
+        digest: str | None,
+        decision: str,
+        reason: str = "",
+        target: tuple[str, ...] = (),
+        by: str = "human",
+    ) -> str:
+        """The same on the loop. `digest` None takes the proposal as the book holds it.
+
+        Returns:
+            One sentence about what was sent.
+
+        Raises:
+            MewError: says why nothing was sent.
+        """
+        card = self._cards.get(proposal)
+        if card is None:
+            raise MewError(f"cannot {decision} {proposal[:80]!r}: there is no such proposal here")
+        if proposal in self._deciding:
+            raise MewError(f"{card.request}: being decided already by {self._deciding[proposal]}")
+        if not card.is_open:
+            raise MewError(f"{card.request}: {card.state} already by {card.by}")
+        if digest is not None and not hmac.compare_digest(digest.encode(), card.digest.encode()):
+            raise MewError(f"{card.request}: what was shown is not what is proposed; look at the card again")
+        self._deciding[proposal] = by
+        self._put(replace(card, state="deciding", by=by))
+        try:
+            details = {"proposal": proposal, "decision": decision, "by": by, "digest": card.digest}
+            self._note("decided", details | ({"reason": reason} if reason else {}))
+            if by.startswith(POLICY):
+                self._by_policy[proposal] = by
+            if decision == "approve":
+                await self._me.approve(proposal, digest=card.digest, to=target or None)
+                return f"approved: {card.request}"
+            await self._me.reject(proposal, reason or "disagree")
+            return f"rejected ({reason or 'disagree'}): {card.request}"
+        finally:
+            del self._deciding[proposal]
+            self._refresh(proposal)
+
+    def _judge(self, card: Card) -> None:
+        """Lets the policy in force decide an open card."""
+        policy = self._policy
+        if policy is None or card.state != "open":
+            return
+        decision = policy.judge(card)
+        if decision is None or (decision.decision == "approve" and not card.to):
+            return
+
+        async def act() -> None:
+            with contextlib.suppress(MewError):  # somebody was faster: the card says who
+                await self.carry_out(
+                    card.id,
+                    digest=card.digest,
+                    decision=decision.decision,
+                    reason=decision.reason,
+                    by=f"{POLICY}{policy.name}",
+                )
+
+        self._loop.submit(act())
+
+    # --- following the space ---
+
+    def _observe(self, envelope: Envelope) -> None:
+        if envelope.kind == "mcp/proposal":
+            self._refresh(envelope.id)
+        elif envelope.kind.startswith("mcp/"):
+            for id in envelope.correlation_id:
+                if envelope.kind == "mcp/request" and id in self._cards:
+                    self._proposal_of[envelope.id] = id
+                self._refresh(self._proposal_of.get(id, id))
+
+    def _refresh(self, id: str) -> None:
+        proposal = self._me.proposals.get(id)
+        if proposal is None or proposal.proposer == self._me.client.id:
+            return
+        known = self._cards.get(id)
+        card = known or self._first(proposal)
+        if card is None:
+            return
+        if id not in self._deciding:
+            card = self._advanced(card, proposal)
+        if card != known:
+            self._put(card)
+            if known is None:
+                self._judge(card)
+
+    def _first(self, proposal: Proposal) -> Card | None:
+        try:
+            payload = shown(proposal.envelope)["payload"]
+            digest = proposal.digest
+        except MewError:  # its text can be read in two ways: nobody may approve it, so there is no card
+            return None
+        arguments = _arguments(payload, tool=proposal.tool)
+        return Card(
+            id=proposal.id,
+            seq=proposal.seq,
+            proposer=proposal.proposer,
+            to=proposal.to,
+            method=proposal.method,
+            tool=proposal.tool,
+            arguments=tuple(
+                (name, json.dumps(value, ensure_ascii=False)) for name, value in arguments.items()
+            ),
+            digest=digest,
+            since=self._clock(),
+            warnings=(*self._of_the_tool(proposal), *risks(arguments)),
+        )
+
+    def _of_the_tool(self, proposal: Proposal) -> tuple[str, ...]:
+        known = [self._annotations(name, proposal.tool) for name in proposal.to] if proposal.tool else []
+        if any(one.get("destructiveHint") is True for one in known):
+            return ("destroys: the tool says so itself (annotations)",)
+        if any(one.get("readOnlyHint") is False for one in known):
+            return ("writes: the tool is not read-only (annotations)",)
+        return ()
+
+    def _advanced(self, card: Card, proposal: Proposal) -> Card:
+        state = STATES[proposal.state]
+        rejection = proposal.rejections[-1] if proposal.rejections else None
+        by = (rejection.by if rejection else "") if state == "rejected" else proposal.by
+        if by == self._me.client.id and proposal.id in self._by_policy:
+            by = f"{by} by {self._by_policy[proposal.id]}"
+        reason = rejection.reason if rejection and state == "rejected" else proposal.reason
+        return replace(
+            card,
+            state=state,
+            by=by if state != "open" else "",
+            edited=proposal.edited,
+            outcome=_outcome(proposal) or one_line(reason, 120),
+            decided_at=None if state == "open" else card.decided_at or self._clock(),
+        )
+
+    def _put(self, card: Card) -> None:
+        self._cards[card.id] = card
+        past = len(self._cards) - MAX_DECIDED
+        if past > 0:
+            for old in [one.id for one in self._cards.values() if not one.is_open][:past]:
+                del self._cards[old]
+                self._by_policy.pop(old, None)
+        self._tell(card)
+
+    def _tell(self, card: Card) -> None:
+        for on_change in tuple(self._subscribers):
+            on_change(card)
+
+
+def _arguments(payload: Mapping[str, Any], *, tool: str) -> dict[str, Any]:
+    """Everything that will be sent, one row each: a tool's arguments by name, all else under its path."""
+    rows: dict[str, Any] = {}
+    rest: list[tuple[str, Any]] = []
+    for key, value in payload.items():
+        if key == "params" and isinstance(value, Mapping):
+            for name, inner in value.items():
+                if name == "arguments" and isinstance(inner, Mapping):
+                    rows.update(inner)
+                elif name != "name" or inner != tool:
+                    rest.append((f"params.{name}", inner))
+        elif key not in ("jsonrpc", "id", "method"):
+            rest.append((key, value))
+    for name, value in rest:
+        rows[name if name not in rows else f"{name} (beside the arguments)"] = value
+    return rows
+
+
+def _outcome(proposal: Proposal) -> str:
+    if proposal.response is None:
+        return ""
+    try:
+        result = result_of(
+            proposal.response.payload, method=proposal.method, what=proposal.tool or proposal.method
+        )
+    except ToolFailed as fault:
+        return one_line(str(fault), 160)
+    return one_line(
+        result if isinstance(result, str) else getattr(result, "text", None) or compact(result), 160
+    )

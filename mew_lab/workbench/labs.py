@@ -1,0 +1,216 @@
+"""Which labs does this process hold?  Makes them, names the current one, ends them when the process ends."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from mew_lab.errors import ConfigError, MewError
+from mew_lab.gateway.auth import read_token_file
+from mew_lab.log.journal import journal_path
+from mew_lab.log.log import Log
+from mew_lab.protocol.token import Token
+from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.tools import ToolBox
+from mew_lab.workbench.decide import policy_from_environment
+from mew_lab.workbench.host import Host
+from mew_lab.workbench.lab import Lab
+from mew_lab.workbench.loop import the_loop
+from mew_lab.workbench.vantage import watch
+
+__all__ = ["close_all", "connect", "current", "forget", "labs", "token_from", "up", "use"]
+
+TIMEOUT = 10.0
+
+# Written by the verbs below, which a person calls one after the other; views only read it.
+_labs: dict[str, Lab] = {}
+_current: list[str] = []
+
+
+def labs() -> dict[str, Lab]:
+    """The labs that are up, by name."""
+    return dict(_labs)
+
+
+def current() -> Lab:
+    """The lab that `%mew` and friends speak of.
+
+    Raises:
+        MewError: when none is up.
+    """
+    if not _current:
+        raise MewError(
+            "no space is up here; start one with %mew up (mew_lab.up()), or join one with %mew connect URL"
+        )
+    return _labs[_current[-1]]
+
+
+def use(name: str) -> Lab:
+    """Makes another lab the current one.
+
+    Raises:
+        MewError: when none is called so.
+    """
+    if name not in _labs:
+        raise MewError(f"there is no lab {name[:80]!r}; there are {', '.join(_labs) or 'none'}")
+    _current.remove(name)
+    _current.append(name)
+    return _labs[name]
+
+
+def forget(lab: Lab) -> None:
+    """Takes a lab that is down off the list."""
+    if _labs.get(lab.name) is lab:
+        del _labs[lab.name]
+        _current.remove(lab.name)
+
+
+def _free(name: str) -> None:
+    if name in _labs:
+        raise MewError(f"a lab {name!r} is up already; %mew down ends it, or choose another name")
+
+
+def _keep(lab: Lab) -> None:
+    if not _labs:
+        atexit.register(close_all)
+    _labs[lab.name] = lab
+    _current.append(lab.name)
+
+
+def up(
+    name: str = "demo",
+    *,
+    as_id: str = "human",
+    journal: str | Path | Literal["auto"] | None = "auto",
+    port: int | None = 0,
+    timeout: float = TIMEOUT,
+) -> Lab:
+    """Starts a space in this process, on 127.0.0.1, and seats you in it.
+
+    Args:
+        name: The name of the space, and of the lab.
+        as_id: Your participant id.
+        journal: A file, `auto` for `.mew/<space>/<utc>.jsonl` in the working directory, None for no journal.
+        port: 0 for a free one; None for a space in memory that no other process can reach.
+        timeout: How long blocking verbs may take, in seconds.
+
+    Raises:
+        ConfigError: when the name or the port is not to be had.
+        JournalError: when the journal cannot be made.
+        MewError: when a lab of that name is up already.
+
+    Spec: §3.6, §5.
+    """
+    _free(name)
+    policy = policy_from_environment()
+    folder = Path.cwd()
+    path = journal_path(folder, space=name, now=datetime.now(UTC)) if journal == "auto" else journal
+    loop = the_loop()
+    lab = Lab(name, space=name, loop=loop, timeout=timeout, vantage="gateway")
+
+    async def start() -> Lab:
+        kept = Path(path) if path is not None else None
+        host = lab.roster.host = Host(name, folder=folder, journal=kept, port=port, observe=lab.observe)
+        lab.log = Log.live(space=name, journal=host.journal)
+        try:
+            await host.open(owner=as_id, can="human")
+            lab.url = host.url
+            await lab.open(MEWParticipant(host.client_for(as_id), tools=ToolBox(name=as_id)), name=as_id, policy=policy)
+        except BaseException:
+            await lab.close()
+            raise
+        _keep(lab)
+        return lab
+
+    return loop.run(start(), timeout=timeout, doing=f"starting the space {name!r}")
+
+
+def connect(
+    url: str,
+    *,
+    space: str,
+    token: str | None = None,
+    token_file: str | Path | None = None,
+    token_env: str | None = None,
+    as_id: str | None = None,
+    name: str | None = None,
+    timeout: float = TIMEOUT,
+) -> Lab:
+    """Joins a space that runs elsewhere; everything works as far as a participant can see.
+
+    Args:
+        url: `ws://host:port/ws`, or without the path.
+        token: Better: `token_file` (readable by you alone) or `token_env` (the name of an environment variable).
+        as_id: The id under which this connection speaks; the token's own participant when absent.
+        name: The lab's name; the space's when absent.
+
+    Raises:
+        ConfigError: when there is no token.
+        NotAdmitted: when the gateway does not let it in.
+        ConnectionLost, NoReply: when nobody answers there.
+
+    Spec: §5.2.
+    """
+    name = name or space
+    _free(name)
+    policy = policy_from_environment()
+    secret = token_from(token, file=token_file, variable=token_env)
+    loop = the_loop()
+    lab = Lab(name, space=space, loop=loop, timeout=timeout, vantage="participant")
+    lab.url = url
+
+    async def start() -> Lab:
+        client = MEWClient(gateway=url, space=space, token=secret, participant_id=as_id)
+        watch(client, space=space, observe=lab.observe, fault=lab.fault)
+        try:
+            await lab.open(
+                MEWParticipant(client, tools=ToolBox(name=as_id or "human")), name=as_id or "", policy=policy
+            )
+        except BaseException:
+            await lab.close()
+            await client.disconnect()
+            raise
+        _keep(lab)
+        return lab
+
+    return loop.run(start(), timeout=timeout, doing=f"joining the space {space!r} at {url}")
+
+
+def token_from(
+    token: str | None = None, *, file: str | Path | None = None, variable: str | None = None
+) -> Token:
+    """The token that is given, or stands in a file, or in an environment variable.
+
+    Raises:
+        ConfigError: when not exactly one of them names one.
+    """
+    given = [one for one in (token, file, variable) if one is not None]
+    if len(given) != 1:
+        raise ConfigError(
+            "give exactly one of token_file, token_env and token: the gateway must know who comes"
+        )
+    if token is not None:
+        return Token(token)
+    if file is not None:
+        return read_token_file(file)
+    secret = os.environ.get(variable or "", "")
+    if not secret:
+        raise ConfigError(
+            f"the environment variable {variable!r} holds no token", path="environment", key=variable or ""
+        )
+    return Token(secret)
+
+
+def close_all() -> None:
+    """Takes every lab down and stops the loop's thread. For the end of the process, and for unloading."""
+    loop = the_loop()
+    for lab in tuple(_labs.values()):
+        with contextlib.suppress(MewError):
+            lab.down()
+    loop.stop()
+    atexit.unregister(close_all)

@@ -1,0 +1,198 @@
+"""On which loop does a space run, and how does ordinary code reach it?  The only border between sync and async.
+
+One daemon thread with one event loop owns every gateway, participant and bridge of this process, so none of them
+needs a lock. Whatever starts there starts in an empty context: a task begun by one notebook cell must not print into
+that cell for ever. Where threads do not exist (WebAssembly) the loop that is running already is used instead, and
+blocking verbs give a task to await.
+
+The one lock below guards the start of the thread: two threads may ask for the first loop at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Any, TypeVar
+
+from mew_lab.errors import CannotWait, NoReply
+
+__all__ = ["LoopThread", "the_loop"]
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """A loop in a daemon thread, started at the first use."""
+
+    def __init__(self, name: str = "mew_lab") -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self.threadless = False
+
+    @property
+    def running(self) -> bool:
+        """Whether the thread was started and not stopped."""
+        return self._thread is not None
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is not None:
+                return self._loop
+            loop = asyncio.new_event_loop()
+            ready = threading.Event()
+
+            def serve() -> None:
+                asyncio.set_event_loop(loop)
+                loop.call_soon(ready.set)
+                loop.run_forever()
+
+            thread = threading.Thread(target=serve, name=self._name, daemon=True)
+            try:
+                # A new thread copies no context, so nothing of the calling cell clings to the loop.
+                thread.start()
+            except RuntimeError:
+                loop.close()
+                self.threadless = True
+                raise
+            ready.wait()
+            self._loop, self._thread = loop, thread
+            return loop
+
+    def is_current(self) -> bool:
+        """Whether the calling code runs on this loop's own thread."""
+        return self._thread is not None and threading.current_thread() is self._thread
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Starts `work` on the loop and returns at once. Cancelling the future cancels the work.
+
+        Raises:
+            CannotWait: where there are no threads and no loop runs either.
+        """
+        if not self.threadless:
+            try:
+                loop = self._started()
+            except RuntimeError:
+                pass
+            else:
+                return contextvars.Context().run(asyncio.run_coroutine_threadsafe, work, loop)
+        future: Future[T] = Future()
+        self._here(work).add_done_callback(lambda task: _pass_on(task, future))
+        return future
+
+    def _here(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """`work` as a task of the loop that runs already: the way where threads do not exist."""
+        try:
+            return asyncio.get_running_loop().create_task(work, context=contextvars.Context())
+        except RuntimeError:
+            work.close()
+            raise CannotWait(
+                "there are no threads here and no event loop runs; call this inside `async def` and await it"
+            ) from None
+
+    def run(self, work: Coroutine[Any, Any, T], *, timeout: float, doing: str) -> T:
+        """Runs `work` on the loop and returns its result; blocks up to `timeout` seconds.
+
+        Where there are no threads, returns a task to await instead.
+
+        Raises:
+            NoReply: when it took longer; the work is cancelled.
+            CannotWait: when called on the loop's own thread.
+        """
+        if self.is_current():
+            work.close()
+            raise CannotWait(
+                f"{doing}: this blocks, and it was called on the very loop that would have to do it; "
+                "use the awaitable form on `seat.participant` there"
+            )
+        if not self.threadless:
+            try:
+                self._started()
+            except RuntimeError:
+                pass
+        if self.threadless:
+            return self._here(work)  # type: ignore[return-value]
+        future = self.submit(work)
+        try:
+            return future.result(timeout)
+        except FutureTimeout:
+            if future.done():  # the work's own time-out, with its own sentence
+                raise
+            self._cancel(future)
+            raise NoReply(
+                f"{doing} took longer than {timeout:g} s and was given up; try again with a longer `lab.timeout`",
+                after_s=timeout,
+                waiting_for=doing,
+            ) from None
+        except KeyboardInterrupt:
+            self._cancel(future)
+            raise
+
+    def _cancel(self, future: Future[Any]) -> None:
+        """Cancels and lets the work clean up before going on, so that nothing is left half done."""
+        future.cancel()
+        with contextlib.suppress(FutureTimeout):
+            self.submit(asyncio.sleep(0.05)).result(2.0)
+
+    def call(self, function: Callable[[], T], *, timeout: float = 10.0) -> T:
+        """Calls a plain function on the loop's thread: a snapshot of live state."""
+        if self.threadless or self._thread is None or self.is_current():
+            return function()
+
+        async def snapshot() -> T:
+            return function()
+
+        return self.submit(snapshot()).result(timeout)
+
+    def post(self, function: Callable[[], object]) -> None:
+        """Has a plain function called on the loop soon, without waiting for it."""
+        if self._loop is not None and not self.threadless:
+            contextvars.Context().run(self._loop.call_soon_threadsafe, function)
+        else:
+            function()
+
+    def stop(self, *, timeout: float = 2.0) -> None:
+        """Stops the thread and closes the loop; the next use starts afresh. Harmless when nothing runs."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is None or thread is None:
+            return
+        if thread.is_alive():
+            with contextlib.suppress(RuntimeError, FutureTimeout):
+                asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result(timeout)
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(timeout)
+        if not thread.is_alive():
+            loop.close()
+
+
+def _pass_on(task: asyncio.Task[T], future: Future[T]) -> None:
+    if task.cancelled():
+        future.cancel()
+    elif fault := task.exception():
+        future.set_exception(fault)
+    else:
+        future.set_result(task.result())
+
+
+async def _cancel_all() -> None:
+    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()
+
+
+_the_loop = LoopThread()
+
+
+def the_loop() -> LoopThread:
+    """The one loop of this process."""
+    return _the_loop

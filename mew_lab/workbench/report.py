@@ -1,0 +1,176 @@
+"""What is there to see of a lab, as plain listings?  Reads live state on the loop; changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from mew_lab.errors import MewError
+from mew_lab.workbench.cards import Card
+from mew_lab.workbench.listing import Listing, Note
+
+if TYPE_CHECKING:
+    from mew_lab.workbench.lab import Lab
+
+__all__ = ["farewell", "gather_tools", "history", "proposals", "status", "tools", "who"]
+
+
+def _clock(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%H:%M:%S")
+
+
+def _kinds(patterns: Any) -> str:
+    """The kinds of a capability list, one word each; what is narrowed further is marked."""
+    words = []
+    for one in patterns:
+        kind = one.get("kind")
+        word = "|".join(map(str, kind)) if isinstance(kind, list) else str(kind)
+        words.append(f"{word}(…)" if "payload" in one or "to" in one else word)
+    return ", ".join(dict.fromkeys(words))
+
+
+def who(lab: Lab) -> Listing:
+    """Participants: id, what it is here, under which ids it is connected, what it may send."""
+    rows = []
+    if lab.host is not None:
+        for one in lab.host.gateway.participants(lab.space):
+            name = one["id"]
+            here = ", ".join(lab.host.gateway.runtime_ids(lab.space, name)) or "no"
+            rows.append((_named(lab, name), _what(lab, name), here, _kinds(one["capabilities"])))
+    else:
+        client = lab.me.participant.client
+        rows.append((_named(lab, client.id), "you", client.id, _kinds(client.capabilities.patterns)))
+        rows += [(name, "", name, _kinds(patterns)) for name, patterns in sorted(client.participants.items())]
+    return Listing(
+        f"{lab.space}: participants",
+        ("participant", "what", "connected as", "may send"),
+        rows,
+        empty="nobody is here",
+    )
+
+
+def _named(lab: Lab, name: str) -> str:
+    return f"{name} (you)" if name == lab.me.name else name
+
+
+def _what(lab: Lab, name: str) -> str:
+    seat = lab.seats.get(name)
+    return seat.what if seat else ""
+
+
+def proposals(lab: Lab, *, all: bool) -> Listing:
+    """Proposals: id, proposer, target, call, since, state."""
+    cards = [*(lab.decisions.decided() if all else []), *lab.decisions.pending()]
+    rows = [
+        (card.id, card.proposer, ", ".join(card.to) or "anybody", _call(card), _clock(card.since), card.state)
+        for card in cards
+    ]
+    return Listing(
+        f"{lab.space}: proposals",
+        ("id", "from", "to", "call", "since", "state"),
+        rows,
+        empty="no proposal waits; one comes with seat.call(…) of a seat that may only propose",
+        note="%mew approve ID, %mew reject ID [REASON], or %mew approvals for the cards" if rows else "",
+    )
+
+
+def _call(card: Card) -> str:
+    arguments = ", ".join(f"{name}={value}" for name, value in card.arguments)
+    return f"{card.tool or card.method}({arguments})"
+
+
+def history(lab: Lab) -> Listing:
+    """Decisions: when, what, proposer, decision, by whom, outcome."""
+    rows = [
+        (_clock(card.decided_at or card.since), _call(card), card.proposer, card.state, card.by, card.outcome)
+        for card in lab.decisions.decided()
+    ]
+    return Listing(
+        f"{lab.space}: decisions",
+        ("at", "call", "from", "decision", "by", "outcome"),
+        rows,
+        empty="nothing was decided yet",
+    )
+
+
+def status(lab: Lab) -> Listing:
+    """What a person would ask first, one line each."""
+    policy = lab.decide
+    journal = lab.host.journal.path if lab.host is not None and lab.host.journal is not None else "none"
+    client = lab.me.participant.client
+    rows: list[tuple[Any, ...]] = [
+        ("space", lab.space),
+        ("address", lab.url or "in memory only"),
+        ("you are", client.id),
+        ("connection", client.state),
+        ("members", len(client.participants) + 1),
+        ("envelopes", len(lab.log)),
+        ("open proposals", len(lab.decisions.pending())),
+        ("who decides", f"policy {policy.name}" if policy is not None else "you"),
+        ("journal", journal),
+    ]
+    rows += [("fault", text) for text in lab.faults[-5:]]
+    return Listing(f"{lab.name}", ("what", "is"), rows)
+
+
+async def gather_tools(
+    lab: Lab, participant: str | None, *, patience: float
+) -> tuple[list[tuple[str, dict[str, Any]]], list[str]]:
+    """(participant, tool) pairs and the participants that did not answer. Asks over the wire, as anybody would."""
+    known = sorted(lab.me.participant.client.participants)
+    if participant is not None and participant not in known:
+        raise MewError(f"{participant[:80]!r} is not here; here are {', '.join(known) or 'no others'}")
+    asked = (
+        [participant] if participant is not None else [name for name in known if _may_have_tools(lab, name)]
+    )
+
+    async def ask(name: str) -> list[dict[str, Any]]:
+        return await lab.me.participant.list_tools(name, timeout=patience)
+
+    answers = await asyncio.gather(*(ask(name) for name in asked), return_exceptions=True)
+    found: list[tuple[str, dict[str, Any]]] = []
+    silent: list[str] = []
+    for name, answer in zip(asked, answers, strict=True):
+        if isinstance(answer, MewError):
+            silent.append(name)
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            found += [(name, tool) for tool in answer]
+    return found, silent
+
+
+def _may_have_tools(lab: Lab, name: str) -> bool:
+    seat = lab.seats.get(name)
+    return seat is None or seat.what != "seat" or bool(seat.participant.tools.tools)
+
+
+def tools(found: list[tuple[str, dict[str, Any]]], silent: list[str]) -> Listing:
+    """Tools: participant/tool, its arguments, what it says of itself."""
+    rows = []
+    for who, tool in found:
+        schema = tool.get("inputSchema")
+        properties = schema.get("properties", {}) if isinstance(schema, dict) else {}
+        required = schema.get("required", []) if isinstance(schema, dict) else []
+        arguments = ", ".join(name if name in required else f"[{name}]" for name in properties)
+        about = str(tool.get("description") or "").strip().split("\n")[0]
+        rows.append((f"{who}/{tool.get('name')}", arguments, about))
+    return Listing(
+        "tools",
+        ("tool", "arguments", "what it does"),
+        rows,
+        empty="no participant has tools; %mew bridge NAME -- COMMAND brings an MCP server, @lab.tool a function",
+        note=f"no answer from {', '.join(silent)}" if silent else "",
+    )
+
+
+def farewell(lab: Lab) -> Note:
+    """What ends with the lab, and where its journal stays."""
+    open_cards = lab.decisions.pending()
+    text = f"{lab.name} is down: {len(lab.log)} envelopes"
+    if open_cards:
+        text += f"; still pending: {', '.join(f'{card.id} ({card.request})' for card in open_cards)}"
+    if lab.host is not None and lab.host.journal is not None:
+        text += f"; the journal stays in {lab.host.journal.path}"
+    return Note(text)

@@ -1,0 +1,123 @@
+"""Who of this process takes part in a space?  Seats, bridges and token files of one lab; async, on the loop.
+
+Spec: §3.6.4, §5.1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mew_lab.bridge.mcp import McpBridge
+from mew_lab.errors import MewError
+from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.tools import ToolBox
+from mew_lab.workbench.host import Host
+from mew_lab.workbench.seat import Seat
+
+if TYPE_CHECKING:
+    from mew_lab.workbench.lab import Lab
+
+__all__ = ["Can", "Roster"]
+
+Can = str | Sequence[Mapping[str, Any]]
+
+
+class Roster:
+    """The participants that this process brings to a space. `host` is None where the space runs elsewhere."""
+
+    def __init__(self, lab: Lab, *, fault: Callable[[str], None]) -> None:
+        self.host: Host | None = None
+        self.seats: dict[str, Seat] = {}
+        self.annotations: dict[tuple[str, str], Mapping[str, Any]] = {}
+        self._lab = lab
+        self._fault = fault
+        self._bridges: dict[str, McpBridge] = {}
+        self._token_files: dict[str, Path] = {}
+
+    def own_host(self, doing: str) -> Host:
+        """The host of a space of our own.
+
+        Raises:
+            MewError: when the space runs elsewhere.
+        """
+        if self.host is None:
+            raise MewError(
+                f"{doing}: the space {self._lab.space!r} runs elsewhere, and only its own gateway can enrol "
+                "participants; ask whoever runs it for a token"
+            )
+        return self.host
+
+    def _free(self, name: str, doing: str) -> Host:
+        host = self.own_host(doing)
+        if name in self.seats:
+            raise MewError(f"{doing}: it is here already; choose another name, or let it leave first")
+        return host
+
+    async def take(self, participant: MEWParticipant, *, name: str, what: str) -> Seat:
+        """Connects a participant and seats it under the id that its welcome gives, or under `name`."""
+        seat = Seat(self._lab, participant, name=name, what=what)
+        await participant.start()
+        seat.name = name or participant.client.id
+        self.seats[seat.name] = seat
+        return seat
+
+    async def join(self, name: str, can: Can, *, what: str = "seat") -> Seat:
+        """Enrols, connects and seats a participant."""
+        host = self._free(name, f"cannot seat {name[:80]!r}")
+        host.enrol(name, can)
+        participant = MEWParticipant(host.client_for(name), tools=ToolBox(name=name))
+        return await self.take(participant, name=name, what=what)
+
+    async def bridge(
+        self, name: str, command: list[str], *, env: tuple[str, ...], cwd: Path, can: Can
+    ) -> Seat:
+        """Starts an MCP server and seats it."""
+        host = self._free(name, f"cannot bridge {name[:80]!r}")
+        host.enrol(name, can)
+        bridge = McpBridge(name, command, env=env, cwd=cwd, on_end=lambda why: self._ended(name, why))
+        participant = await bridge.start(host.client_for(name))
+        self._bridges[name] = bridge
+        self.annotations.update({(name, tool): known for tool, known in bridge.annotations.items()})
+        seat = Seat(self._lab, participant, name=name, what=f"MCP server: {bridge.command_line}")
+        self.seats[name] = seat
+        return seat
+
+    def _ended(self, name: str, why: str) -> None:
+        self._bridges.pop(name, None)
+        if self.seats.pop(name, None) is not None and not self._lab.closed:
+            self._fault(why)
+
+    async def leave(self, name: str) -> None:
+        """Lets one of them leave the space; a bridge's server ends with it."""
+        seat = self.seats.pop(name, None)
+        if seat is None:
+            raise MewError(f"{name[:80]!r} has no seat here; seated are {', '.join(self.seats)}")
+        bridge = self._bridges.pop(name, None)
+        await (bridge.stop() if bridge else seat.participant.stop())
+
+    def token_file(self, name: str) -> Path:
+        """The file with a token of that participant, written at the first call."""
+        if name not in self._token_files:
+            self._token_files[name] = self.own_host(f"cannot write a token of {name[:80]!r}").token_file(name)
+        return self._token_files[name]
+
+    async def close(self) -> None:
+        """Ends bridges, seats and the host together; what is gone already is no fault."""
+        bridges, self._bridges = self._bridges, {}
+        await asyncio.gather(*(self._quietly(bridge.stop()) for bridge in bridges.values()))
+        for name, seat in reversed(self.seats.items()):
+            if name not in bridges:
+                await self._quietly(seat.participant.stop())
+        if self.host is not None:
+            await self._quietly(self.host.close())
+        for path in self._token_files.values():
+            path.unlink(missing_ok=True)
+
+    async def _quietly(self, work: Awaitable[object]) -> None:
+        try:
+            await work
+        except MewError as fault:
+            self._fault(str(fault))

@@ -1,0 +1,366 @@
+"""What leaves, how, and what becomes of a reader that does not read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import MutableMapping
+from typing import Any
+
+import pytest
+from websockets.frames import Frame as ReferenceFrame
+from websockets.frames import Opcode
+
+from mew_lab.gateway.outbox import CALM, CHUNK, Frame, MemoryPeer, Outbox
+from mew_lab.gateway.wire import wire_of
+from mew_lab.transport.link import LinkClosed
+from mew_lab.transport.memory import pair
+
+# --- frames ---
+
+
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 127, 65535, 65536, 70000])
+def test_a_frame_is_what_rfc_6455_says_for_every_length(size: int) -> None:
+    text, data = "x" * size, bytes(size)
+    assert Frame(text).wire == ReferenceFrame(Opcode.TEXT, text.encode()).serialize(mask=False)
+    assert Frame(data=data).wire == ReferenceFrame(Opcode.BINARY, data).serialize(mask=False)
+
+
+def test_a_frame_counts_bytes_and_not_characters() -> None:
+    assert Frame("€" * 42).wire == b"\x81\x7e\x00\x7e" + "€".encode() * 42
+
+
+def test_a_frame_is_encoded_once_for_all_its_receivers() -> None:
+    frame = Frame("to everybody")
+    assert frame.wire is frame.wire
+
+
+# --- an ASGI server that can be looked at ---
+
+
+class FakeTransport:
+    """A socket that takes what fits: `waiting` bytes are what the reader has not taken."""
+
+    def __init__(self) -> None:
+        self.writes: list[bytes] = []
+        self.waiting = 0
+        self.aborted = False
+        self.closing = False
+
+    def write(self, data: bytes) -> None:
+        self.writes.append(data)
+
+    def get_write_buffer_size(self) -> int:
+        return self.waiting
+
+    def is_closing(self) -> bool:
+        return self.closing or self.aborted
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+class FakeProtocol:
+    """As much of the server library's protocol as is used; `writable` is cleared while a reader is slow."""
+
+    def __init__(self) -> None:
+        self.transport = FakeTransport()
+        self.writable = asyncio.Event()
+        self.writable.set()
+        self.sent: list[MutableMapping[str, Any]] = []
+        self.gone = False
+
+    def handle_pong(self, event: Any) -> None: ...
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        await self.writable.wait()
+        if self.gone:
+            raise OSError("client is gone")
+        self.sent.append(message)
+
+
+class FakeServer:
+    """Without an inside that we know."""
+
+    def __init__(self) -> None:
+        self.sent: list[MutableMapping[str, Any]] = []
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        self.sent.append(message)
+
+
+@pytest.fixture
+async def protocol() -> FakeProtocol:
+    return FakeProtocol()
+
+
+async def turn() -> None:
+    """Lets everything that is ready in this turn of the loop happen."""
+    await asyncio.sleep(0)
+
+
+async def until(condition: Any) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110  what is waited for happens in other tasks
+            await asyncio.sleep(0)
+
+
+async def test_what_is_put_in_one_turn_leaves_in_one_write(protocol: FakeProtocol) -> None:
+    outbox = Outbox(protocol.send)
+    frames = [Frame(f"message {n}") for n in range(5)]
+    for frame in frames:
+        outbox.put(frame)
+    assert protocol.transport.writes == []
+    await turn()
+    assert protocol.transport.writes == [b"".join(frame.wire for frame in frames)]
+    assert protocol.sent == []
+
+
+async def test_one_frame_alone_is_written_without_a_copy(protocol: FakeProtocol) -> None:
+    outbox, frame = Outbox(protocol.send), Frame("alone")
+    outbox.put(frame)
+    await turn()
+    assert protocol.transport.writes[0] is frame.wire
+
+
+async def test_much_at_once_leaves_in_pieces(protocol: FakeProtocol) -> None:
+    outbox = Outbox(protocol.send)
+    frames = [Frame("x" * 50_000) for _ in range(20)]
+    for frame in frames:
+        outbox.put(frame)
+    await turn()
+    assert b"".join(protocol.transport.writes) == b"".join(frame.wire for frame in frames)
+    assert max(map(len, protocol.transport.writes)) < CHUNK + 50_100
+
+
+async def test_a_slow_reader_gets_everything_in_order_once_it_reads(protocol: FakeProtocol) -> None:
+    outbox = Outbox(protocol.send)
+    protocol.transport.waiting = CALM + 1
+    protocol.writable.clear()
+    for n in range(3):
+        outbox.put(Frame(f"{n}"))
+    await turn()
+    outbox.put(Frame(data=b"#s#3"))
+    await turn()
+    assert (protocol.sent, protocol.transport.writes) == ([], [])
+    protocol.writable.set()
+    await until(lambda: len(protocol.sent) == 4)
+    assert [one.get("text", one.get("bytes")) for one in protocol.sent] == ["0", "1", "2", b"#s#3"]
+
+
+async def test_a_reader_that_caught_up_is_served_the_short_way_again(protocol: FakeProtocol) -> None:
+    outbox = Outbox(protocol.send)
+    protocol.transport.waiting = CALM + 1
+    protocol.writable.clear()
+    for n in range(3):
+        outbox.put(Frame(f"{n}"))
+    await turn()
+    protocol.transport.waiting = 0
+    protocol.writable.set()
+    await until(lambda: protocol.transport.writes)
+    assert [one["text"] for one in protocol.sent] == ["0"]
+    assert protocol.transport.writes == [Frame("1").wire + Frame("2").wire]
+    await turn()
+    outbox.put(Frame("3"))
+    await turn()
+    assert protocol.transport.writes[-1] == Frame("3").wire
+
+
+@pytest.mark.threat(9)
+async def test_a_reader_whose_queue_is_full_is_cut_with_a_reason(protocol: FakeProtocol) -> None:
+    reasons: list[str] = []
+    outbox = Outbox(protocol.send, limit=1000, on_cut=reasons.append)
+    protocol.transport.waiting = CALM + 1
+    protocol.writable.clear()
+    for _ in range(10):
+        outbox.put(Frame("x" * 98))  # 100 bytes on the wire
+    await turn()
+    assert not outbox.closing
+    outbox.put(Frame("x"))
+    assert outbox.closing
+    assert reasons == []  # never while somebody is delivering
+    await turn()
+    assert reasons == ["slow reader: 1003 bytes waited unread"]
+    protocol.writable.set()
+    await outbox.finished()
+    assert protocol.sent[-1] == {"type": "websocket.close", "code": 1008, "reason": reasons[0]}
+
+
+@pytest.mark.threat(9)
+async def test_a_reader_that_takes_nothing_for_a_while_is_cut(protocol: FakeProtocol) -> None:
+    reasons: list[str] = []
+    outbox = Outbox(protocol.send, stall=0.01, on_cut=reasons.append)
+    protocol.transport.waiting = CALM + 1
+    protocol.writable.clear()
+    outbox.put(Frame("x"))
+    await until(lambda: reasons)
+    assert reasons == ["slow reader: took nothing for 0.01 s"]
+    await outbox.finished()
+    assert protocol.transport.aborted  # it did not even take the goodbye
+
+
+@pytest.mark.threat(9)
+async def test_one_slow_reader_holds_no_other_up() -> None:
+    slow, prompt = FakeProtocol(), FakeProtocol()
+    slow.transport.waiting = CALM + 1
+    slow.writable.clear()
+    outboxes = [Outbox(one.send, limit=5000) for one in (slow, prompt)]
+    frames = [Frame(f"{n}" * 100) for n in range(9)] * 10
+    for frame in frames:
+        for outbox in outboxes:
+            outbox.put(frame)
+    await turn()
+    assert outboxes[0].closing
+    assert b"".join(prompt.transport.writes) == b"".join(frame.wire for frame in frames)
+
+
+async def test_a_close_sends_what_is_queued_first(protocol: FakeProtocol) -> None:
+    outbox = Outbox(protocol.send)
+    outbox.put(Frame("last words"))
+    outbox.close(4403, "kicked")
+    outbox.put(Frame("never"))
+    await outbox.finished()
+    assert protocol.transport.writes == [Frame("last words").wire]
+    assert protocol.sent == [{"type": "websocket.close", "code": 4403, "reason": "kicked"}]
+
+
+async def test_a_close_that_drops_sends_nothing_more(protocol: FakeProtocol) -> None:
+    outbox = Outbox(protocol.send)
+    outbox.put(Frame("never"))
+    outbox.close(4403, "kicked", drop=True)
+    await outbox.finished()
+    assert protocol.transport.writes == []
+    assert protocol.sent == [{"type": "websocket.close", "code": 4403, "reason": "kicked"}]
+
+
+async def test_closing_twice_is_harmless_and_the_first_reason_stands(protocol: FakeProtocol) -> None:
+    outbox = Outbox(protocol.send)
+    outbox.close(4403, "first")
+    outbox.close(1000, "second")
+    await outbox.finished()
+    assert [one["code"] for one in protocol.sent] == [4403]
+
+
+async def test_a_reason_is_cut_where_a_close_frame_ends(protocol: FakeProtocol) -> None:
+    outbox = Outbox(protocol.send)
+    outbox.close(4401, "ä" * 100)
+    await outbox.finished()
+    assert protocol.sent[0]["reason"] == "ä" * 61
+
+
+async def test_a_reader_that_went_away_costs_nothing_and_raises_nothing(protocol: FakeProtocol) -> None:
+    outbox = Outbox(protocol.send)
+    protocol.transport.closing = protocol.gone = True
+    outbox.put(Frame("to nobody"))
+    await until(lambda: outbox.closing)
+    outbox.put(Frame("to nobody"))
+    await outbox.finished()
+    assert protocol.transport.writes == []
+
+
+async def test_nothing_is_sent_after_the_end(protocol: FakeProtocol) -> None:
+    outbox = Outbox(protocol.send)
+    outbox.put(Frame("too late"))
+    outbox.ended()
+    outbox.close(1000, "")
+    await turn()
+    assert (protocol.transport.writes, protocol.sent) == ([], [])
+
+
+async def test_a_server_whose_inside_is_unknown_is_served_the_long_way() -> None:
+    server = FakeServer()
+    outbox = Outbox(server.send)
+    outbox.put(Frame("text"))
+    outbox.put(Frame(data=b"bytes"))
+    assert await outbox.alive(0.01)
+    outbox.close(1000, "done")
+    await outbox.finished()
+    assert server.sent == [
+        {"type": "websocket.send", "text": "text"},
+        {"type": "websocket.send", "bytes": b"bytes"},
+        {"type": "websocket.close", "code": 1000, "reason": "done"},
+    ]
+    assert not await outbox.alive(0.01)
+
+
+# --- ping ---
+
+
+class Pong:
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+
+async def test_a_ping_that_is_answered_shows_life(protocol: FakeProtocol) -> None:
+    heard: list[Any] = []
+    protocol.handle_pong = heard.append  # type: ignore[method-assign]
+    outbox = Outbox(protocol.send)
+    asking = asyncio.ensure_future(outbox.alive(10))
+    await turn()
+    ping = protocol.transport.writes[0]
+    assert ping[:2] == b"\x89\x08"
+    stranger, answer = Pong(b"12345678"), Pong(ping[2:])
+    protocol.handle_pong(stranger)
+    await turn()
+    assert not asking.done()
+    protocol.handle_pong(answer)
+    assert await asking
+    assert heard == [stranger, answer]  # the library still hears every pong
+
+
+async def test_a_ping_without_an_answer_and_a_closing_socket_show_none(protocol: FakeProtocol) -> None:
+    outbox = Outbox(protocol.send)
+    assert not await outbox.alive(0.01)
+    protocol.transport.closing = True
+    assert not await outbox.alive(10)
+
+
+async def test_an_inside_that_lacks_something_is_not_used() -> None:
+    protocol = FakeProtocol()
+    assert wire_of(protocol.send) is not None
+    protocol.transport.closing = True
+    assert wire_of(protocol.send) is None
+    assert wire_of(FakeServer().send) is None
+    assert wire_of(lambda message: None) is None
+
+
+# --- memory ---
+
+
+async def test_a_memory_peer_hands_over_the_message_itself() -> None:
+    here, there = pair()
+    peer, text = MemoryPeer(here), "as it is"
+    peer.put(Frame(text))
+    peer.put(Frame(data=b"bytes"))
+    assert await there.receive() is text
+    assert await there.receive() == b"bytes"
+    assert await peer.alive(0)
+
+
+@pytest.mark.threat(9)
+async def test_a_memory_reader_that_does_not_read_is_cut_too() -> None:
+    here, there = pair()
+    reasons: list[str] = []
+    peer = MemoryPeer(here, limit=100, on_cut=reasons.append)
+    for _ in range(11):
+        peer.put(Frame("x" * 10))
+    assert reasons == []  # never while somebody is delivering
+    await turn()
+    assert reasons == ["slow reader: 110 bytes waited unread"]
+    peer.put(Frame("never"))
+    with pytest.raises(LinkClosed) as closed:
+        await there.receive()
+    assert (closed.value.code, closed.value.reason) == (1008, reasons[0])
+    assert not await peer.alive(0)
+
+
+async def test_a_memory_peer_that_closes_lets_the_rest_be_read_or_not() -> None:
+    for drop in (False, True):
+        here, there = pair()
+        peer = MemoryPeer(here)
+        peer.put(Frame("last words"))
+        peer.close(4403, "kicked", drop=drop)
+        if not drop:
+            assert await there.receive() == "last words"
+        with pytest.raises(LinkClosed) as closed:
+            await there.receive()
+        assert closed.value.code == 4403

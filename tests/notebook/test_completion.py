@@ -1,0 +1,111 @@
+"""Tab behind %mew, asked of IPython's own completer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from IPython.core.completer import provisionalcompleter
+from IPython.core.interactiveshell import InteractiveShell
+
+import mew_lab
+from mew_lab.notebook import completion
+from mew_lab.notebook.commands import COMMANDS
+from mew_lab.workbench.listing import Listing
+
+
+@pytest.fixture
+def lab(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    one = SimpleNamespace(
+        seats={"human": None, "bot": None},
+        who=lambda: Listing("", ("participant",), [("human (you)",), ("bot",), ("git",)]),
+        tools=lambda: Listing("", ("tool",), [("git/git_log",), ("git/git_status",)]),
+        proposals=lambda: Listing("", ("id",), [("p-1",), ("p-2",)]),
+    )
+    monkeypatch.setattr(completion, "_current", lambda: one)
+    return one
+
+
+def completed(shell: InteractiveShell, text: str) -> set[str]:
+    """The whole lines that Tab at the end of `text` offers, as a front end would build them."""
+    with provisionalcompleter():
+        found = list(shell.Completer.completions(text, len(text)))
+    return {text[: one.start] + one.text + text[one.end :] for one in found}
+
+
+@pytest.mark.trap("T-20")
+@pytest.mark.parametrize("before", ["%mew ", "x = %mew ", "%%mew "])
+def test_a_tab_offers_the_sub_commands_and_nothing_else(loaded: InteractiveShell, before: str) -> None:
+    assert completed(loaded, before) == {before + name for name in COMMANDS}
+
+
+@pytest.mark.trap("T-20")
+@pytest.mark.parametrize("before", ["%mew ", "x = %mew ", "some.thing[1] = %mew "])
+def test_a_tab_completes_a_sub_command(loaded: InteractiveShell, before: str) -> None:
+    assert completed(loaded, f"{before}appro") == {f"{before}approve", f"{before}approvals"}
+
+
+@pytest.mark.trap("T-20")
+def test_a_tab_behind_dashes_offers_the_options(loaded: InteractiveShell) -> None:
+    flags = {"--space", "--token-env", "--token-file", "--as", "--name"}
+    assert completed(loaded, "%mew connect --") == {f"%mew connect {flag}" for flag in flags}
+    assert completed(loaded, "%mew connect ws://x --token-f") == {"%mew connect ws://x --token-file"}
+
+
+def test_an_option_that_was_given_or_excluded_is_not_offered_again(loaded: InteractiveShell) -> None:
+    rest = "%mew connect ws://x --token-env T --as me "
+    assert completed(loaded, rest) == {f"{rest}--space", f"{rest}--name"}
+
+
+@pytest.mark.usefixtures("lab")
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("%mew tools ", {"human", "bot", "git"}),
+        ("%mew call ", {"git/git_log", "git/git_status"}),
+        ("%mew call git/git_l", {"git/git_log"}),
+        ("%mew call git/git_log --as ", {"human", "bot"}),
+        ("%mew approve ", {"p-1", "p-2"}),
+        ("%mew approve p-1 --to g", {"git"}),
+        ("%mew chat --to b", {"bot"}),
+        ("%mew join bot2 --can ", {"human", "proposer", "tool", "observer", "admin"}),
+        ("%mew help rej", {"reject"}),
+        ("%mew send mcp/w", {"mcp/withdraw"}),
+    ],
+)
+def test_a_tab_offers_names_of_the_space(loaded: InteractiveShell, text: str, found: set[str]) -> None:
+    before = text[: text.rindex(" ") + 1]
+    assert completed(loaded, text) == {before + one for one in found}
+
+
+def test_without_a_lab_there_are_no_names_and_no_error(
+    loaded: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert completed(loaded, "%mew approve p-") == set()
+    assert capsys.readouterr().err == ""
+
+
+def test_a_path_is_completed_by_the_shell_itself(loaded: InteractiveShell, tmp_path: Path) -> None:
+    (tmp_path / "session.jsonl").touch()
+    assert completed(loaded, "%mew save sess") == {"%mew save session.jsonl"}
+
+
+def test_kinds_that_only_the_gateway_sends_are_not_offered(loaded: InteractiveShell) -> None:
+    assert completed(loaded, "%mew send system/") == set()
+
+
+def test_other_lines_complete_as_before(shell: InteractiveShell) -> None:
+    lines = ["impor", "%lsm", "mewling = 1; mewl", "%timeit mew"]
+    before = [completed(shell, line) for line in lines]
+    mew_lab.load_ipython_extension(shell)
+    assert [completed(shell, line) - {f"{line[:-3]}%mew", f"{line[:-3]}%%mew"} for line in lines] == before
+
+
+@pytest.mark.trap("T-16")
+def test_unloading_takes_the_matcher_out(shell: InteractiveShell) -> None:
+    before = list(shell.Completer.custom_matchers)
+    mew_lab.load_ipython_extension(shell)
+    assert len(shell.Completer.custom_matchers) == len(before) + 1
+    mew_lab.unload_ipython_extension(shell)
+    assert shell.Completer.custom_matchers == before

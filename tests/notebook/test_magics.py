@@ -1,0 +1,285 @@
+"""%mew in a real shell: one call of a Lab's method each, a value back, one line for a mistake."""
+
+from __future__ import annotations
+
+import getpass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from IPython.core.error import StdinNotImplementedError
+from IPython.core.interactiveshell import InteractiveShell
+
+import mew_lab
+from mew_lab.errors import MewError
+from mew_lab.notebook import magics
+from mew_lab.notebook.commands import COMMANDS
+
+
+class Recorder:
+    """Stands where a Lab stands and remembers each call of a method, or each look at an attribute."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("view", "seat"):
+            return self if name == "view" else lambda who: Recorder._as(self, who)
+        if name in ("log", "approvals", "feed"):
+            self.calls.append((name,))
+            return f"the {name}"
+
+        def method(*args: Any, **kw: Any) -> str:
+            self.calls.append(
+                (name, *args, {key: value for key, value in kw.items() if value not in (None, ())})
+            )
+            return f"what {name} gives"
+
+        return method
+
+    @staticmethod
+    def _as(recorder: Recorder, who: str | None) -> Any:
+        if who is None:
+            return recorder
+        seat = Recorder()
+        seat.calls = recorder.calls
+        recorder.calls.append(("seat", who))
+        return seat
+
+
+@pytest.fixture
+def lab(monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    one = Recorder()
+    monkeypatch.setattr(magics, "_lab", lambda: one)
+    return one
+
+
+CALLS: list[tuple[str, tuple[Any, ...]]] = [
+    ("down", ("down", {})),
+    (
+        "bridge git --env A -- python -m x",
+        ("bridge", "git", ["python", "-m", "x"], {"env": ("A",), "can": "tool"}),
+    ),
+    ("join bot --can observer", ("join", "bot", {"can": "observer"})),
+    ("who", ("who", {})),
+    ("tools git", ("tools", "git", {})),
+    ("tools", ("tools", None, {})),
+    ("chat --to bot Hello there", ("chat", "Hello there", {"to": ("bot",)})),
+    (
+        'send mcp/withdraw --correlation p-1 --context c {"reason": "busy"}',
+        ("send", "mcp/withdraw", {"reason": "busy"}, {"correlation_id": ("p-1",), "context": "c"}),
+    ),
+    ("call git/git_log max_count=3", ("call", "git/git_log", {"max_count": 3}, {})),
+    ("propose git/git_log", ("propose", "git/git_log", None, {})),
+    ("proposals --all", ("proposals", {"all": True})),
+    ("proposals", ("proposals", {"all": False})),
+    ("approve p-1", ("approve", "p-1", {})),
+    ("approve p-1 --to git", ("approve", "p-1", {"to": ("git",)})),
+    ("reject p-1 not now", ("reject", "p-1", {"reason": "not now"})),
+    ("reject p-1", ("reject", "p-1", {})),
+    ("withdraw p-1", ("withdraw", "p-1", {})),
+    ("approvals", ("approvals",)),
+    ("history", ("history", {})),
+    ("feed", ("feed",)),
+    ("log", ("log",)),
+    ("save session.jsonl", ("save", "session.jsonl", {})),
+    ("status", ("status", {})),
+]
+
+
+@pytest.mark.parametrize(("line", "call"), CALLS, ids=[line for line, _ in CALLS])
+def test_a_sub_command_is_one_call_and_gives_what_it_gives(
+    loaded: InteractiveShell, lab: Recorder, line: str, call: tuple[Any, ...]
+) -> None:
+    result = loaded.run_cell(f"x = %mew {line}")
+    assert result.success
+    assert lab.calls == [call]
+    assert loaded.user_ns["x"] == (f"the {call[0]}" if len(call) == 1 else f"what {call[0]} gives")
+
+
+def test_every_sub_command_has_a_rule_and_a_call_that_is_tested() -> None:
+    assert set(magics.RULES) == set(COMMANDS)
+    tested = {line.split()[0] for line, _ in CALLS}
+    assert tested | {"up", "use", "connect", "help"} == set(COMMANDS)
+
+
+def test_a_seat_speaks_instead_of_you(loaded: InteractiveShell, lab: Recorder) -> None:
+    loaded.run_cell("%mew call git/git_log --as bot")
+    assert lab.calls == [("seat", "bot"), ("call", "git/git_log", None, {})]
+
+
+@pytest.mark.trap("T-20")
+def test_braces_of_a_json_body_survive(loaded: InteractiveShell, lab: Recorder) -> None:
+    loaded.user_ns.update(text="no", n=1)
+    loaded.run_cell('%%mew send chat --to bot\n{"text": "{n} $text", "more": {"a": [{}]}}')
+    assert lab.calls == [("send", "chat", {"text": "{n} $text", "more": {"a": [{}]}}, {"to": ("bot",)})]
+
+
+def test_a_yaml_body_is_read(loaded: InteractiveShell, lab: Recorder) -> None:
+    loaded.run_cell("%%mew send chat\ntext: |\n  two\n  lines\nformat: no\n")
+    assert lab.calls == [("send", "chat", {"text": "two\nlines\n", "format": "no"}, {})]
+
+
+def test_variables_of_the_notebook_and_of_a_function_are_filled_in(
+    loaded: InteractiveShell, lab: Recorder
+) -> None:
+    loaded.user_ns["repo"] = "/a b"
+    loaded.run_cell("%mew bridge git -- python --repository $repo")
+    loaded.run_cell("def f(where):\n    %mew tools $where\nf('git')")
+    assert lab.calls == [
+        ("bridge", "git", ["python", "--repository", "/a b"], {"can": "tool"}),
+        ("tools", "git", {}),
+    ]
+
+
+def test_a_question_in_quotes_is_no_question_to_the_shell(loaded: InteractiveShell, lab: Recorder) -> None:
+    loaded.run_cell('%mew chat "Are you there?"')
+    loaded.run_cell("%%mew chat\nAre you there?")
+    assert lab.calls == [("chat", "Are you there?", {})] * 2
+
+
+def test_up_puts_the_lab_into_the_namespace(
+    loaded: InteractiveShell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[Any] = []
+    monkeypatch.setattr(mew_lab, "up", lambda *args, **kw: given.append((args, kw)) or "a lab", raising=False)
+    loaded.run_cell("%mew up")
+    loaded.run_cell("%mew up other --as me --port 1 --no-journal")
+    loaded.run_cell("%mew up --journal x.jsonl")
+    assert given == [
+        (("demo",), {"as_id": "human", "journal": "auto", "port": 0}),
+        (("other",), {"as_id": "me", "journal": None, "port": 1}),
+        (("demo",), {"as_id": "human", "journal": "x.jsonl", "port": 0}),
+    ]
+    assert loaded.user_ns["lab"] == "a lab"
+
+
+@pytest.fixture
+def joined(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    given: list[dict[str, Any]] = []
+
+    def connect(url: str, **kw: Any) -> str:
+        given.append({"url": url, **{key: value for key, value in kw.items() if value is not None}})
+        return "a lab"
+
+    monkeypatch.setattr(mew_lab, "connect", connect, raising=False)
+    return given
+
+
+def test_connect_hands_on_where_the_token_stands(
+    loaded: InteractiveShell, joined: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEW_TOKEN", "secret")
+    loaded.run_cell("%mew connect ws://x --space s --token-env MEW_TOKEN --as me --name other")
+    loaded.run_cell("%mew connect ws://x --space s --token-file t")
+    assert joined == [
+        {"url": "ws://x", "space": "s", "token_env": "MEW_TOKEN", "as_id": "me", "name": "other"},
+        {"url": "ws://x", "space": "s", "token_file": "t"},
+    ]
+
+
+@pytest.mark.threat(1)
+def test_connect_asks_for_the_token_without_echo(
+    loaded: InteractiveShell, joined: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(getpass, "getpass", lambda prompt: asked.append(prompt) or " canary \n")
+    loaded.run_cell("%mew connect ws://x --space s")
+    assert joined == [{"url": "ws://x", "space": "s", "token": "canary"}]
+    assert asked == ["Token for the space s: "]
+
+
+@pytest.mark.parametrize("answer", ["", StdinNotImplementedError(), EOFError()])
+def test_connect_without_an_answer_names_the_options(
+    loaded: InteractiveShell,
+    joined: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    answer: str | Exception,
+) -> None:
+    def ask(prompt: str) -> str:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(getpass, "getpass", ask)
+    loaded.run_cell("%mew connect ws://x --space s")
+    assert one_line(capsys) == (
+        "UsageError: %mew connect: no token was given; use --token-env NAME or --token-file PATH"
+    )
+    assert joined == []
+
+
+def one_line(capsys: pytest.CaptureFixture[str]) -> str:
+    """What was printed, which must be one line."""
+    out, err = capsys.readouterr()
+    lines = (out + err).strip().splitlines()
+    assert len(lines) == 1, lines
+    return lines[0]
+
+
+@pytest.mark.trap("T-20")
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("%mew upp", "did you mean up?"),
+        ("%mew connect ws://x", "required: --space"),
+        ("%mew bridge git", "no command is given"),
+        ("%mew chat", "there is no text"),
+        ("%mew connect ws://x --space s --token-env NO_SUCH_VARIABLE", "NO_SUCH_VARIABLE is not set"),
+        ("%%mew send chat\n{broken", "the body is not strict JSON"),
+        ("%%mew who\nx", "takes no cell body"),
+    ],
+)
+def test_a_mistake_is_one_line_without_a_traceback(
+    loaded: InteractiveShell, lab: Recorder, capsys: pytest.CaptureFixture[str], line: str, words: str
+) -> None:
+    result = loaded.run_cell(line)
+    said = one_line(capsys)
+    assert said.startswith("UsageError: ")
+    assert words in said
+    assert not result.success
+    assert lab.calls == []
+
+
+def test_an_error_of_this_package_is_one_line(
+    loaded: InteractiveShell, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing() -> None:
+        raise MewError("no space is up here; start one with %mew up")
+
+    monkeypatch.setattr(magics, "_lab", nothing)
+    loaded.run_cell("%mew who")
+    assert one_line(capsys) == "MewError: no space is up here; start one with %mew up"
+    mew_lab.unload_ipython_extension(loaded)
+    assert not hasattr(MewError, "_render_traceback_")
+
+
+def test_a_file_that_is_not_there_is_one_line(
+    loaded: InteractiveShell,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(mew_lab, "connect", lambda *a, token_file, **kw: open(token_file), raising=False)  # noqa: SIM115, PTH123
+    loaded.run_cell("%mew connect ws://x --space s --token-file /no/such")
+    assert one_line(capsys) == "UsageError: %mew connect: /no/such: No such file or directory"
+
+
+@pytest.mark.trap("T-20")
+def test_help_lists_every_sub_command_and_a_question_mark_shows_it(
+    loaded: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loaded.run_cell("x = %mew help")
+    overview = str(loaded.user_ns["x"])
+    assert all(f"{name} " in overview for name in COMMANDS)
+    assert loaded.object_inspect("%mew", detail_level=0)["docstring"] == overview
+
+
+@pytest.mark.parametrize("line", ["help connect", "connect --help", "connect ws://x -h"])
+def test_help_of_a_sub_command_names_its_options(loaded: InteractiveShell, line: str) -> None:
+    loaded.run_cell(f"x = %mew {line}")
+    data, _ = loaded.display_formatter.format(loaded.user_ns["x"])  # type: ignore[union-attr]
+    assert "--token-file" in data["text/plain"]
+    assert "--token-file" in data["text/html"]
+    assert "--port" not in data["text/plain"]

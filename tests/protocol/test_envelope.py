@@ -1,0 +1,233 @@
+"""Envelopes are read strictly, keep their text, and are completed by insertion alone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mew_lab.errors import ProtocolError
+from mew_lab.protocol.envelope import (
+    MAX_DEPTH,
+    Envelope,
+    canonical,
+    compact,
+    complete,
+    digest,
+    read_draft,
+    read_strict,
+)
+
+FULL = (
+    '{"protocol":"mew/v0.4","id":"env-1","ts":"2025-08-26T14:00:00Z","from":"robot-alpha","to":["coordinator"],'
+    '"kind":"mcp/request","correlation_id":["env-0"],"context":"workflow-123/step-1","payload":{"method":"tools/list"}}'
+)
+
+
+def completed(text: str, **kwargs: object) -> Envelope:
+    return complete(read_draft(text), id="new", ts="2026-01-01T00:00:00.000Z", sender="me", **kwargs)  # type: ignore[arg-type]
+
+
+@pytest.mark.req("P-3-1", "P-3-2", "P-3-3", "P-3-6", "P-3-9", "P-3-17", "P-3-21")
+def test_an_envelope_says_what_its_members_say() -> None:
+    envelope = Envelope.from_members(json.loads(FULL), raw=FULL)
+    assert (envelope.id, envelope.ts, envelope.sender) == ("env-1", "2025-08-26T14:00:00Z", "robot-alpha")
+    assert (envelope.to, envelope.kind) == (("coordinator",), "mcp/request")
+    assert (envelope.correlation_id, envelope.context) == (("env-0",), "workflow-123/step-1")
+    assert envelope.payload == {"method": "tools/list"}
+    assert envelope.raw == FULL
+
+
+@pytest.mark.req("P-3-7", "P-3.9.8-3")
+def test_absent_members_read_as_nothing() -> None:
+    envelope = Envelope.of({"kind": "participant/clear"})
+    assert (envelope.to, envelope.correlation_id, envelope.context, envelope.payload) == ((), (), None, {})
+    assert envelope.raw == '{"kind":"participant/clear"}'
+
+
+def test_envelopes_are_equal_when_their_texts_are() -> None:
+    one, same, other = (Envelope.of({"kind": kind}) for kind in ("chat", "chat", "mcp/request"))
+    assert one == same and hash(one) == hash(same)
+    assert one != other and one != one.raw
+    assert (
+        repr(Envelope.of({"kind": "chat", "id": "a", "from": "b", "to": ["c"]}))
+        == "<Envelope chat 'a' from b to c>"
+    )
+    assert repr(Envelope.of({"kind": "chat", "id": "a", "from": "b"})) == "<Envelope chat 'a' from b>"
+
+
+@pytest.mark.req("P-8.1-9")
+@pytest.mark.parametrize("blank", ["", "\n", "  \t"])
+def test_a_complete_message_keeps_its_text_to_the_byte(blank: str) -> None:
+    text = blank + FULL.replace('","', '" ,\n "').replace('{"method"', '{ "n":1.0e2, "method"') + blank
+    assert completed(text).raw == text
+
+
+@pytest.mark.req("P-5.3-1", "P-3-5", "P-8.1-9")
+def test_missing_members_are_inserted_and_nothing_else_changes() -> None:
+    envelope = completed(' {"kind" : "chat", "payload":{"n":1.50,"t":"{\\u00e9"}, "x":[ ]}')
+    assert envelope.raw == (
+        ' {"protocol":"mew/v0.4","id":"new","ts":"2026-01-01T00:00:00.000Z","from":"me",'
+        '"kind" : "chat", "payload":{"n":1.50,"t":"{\\u00e9"}, "x":[ ]}'
+    )
+    assert json.loads(envelope.raw) == envelope.members
+
+
+@pytest.mark.req("P-6.4-1", "P-3-9")
+def test_a_correlation_id_that_is_a_string_is_wrapped_in_place() -> None:
+    text = FULL.replace('["env-0"]', ' "env,\\"0"').replace("robot-alpha", "me")
+    envelope = completed(text)
+    assert envelope.correlation_id == ('env,"0',)
+    assert envelope.raw == text.replace('"env,\\"0"', '["env,\\"0"]')
+
+
+def test_addressees_are_replaced_in_place() -> None:
+    envelope = completed(
+        '{"id":"1","to" : [ "agent" ,"b"],"kind":"chat","correlation_id":"x"}', to=("client-1", "b")
+    )
+    assert envelope.to == ("client-1", "b")
+    assert '"to" : ["client-1","b"],"kind":"chat","correlation_id":["x"]}' in envelope.raw
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["id", "ts", "from", "x", "y\n", "}", "correlation_id", "to"]), json_values
+    )
+)
+def test_completion_agrees_with_the_parsed_members_for_any_members(extra: dict[str, object]) -> None:
+    members = {"kind": "chat", **extra}
+    text = json.dumps(members, indent=1)
+    try:
+        draft = read_draft(text)
+    except ProtocolError:
+        return
+    envelope = complete(draft, id="new", ts="t", sender="me", to=("z",) if draft.members.get("to") else None)
+    assert json.loads(envelope.raw) == envelope.members
+    for key, value in members.items():
+        if key not in ("to", "correlation_id"):
+            assert envelope.members[key] == value
+
+
+@pytest.mark.threat(8)
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"a":1,"a":2}', "stands twice"),
+        ('{"a":{"b":1,"c":2,"b":3}}', "'b' stands twice"),
+        ('{"a":NaN}', "NaN is not JSON"),
+        ('{"a":-Infinity}', "-Infinity is not JSON"),
+        ('{"a":1e400}', "too large for a double"),
+        ('{"a":-1e400}', "too large for a double"),
+        ('{"a":1' + "0" * 309 + "}", "too large for a double"),
+        ('{"a":' + "9" * 400 + "}", "too large for a double"),
+        ('{"a":' + "9" * 5000 + "}", "too large for a double"),
+        ('{"a":"\\ud800"}', "lone surrogate"),
+        ('{"a":"\ud800"}', "lone surrogate"),
+        ('{"\\uDC00":1}', "lone surrogate"),
+        ("{" * 3, "not strict JSON"),
+        ('{"a":' + "[" * 64 + "]" * 64 + "}", "nested more than 64"),
+        ("[" * 100_000, "nested more than 64"),
+        ("\ufeff{}", "not strict JSON"),
+        ("", "not strict JSON"),
+        ("[]", "must be a JSON object"),
+        ("1", "must be a JSON object"),
+        (b"\xff\xfe", "UTF-8"),
+        (b'{"a":"\xed\xa0\x80"}', "UTF-8"),
+        ("{'a':1}", "not strict JSON"),
+        ('{"a":1,}', "not strict JSON"),
+        ('{"a":01}', "not strict JSON"),
+        ('{"a":1} {"b":2}', "not strict JSON"),
+        ('{"a":"\n"}', "not strict JSON"),
+    ],
+)
+def test_json_that_two_readers_could_read_differently_is_refused(text: str | bytes, says: str) -> None:
+    with pytest.raises(ProtocolError, match=says) as caught:
+        read_strict(text)
+    assert caught.value.code == "invalid_json"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a":' + "[" * 63 + "]" * 63 + "}",
+        '{"a":"' + "[{" * 100 + '"}',
+        '{"a":1' + "0" * 308 + "}",
+        '{"a":"' + "9" * 400 + '"}',
+        '{"a":"\\ud83d\\ude00"}',
+        '{"a":[{},{}' + ",{}" * 80 + "]}",
+        '{"a":1e308}',
+        b'{"a":"\xc3\xa9"}',
+    ],
+)
+def test_what_every_reader_reads_alike_passes(text: str | bytes) -> None:
+    assert read_strict(text) == json.loads(text)
+    assert MAX_DEPTH == 64
+
+
+def test_size_counts_in_bytes() -> None:
+    text = '{"a":"é"}'
+    assert read_strict(text, limit=10) == {"a": "é"}
+    for over in (text, text.encode()):
+        with pytest.raises(ProtocolError, match="10 bytes") as caught:
+            read_strict(over, limit=9)
+        assert caught.value.code == "message_too_large"
+
+
+@pytest.mark.req("P-6.1-1", "P-3-8")
+@pytest.mark.parametrize(
+    ("members", "code", "says"),
+    [
+        ({}, "invalid_envelope", "kind is required"),
+        ({"kind": ""}, "invalid_envelope", "kind is required"),
+        ({"kind": 1}, "invalid_envelope", "kind is required"),
+        ({"kind": "chat", "protocol": "mew/v0.3"}, "unsupported_protocol", "mew/v0.3"),
+        ({"kind": "chat", "protocol": None}, "unsupported_protocol", "None"),
+        ({"kind": "chat", "id": ""}, "invalid_envelope", "id must be"),
+        ({"kind": "chat", "id": "x" * 257}, "invalid_envelope", "id must be"),
+        ({"kind": "chat", "id": "a\nb"}, "invalid_envelope", "id must be"),
+        ({"kind": "chat", "id": 7}, "invalid_envelope", "id must be"),
+        ({"kind": "chat", "ts": 7}, "invalid_envelope", "ts must be"),
+        ({"kind": "chat", "from": []}, "invalid_envelope", "from must be"),
+        ({"kind": "chat", "to": "bob"}, "invalid_envelope", "to must be"),
+        ({"kind": "chat", "to": [1]}, "invalid_envelope", "to must be"),
+        ({"kind": "chat", "correlation_id": {}}, "invalid_envelope", "correlation_id must be"),
+        ({"kind": "chat", "correlation_id": [None]}, "invalid_envelope", "correlation_id must be"),
+        ({"kind": "chat", "context": 5}, "invalid_envelope", "context must be"),
+        ({"kind": "chat", "payload": []}, "invalid_envelope", "payload must be"),
+        ({"kind": "chat", "payload": None}, "invalid_envelope", "payload must be"),
+    ],
+)
+def test_a_wrong_shape_names_its_member(members: dict[str, object], code: str, says: str) -> None:
+    with pytest.raises(ProtocolError, match=says) as caught:
+        read_draft(json.dumps(members))
+    assert caught.value.code == code
+    with pytest.raises(ProtocolError, match=says):
+        Envelope.of(members)
+
+
+def test_an_envelope_is_an_object() -> None:
+    with pytest.raises(ProtocolError, match="must be a JSON object"):
+        Envelope.from_members([], raw="[]")
+
+
+def test_the_canonical_form_sorts_keys_and_is_utf_8() -> None:
+    assert canonical({"b": [1, None], "a": "é"}) == '{"a":"é","b":[1,null]}'.encode()
+    # SHA-256 of `{}`, as any other tool computes it.
+    assert digest({}) == "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
+    assert compact({"b": 1, "a": "é"}) == '{"b":1,"a":"é"}'
+
+
+@pytest.mark.parametrize("value", [float("nan"), b"bytes", {"a": "\ud800"}, {1, 2}])
+def test_what_json_cannot_say_is_refused(value: object) -> None:
+    for write in (compact, canonical):
+        with pytest.raises(ProtocolError, match="cannot be written as JSON"):
+            write(value)

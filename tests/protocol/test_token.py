@@ -1,0 +1,175 @@
+"""A secret that nobody sees by accident."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import logging
+import pickle
+import traceback
+
+import orjson
+import pytest
+
+from mew_lab.protocol.token import SecretFilter, Token, mask
+
+SECRET = "canary-6f1c2b7d9e0a4f53-LAST"
+SHOWN = "tok_…LAST"
+
+
+@pytest.mark.threat(1)
+@pytest.mark.parametrize(
+    "show",
+    [
+        repr,
+        str,
+        lambda token: f"{token}",
+        lambda token: f"{token!s:>20}",
+        lambda token: "%s" % token,  # noqa: UP031
+        lambda token: "{0!r} {0}".format(token),  # noqa: UP032
+        lambda token: "Bearer " + token,
+        lambda token: "".join([token, "!"]),
+        lambda token: json.dumps({"token": token}, ensure_ascii=False),
+        lambda token: orjson.dumps({"token": token}).decode(),
+        lambda token: repr(pickle.loads(pickle.dumps(token))),  # noqa: S301
+        lambda token: repr({"nested": [token]}),
+        lambda token: repr(vars(type(token)).get("__dict__", "")) + str(token),
+    ],
+)
+def test_no_way_of_showing_a_token_shows_its_secret(show: object) -> None:
+    shown = show(Token(SECRET))  # type: ignore[operator]
+    assert SECRET not in shown
+    assert SHOWN in shown
+
+
+def test_only_reveal_tells_the_secret() -> None:
+    assert Token(SECRET).reveal() == SECRET
+
+
+@pytest.mark.threat(1)
+def test_a_pickle_holds_the_mask_and_not_the_secret() -> None:
+    dumped = pickle.dumps({"token": Token(SECRET)})
+    assert SECRET.encode() not in dumped
+    assert pickle.loads(dumped) == {"token": SHOWN}  # noqa: S301
+
+
+def test_a_copy_is_still_the_token() -> None:
+    token = Token(SECRET)
+    assert copy.copy(token).reveal() == SECRET
+    assert copy.deepcopy({"token": token})["token"].reveal() == SECRET
+
+
+def test_a_short_secret_shows_nothing_of_itself() -> None:
+    assert str(Token("abc12345")) == "tok_…"
+
+
+def test_tokens_are_equal_when_their_secrets_are_and_never_equal_to_text() -> None:
+    assert Token(SECRET) == Token(SECRET)
+    assert hash(Token(SECRET)) == hash(Token(SECRET))
+    assert Token("canary-another-secret-LAST") != Token(SECRET)  # the same mask
+    assert Token(SECRET) != SECRET
+    assert Token(SECRET) != SHOWN
+
+
+def test_a_token_of_a_token_is_the_token() -> None:
+    token = Token(SECRET)
+    assert Token(token) is token
+
+
+def test_a_token_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        Token(SECRET)._secret = "other"
+
+
+def test_mask_blots_out_every_secret_that_became_a_token() -> None:
+    longer = Token(SECRET + "-and-more")
+    Token(SECRET)
+    text = f"Authorization: Bearer {longer.reveal()}; again {SECRET}; ?t={SECRET}&x"
+    masked = mask(text)
+    assert SECRET not in masked
+    assert masked == f"Authorization: Bearer tok_…more; again {SHOWN}; ?t={SHOWN}&x"
+
+
+def test_what_a_stranger_calls_a_token_is_not_blotted_out() -> None:
+    Token("proposal-of-a-stranger", remember=False)
+    assert mask("see proposal-of-a-stranger") == "see proposal-of-a-stranger"
+
+
+@pytest.fixture
+def log() -> tuple[logging.Logger, io.StringIO]:
+    """A logger with the filter, and what a plain handler of somebody else writes of it."""
+    logger = logging.Logger("of-this-test", logging.DEBUG)
+    out = io.StringIO()
+    logger.addHandler(logging.StreamHandler(out))
+    logger.addFilter(SecretFilter())
+    return logger, out
+
+
+@pytest.mark.threat(1)
+def test_the_filter_cleans_message_and_arguments(log: tuple[logging.Logger, io.StringIO]) -> None:
+    logger, out = log
+    Token(SECRET)
+    logger.info("sent %s with %r", {"Authorization": f"Bearer {SECRET}"}, SECRET)
+    assert out.getvalue() == "sent {'Authorization': 'Bearer tok_…LAST'} with 'tok_…LAST'\n"
+
+
+@pytest.mark.threat(1)
+def test_the_filter_cleans_a_traceback_and_the_stack(log: tuple[logging.Logger, io.StringIO]) -> None:
+    logger, out = log
+    Token(SECRET)
+    try:
+        raise ValueError(f"could not use {SECRET}")
+    except ValueError:
+        logger.error("failed", exc_info=True, stack_info=True)
+    assert SECRET not in out.getvalue()
+    assert f"ValueError: could not use {SHOWN}" in out.getvalue()
+
+
+@pytest.mark.threat(1)
+def test_a_record_that_does_not_fit_its_arguments_shows_none_of_them(
+    log: tuple[logging.Logger, io.StringIO], capsys: pytest.CaptureFixture[str]
+) -> None:
+    logger, out = log
+    logger.info("%d tokens", SECRET)
+    assert SECRET not in out.getvalue() + capsys.readouterr().err
+    assert "does not fit its arguments" in out.getvalue()
+
+
+@pytest.mark.threat(1)
+def test_a_traceback_with_a_token_among_its_locals_does_not_tell_it() -> None:
+    def fail(token: Token) -> None:
+        raise RuntimeError(f"cannot connect with {token}")
+
+    try:
+        fail(Token(SECRET))
+    except RuntimeError as fault:
+        shown = "".join(traceback.TracebackException.from_exception(fault, capture_locals=True).format())
+    assert SHOWN in shown
+    assert f'"{SECRET}"' not in shown.replace("'", '"')
+
+
+@pytest.mark.threat(1)
+def test_a_record_of_this_package_is_clean_before_any_other_handler_sees_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    seen: list[str] = []
+    theirs = logging.Handler()
+    theirs.emit = lambda record: seen.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger().addHandler(theirs)
+    try:
+        token = Token("a-canary-of-twenty-letters")
+        logging.getLogger("mew_lab.anything").error("cannot join with %s", token.reveal())
+    finally:
+        logging.getLogger().removeHandler(theirs)
+    assert seen == [f"cannot join with {token}"]
+
+
+def test_a_record_that_nobody_asked_for_is_printed_nowhere(capfd: pytest.CaptureFixture[str]) -> None:
+    root = logging.getLogger()
+    kept, root.handlers = root.handlers, []
+    try:
+        logging.getLogger("mew_lab.anything").error("canary")
+    finally:
+        root.handlers = kept
+    assert "canary" not in "".join(capfd.readouterr())

@@ -1,0 +1,158 @@
+"""Which requirements does a test show?  Reads the marks of all tests and lays them beside the rows.
+
+    python tests/report_requirements.py            every row that a test shows, then the figures
+    python tests/report_requirements.py --missing  every row that none shows, with its sentence
+    python tests/report_requirements.py --short    the figures alone
+
+A mark is `@pytest.mark.req("P-3.6.8-2")`, `@pytest.mark.threat(15)` or `@pytest.mark.trap("T-4")`, on a test, on a
+class, on a parameter set, or as `pytestmark` of a module. Marks are read from the source: nothing is run, so the
+report says what tests claim, and `pytest` says whether they hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import csv
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).resolve().parent
+TRAPS = [f"T-{n}" for n in range(1, 28)]
+THREATS = list(range(1, 35))
+MARKS = ("req", "threat", "trap")
+
+
+class Row(NamedTuple):
+    """One normative sentence."""
+
+    id: str
+    source: str
+    level: str
+    binds: str
+    statement: str
+
+
+class Mark(NamedTuple):
+    """One test that says that it shows one row."""
+
+    kind: str
+    row: str | int
+    test: str
+
+
+class Report(NamedTuple):
+    """What is shown, what is not, and what nobody can place."""
+
+    rows: tuple[Row, ...]
+    shown: dict[str | int, tuple[str, ...]]
+    unknown: tuple[Mark, ...]
+
+    def figure(self, binds: str | None = None) -> tuple[int, int]:
+        """Rows with a test, and all rows; of those that bind one party, or of all."""
+        mine = [row for row in self.rows if binds in (None, row.binds)]
+        return sum(row.id in self.shown for row in mine), len(mine)
+
+
+def read_rows(path: Path = HERE / "requirements.csv") -> tuple[Row, ...]:
+    """The rows of the table, in its order."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return tuple(Row(**row) for row in csv.DictReader(file))
+
+
+def marks_in(source: str, *, name: str) -> Iterator[Mark]:
+    """The marks of one test module."""
+
+    def visit(node: ast.AST, place: str) -> Iterator[Mark]:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            place = f"{place}::{node.name}"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MARKS:
+            owner = node.func.value
+            if isinstance(owner, ast.Attribute) and owner.attr == "mark":
+                for argument in node.args:
+                    yield Mark(node.func.attr, ast.literal_eval(argument), place)
+        for child in ast.iter_child_nodes(node):
+            yield from visit(child, place)
+
+    yield from visit(ast.parse(source), name)
+
+
+def report(rows: Iterable[Row], marks: Iterable[Mark]) -> Report:
+    """Lays the marks beside the rows."""
+    rows = tuple(rows)
+    known: dict[str, set[str | int]] = {
+        "req": {row.id for row in rows},
+        "threat": set(THREATS),
+        "trap": set(TRAPS),
+    }
+    shown: dict[str | int, list[str]] = defaultdict(list)
+    unknown = []
+    for mark in marks:
+        if mark.row not in known[mark.kind]:
+            unknown.append(mark)
+        elif mark.test not in shown[mark.row]:
+            shown[mark.row].append(mark.test)
+    return Report(rows, {row: tuple(tests) for row, tests in shown.items()}, tuple(unknown))
+
+
+def read_report(tests: Path = HERE) -> Report:
+    """The report on the tests of this checkout."""
+    marks = [
+        mark
+        for path in sorted(tests.rglob("test_*.py"))
+        for mark in marks_in(path.read_text(encoding="utf-8"), name=str(path.relative_to(tests.parent)))
+    ]
+    return report(read_rows(), marks)
+
+
+def lines_of_shown(found: Report) -> Iterator[str]:
+    """Each row with a test: id, level, how many tests, the first of them."""
+    for row in found.rows:
+        if tests := found.shown.get(row.id):
+            yield f"{row.id:<14} {row.level:<18} {len(tests):>3}  {tests[0]}"
+
+
+def lines_of_missing(found: Report) -> Iterator[str]:
+    """Each row without a test: id, whom it binds, its sentence."""
+    for row in found.rows:
+        if row.id not in found.shown:
+            yield f"{row.id:<14} {row.binds:<12} {row.statement}"
+
+
+def lines_of_figures(found: Report) -> Iterator[str]:
+    """The figures: all rows, rows by whom they bind, threats, traps."""
+    shown, of = found.figure()
+    yield f"requirements  {shown:>3} of {of} rows have a test"
+    for binds in sorted({row.binds for row in found.rows}):
+        shown, of = found.figure(binds)
+        yield f"  {binds:<11} {shown:>3} of {of}"
+    for title, ids in (("threats", THREATS), ("traps", TRAPS)):
+        without = [str(one) for one in ids if one not in found.shown]
+        yield f"{title:<13} {len(ids) - len(without):>3} of {len(ids)} have a test" + (
+            f"; without: {', '.join(without)}" if without else ""
+        )
+    for mark in found.unknown:
+        yield f"unknown row {mark.row!r} in {mark.test}"
+
+
+def main(arguments: list[str]) -> int:
+    """Prints the report; 1 when a test names a row that does not exist."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--missing", action="store_true", help="the rows that no test shows")
+    which.add_argument("--short", action="store_true", help="the figures alone")
+    options = parser.parse_args(arguments)
+    found = read_report()
+    if options.missing:
+        print(*lines_of_missing(found), sep="\n")
+    elif not options.short:
+        print(*lines_of_shown(found), sep="\n")
+    print(*lines_of_figures(found), sep="\n")
+    return 1 if found.unknown else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

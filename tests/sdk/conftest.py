@@ -1,0 +1,81 @@
+"""A space of this process, seats in it, and means to wait for what must happen."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from mew_lab.gateway.config import SpaceConfig
+from mew_lab.gateway.gateway import Gateway
+from mew_lab.gateway.local import attach
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.permit import PROFILES
+from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.space.events import Record
+from mew_lab.transport.link import Link
+
+
+async def until(holds: Callable[[], Any], *, what: str = "") -> None:
+    """Returns when `holds()` does; fails after ten seconds."""
+    for _ in range(10_000):
+        if holds():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError(f"never happened: {what or holds}")
+
+
+class Room:
+    """A gateway with one space `demo`, its records, and the participants that were seated."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.gateway = Gateway(observe=self.records.append)
+        self.gateway.add_space(SpaceConfig(name="demo"))
+        self.links: dict[str, Link] = {}
+        self.seated: list[MEWParticipant] = []
+
+    def enrol(self, name: str, can: str | Sequence[Mapping[str, Any]]) -> None:
+        self.gateway.enrol("demo", name, PROFILES[can] if isinstance(can, str) else can)
+
+    def client(self, name: str, *, runtime_id: str | None = None, **options: Any) -> MEWClient:
+        async def link() -> Link:
+            self.links[name] = attach(self.gateway, "demo", name, runtime_id=runtime_id)
+            return self.links[name]
+
+        return MEWClient(space="demo", connect_link=link, **options)
+
+    async def seat(
+        self,
+        name: str,
+        can: str | Sequence[Mapping[str, Any]] = "human",
+        *,
+        tools: Any = None,
+        runtime_id: str | None = None,
+        **options: Any,
+    ) -> MEWParticipant:
+        self.enrol(name, can)
+        client = self.client(name, runtime_id=runtime_id)
+        participant = MEWParticipant(client, tools=tools, **options)
+        self.seated.append(participant)
+        await participant.start()
+        return participant
+
+    def sent(self, kind: str) -> list[Envelope]:
+        """What the space accepted of a kind, in order."""
+        raws = [one.raw for one in self.records if one.verdict == "accepted" and one.raw]
+        found = [Envelope.from_members(json.loads(raw), raw=raw) for raw in raws]
+        return [one for one in found if one.kind == kind]
+
+
+@pytest.fixture
+async def room() -> AsyncIterator[Room]:
+    made = Room()
+    yield made
+    for participant in made.seated:
+        await participant.stop()
+    made.gateway.close()

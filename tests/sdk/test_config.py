@@ -1,0 +1,89 @@
+"""The one safe YAML reader."""
+
+from __future__ import annotations
+
+import pytest
+
+from mew_lab.errors import ConfigError
+from mew_lab.sdk.config import read_yaml
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("no", "no"),
+        ("on", "on"),
+        ("12:30", "12:30"),
+        ("2026-11-21", "2026-11-21"),
+        ("0777", 777),
+        ("0x1F", 31),
+        ("0o17", 15),
+        ("1e3", 1000.0),
+        ("true", True),
+        ("~", None),
+        ("", None),
+        ("'3'", "3"),
+        ("[1, a]", [1, "a"]),
+    ],
+)
+def test_scalars_mean_what_yaml_1_2_says(text: str, value: object) -> None:
+    found = read_yaml(text)
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_a_merge_key_is_merged() -> None:
+    assert read_yaml("x: &b {q: 1}\ny: {<<: *b, z: 2}") == {"x": {"q": 1}, "y": {"q": 1, "z": 2}}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: 1\na: 2", "line 2, column 1: the key 'a' stands twice"),
+        ("1: x", "a key must be text"),
+        ("? [a]\n: b", "a key must be text"),
+        ("!!str {a: b}: 1", "a key must be text"),
+        ("a: &a [*a]", "an alias stands inside what it names"),
+        ("- a\n---\n- b", "another document"),
+        ("a: [1", "line 1"),
+        ("a: 1e999", "too large"),
+        (f"a: {'9' * 5000}", "cannot be read"),
+        ("!!bool maybe", "does not fit its tag"),
+        ("!!float x", "could not convert"),
+        ("a: \x00", "unacceptable character"),
+    ],
+)
+def test_what_json_could_not_say_is_refused_with_one_line(text: str, words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_yaml(text, path="space.yaml")
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.path == "space.yaml"
+
+
+@pytest.mark.threat(8)
+@pytest.mark.parametrize(
+    "tag", ["!!python/object/apply:os.system [true]", "!!binary aGk=", "!!set {a}", "!x y"]
+)
+def test_no_tag_makes_anything_but_data(tag: str) -> None:
+    with pytest.raises(ConfigError, match="tag"):
+        read_yaml(f"a: {tag}")
+
+
+@pytest.mark.threat(8)
+def test_an_alias_bomb_is_refused_before_it_unfolds() -> None:
+    bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n"
+    bomb += "".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 30))
+    with pytest.raises(ConfigError, match="aliases unfold to more than 100000 values"):
+        read_yaml(bomb)
+
+
+@pytest.mark.threat(8)
+@pytest.mark.parametrize("depth", [65, 5000])
+def test_deep_nesting_is_refused(depth: int) -> None:
+    with pytest.raises(ConfigError, match="nested"):
+        read_yaml("[" * depth + "]" * depth)
+
+
+def test_nesting_of_64_levels_is_read() -> None:
+    assert read_yaml("[" * 64 + "]" * 64) is not None

@@ -1,0 +1,367 @@
+"""What the book believes, what it keeps as a claim, and what a fulfilment is made of."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mew_lab.errors import LocalProtocolError
+from mew_lab.protocol.envelope import Envelope, digest
+from mew_lab.sdk.difference import ABSENT, Difference
+from mew_lab.sdk.proposals import Change, Claim, Proposal, ProposalBook, Rejection, fulfilment, shown
+
+ASKED = {"method": "tools/call", "params": {"name": "git_log", "arguments": {"repo_path": "."}}}
+ANSWER = {"jsonrpc": "2.0", "id": "p1", "result": {"content": []}}
+
+
+def envelope(kind: str, sender: str, id: str, payload: Any = None, **members: Any) -> Envelope:
+    return Envelope.of({"id": id, "from": sender, "kind": kind, **members, "payload": payload or {}})
+
+
+def proposal(id: str = "p1", sender: str = "bot", payload: Any = None, **members: Any) -> Envelope:
+    return envelope("mcp/proposal", sender, id, payload or ASKED, **{"to": ["git"], **members})
+
+
+def request(
+    id: str = "r1", sender: str = "human", payload: Any = None, related: str = "p1", **members: Any
+) -> Envelope:
+    payload = payload or {"jsonrpc": "2.0", "id": "p1", **ASKED}
+    return envelope(
+        "mcp/request", sender, id, payload, **{"to": ["git"], "correlation_id": [related], **members}
+    )
+
+
+def response(sender: str = "git", id: str = "a1", related: str = "r1", payload: Any = None) -> Envelope:
+    return envelope("mcp/response", sender, id, payload or ANSWER, to=["human"], correlation_id=[related])
+
+
+def withdraw(sender: str = "bot", id: str = "w1", reason: Any = "timeout") -> Envelope:
+    return envelope("mcp/withdraw", sender, id, {"reason": reason}, correlation_id=["p1"])
+
+
+def reject(sender: str = "git", id: str = "x1", reason: Any = "unsafe") -> Envelope:
+    return envelope("mcp/reject", sender, id, {"reason": reason}, correlation_id=["p1"])
+
+
+def told(*envelopes: Envelope) -> tuple[ProposalBook, list[Change]]:
+    book = ProposalBook()
+    return book, [change for one in envelopes for change in book.observe(one)]
+
+
+def now(*envelopes: Envelope) -> Proposal:
+    found = told(*envelopes)[0].get("p1")
+    assert found is not None
+    return found
+
+
+@pytest.mark.req("P-8.2-8", "P-3.2-2")
+def test_a_proposal_is_open_until_somebody_decides() -> None:
+    book, changes = told(proposal())
+    assert [change.what for change in changes] == ["proposed"]
+    found = changes[0].proposal
+    assert (found.id, found.proposer, found.to, found.payload) == ("p1", "bot", ("git",), ASKED)
+    assert (found.state, found.method, found.tool, found.decided, found.fulfilment) == (
+        "open",
+        "tools/call",
+        "git_log",
+        False,
+        None,
+    )
+    assert book.open() == [found] and list(book) == [found] and len(book) == 1
+
+
+@pytest.mark.req("P-3.2.1-2")
+def test_a_proposal_may_itself_correlate_to_something() -> None:
+    assert now(proposal(correlation_id=["chat-1"])).state == "open"
+
+
+@pytest.mark.req("P-3.2.1-7", "S-L2-17", "P-3.2.1-5", "C-3")
+def test_the_chain_of_fulfilment_and_answer_is_followed() -> None:
+    book, changes = told(proposal(), request(), response())
+    assert [change.what for change in changes] == ["proposed", "fulfilled", "answered"]
+    assert changes[1].proposal.state == "fulfilled"
+    found = book.get("p1")
+    assert found is not None
+    assert (found.state, found.fulfilment, found.by, found.edited, found.claims) == (
+        "answered",
+        "r1",
+        "human",
+        False,
+        (),
+    )
+    assert found.response is not None and found.response.id == "a1"
+    assert book.open() == []
+
+
+CLAIMS = [
+    (request(sender="bot"), "it comes from the proposer itself"),
+    (request(to=["git", "eve"]), "it has other addressees"),
+    (request(to=["eve"]), "it has other addressees"),
+    (request(to=[]), "it is addressed to nobody"),
+    (request(payload={"method": "tools/list"}), "it has another method"),
+    (request(payload={"method": "tools/call", "params": {"name": "git_commit"}}), "it names another tool"),
+    (request(payload={"method": "tools/call", "params": []}), "it names another tool"),
+    (response(related="p1"), "an answer belongs to a request, not to a proposal"),
+    (response("eve", related="p1"), "an answer belongs to a request, not to a proposal"),
+    (withdraw("eve"), "only its proposer can withdraw it"),
+    (proposal(sender="eve"), "the proposal's id is taken"),
+]
+
+
+@pytest.mark.threat(13)
+@pytest.mark.req("C-3", "S-L2-22", "P-3.3.1-1")
+@pytest.mark.parametrize(("claim", "why"), CLAIMS, ids=[f"{one.kind} {why}" for one, why in CLAIMS])
+def test_what_does_not_fit_is_a_claim_and_changes_nothing(claim: Envelope, why: str) -> None:
+    found = now(proposal(), claim)
+    assert found.state == "open" and found.proposer == "bot"
+    assert found.claims == (Claim(claim.id, claim.kind, claim.sender, why),)
+    assert now(proposal(), claim, request(id="real"), response(related="real")).state == "answered"
+
+
+@pytest.mark.threat(13)
+def test_an_answer_counts_only_from_whom_the_request_named() -> None:
+    found = now(proposal(), request(), response("eve", id="lie"))
+    assert found.state == "fulfilled"
+    assert found.claims == (Claim("lie", "mcp/response", "eve", "its sender was not asked"),)
+    assert now(proposal(), request(), response("eve", id="lie"), response()).state == "answered"
+
+
+@pytest.mark.req("S-L2-19", "C-22")
+def test_the_first_of_two_fulfilments_wins() -> None:
+    found = now(
+        proposal(), request(), request(id="r2", sender="admin"), response(related="r2"), response(id="a2")
+    )
+    assert (found.fulfilment, found.by) == ("r1", "human")
+    assert found.response is not None and found.response.id == "a2"
+    assert found.claims == (Claim("r2", "mcp/request", "admin", "human fulfilled it before"),)
+
+
+def test_a_second_answer_is_a_claim() -> None:
+    found = now(proposal(), request(), response(), response(id="a2"))
+    assert found.response is not None and found.response.id == "a1"
+    assert found.claims == (Claim("a2", "mcp/response", "git", "it was answered before"),)
+
+
+@pytest.mark.threat(19)
+@pytest.mark.req("P-3.3.1-1", "C-22")
+def test_nothing_counts_after_the_withdraw() -> None:
+    found = now(proposal(), withdraw(), request(), response(), reject(), withdraw(id="w2"))
+    assert (found.state, found.by, found.reason, found.fulfilment) == ("withdrawn", "bot", "timeout", None)
+    assert [claim.why for claim in found.claims] == ["it comes after the withdraw"] * 3
+
+
+def test_a_withdraw_or_reject_after_the_fulfilment_is_a_claim() -> None:
+    found = now(proposal(), request(), withdraw(), reject())
+    assert found.state == "fulfilled"
+    assert [claim.why for claim in found.claims] == ["human fulfilled it before"] * 2
+
+
+@pytest.mark.req("P-3.3.2-7", "P-3.3.3-2", "P-3.3.3-1", "S-L2-23")
+def test_several_rejections_are_kept_with_their_own_words() -> None:
+    found = now(
+        proposal(), reject(), reject("admin", "x2", "méh ☹"), reject("eve", "x3", None), reject("a", "x4", 7)
+    )
+    assert found.state == "rejected" and not found.decided
+    assert found.rejections == (
+        Rejection("git", "unsafe"),
+        Rejection("admin", "méh ☹"),
+        Rejection("eve", ""),
+        Rejection("a", ""),
+    )
+
+
+@pytest.mark.req("P-3.3.2-6")
+def test_a_rejected_proposal_can_still_be_fulfilled_by_another() -> None:
+    book, _ = told(proposal(), reject())
+    assert book.open() == []
+    book.observe(request())
+    book.observe(response())
+    found = book.get("p1")
+    assert (
+        found is not None and found.state == "answered" and found.rejections == (Rejection("git", "unsafe"),)
+    )
+
+
+@pytest.mark.req("S-L2-16", "C-22")
+def test_changed_arguments_are_marked_edited_with_the_difference() -> None:
+    changed = {
+        "jsonrpc": "2.0",
+        "id": 4,
+        "method": "tools/call",
+        "params": {"name": "git_log", "arguments": {"repo_path": "/etc", "max": 1}},
+    }
+    found = now(proposal(), request(payload=changed))
+    assert found.state == "fulfilled" and found.edited
+    assert found.difference == (
+        Difference("params.arguments.repo_path", ".", "/etc"),
+        Difference("params.arguments.max", ABSENT, 1),
+    )
+
+
+@pytest.mark.parametrize(
+    ("proposed", "sent", "edited"),
+    [
+        ({"n": 1}, {"n": 1.0}, False),
+        ({"n": 1}, {"n": True}, True),
+        ({"n": [1, 2]}, {"n": [1]}, True),
+        ({"n": None}, {}, True),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, False),
+        ({"n": {}}, {"n": []}, True),
+    ],
+)
+def test_edited_is_judged_by_the_values(proposed: Any, sent: Any, edited: bool) -> None:
+    call = {"method": "tools/call", "params": {"name": "t", "arguments": proposed}}
+    sent_call = {"method": "tools/call", "params": {"name": "t", "arguments": sent}}
+    assert now(proposal(payload=call), request(payload=sent_call)).edited is edited
+
+
+def test_a_proposal_to_nobody_may_be_fulfilled_at_somebody_and_is_edited() -> None:
+    found = now(proposal(to=[]), request(), response())
+    assert (found.state, found.edited) == ("answered", True)
+    assert found.difference == (Difference("to[0]", ABSENT, "git"),)
+
+
+def test_the_order_of_addressees_does_not_matter() -> None:
+    found = now(proposal(to=["a", "b"]), request(to=["b", "a"]), response("b"))
+    assert found.state == "answered" and not found.edited
+
+
+def test_a_request_that_takes_an_id_anew_takes_its_answers_too() -> None:
+    found = now(proposal(), request(), request(related="other"), response())
+    assert found.state == "fulfilled" and found.response is None
+
+
+def test_a_proposer_that_comes_back_may_use_its_id_again() -> None:
+    again = proposal(payload={"method": "tools/list"})
+    found = now(proposal(), request(), again, response())
+    assert (found.state, found.method, found.claims) == ("open", "tools/list", ())
+
+
+@pytest.mark.req("P-4.3-6", "P-2.2-4")
+def test_what_relates_to_nothing_known_is_ignored() -> None:
+    book, changes = told(
+        request(), response(), withdraw(), reject(), envelope("chat", "a", "c", {"text": "p1"})
+    )
+    assert changes == [] and len(book) == 0
+
+
+@pytest.mark.req("P-4.3-5")
+@pytest.mark.parametrize("payload", [{"method": 7}, {"params": {}}, {"method": None}])
+def test_a_proposal_without_a_method_is_no_proposal(payload: Any) -> None:
+    assert told(proposal(payload=payload))[1] == []
+
+
+@pytest.mark.req("P-3-16")
+def test_one_envelope_may_decide_several() -> None:
+    book, _ = told(proposal("p1"), proposal("p2"), request(correlation_id=["p1", "p2", "p2"]), response())
+    assert [one.state for one in book] == ["answered", "answered"]
+
+
+def test_decided_proposals_are_forgotten_first_and_open_ones_last() -> None:
+    book = ProposalBook(limit=2)
+    for one in (proposal("p1"), proposal("p2"), request(), proposal("p3")):
+        book.observe(one)
+    assert [one.id for one in book] == ["p2", "p3"]
+    book.observe(proposal("p4"))
+    assert [one.id for one in book.open()] == ["p3", "p4"]
+    assert book.observe(response()) == ()
+
+
+@pytest.mark.threat(9)
+def test_remarks_of_one_proposal_are_bounded() -> None:
+    book, _ = told(proposal())
+    for n in range(500):
+        book.observe(reject("eve", f"x{n}"))
+        book.observe(withdraw("eve", f"w{n}"))
+    found = book.get("p1")
+    assert found is not None and (len(found.rejections), len(found.claims)) == (100, 100)
+
+
+@pytest.mark.threat(9)
+def test_large_proposals_are_forgotten_before_memory_is_full() -> None:
+    book = ProposalBook()
+    large = {"method": "tools/call", "params": {"name": "t", "arguments": {"text": "x" * 16 * 1024 * 1024}}}
+    for n in range(6):
+        book.observe(proposal(f"p{n}", payload=large))
+    assert [one.id for one in book] == ["p3", "p4", "p5"]
+
+
+# --- what is approved -----------------------------------------------------------------------------
+
+
+@pytest.mark.threat(14)
+def test_the_digest_is_of_id_from_to_and_payload() -> None:
+    found = now(proposal(to=["git", "b"]))
+    assert shown(found.envelope) == {"id": "p1", "from": "bot", "to": ["git", "b"], "payload": ASKED}
+    assert found.digest == digest({"id": "p1", "from": "bot", "to": ["git", "b"], "payload": ASKED})
+    assert shown(proposal(to=[]))["to"] == []
+
+
+@pytest.mark.threat(14)
+@pytest.mark.req("P-3.2.1-3", "S-L2-14", "S-L2-15", "S-L2-16", "P-8.2-9")
+def test_a_fulfilment_is_the_proposal_with_a_correlation() -> None:
+    draft = fulfilment(now(proposal(context="work/step-1")))
+    assert draft == {
+        "kind": "mcp/request",
+        "to": ["git"],
+        "correlation_id": ["p1"],
+        "payload": {"jsonrpc": "2.0", "id": "p1", **ASKED},
+    }
+
+
+def test_a_json_rpc_id_of_the_proposal_is_kept_and_a_null_one_replaced() -> None:
+    assert fulfilment(now(proposal(payload={"id": 7, "jsonrpc": "2.0", **ASKED})))["payload"]["id"] == 7
+    assert fulfilment(now(proposal(payload={"id": None, **ASKED})))["payload"]["id"] == "p1"
+    note = {"method": "notifications/cancelled", "params": {"requestId": 1}}
+    assert fulfilment(now(proposal(payload=note)))["payload"] == {"jsonrpc": "2.0", **note}
+
+
+def test_a_target_is_named_exactly_when_the_proposal_names_none() -> None:
+    with pytest.raises(LocalProtocolError, match="names no addressee: say who is to execute it with to="):
+        fulfilment(now(proposal(to=[])))
+    assert fulfilment(now(proposal(to=[])), to=["git"])["to"] == ["git"]
+    assert fulfilment(now(proposal()), to=["git"])["to"] == ["git"]
+    with pytest.raises(
+        LocalProtocolError, match="is addressed to git; a fulfilment cannot go to eve instead"
+    ):
+        fulfilment(now(proposal()), to=["eve"])
+
+
+@pytest.mark.threat(14, 8)
+def test_a_text_with_two_readings_can_be_neither_shown_nor_approved() -> None:
+    raw = '{"id":"p1","from":"bot","to":["git"],"kind":"mcp/proposal","payload":{"method":"a","method":"b"}}'
+    found = now(Envelope.from_members(json.loads(raw), raw=raw))
+    with pytest.raises(LocalProtocolError, match="cannot be shown faithfully, so it cannot be approved"):
+        _ = found.digest
+    with pytest.raises(LocalProtocolError, match="the key 'method' stands twice"):
+        fulfilment(found)
+
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abcd"), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@pytest.mark.threat(14)
+@given(arguments=st.dictionaries(st.sampled_from("abcd"), values, max_size=3))
+def test_what_is_sent_is_what_was_shown(arguments: Any) -> None:
+    call = {"method": "tools/call", "params": {"name": "t", "arguments": arguments}}
+    book, _ = told(proposal(payload=call))
+    found = book.get("p1")
+    assert found is not None
+    draft = fulfilment(found)
+    sent = Envelope.of({"id": "r1", "from": "human", **draft})
+    assert {key: value for key, value in sent.payload.items() if key not in ("jsonrpc", "id")} == call
+    book.observe(sent)
+    after = book.get("p1")
+    assert after is not None and after.state == "fulfilled" and not after.edited

@@ -1,0 +1,85 @@
+"""What a caller gets out of a response's payload."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mew_lab.errors import ToolFailed
+from mew_lab.sdk.results import ToolResult, result_of
+
+
+def of(payload: dict[str, Any], method: str = "tools/call") -> Any:
+    return result_of(payload, method=method, what="git/git_log")
+
+
+@pytest.mark.req("P-3.1.2-3", "P-2.1-4")
+def test_a_tool_result_keeps_what_came_and_reads_as_its_text() -> None:
+    raw = {
+        "content": [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}],
+        "x": 1,
+    }
+    result = of({"result": raw})
+    assert isinstance(result, ToolResult)
+    assert (result.raw, str(result), result.structured) == (raw, "a\nb", None)
+    assert of({"result": {"content": [], "structuredContent": {"n": 1}}}).structured == {"n": 1}
+
+
+@pytest.mark.req("P-4.3-5")
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (8, "8"),
+        ("eight", "eight"),
+        (None, "null"),
+        ({"sum": 8}, '{"sum":8}'),
+        ({"content": []}, ""),
+        ({"content": "x"}, '{"content":"x"}'),
+        ({"content": [7, {"type": "text"}, {"type": "text", "text": 9}]}, ""),
+    ],
+)
+def test_peers_that_answer_otherwise_are_read_as_they_are(raw: Any, text: str) -> None:
+    assert of({"result": raw}).text == text
+
+
+def test_the_result_of_another_method_is_the_plain_value() -> None:
+    assert of({"result": {"tools": []}}, "tools/list") == {"tools": []}
+    assert of({"result": {"isError": True}}, "x/y") == {"isError": True}
+
+
+@pytest.mark.req("S-ERR-3")
+def test_a_json_rpc_error_is_a_failure_with_code_and_data() -> None:
+    with pytest.raises(ToolFailed, match=r"git/git_log failed: Unknown tool: x \(-32602\)") as caught:
+        of({"error": {"code": -32602, "message": "Unknown tool: x", "data": [1]}})
+    assert (caught.value.code, caught.value.data) == (-32602, [1])
+
+
+@pytest.mark.req("P-4.3-5")
+@pytest.mark.parametrize("error", ["boom", {}, {"code": "x"}, {"message": 3}, 7])
+def test_a_malformed_error_is_still_a_failure(error: Any) -> None:
+    with pytest.raises(ToolFailed) as caught:
+        of({"error": error})
+    assert caught.value.code is None
+
+
+def test_a_result_marked_as_error_is_a_failure_without_code() -> None:
+    raw = {"content": [{"type": "text", "text": "ValueError: no"}], "isError": True}
+    with pytest.raises(ToolFailed, match="git/git_log failed: ValueError: no") as caught:
+        of({"result": raw})
+    assert (caught.value.code, caught.value.data) == (None, raw)
+
+
+@pytest.mark.threat(17)
+def test_a_peers_words_cannot_move_the_cursor_or_fill_the_screen() -> None:
+    with pytest.raises(ToolFailed) as caught:
+        of({"error": {"message": "\x1b[2J\r\u202eevil" + "x" * 10_000}})
+    said = str(caught.value)
+    assert "\x1b" not in said and "\r" not in said and "\u202e" not in said and len(said) < 600
+
+
+def test_its_repr_is_one_short_line() -> None:
+    assert (
+        repr(ToolResult({"content": [{"type": "text", "text": "x" * 90}]})) == f"<ToolResult '{'x' * 80}'…>"
+    )
+    assert ToolResult(1) == ToolResult(1) and ToolResult(1) != 1

@@ -1,0 +1,132 @@
+"""Transcripts of a space, to be read by somebody who knows the protocol and no Python.
+
+A step is one event above the line and its effects below it; `--rewrite` writes the effects anew, and the difference is
+then read. The clock stands at 2026-01-01T00:00:00Z and `at SECONDS` moves it; the epoch is 1.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from mew_lab.space.core import Space
+from mew_lab.space.events import (
+    Close,
+    Deliver,
+    Effect,
+    Enrolled,
+    Event,
+    FrameReceived,
+    Joined,
+    Left,
+    Limited,
+    Noted,
+    Oversize,
+    Received,
+    Record,
+    Reply,
+)
+
+FOLDER = Path(__file__).parent.parent / "conversations"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+LINE = "----"
+
+
+def read_event(line: str) -> Event:
+    word, _, rest = line.partition(" ")
+    match word:
+        case "enrol":
+            name, _, patterns = rest.partition(" ")
+            return Enrolled(name, tuple(json.loads(patterns)))
+        case "join":
+            connection, name, *alias = rest.split()
+            return Joined(connection, name, alias[0] if alias else name, "websocket")
+        case "leave":
+            connection, _, reason = rest.partition(" ")
+            return Left(connection, reason)
+        case "send":
+            connection, _, text = rest.partition(" ")
+            return Received(text, connection)
+        case "post":
+            name, _, text = rest.partition(" ")
+            return Received(text, None, name, name)
+        case "frame":
+            connection, _, text = rest.partition(" ")
+            return FrameReceived(connection, text.encode(), False)
+        case "text-frame":
+            connection, _, text = rest.partition(" ")
+            return FrameReceived(connection, text.encode(), True)
+        case "oversize":
+            connection, size, sha = rest.split()
+            return Oversize(connection, int(size), sha)
+        case "limited":
+            connection, count = rest.split()
+            return Limited(connection, int(count))
+        case "note":
+            event, name, detail = rest.split(" ", 2)
+            return Noted(event, name, detail)
+    raise ValueError(f"no such event: {line}")
+
+
+def written(effect: Effect) -> str:
+    match effect:
+        case Record():
+            parts = [
+                f"journal {effect.seq} {effect.event}",
+                effect.participant,
+                effect.connection,
+                effect.verdict,
+            ]
+            parts += [effect.code, effect.pattern, effect.detail]
+            if effect.received is not None:
+                parts.append(f"received {effect.received}")
+            if effect.event == "received" and effect.verdict == "refused":
+                parts.append(f"text {effect.raw}")
+            if effect.to:
+                parts.append(f"privately {' '.join(effect.to)}")
+            return " | ".join(part for part in parts if part)
+        case Deliver():
+            return f"to {' '.join(effect.connections)}: {effect.envelope.raw}"
+        case Close():
+            return f"close {effect.connection} {effect.code} {effect.reason}"
+        case Reply():
+            return f"reply {effect.status} {json.dumps(effect.body, separators=(',', ':'))}"
+
+
+def steps(text: str) -> Iterator[tuple[list[str], list[str]]]:
+    """(comments and event, effects) of each block."""
+    for block in text.strip().split("\n\n"):
+        lines = block.split("\n")
+        at = lines.index(LINE) if LINE in lines else len(lines)
+        yield lines[:at], lines[at + 1 :]
+
+
+def replayed(text: str) -> str:
+    space, now, blocks = Space("demo", epoch=1), START, []
+    for above, _ in steps(text):
+        effects: list[str] = []
+        for line in above:
+            if line.startswith("at "):
+                now = START + timedelta(seconds=float(line[3:]))
+            elif not line.startswith("#"):
+                effects += [written(effect) for effect in space.step(read_event(line), now)]
+        only_comments = all(line.startswith("#") for line in above)
+        blocks.append("\n".join(above if only_comments else [*above, LINE, *effects]))
+    return "\n\n".join(blocks) + "\n"
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.txt")), ids=lambda path: path.stem)
+def test_the_space_says_what_the_transcript_says(path: Path, request: pytest.FixtureRequest) -> None:
+    text = path.read_text()
+    actual = replayed(text)
+    if request.config.getoption("--rewrite"):
+        path.write_text(actual)
+    assert actual == text
+
+
+def test_there_are_transcripts() -> None:
+    assert len(list(FOLDER.glob("*.txt"))) >= 6

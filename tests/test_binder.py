@@ -1,0 +1,65 @@
+"""Would Binder build what the lessons need?  The files are read as repo2docker reads them; nothing is built."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+ROOT = Path(__file__).resolve().parent.parent
+BINDER = ROOT / "binder"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+pytestmark = pytest.mark.trap("T-22")
+
+
+def pins() -> dict[str, Version]:
+    lines = (BINDER / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    found = [Requirement(line) for line in lines if line and not line.startswith("#")]
+    assert all(re.fullmatch(r"==[\w.]+", str(one.specifier)) for one in found), "each package is pinned"
+    names = [canonicalize_name(one.name) for one in found]
+    assert len(names) == len(set(names))
+    return {name: Version(str(one.specifier)[2:]) for name, one in zip(names, found, strict=True)}
+
+
+def test_the_python_that_is_named_is_one_that_the_package_supports() -> None:
+    named = re.fullmatch(r"python-(3\.\d+)\n", (BINDER / "runtime.txt").read_text(encoding="utf-8"))
+    assert named is not None
+    assert named[1] in SpecifierSet(PROJECT["requires-python"])
+
+
+def test_the_pins_satisfy_every_dependency_of_the_lessons() -> None:
+    pinned = pins()
+    needed = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["lessons"]]
+    for requirement in map(Requirement, needed):
+        version = pinned.get(canonicalize_name(requirement.name))
+        assert version is not None, f"{requirement.name} is not pinned"
+        assert version in requirement.specifier, f"{requirement} is pinned to {version}"
+
+
+def test_a_button_works_under_a_waiting_cell_with_what_is_pinned() -> None:
+    assert pins()["ipykernel"] >= Version("7.4")
+    assert pins()["jupyterlab"] >= Version("4.4")
+
+
+def test_there_is_one_binder_folder_and_its_script_can_be_run() -> None:
+    assert not (ROOT / ".binder").exists()
+    assert {path.name for path in BINDER.iterdir()} == {"requirements.txt", "runtime.txt", "postBuild"}
+    script = BINDER / "postBuild"
+    assert script.stat().st_mode & 0o111 == 0o111
+    text = script.read_bytes()
+    assert text.startswith(b"#!/bin/bash\n") and b"\r" not in text
+    assert subprocess.run(["bash", "-n", script], capture_output=True).returncode == 0
+
+
+def test_the_script_installs_the_checkout_and_nothing_that_is_not_pinned() -> None:
+    text = (BINDER / "postBuild").read_text(encoding="utf-8")
+    installs = [line for line in text.splitlines() if "pip install" in line]
+    assert len(installs) == 1 and "--no-deps" in installs[0] and installs[0].endswith(" .")

@@ -1,0 +1,514 @@
+"""Does the tree keep the plan of the house?  Floors, places of third parties, sizes, tests, exports, forbidden calls.
+
+Reads source text only; the checks that need a tool run it as a subprocess.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+import mew_lab
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "mew_lab"
+
+# An import points to a lower floor, or stays in its room.
+FLOORS = {
+    "errors": 1,
+    "protocol": 2, "transport": 2,
+    "space": 3, "sdk": 3,
+    "gateway": 4, "agent": 4, "bridge": 4, "log": 4,
+    "conformance": 5, "tools_agent": 5,
+    "workbench": 6,
+    "notebook": 7, "cli": 7,
+}  # fmt: skip
+TOP = 7
+
+# Each third party and the only modules that may import it. The reasons stand in pyproject.toml.
+PLACES: dict[str, tuple[str, ...]] = {
+    "pydantic": ("protocol.payloads.*", "protocol.kinds", "gateway.config", "sdk.tools", "sdk.signature", "sdk.intake"),
+    "re2": ("protocol.strings",),
+    "jsonpath_rfc9535": ("protocol.jsonpath",),
+    "orjson": ("sdk.client", "log.line"),
+    "websockets": ("transport.websocket",),
+    "uvicorn": ("gateway.server",),
+    "starlette": ("gateway.server",),
+    "uvloop": ("cli", "cli.*"),
+    "yaml": ("sdk.config",),
+    "jsonschema": ("sdk.signature",),
+    "openai": ("agent.model",),
+    "mcp": ("bridge.*", "tools_agent.server"),
+    "pandas": ("log.log", "log.table", "log.payloads"),
+    "numpy": ("log.payloads",),  # pandas brings it; the payload column is an extension array
+    "IPython": ("notebook.*",),
+    "ipykernel": ("notebook.widgets.live",),
+    "ipywidgets": ("notebook.widgets.*",),
+    "anywidget": ("notebook.widgets.live",),
+    "traitlets": ("notebook.*",),
+    "markdown_it": ("notebook.*",),
+    "nh3": ("notebook.*",),
+}  # fmt: skip
+
+# Modules without a test module of their own name, and the one that shows them.
+SHOWN_BY: dict[str, str] = {}
+
+# Every name of api.md; those of rooms that do not exist yet are absent until they do.
+PUBLIC = set(
+    "up connect open_log labs Lab Seat Pending Policy MEWClient MEWParticipant MEWAgent ToolBox Stream Model "
+    "OfflineModel Gateway SpaceConfig Space Envelope Capability permit covers PROFILES Log errors".split()
+)
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def name_of(path: Path, package: Path = PACKAGE) -> str:
+    """`mew_lab/space/core.py` -> `space.core`; a package's `__init__` is the package; the root is ''."""
+    parts = path.relative_to(package).with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__")
+
+
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    """Every module imported anywhere in a file, deferred and type-only imports included, by its full name."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: write `from mew_lab.…`, not a relative import"
+            module = node.module or ""
+            if module == "mew_lab":
+                yield from (f"mew_lab.{alias.name}" for alias in node.names)
+            else:
+                yield module
+
+
+def misplaced(importer: str, imported: str) -> str:
+    """Why this import breaks the plan of the house, or ''."""
+    first, *rest = imported.split(".")
+    if first == "mew_lab":
+        target = rest[0] if rest else ""
+        room = importer.split(".")[0]
+        if room not in FLOORS:
+            return f"{importer} stands on no floor"
+        if target not in FLOORS:
+            if (
+                FLOORS[room] == TOP or target == "__version__"
+            ):  # the user's own door is open to what a user touches
+                return ""
+            return f"{importer} imports the public name {imported}; import it from its module"
+        if room == target or FLOORS[target] < FLOORS[room]:
+            return ""
+        way = "up to" if FLOORS[target] > FLOORS[room] else "sideways to"
+        return f"{importer} imports {way} {target}"
+    if first in sys.stdlib_module_names:
+        return ""
+    if first not in PLACES:
+        return f"{importer} imports {first}, which has no place in the house"
+    if not any(fnmatch(importer, place) for place in PLACES[first]):
+        return f"{importer} imports {first}, whose places are {', '.join(PLACES[first])}"
+    return ""
+
+
+def exempt(path: Path) -> set[str]:
+    """Imports that do not count: those under TYPE_CHECKING in errors.py, and the lazy names of the package itself."""
+    if path == PACKAGE / "errors.py":
+        guarded = [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.If)]
+        return {
+            inner.module or ""
+            for node in guarded
+            if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+            for inner in ast.walk(node)
+            if isinstance(inner, ast.ImportFrom)
+        }
+    return set()
+
+
+def test_imports_point_down_and_third_parties_stay_in_their_places() -> None:
+    faults = [
+        fault
+        for path in MODULES
+        if path != PACKAGE / "__init__.py"
+        for imported in imports_of(path)
+        if imported not in exempt(path) and (fault := misplaced(name_of(path), imported))
+    ]
+    assert faults == [], "\n".join(["", *faults])
+
+
+@pytest.mark.parametrize(
+    ("importer", "imported", "fault"),
+    [
+        ("space.core", "mew_lab.protocol.envelope", ""),
+        ("space.core", "mew_lab.space.state", ""),
+        ("space.core", "mew_lab.gateway.gateway", "up to"),
+        ("space.core", "mew_lab.sdk.client", "sideways to"),
+        ("cli", "mew_lab.notebook.magics", "sideways to"),
+        ("transport.link", "mew_lab.protocol.envelope", "sideways to"),
+        ("space.core", "mew_lab.up", "public name"),
+        ("notebook.magics", "mew_lab", ""),
+        ("attic.box", "mew_lab.errors", "no floor"),
+        ("space.core", "json", ""),
+        ("space.core", "pandas.api", "places are"),
+        ("log.table", "pandas.api", ""),
+        ("log.table", "requests", "no place"),
+    ],
+)
+def test_the_plan_tells_good_imports_from_bad(importer: str, imported: str, fault: str) -> None:
+    said = misplaced(importer, imported)
+    assert (fault in said) if fault else said == ""
+
+
+def test_every_place_of_a_third_party_is_used() -> None:
+    """A place that nobody uses any more would let somebody in unseen."""
+    used = {(name_of(path), imported.split(".")[0]) for path in MODULES for imported in imports_of(path)}
+    rooms = {name_of(path).split(".")[0] for path in MODULES}
+    idle = [
+        f"{party} in {place}"
+        for party, places in PLACES.items()
+        for place in places
+        if "*" not in place and place.split(".")[0] in rooms
+        and any(name == place for name in map(name_of, MODULES))
+        and (place, party) not in used
+    ]  # fmt: skip
+    assert idle == [], "\n".join(["", *idle])
+
+
+def test_the_package_itself_imports_nothing_at_module_level_but_types() -> None:
+    body = tree_of(PACKAGE / "__init__.py").body
+    loaded = [
+        node.module if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+        for node in body
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+    ]
+    assert set(map(str, loaded)) <= {"__future__", "typing"}
+
+
+def test_only_the_package_itself_imports_by_a_computed_name() -> None:
+    found = [
+        name_of(path)
+        for path in MODULES
+        if path != PACKAGE / "__init__.py"
+        and re.search(r"\bimport_module\b|\b__import__\b", path.read_text())
+    ]
+    assert found == []
+
+
+PURE = ("protocol", "space")
+CLOCKS_AND_DICE = {"time", "random", "secrets", "uuid", "os", "threading", "asyncio", "socket", "subprocess"}
+
+
+def test_the_pure_rooms_have_no_clock_no_dice_and_no_input_or_output() -> None:
+    faults = []
+    for path in MODULES:
+        if name_of(path).split(".")[0] not in PURE:
+            continue
+        faults += [f"{name_of(path)} imports {name}" for name in imports_of(path) if name in CLOCKS_AND_DICE]
+        faults += [
+            f"{name_of(path)}:{node.lineno} calls {ast.unparse(node.func)}"
+            for node in ast.walk(tree_of(path))
+            if isinstance(node, ast.Call)
+            and re.search(r"(^|\.)(now|utcnow|today|open|print|input)$", ast.unparse(node.func))
+        ]
+    assert faults == [], "\n".join(["", *faults])
+
+
+# --- sizes and words ---------------------------------------------------------------------------------------------
+
+
+def length(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def test_no_module_is_longer_than_400_lines_and_the_median_is_at_most_200() -> None:
+    long = {name_of(path): length(path) for path in MODULES if length(path) > 400}
+    with_code = [length(path) for path in MODULES if len(tree_of(path).body) > 1]
+    assert long == {}
+    assert statistics.median(with_code) <= 200
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [name_of(path) or "mew_lab" for path in MODULES if not ast.get_docstring(tree_of(path))]
+    assert silent == []
+
+
+def test_no_module_is_called_by_a_word_that_means_anything() -> None:
+    vague = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc"}
+    assert [name for name in map(name_of, MODULES) if vague & set(name.split("."))] == []
+
+
+def exported(tree: ast.Module) -> list[str] | None:
+    for node in tree.body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if isinstance(target, ast.Name) and target.id == "__all__":
+            assert isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None
+            return [str(name) for name in ast.literal_eval(node.value)]
+    return None
+
+
+def defined(tree: ast.Module) -> set[str]:
+    """The names that a module binds at its top level."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names |= {alias.asname or alias.name for alias in node.names}
+    return names
+
+
+def test_every_module_lists_its_exports_and_has_them() -> None:
+    faults = []
+    for path in MODULES:
+        tree = tree_of(path)
+        names = exported(tree)
+        if names is None:
+            if len(tree.body) > 1:
+                faults.append(f"{name_of(path)} has no __all__")
+        else:
+            faults += [
+                f"{name_of(path)} exports {name}, which it has not" for name in set(names) - defined(tree)
+            ]
+    assert faults == [], "\n".join(["", *faults])
+
+
+def test_the_public_names_are_those_of_the_api_and_each_can_be_had() -> None:
+    names = mew_lab.__all__
+    assert set(names) <= PUBLIC
+    assert len(names) == len(set(names)) <= 25
+    assert all(getattr(mew_lab, name) is not None for name in names)
+    assert set(names) <= set(dir(mew_lab))
+
+
+def test_importing_the_package_loads_no_room_and_no_heavy_library() -> None:
+    script = "import sys, mew_lab; print(*sorted(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    loaded = done.stdout.split()
+    assert "mew_lab" in loaded
+    heavy = {"pandas", "openai", "mcp", "IPython", "pydantic", "asyncio", "websockets", "uvicorn"}
+    assert [name for name in loaded if name.split(".")[0] in heavy or name.startswith("mew_lab.")] == []
+
+
+def test_the_types_are_shipped() -> None:
+    assert (PACKAGE / "py.typed").is_file()
+
+
+# --- module <-> test ---------------------------------------------------------------------------------------------
+
+
+def shown_in(path: Path) -> list[Path]:
+    """Where the test of a module may be: under its own name, or under the name of the sub-package it is a leaf of."""
+    relative = path.relative_to(PACKAGE)
+    own = ROOT / "tests" / relative.parent / f"test_{relative.stem}.py"
+    if len(relative.parts) < 3:
+        return [own]
+    return [own, ROOT / "tests" / relative.parent.parent / f"test_{relative.parent.name}.py"]
+
+
+def test_every_module_has_a_test_module() -> None:
+    with_code = [path for path in MODULES if path.stem != "__init__"]
+    alone = [
+        name_of(path)
+        for path in with_code
+        if name_of(path) not in SHOWN_BY and not any(one.is_file() for one in shown_in(path))
+    ]
+    assert alone == [], "\n".join(["", *alone])
+
+
+def test_the_table_of_modules_shown_elsewhere_is_true() -> None:
+    faults = []
+    for module, shown_by in SHOWN_BY.items():
+        if module not in map(name_of, MODULES):
+            faults.append(f"{module} is gone")
+        elif any(one.is_file() for one in shown_in(PACKAGE / f"{module.replace('.', '/')}.py")):
+            faults.append(f"{module} has a test module of its own by now")
+        elif not (ROOT / "tests" / shown_by).is_file():
+            faults.append(f"tests/{shown_by} is gone")
+    assert faults == [], "\n".join(["", *faults])
+
+
+def test_every_test_module_has_its_module() -> None:
+    """A test left behind by a module that moved would seem to cover it."""
+    rooms = {path.parent for path in MODULES}
+    left = [
+        str(test.relative_to(ROOT))
+        for test in (ROOT / "tests").rglob("test_*.py")
+        if (room := PACKAGE / test.parent.relative_to(ROOT / "tests")) in rooms and room != PACKAGE
+        and test.name not in ACROSS
+        and not (room / test.name.removeprefix("test_")).is_file()
+        and not (room / test.stem.removeprefix("test_")).is_dir()
+    ]  # fmt: skip
+    assert left == [], "\n".join(["", *left])
+
+
+# Tests of a room as a whole.
+ACROSS = {"test_conversations.py", "test_link_contract.py", "test_same_stream.py"}
+
+
+# --- calls and words that are never needed -----------------------------------------------------------------------
+
+CALLS = {"eval", "exec", "compile", "yaml.load", "yaml.unsafe_load", "yaml.full_load"}
+MODULES_NEVER = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
+IN_THE_PAGE = re.compile(
+    r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|createContextualFragment|srcdoc"
+    r"|\beval\s*\(|new\s+Function\b|DOMParser|javascript:|pickle"
+)
+ELSEWHERE = re.compile(
+    r"(?:https?:|wss?:)?//(?!127\.0\.0\.1|localhost|\{|\[::1\])[a-z0-9-]+\.[a-z0-9.-]+", re.IGNORECASE
+)
+
+
+def strings_of(tree: ast.Module) -> Iterator[ast.Constant]:
+    """String constants that are no docstrings: what could become part of a page."""
+    documents = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+        and node.body and isinstance(node.body[0], ast.Expr)
+    }  # fmt: skip
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documents:
+            yield node
+
+
+def dangers_in(tree: ast.Module) -> list[str]:
+    calls = [
+        f"line {node.lineno} calls {ast.unparse(node.func)}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in CALLS
+    ]
+    names = [
+        f"line {node.lineno} imports {name}"
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for name in (
+            [node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+        )
+        if (name or "").split(".")[0] in MODULES_NEVER
+    ]
+    texts = [
+        f"line {node.lineno} holds {found.group()}"
+        for node in strings_of(tree)
+        if (found := IN_THE_PAGE.search(str(node.value)))
+    ]
+    return calls + names + texts
+
+
+@pytest.mark.threat(3, 32)
+def test_nothing_evaluates_unpickles_or_writes_markup_into_a_page() -> None:
+    faults = [f"{name_of(path)}: {one}" for path in MODULES for one in dangers_in(tree_of(path))]
+    for path in [*PACKAGE.rglob("*.js"), *PACKAGE.rglob("*.css"), *PACKAGE.rglob("*.html")]:
+        text = path.read_text(encoding="utf-8")
+        faults += [f"{path.name}: {found.group()}" for found in IN_THE_PAGE.finditer(text)]
+    assert faults == [], "\n".join(["", *faults])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "eval('1')",
+        "exec('')",
+        "import pickle",
+        "from pickle import loads",
+        "yaml.load(text)",
+        "x = 'a.innerHTML = b'",
+    ],
+)
+def test_the_search_for_dangers_finds_them(source: str) -> None:
+    assert len(dangers_in(ast.parse(source))) == 1
+
+
+def test_the_front_end_loads_nothing_from_elsewhere() -> None:
+    faults = [
+        f"{path.name}: {found.group()}"
+        for path in [*PACKAGE.rglob("*.js"), *PACKAGE.rglob("*.css"), *PACKAGE.rglob("*.html")]
+        for found in ELSEWHERE.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert faults == [], "\n".join(["", *faults])
+    assert ELSEWHERE.search('import "https://cdn.example.net/x.js"')
+
+
+def test_the_pure_rooms_hide_no_line_from_coverage() -> None:
+    hidden = [
+        f"{name_of(path)}:{number}"
+        for path in MODULES
+        if name_of(path).split(".")[0] in PURE
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if "pragma:" in line
+    ]
+    assert hidden == []
+    settings = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert "omit" not in settings and "exclude_lines" not in settings and "exclude_also" not in settings
+
+
+# --- tracked text ------------------------------------------------------------------------------------------------
+
+# What tells of one machine, or of a place from which packages come other than by their names.
+OF_ONE_MACHINE = re.compile(
+    r"/" r"work/|/" r"root/|/" r"Users/[a-z]|[A-Z]:\\\\?Users|/" r"opt/|bash_jobs"
+    r"|index-url|find-links|trusted-host|artifactory|https?://(?:pypi|files\.pythonhosted|registry|cdn|unpkg|esm)\b[^\s]*"
+)  # fmt: skip
+
+
+def tracked() -> list[Path]:
+    listed = subprocess.run(
+        ["git", "-c", "safe.directory=*", "ls-files", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    return [path for name in listed.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return ""
+
+
+def test_tracked_files_tell_nothing_of_one_machine() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout: what is tracked is not known")
+    faults = [
+        f"{path.relative_to(ROOT)}: {found.group()}"
+        for path in tracked()
+        if path != Path(__file__).resolve()
+        for found in OF_ONE_MACHINE.finditer(text_of(path))
+    ]
+    assert faults == [], "\n".join(["", *faults])
+
+
+def test_text_files_end_their_lines_with_a_line_feed_alone() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout: what is tracked is not known")
+    assert [str(path) for path in tracked() if "\r\n" in path.read_bytes().decode("latin-1")] == []
+
+
+# --- tools -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "command",
+    [["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]],
+    ids=["ruff check", "ruff format", "mypy strict"],
+)
+def test_the_tools_find_nothing(command: list[str]) -> None:
+    done = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

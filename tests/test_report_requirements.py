@@ -1,0 +1,78 @@
+"""The report on requirements: what it finds, and that no test names a row that does not exist."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+_spec = importlib.util.spec_from_file_location("report_requirements", HERE / "report_requirements.py")
+assert _spec is not None and _spec.loader is not None
+requirements = importlib.util.module_from_spec(_spec)
+sys.modules["report_requirements"] = requirements
+_spec.loader.exec_module(requirements)
+
+
+def test_no_test_names_a_row_that_does_not_exist() -> None:
+    assert requirements.read_report().unknown == ()
+
+
+def test_the_table_has_every_row_once() -> None:
+    ids = [row.id for row in requirements.read_rows()]
+    assert len(ids) == len(set(ids)) == 516
+
+
+@pytest.mark.parametrize(
+    ("source", "rows"),
+    [
+        (
+            '@pytest.mark.req("A-1", "A-2")\ndef test_x(): ...',
+            [("A-1", "m.py::test_x"), ("A-2", "m.py::test_x")],
+        ),
+        ('@pytest.mark.req("A-1")\nclass TestX:\n  def test_y(self): ...', [("A-1", "m.py::TestX")]),
+        ('pytestmark = pytest.mark.req("A-1")', [("A-1", "m.py")]),
+        ('pytestmark = [pytest.mark.req("A-1")]', [("A-1", "m.py")]),
+        ("@pytest.mark.threat(3)\nasync def test_x(): ...", [(3, "m.py::test_x")]),
+        (
+            '@pytest.mark.parametrize("a", [pytest.param(1, marks=pytest.mark.trap("T-4"))])\ndef test_x(a): ...',
+            [("T-4", "m.py::test_x")],
+        ),
+        ('@pytest.mark.slow\ndef test_x():\n  other.req("A-1")', []),
+    ],
+)
+def test_marks_are_found_wherever_pytest_would(source: str, rows: list[tuple[str | int, str]]) -> None:
+    found = requirements.marks_in(source, name="m.py")
+    assert [(mark.row, mark.test) for mark in found] == rows
+
+
+def test_figures_count_rows_and_not_marks() -> None:
+    rows = [
+        requirements.Row("A-1", "s", "MUST", "gateway", "one"),
+        requirements.Row("A-2", "s", "MUST", "gateway", "two"),
+        requirements.Row("A-3", "s", "MAY", "agent", "three"),
+    ]
+    marks = [
+        requirements.Mark("req", "A-1", "t1"),
+        requirements.Mark("req", "A-1", "t1"),
+        requirements.Mark("req", "A-1", "t2"),
+        requirements.Mark("req", "A-9", "t2"),
+        requirements.Mark("trap", "T-28", "t2"),
+    ]
+    found = requirements.report(rows, marks)
+    assert found.figure() == (1, 3)
+    assert found.figure("gateway") == (1, 2)
+    assert found.figure("agent") == (0, 1)
+    assert found.shown == {"A-1": ("t1", "t2")}
+    assert [mark.row for mark in found.unknown] == ["A-9", "T-28"]
+    assert [line.split()[0] for line in requirements.lines_of_missing(found)] == ["A-2", "A-3"]
+
+
+def test_the_report_is_printed_by_one_command() -> None:
+    command = [sys.executable, "tests/report_requirements.py", "--short"]
+    done = subprocess.run(command, cwd=HERE.parent, capture_output=True, text=True, check=True)
+    shown, of = requirements.read_report().figure()
+    assert done.stdout.splitlines()[0] == f"requirements  {shown:>3} of {of} rows have a test"

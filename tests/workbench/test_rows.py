@@ -1,0 +1,81 @@
+"""Rows for the feed: every message once, in order, and only the newest kept."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+from mew_lab.space.events import Record
+from mew_lab.workbench.rows import LiveRows
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def record(n: int, **members: object) -> Record:
+    text = json.dumps({"id": f"m{n}", "from": "bot", "kind": "chat", "payload": {"text": f"no. {n}"}, **members})
+    return Record(n, NOW, "received", "demo", "bot", verdict="accepted", pattern='{"kind":"chat"}', raw=text)
+
+
+def some_rows(count: int, capacity: int = 100) -> LiveRows:
+    rows = LiveRows(lambda: ("demo", 3), capacity=capacity)
+    for n in range(1, count + 1):
+        rows.observe(record(n))
+    return rows
+
+
+def test_a_row_says_what_the_envelope_says() -> None:
+    rows = some_rows(1)
+    rows.observe(record(2, to=["git"], correlation_id=["m1"], context="c/1"))
+    first, second = rows.since(0, 10)
+    assert (first.seq, first.sender, first.to, first.kind, first.id) == (1, "bot", (), "chat", "m1")
+    assert (second.to, second.context, second.correlates) == (("git",), "c/1", 1)
+    assert (first.t, first.verdict, first.code) == (NOW.timestamp(), "accepted", "chat")
+    assert "no. 1" in first.what and first.size == len(rows.raw(1).encode())
+    assert rows.title() == ("demo", 3)
+
+
+def test_the_pattern_that_decided_is_named_in_a_word() -> None:
+    rows = some_rows(0)
+    for pattern in ('{"kind":["mcp/request","chat"]}', '{"kind":"mcp/*","payload":{"method":"tools/*"}}', ""):
+        rows.observe(record(1)._replace(pattern=pattern))
+    assert [row.code for row in rows.since(0, 9)] == ["mcp/request|chat", "mcp/*(…)", ""]
+
+
+def test_what_is_no_message_is_no_row() -> None:
+    rows = some_rows(1)
+    rows.observe(Record(2, NOW, "joined", "demo", "bot"))
+    assert rows.last_seq == 1
+
+
+def test_a_refused_and_unreadable_text_is_a_row_too() -> None:
+    rows = some_rows(0)
+    for text in ("not json", "[1]", "[" * 100_000):
+        rows.observe(Record(1, NOW, "received", "demo", "bot", verdict="refused", code="invalid_json", raw=text))
+    assert [(row.sender, row.kind, row.code) for row in rows.since(0, 10)] == [("bot", "", "invalid_json")] * 3
+
+
+def test_wrong_types_in_a_message_do_no_harm() -> None:
+    rows = some_rows(0)
+    rows.observe(record(1, to="x", correlation_id=[5], kind=7, payload=[], context=[]))
+    [row] = rows.since(0, 1)
+    assert (row.to, row.kind, row.correlates, row.context) == ((), "", 0, "")
+
+
+def test_only_the_newest_are_kept_and_numbers_go_on() -> None:
+    rows = some_rows(1000, capacity=100)
+    assert rows.last_seq == 1000
+    kept = rows.since(0, 10_000)
+    assert 100 <= len(kept) <= 201 and kept[-1].seq == 1000
+    assert [row.seq for row in kept] == list(range(kept[0].seq, 1001))
+    assert rows.raw(1000) != "" and rows.raw(1) == "" and rows.raw(1001) == "" and rows.raw(0) == ""
+    assert [row.seq for row in rows.since(998, 1)] == [999]
+
+
+def test_subscribers_are_told_until_they_end_it() -> None:
+    rows, heard = some_rows(0), []
+    end = rows.subscribe(lambda: heard.append(rows.last_seq))
+    rows.observe(record(1))
+    end()
+    end()
+    rows.observe(record(2))
+    assert heard == [1]

@@ -100,7 +100,7 @@ async def turn() -> None:
 
 async def until(condition: Any) -> None:
     async with asyncio.timeout(10):
-        while not condition():
+        while not condition():  # noqa: ASYNC110  what is waited for happens in other tasks
             await asyncio.sleep(0)
 
 

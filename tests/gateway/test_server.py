@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 
 from mew_lab.errors import ConfigError
+from mew_lab.gateway import outbox, server, wire
 from mew_lab.gateway.config import ParticipantConfig, SpaceConfig
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.local import attach
 from mew_lab.gateway.server import Server
 from mew_lab.transport.link import HandshakeRefused, Link, LinkClosed
 
-from .conftest import House, Open, take
+from .conftest import ANYTHING, House, Open, take
 
 CHAT = {"kind": "chat", "payload": {"text": "hello"}}
 
@@ -34,7 +35,7 @@ async def closed_with(link: Link) -> tuple[int, str]:
 
 async def until(condition: Any) -> None:
     async with asyncio.timeout(10):
-        while not condition():
+        while not condition():  # noqa: ASYNC110  what is waited for happens in other tasks
             await asyncio.sleep(0.005)
 
 
@@ -64,7 +65,9 @@ async def test_the_other_form_of_join_frame_admits_too(house: House) -> None:
     assert (await take(link))["payload"]["you"]["id"] == "b-1"
 
 
-async def test_a_join_frame_without_space_and_id_means_the_only_space_and_the_logical_name(house: House) -> None:
+async def test_a_join_frame_without_space_and_id_means_the_only_space_and_the_logical_name(
+    house: House,
+) -> None:
     link = await house.open()
     await link.send(json.dumps({"type": "join", "token": house.tokens["cora"].reveal()}))
     assert (await take(link))["payload"]["you"]["id"] == "cora"
@@ -127,11 +130,20 @@ async def test_header_and_join_frame_that_disagree_are_refused(house: House) -> 
 
 @pytest.mark.parametrize(
     "first",
-    [json.dumps(CHAT), "not json", "[]", b"#s#x", '{"type":"join","token":7}', '{"type":"join","pad":"' + "x" * 5000 + '"}'],
+    [
+        json.dumps(CHAT),
+        "not json",
+        "[]",
+        b"#s#x",
+        '{"type":"join","token":7}',
+        '{"type":"join","pad":"' + "x" * 5000 + '"}',
+    ],
     ids=["envelope", "text", "array", "binary", "token no string", "over 4 KiB"],
 )
 @pytest.mark.threat(8)
-async def test_without_a_token_anything_but_a_join_frame_closes_the_socket(house: House, first: str | bytes) -> None:
+async def test_without_a_token_anything_but_a_join_frame_closes_the_socket(
+    house: House, first: str | bytes
+) -> None:
     link = await house.open()
     await link.send(first)
     assert (await closed_with(link))[0] == 4401
@@ -158,7 +170,8 @@ async def test_who_comes_is_told_to_the_others_and_who_goes_too(house: House) ->
 @pytest.mark.req("P-5.2-6")
 async def test_messages_go_through_the_space_and_everybody_gets_the_very_same_text(house: House) -> None:
     anna, bert = await house.join("anna"), await house.join("bert")
-    raw = '{"protocol":"mew/v0.4", "id":"m-1","ts":"2026-01-01T00:00:00Z","from":"bert","kind":"chat","payload":{}}'
+    members = '"protocol":"mew/v0.4", "id":"m-1","ts":"2026-01-01T00:00:00Z","from":"bert"'
+    raw = f'{{{members},  "kind":"chat","payload":{{}}}}'
     await bert.send(raw)
     await bert.send(json.dumps({"kind": "space/kick", "payload": {}}))
     assert await bert.receive() == raw
@@ -226,7 +239,9 @@ async def test_the_id_of_another_participant_is_refused_without_asking_it(house:
 
 @pytest.mark.threat(8)
 @pytest.mark.parametrize("form", ["text", "binary", "wide text"])
-async def test_a_message_over_the_limit_is_refused_and_the_connection_lives(open_house: Open, form: str) -> None:
+async def test_a_message_over_the_limit_is_refused_and_the_connection_lives(
+    open_house: Open, form: str
+) -> None:
     house = await open_house(space={"message_bytes": 10_000})
     anna, bert = await house.join("anna"), await house.join("bert")
     await take(anna)
@@ -262,7 +277,7 @@ async def test_who_sends_too_fast_is_told_and_the_connection_lives(open_house: O
     assert error["payload"]["error"] == "limit_exceeded"
     accepted = sum(one.event == "received" for one in house.records)
     assert 200 <= accepted < 210
-    assert [one.code for one in house.records if one.event == "limited"][0] == "limit_exceeded"
+    assert next(one.code for one in house.records if one.event == "limited") == "limit_exceeded"
     response = await house.post("anna", CHAT)
     assert response.status_code in (200, 429)
 
@@ -321,19 +336,17 @@ async def test_many_wrong_tokens_slow_nobody_else_down(open_house: Open) -> None
 
 @pytest.mark.threat(9)
 async def test_a_reader_that_does_not_read_is_cut_and_named_and_nobody_waits(open_house: Open) -> None:
-    house = await open_house()
+    house = await open_house(space={"queue_bytes": 1024 * 1024})
     anna = await house.join("anna")
     stalled = socket.socket()
     stalled.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     stalled.connect(("127.0.0.1", house.server.port))
-    stalled.sendall(
-        f"GET /ws?space=demo HTTP/1.1\r\nHost: {house.at}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-        f"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n"
-        f"Authorization: {house.bearer('bert')['Authorization']}\r\n\r\n".encode()
-    )
+    token = house.bearer("bert")["Authorization"]
+    upgrade = f"GET /ws?space=demo HTTP/1.1\nHost: {house.at}\n{UPGRADE}Authorization: {token}\n\n"
+    stalled.sendall(upgrade.replace("\n", "\r\n").encode())
     assert (await take(anna))["payload"]["event"] == "join"
     message = json.dumps({"kind": "chat", "payload": {"text": "x" * 500_000}})
-    for _ in range(40):  # 20 MB: more than the limit and what the operating system takes
+    for _ in range(20):  # 10 MB: more than the limit and what the operating system takes
         await anna.send(message)
         while (await take(anna))["kind"] != "chat":
             pass
@@ -341,7 +354,55 @@ async def test_a_reader_that_does_not_read_is_cut_and_named_and_nobody_waits(ope
     left = next(one for one in house.records if one.event == "left")
     assert left.participant == "bert"
     assert left.detail.startswith("slow reader: ")
+    await until(lambda: house.gateway.connections() == 1)
     stalled.close()
+
+
+async def test_each_space_has_its_own_limits(open_house: Open) -> None:
+    house = await open_house(space={"message_bytes": 10_000})
+    config = {"name": "large", "message_bytes": 100_000, "participants": {"dora": {"capabilities": ANYTHING}}}
+    house.gateway.add_space(SpaceConfig.model_validate(config))
+    house.tokens["dora"] = house.gateway.tokens.mint("large", "dora")
+    other = Server(house.gateway)  # a server knows the spaces that run when it starts
+    await other.start()
+    house.server, first = other, house.server
+    anna, dora = await house.join("anna"), await house.open("/ws?space=large", house.bearer("dora"))
+    await take(dora)
+    await dora.send(json.dumps({"kind": "chat", "payload": {"text": "x" * 60_000}}))
+    assert (await take(dora))["kind"] == "chat"
+    await anna.send("x" * 40_001)
+    assert await closed_with(anna) == (1009, "a message of over 40000 bytes")
+    await first.stop()
+
+
+async def test_a_fault_of_ours_ends_one_connection_and_is_told_to_our_log_alone(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    anna, bert = await house.join("anna"), await house.join("bert")
+    secret = house.tokens["anna"].reveal()
+    receive = house.gateway.receive
+
+    def fail(space: str, connection: str, message: str | bytes) -> None:
+        if "fault" in str(message):
+            raise RuntimeError("a fault")
+        receive(space, connection, message)
+
+    def fail_too(space: str) -> list[dict[str, Any]]:
+        raise RuntimeError(f"a fault that quotes {secret}")
+
+    monkeypatch.setattr(house.gateway, "receive", fail)
+    monkeypatch.setattr(house.gateway, "participants", fail_too)
+    await anna.send("fault")
+    assert await closed_with(anna) == (1011, "internal error")
+    response = await house.http("GET", "/participants", headers=house.bearer("bert"))
+    assert response.status_code == 500
+    assert [one["event"] for one in [(await take(bert))["payload"]]] == ["leave"]
+    await bert.send(json.dumps(CHAT))
+    assert (await take(bert))["kind"] == "chat"
+    faults = [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert {one.name for one in faults} == {"mew_lab.gateway.sockets", "mew_lab.gateway.server"}
+    assert "a fault that quotes tok_…" in caplog.text
+    assert secret not in caplog.text
 
 
 # --- Host and Origin ---
@@ -355,7 +416,10 @@ async def raw_request(house: House, text: str) -> tuple[int, str]:
     return int(answer.split(" ")[1]), answer.partition("\r\n\r\n")[2]
 
 
-UPGRADE = "Connection: Upgrade\nUpgrade: websocket\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\nSec-WebSocket-Version: 13\n"
+UPGRADE = (
+    "Connection: Upgrade\nUpgrade: websocket\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\n"
+    "Sec-WebSocket-Version: 13\n"
+)
 
 
 @pytest.mark.threat(25)
@@ -425,11 +489,35 @@ async def test_a_post_is_delivered_like_any_message_and_answered(house: House) -
     assert said["timestamp"] == envelope["ts"]
 
 
-async def test_the_echo_of_a_post_comes_before_its_answer_is_read(house: House) -> None:
-    anna = await house.join("anna")
-    first = asyncio.ensure_future(anna.receive())
+async def test_what_a_post_causes_is_on_the_wire_before_its_answer(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await house.join("bert")
+    order: list[str] = []
+    write, answer = wire.Wire.write, server._yes
+
+    def written(self: wire.Wire, frames: bytes) -> None:
+        order.append("delivered")
+        write(self, frames)
+
+    def answered(*said: Any, **more: Any) -> Any:
+        order.append("answered")
+        return answer(*said, **more)
+
+    monkeypatch.setattr(wire.Wire, "write", written)
+    monkeypatch.setattr(server, "_yes", answered)
     await house.post("anna", CHAT)
-    assert json.loads(await first)["kind"] == "chat"
+    assert order == ["delivered", "answered"]
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(open_house: Open) -> None:
+    house = await open_house(limits={"body": 0.05})
+    head = (
+        f"POST /participants/anna/messages HTTP/1.1\nHost: {house.at}\nContent-Type: application/json\n"
+        f"Authorization: {house.bearer('anna')['Authorization']}\nContent-Length: 100\n\n"
+    )
+    status, body = await raw_request(house, head)
+    assert (status, json.loads(body)) == (408, {"error": "the body did not come within 0.05 s"})
 
 
 async def test_a_participant_may_post_under_the_runtime_id_it_has_now(house: House) -> None:
@@ -468,7 +556,9 @@ async def test_a_post_without_a_token_is_refused(house: House, headers: dict[str
     ],
 )
 @pytest.mark.threat(8)
-async def test_a_body_that_is_no_envelope_is_a_bad_request(house: House, body: bytes, error: str | None) -> None:
+async def test_a_body_that_is_no_envelope_is_a_bad_request(
+    house: House, body: bytes, error: str | None
+) -> None:
     bert = await house.join("bert")
     headers = {**house.bearer("anna"), "Content-Type": "application/json"}
     response = await house.http("POST", "/participants/anna/messages", content=body, headers=headers)
@@ -506,7 +596,9 @@ async def test_a_body_that_a_web_page_could_send_is_refused(house: House, conten
     assert response.status_code == 415
 
 
-async def test_a_body_over_the_limit_is_refused_and_one_far_over_it_is_not_even_read(open_house: Open) -> None:
+async def test_a_body_over_the_limit_is_refused_and_one_far_over_it_is_not_even_read(
+    open_house: Open,
+) -> None:
     house = await open_house(space={"message_bytes": 10_000})
     for size in (10_001, 40_001, 1_000_000):
         response = await house.post("anna", {"kind": "chat", "payload": {"text": "x" * size}})
@@ -535,7 +627,9 @@ async def test_all_ways_in_see_one_stream_in_one_order(house: House) -> None:
 
     async def posts() -> None:
         for n in range(20):
-            assert (await house.post("anna", {"kind": "chat", "payload": {"text": f"post {n}"}})).status_code == 200
+            assert (
+                await house.post("anna", {"kind": "chat", "payload": {"text": f"post {n}"}})
+            ).status_code == 200
 
     async def hear(link: Link) -> list[str]:
         return [(await take(link, "chat"))["payload"]["text"] for _ in range(80)]
@@ -569,7 +663,11 @@ async def test_clients_see_1012_when_it_stops_and_the_port_is_free(house: House)
 async def test_stopping_waits_for_no_client_and_leaves_no_socket_open(house: House) -> None:
     await house.join("anna")
     deaf, to_deaf = await asyncio.open_connection("127.0.0.1", house.server.port)
-    to_deaf.write(f"GET /ws HTTP/1.1\r\nHost: {house.at}\r\n".encode() + UPGRADE.replace("\n", "\r\n").encode() + b"\r\n")
+    to_deaf.write(
+        f"GET /ws HTTP/1.1\r\nHost: {house.at}\r\n".encode()
+        + UPGRADE.replace("\n", "\r\n").encode()
+        + b"\r\n"
+    )
     assert (await deaf.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101")
     half, to_half = await asyncio.open_connection("127.0.0.1", house.server.port)
     to_half.write(b"POST /participants/anna/messages HTTP/1.1\r\nContent-Le")
@@ -587,8 +685,28 @@ async def test_stopping_waits_for_no_client_and_leaves_no_socket_open(house: Hou
 async def test_a_port_in_use_is_named_with_what_would_help() -> None:
     with socket.create_server(("127.0.0.1", 0)) as held:
         port = held.getsockname()[1]
-        with pytest.raises(ConfigError, match=rf"port {port} of 127\.0\.0\.1 is in use already; choose another"):
+        with pytest.raises(
+            ConfigError, match=rf"port {port} of 127\.0\.0\.1 is in use already; choose another"
+        ):
             await Server(Gateway(), port=port).start()
+
+
+async def test_a_server_starts_once(house: House) -> None:
+    with pytest.raises(RuntimeError, match="starts once"):
+        await house.server.start()
+
+
+async def test_a_server_that_cannot_start_leaves_its_port_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def no_sockets(self: object, sockets: list[socket.socket]) -> None:
+        raise NotImplementedError("no sockets here")
+
+    monkeypatch.setattr(server._Uvicorn, "startup", no_sockets)
+    one = Server(Gateway())
+    with pytest.raises(NotImplementedError):
+        await one.start()
+    with socket.create_server(("127.0.0.1", one.port)):
+        pass
+    assert logging.getLogger("uvicorn.error").filters == []
 
 
 async def test_an_address_that_is_not_here_is_named() -> None:
@@ -598,13 +716,21 @@ async def test_an_address_that_is_not_here_is_named() -> None:
 
 @pytest.mark.trap("T-16")
 async def test_starting_and_stopping_leaves_nothing_behind() -> None:
-    before = (threading.active_count(), logging.getLogger("uvicorn.error").filters[:], len(asyncio.all_tasks()))
+    before = (
+        threading.active_count(),
+        logging.getLogger("uvicorn.error").filters[:],
+        len(asyncio.all_tasks()),
+    )
     for _ in range(3):
-        server = Server(Gateway())
-        await server.start()
-        await server.stop()
+        one = Server(Gateway())
+        await one.start()
+        await one.stop()
         await until(lambda: len(asyncio.all_tasks()) == before[2])
-    after = (threading.active_count(), logging.getLogger("uvicorn.error").filters[:], len(asyncio.all_tasks()))
+    after = (
+        threading.active_count(),
+        logging.getLogger("uvicorn.error").filters[:],
+        len(asyncio.all_tasks()),
+    )
     assert after == before
 
 
@@ -621,7 +747,10 @@ async def test_nothing_is_printed_whatever_clients_do(
     stranger = await house.open()
     await stranger.send("nonsense")
     await closed_with(stranger)
-    for rubbish in (b"\x16\x03\x01rubbish\r\n\r\n", b"GET / HTTP/1.1\r\nUpgrade: h2c\r\nConnection: upgrade\r\n\r\n"):
+    for rubbish in (
+        b"\x16\x03\x01rubbish\r\n\r\n",
+        b"GET / HTTP/1.1\r\nUpgrade: h2c\r\nConnection: upgrade\r\n\r\n",
+    ):
         reader, writer = await asyncio.open_connection("127.0.0.1", house.server.port)
         writer.write(rubbish)
         await reader.read()
@@ -641,13 +770,15 @@ def test_it_runs_in_the_loop_of_a_background_thread() -> None:
     thread.start()
     gateway = Gateway()
     gateway.add_space(SpaceConfig(name="demo", participants={"anna": ParticipantConfig()}))
-    server = Server(gateway)
+    served = Server(gateway)
     try:
-        port = asyncio.run_coroutine_threadsafe(server.start(), loop).result(30)
+        port = asyncio.run_coroutine_threadsafe(served.start(), loop).result(30)
         with socket.create_connection(("127.0.0.1", port)) as client:
-            client.sendall(f"GET /health HTTP/1.1\r\nHost: localhost:{port}\r\nConnection: close\r\n\r\n".encode())
+            client.sendall(
+                f"GET /health HTTP/1.1\r\nHost: localhost:{port}\r\nConnection: close\r\n\r\n".encode()
+            )
             assert client.recv(100).startswith(b"HTTP/1.1 200")
-        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(30)
+        asyncio.run_coroutine_threadsafe(served.stop(), loop).result(30)
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
@@ -657,10 +788,10 @@ def test_it_runs_in_the_loop_of_a_background_thread() -> None:
 # --- the one use of the server's inside ---
 
 
-async def test_canary_the_servers_inside_is_as_expected(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_canary_the_servers_inside_is_as_expected(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """When this fails, mew_lab.gateway.wire needs a look; everything else must still pass, only slower."""
-    from mew_lab.gateway import outbox
-
     wires: list[object] = []
     known = outbox.wire_of
 
@@ -679,8 +810,6 @@ async def test_canary_the_servers_inside_is_as_expected(house: House, monkeypatc
 async def test_without_the_servers_inside_everything_is_delivered_all_the_same(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mew_lab.gateway import outbox
-
     monkeypatch.setattr(outbox, "wire_of", lambda send: None)
     anna, bert = await house.join("anna"), await house.join("bert")
     for n in range(50):

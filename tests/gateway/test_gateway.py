@@ -104,6 +104,7 @@ def test_a_message_that_cannot_be_recorded_is_refused_and_never_was() -> None:
     tape.full = True
     gateway.receive("demo", connection, proposal)
     assert alice.heard[-1]["payload"]["error"] == "journal_unavailable"  # type: ignore[index]
+    assert alice.heard[-1]["correlation_id"] == ["p1"]
     assert bob.kinds == ["system/welcome"]
     tape.full = False
     gateway.receive("demo", connection, proposal)  # the same id again: it was never taken

@@ -62,10 +62,11 @@ class Recorder(Protocol):
 class _Running:
     """One space with what it runs on."""
 
-    __slots__ = ("busy", "connections", "journal", "last", "owed", "peers", "queue", "space")
+    __slots__ = ("busy", "connections", "journal", "last", "owed", "peers", "queue", "queue_bytes", "space")
 
-    def __init__(self, space: Space, journal: Recorder | None) -> None:
+    def __init__(self, space: Space, journal: Recorder | None, *, queue_bytes: int) -> None:
         self.space = space
+        self.queue_bytes = queue_bytes
         self.journal = journal
         self.peers: dict[str, Peer] = {}
         self.connections = 0
@@ -114,7 +115,7 @@ class Gateway:
         space = Space(
             config.name, epoch=self._new_epoch(), baseline=config.baseline, limit=config.message_bytes
         )
-        self._spaces[config.name] = _Running(space, journal)
+        self._spaces[config.name] = _Running(space, journal, queue_bytes=config.queue_bytes)
         for name, participant in config.participants.items():
             self.enrol(config.name, name, participant.capabilities)
         return space
@@ -157,6 +158,10 @@ class Gateway:
     def message_bytes(self, space: str) -> int:
         """The longest message that the space takes, in bytes."""
         return self._spaces[space].space.limit
+
+    def queue_bytes(self, space: str) -> int:
+        """How much may wait for one reader of the space, in bytes."""
+        return self._spaces[space].queue_bytes
 
     # --- connections ---
 

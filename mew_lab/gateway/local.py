@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from mew_lab.gateway.gateway import Gateway
-from mew_lab.gateway.outbox import MAX_QUEUED, MemoryPeer
+from mew_lab.gateway.outbox import MemoryPeer
 from mew_lab.transport.link import Link, LinkClosed
 from mew_lab.transport.memory import MemoryLink, pair
 
@@ -17,9 +17,7 @@ __all__ = ["attach"]
 _drivers: set[asyncio.Task[None]] = set()  # a task that nobody holds may be collected while it runs
 
 
-def attach(
-    gateway: Gateway, space: str, participant: str, *, runtime_id: str | None = None, limit: int = MAX_QUEUED
-) -> Link:
+def attach(gateway: Gateway, space: str, participant: str, *, runtime_id: str | None = None) -> Link:
     """Admits `participant` over a memory link; the welcome waits at its end. Runs until either end closes.
 
     Raises:
@@ -31,7 +29,7 @@ def attach(
     def cut(reason: str) -> None:
         gateway.leave(space, name, reason)
 
-    peer = MemoryPeer(here, limit=limit, on_cut=cut)
+    peer = MemoryPeer(here, limit=gateway.queue_bytes(space), on_cut=cut)
     name = gateway.admit(space, participant, peer, runtime_id=runtime_id, via="memory")
     driver = asyncio.get_running_loop().create_task(_drive(gateway, space, name, here))
     _drivers.add(driver)

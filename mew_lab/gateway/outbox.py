@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any, Protocol
 
 from mew_lab.gateway.wire import Wire, wire_of
+from mew_lab.transport.link import LinkClosed
 from mew_lab.transport.memory import MemoryLink
 
 __all__ = ["MAX_QUEUED", "Frame", "MemoryPeer", "Outbox", "Peer", "encode"]
@@ -101,13 +102,13 @@ class MemoryPeer:
 
     def put(self, frame: Frame) -> None:
         """Queues a message; cuts the reader when too much waits."""
-        link = self._link
-        if link.closed is not None:
+        try:
+            unread = self._link.put(frame.message)
+        except LinkClosed:
             return
-        link.put(frame.message)
-        if link.unread > self._limit:
-            reason = _too_slow(link.unread)
-            link.shut(CLOSE_SLOW, reason, drop=True)
+        if unread > self._limit:
+            reason = _too_slow(unread)
+            self._link.shut(CLOSE_SLOW, reason, drop=True)
             # Later: the caller is in the middle of delivering, and a cut makes the gateway take a step.
             asyncio.get_running_loop().call_soon(self._on_cut, reason)
 
@@ -128,7 +129,7 @@ class Outbox:
 
     Args:
         send: the ASGI callable of an accepted WebSocket.
-        limit: bytes that may wait for the reader.
+        limit: bytes that may wait for the reader; may be set anew at any time.
         stall: seconds in which a reader with a queue must take something.
         on_cut: called with the reason, in a later turn of the loop, when the reader was cut.
     """
@@ -142,7 +143,7 @@ class Outbox:
         on_cut: Callable[[str], object] = lambda reason: None,
     ) -> None:
         self._send = send
-        self._limit = limit
+        self.limit = limit
         self._stall = stall
         self._on_cut = on_cut
         self._loop = asyncio.get_running_loop()
@@ -165,9 +166,9 @@ class Outbox:
             return
         self._queue.append(frame)
         self._size += len(frame.wire)
-        if self._size > self._limit:
+        if self._size > self.limit:
             self._flush()  # it may be that much at once, and no slow reader
-            if self._size > self._limit:
+            if self._size > self.limit:
                 self._cut(_too_slow(self._size))
         elif not self._scheduled:
             self._scheduled = True

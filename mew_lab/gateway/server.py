@@ -173,33 +173,35 @@ class Server:
         for name in LOGGERS:
             logging.getLogger(name).addFilter(self._muffle)
         self._started = time.monotonic()
-        self._running = loop.create_task(self._uvicorn.serve(sockets=[listener]))
-        await asyncio.wait(
-            {self._running, listening := loop.create_task(self._uvicorn.listening.wait())},
-            return_when=asyncio.FIRST_COMPLETED,
-        )
+        running = loop.create_task(self._uvicorn.serve(sockets=[listener]))
+        listening = loop.create_task(self._uvicorn.listening.wait())
+        await asyncio.wait({running, listening}, return_when=asyncio.FIRST_COMPLETED)
         if not listening.done():
             listening.cancel()
             listener.close()
-            self._running.result()
+            self._unmuffle()
+            await running  # raises what went wrong
+        self._running = running
         self._sweeping = loop.create_task(self._sweep(self._uvicorn))
         return self.port
 
     async def stop(self) -> None:
         """Closes every WebSocket (1012), frees the port, leaves nothing behind. Twice is harmless."""
-        server, running = self._uvicorn, self._running
-        if server is None or running is None:
+        server, running, sweeping = self._uvicorn, self._running, self._sweeping
+        if server is None or running is None or sweeping is None:
             return
         self._running = None
+        sweeping.cancel()
         await self._sockets.stop(within=GRACE)
         server.leave.set()
         await asyncio.wait({running}, timeout=LAST_REQUESTS)
         hang_up(server.server_state.connections)
         await running
-        if self._sweeping is not None:
-            self._sweeping.cancel()
-        if self._muffle is not None:
-            for name in LOGGERS:
+        self._unmuffle()
+
+    def _unmuffle(self) -> None:
+        for name in LOGGERS:
+            if self._muffle is not None:
                 logging.getLogger(name).removeFilter(self._muffle)
 
     def _bind(self) -> socket.socket:
@@ -299,6 +301,7 @@ class Server:
         if not self._rates.of(space, participant, now).take(now):
             return _no(429, "limit_exceeded", "too many messages in too short a time; send slower")
         status, said = self._gateway.post(space, name, body)
+        await asyncio.sleep(0)  # outboxes write at the end of a turn, and the answer is to come last
         if said.get("code") in NOT_AN_ENVELOPE:  # here the peers' answer is the sentence itself
             said = {**said, "error": said["message"]}
         return _yes(said, status=status)

@@ -266,6 +266,7 @@ class _Visit:
                 raise _Refused(TAKEN, f"{runtime_id!r} is connected already, and answers")
             if gateway.holder(space, runtime_id) is holder:
                 gateway.replace(space, runtime_id)
+        self.outbox.limit = gateway.queue_bytes(space)
         self._name = gateway.admit(space, participant, self.outbox, runtime_id=runtime_id, via="websocket")
         self._space, self._runtime_id = space, runtime_id
 

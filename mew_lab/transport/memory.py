@@ -39,8 +39,8 @@ class MemoryLink:
         """How the link was closed; None while it is open."""
         return self._closed
 
-    def put(self, message: str | bytes) -> None:
-        """Sends without waiting, however slow the reader is; the caller watches `unread`.
+    def put(self, message: str | bytes) -> int:
+        """Sends without waiting, however slow the reader is; returns what is `unread` now.
 
         Raises:
             LinkClosed: when either end has closed.
@@ -49,10 +49,11 @@ class MemoryLink:
             raise LinkClosed(self._closed.code, self._closed.reason)
         other = self._other
         other._inbox.append(message)
-        other._size += len(message)
+        other._size = unread = other._size + len(message)
         arrived = other._arrived
         if arrived is not None and not arrived.done():
             arrived.set_result(None)
+        return unread
 
     async def send(self, message: str | bytes) -> None:
         """Sends one whole message; waits while the other end has many unread.

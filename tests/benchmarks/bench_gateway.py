@@ -1,10 +1,12 @@
 """What does a delivery cost?  Prints the gateway's figures beside their marks and beside a bare relay.
 
     python tests/benchmarks/bench_gateway.py [seconds] [repeats]
+    [many|one|fan|journal|kernel|idle|life|check …]
 
-`seconds` says roughly how long each measurement takes. Gateway and relay run in processes of their own, and only
-their processor time counts; the load comes from this process. An echo to the sender is not counted as a delivery.
-The relay is quoted whole in relay.py. Every figure is the median of the repeats.
+`seconds` says roughly how long each measurement takes; all parts run unless some are named. Gateway and
+relay run in processes of their own, and only their processor time counts; the load comes from this
+process. An echo to the sender is not counted as a delivery. The relay is quoted whole in relay.py. Every
+figure is the median of the repeats.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +37,7 @@ from mew_lab.transport.link import Link
 from mew_lab.transport.websocket import connect
 
 HERE = Path(__file__).parent
+FAN = (5, 20, 50, 100, 200)
 WINDOW = 64  # messages of the sender on their way at once
 PER_SECOND = {1: 8000, 5: 3000, 20: 1200, 50: 500, 100: 250, 200: 120}  # messages, to fit the time asked for
 
@@ -114,7 +118,9 @@ async def fan_out(server: Child, *, receivers: int, messages: int, window: int =
     return Cost(cpu * 1e6 / (messages * receivers), messages * receivers / wall)
 
 
-def measure(what: str, loop: str, *, receivers: int, messages: int, window: int = WINDOW, journaled: bool = True) -> Cost:
+def measure(
+    what: str, loop: str, *, receivers: int, messages: int, window: int = WINDOW, journaled: bool = True
+) -> Cost:
     participants = 0 if what == "relay" else receivers + 1
     with child(what, loop, participants=participants, journaled=journaled and what != "relay") as server:
         warm = fan_out(server, receivers=receivers, messages=max(messages // 5, 10), window=window)
@@ -219,18 +225,28 @@ async def lifetimes() -> tuple[float, float]:
 def permit_us(times: int) -> float:
     """Microseconds of one check, for a profile of twenty patterns."""
     tools = [
-        {"kind": "mcp/request", "to": ["fs"], "payload": {"method": "tools/call", "params": {"name": f"tool_{n}*"}}}
+        {
+            "kind": "mcp/request",
+            "to": ["fs"],
+            "payload": {"method": "tools/call", "params": {"name": f"tool_{n}*"}},
+        }
         for n in range(10)
     ]
     words = ("start", "thought", "conclusion", "cancel")
     others = [{"kind": "chat"}, {"kind": "chat/*"}, {"kind": "mcp/proposal"}, {"kind": "mcp/withdraw"}]
-    others += [{"kind": f"reasoning/{word}"} for word in words] + [{"kind": "participant/status"}, {"kind": "stream/*"}]
+    others += [{"kind": f"reasoning/{word}"} for word in words] + [
+        {"kind": "participant/status"},
+        {"kind": "stream/*"},
+    ]
     held = CapabilitySet(tools + others)
     assert len(held.patterns) == 20
-    call = {"method": "tools/call", "params": {"name": "tool_9_read", "arguments": {"path": "/tmp/x"}}}
+    calls = [
+        {"method": "tools/call", "params": {"name": f"tool_{n}_x", "arguments": {"path": "/"}}}
+        for n in range(10)
+    ]
     begin = time.process_time()
-    for _ in range(times):
-        held.permit("mcp/request", ("fs",), call)
+    for number in range(times):
+        held.permit("mcp/request", ("fs",), calls[number % 10])
         held.permit("chat", (), {"text": "hello"})
     return (time.process_time() - begin) * 1e6 / (2 * times)
 
@@ -247,56 +263,97 @@ def costs(repeats: int, *args: Any, **settings: Any) -> Cost:
     return Cost(statistics.median(run.cpu for run in runs), statistics.median(run.rate for run in runs))
 
 
-def rows(seconds: float, repeats: int) -> Iterator[Row]:
-    """All figures, one after the other as they are measured."""
-    count = {receivers: max(int(rate * seconds), 5) for receivers, rate in PER_SECOND.items()}
-    for receivers, mark in ((20, "≤ 1.0 × relay; beyond: 0.6 ×"), (1, "≤ 1.5 × relay")):
-        load_of = {"receivers": receivers, "messages": count[receivers]}
-        control = costs(repeats, "relay", "uvloop", **load_of)
-        yield told(f"relay, {receivers} receivers", control)
-        for loop in ("uvloop", "asyncio"):
-            ours = costs(repeats, "gateway", loop, **load_of)
-            yield told(f"gateway on {loop}, {receivers} receivers", ours, control, mark if loop == "uvloop" else "")
-    ping = {"receivers": 1, "messages": max(count[1] // 8, 5), "window": 1}
+def messages(receivers: int, seconds: float) -> int:
+    """So many that one measurement takes roughly the time asked for."""
+    return max(int(PER_SECOND[receivers] * seconds), 5)
+
+
+def beside_relay(receivers: int, mark: str, seconds: float, repeats: int) -> Iterator[Row]:
+    of = {"receivers": receivers, "messages": messages(receivers, seconds)}
+    control = costs(repeats, "relay", "uvloop", **of)
+    yield told(f"relay, {receivers} receivers", control)
+    for loop in ("uvloop", "asyncio"):
+        ours = costs(repeats, "gateway", loop, **of)
+        yield told(
+            f"gateway on {loop}, {receivers} receivers", ours, control, mark if loop == "uvloop" else ""
+        )
+
+
+def many(seconds: float, repeats: int) -> Iterator[Row]:
+    """One sender, twenty receivers."""
+    yield from beside_relay(20, "≤ 1.0 × relay; beyond: 0.6 ×", seconds, repeats)
+
+
+def one(seconds: float, repeats: int) -> Iterator[Row]:
+    """One sender, one receiver; and a message at a time."""
+    yield from beside_relay(1, "≤ 1.5 × relay", seconds, repeats)
+    ping = {"receivers": 1, "messages": messages(1, seconds / 8), "window": 1}
     control = costs(repeats, "relay", "uvloop", **ping)
     yield told("relay, one message at a time", control)
     yield told("gateway, one message at a time", costs(repeats, "gateway", "uvloop", **ping), control)
 
-    flat = [costs(repeats, "gateway", "uvloop", receivers=n, messages=count[n]) for n in (5, 20, 50, 100, 200)]
-    for receivers, cost in zip((5, 20, 50, 100, 200), flat, strict=True):
-        yield told(f"gateway, {receivers} receivers", cost, flat[1], "± 20 % of 20 receivers, from 5 to 200")
 
+def fan(seconds: float, repeats: int) -> Iterator[Row]:
+    """How the cost moves with the number of receivers."""
+    flat = {n: costs(repeats, "gateway", "uvloop", receivers=n, messages=messages(n, seconds)) for n in FAN}
+    for receivers, cost in flat.items():
+        yield told(f"gateway, {receivers} receivers", cost, flat[20], "± 20 % of 20 receivers, from 5 to 200")
+    for few, more in pairwise(FAN):
+        further = (flat[more].cpu * more - flat[few].cpu * few) / (more - few)
+        yield Row(f"each further receiver, from {few} to {more}", f"{further:.1f} ms/1k")
+
+
+def journal(seconds: float, repeats: int) -> Iterator[Row]:
+    """What of it is the journal."""
     for receivers in (1, 20):
-        load_of = {"receivers": receivers, "messages": count[receivers]}
-        with_it = costs(repeats, "gateway", "uvloop", **load_of).cpu
-        without = costs(repeats, "gateway", "uvloop", journaled=False, **load_of).cpu
-        share = (with_it - without) / with_it
-        yield Row(f"journal's share, {receivers} receivers", f"{share:.0%}", "≤ 20 %")
+        of = {"receivers": receivers, "messages": messages(receivers, seconds)}
+        with_it = costs(repeats, "gateway", "uvloop", **of).cpu
+        without = costs(repeats, "gateway", "uvloop", journaled=False, **of).cpu
+        yield Row(f"journal's share, {receivers} receivers", f"{(with_it - without) / with_it:.0%}", "≤ 20 %")
 
-    with tempfile.TemporaryDirectory() as folder:
 
-        def fresh(run: Callable[[int, int, str], Coroutine[Any, Any, float]], messages: int) -> float:
-            with tempfile.TemporaryDirectory(dir=folder) as place:
-                return asyncio.run(run(20, messages, place))
+def kernel(seconds: float, repeats: int) -> Iterator[Row]:
+    """Gateway and participants in one process, on plain asyncio."""
 
-        websocket = median(repeats, lambda: fresh(over_websocket, max(count[20] // 4, 5)))
-        memory = median(repeats, lambda: fresh(over_memory, count[20]))
+    def rate(run: Callable[[int, int, str], Coroutine[Any, Any, float]], seconds: float) -> float:
+        with tempfile.TemporaryDirectory() as folder:
+            return asyncio.run(run(20, messages(20, seconds), folder))
+
+    websocket = median(repeats, lambda: rate(over_websocket, seconds / 4))
     yield Row("in one process over WebSocket, 20 receivers", f"{websocket:,.0f} deliveries a CPU second")
+    memory = median(repeats, lambda: rate(over_memory, seconds))
+    said = f"{memory:,.0f} deliveries a CPU second, {memory / websocket:.1f} ×"
+    yield Row("in one process over memory, 20 receivers", said, "≥ 3 × WebSocket; beyond: 5 ×")
+
+
+def idle(seconds: float, repeats: int) -> Iterator[Row]:
+    """What a connection holds that says nothing."""
+    held = max(min(int(300 * seconds), 500), 20)
     yield Row(
-        "in one process over memory, 20 receivers",
-        f"{memory:,.0f} deliveries a CPU second, {memory / websocket:.1f} ×",
-        "≥ 3 × WebSocket; beyond: 5 ×",
+        f"{held} idle connections, relay", f"{median(repeats, lambda: idle_kib('relay', held)):.0f} KiB each"
+    )
+    ours = median(repeats, lambda: idle_kib("gateway", held))
+    yield Row(f"{held} idle connections, gateway", f"{ours:.0f} KiB each", "≤ 60 KiB more")
+
+
+def life(seconds: float, repeats: int) -> Iterator[Row]:
+    """Starting and stopping."""
+    times = [asyncio.run(lifetimes()) for _ in range(repeats)]
+    yield Row("start to first welcome", f"{statistics.median(begun for begun, _ in times):.0f} ms", "≤ 50 ms")
+    yield Row(
+        "stop with 20 clients open", f"{statistics.median(ended for _, ended in times):.0f} ms", "≤ 500 ms"
     )
 
-    held = max(min(int(300 * seconds), 500), 20)
-    library, ours_kib = (median(repeats, lambda what=what: idle_kib(what, held)) for what in ("relay", "gateway"))
-    yield Row(f"{held} idle connections, relay", f"{library:.0f} KiB each")
-    yield Row(f"{held} idle connections, gateway", f"{ours_kib:.0f} KiB each", "≤ 60 KiB more")
-    times = [asyncio.run(lifetimes()) for _ in range(repeats)]
-    yield Row("start to first welcome", f"{statistics.median(one[0] for one in times):.0f} ms", "≤ 50 ms")
-    yield Row("stop with 20 clients open", f"{statistics.median(one[1] for one in times):.0f} ms", "≤ 500 ms")
-    checks = max(int(50_000 * seconds), 100)
-    yield Row("capability check, 20 patterns", f"{median(repeats, lambda: permit_us(checks)):.1f} µs", "≤ 5 µs")
+
+def check(seconds: float, repeats: int) -> Iterator[Row]:
+    """One capability check."""
+    times = max(int(50_000 * seconds), 100)
+    yield Row(
+        "capability check, 20 patterns", f"{median(repeats, lambda: permit_us(times)):.1f} µs", "≤ 5 µs"
+    )
+
+
+PARTS = {part.__name__: part for part in (many, one, fan, journal, kernel, idle, life, check)}
 
 
 def told(what: str, cost: Cost, control: Cost | None = None, mark: str = "") -> Row:
@@ -308,8 +365,9 @@ def main(argv: list[str]) -> None:
     """Prints the table."""
     seconds = float(argv[0]) if argv else 3.0
     repeats = int(argv[1]) if len(argv) > 1 else 3
-    for row in rows(seconds, repeats):
-        print(f"{row.what:46}{row.value:50}{row.mark}".rstrip(), flush=True)
+    for part in argv[2:] or PARTS:
+        for row in PARTS[part](seconds, repeats):
+            print(f"{row.what:46}{row.value:50}{row.mark}".rstrip(), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The control of the gateway's benchmark: a bare relay that parses each message, checks nothing, echoes to all."""
+"""The control of the gateway's benchmark: a bare relay that parses each message and echoes it to all."""
 
 from __future__ import annotations
 

@@ -146,7 +146,9 @@ def test_a_link_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.threat(27)
-@pytest.mark.parametrize("name", ["../up", "a/b", "", ".", "..", "nul\0", "CON", "con.x", "x" * 300, "ä", "a b"])
+@pytest.mark.parametrize(
+    "name", ["../up", "a/b", "", ".", "..", "nul\0", "CON", "con.x", "x" * 300, "ä", "a b"]
+)
 def test_a_name_that_is_no_plain_file_name_is_refused(tmp_path: Path, name: str) -> None:
     for space, participant in ((name, "bot"), ("demo", name)):
         with pytest.raises(ConfigError, match="cannot be part of a token file's name"):
@@ -185,7 +187,7 @@ def test_a_file_that_holds_no_token_is_refused(tmp_path: Path, text: str) -> Non
 def test_a_missing_token_file_and_a_folder_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
         read_token_file(tmp_path / "none.token")
-    with pytest.raises(ConfigError, match="not a plain file|Is a directory"):
+    with pytest.raises(ConfigError, match=r"not a plain file|Is a directory"):
         read_token_file(tmp_path)
 
 
@@ -197,5 +199,5 @@ def test_a_pipe_in_the_place_of_a_token_file_holds_nobody_up(tmp_path: Path) -> 
 
 def test_a_file_in_the_place_of_the_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(ConfigError, match="could not be written|not a folder of yours"):
+    with pytest.raises(ConfigError, match=r"could not be written|not a folder of yours"):
         write_token_file(tmp_path / "file", "demo", "bot", mint())

@@ -50,7 +50,9 @@ def test_every_other_name_does_not(host: str) -> None:
 def test_a_configured_name_is_good_with_the_port_it_names_or_with_any() -> None:
     hosts = Hosts(8080, allowed=["lab.example", "hub.example:9000"])
     assert all(host in hosts for host in ("lab.example", "LAB.example:443", "hub.example:9000"))
-    assert not any(host in hosts for host in ("hub.example", "hub.example:9001", "x.lab.example", "lab.example:x"))
+    assert not any(
+        host in hosts for host in ("hub.example", "hub.example:9001", "x.lab.example", "lab.example:x")
+    )
 
 
 def test_an_address_that_was_chosen_to_listen_on_is_ours() -> None:
@@ -113,7 +115,15 @@ def test_what_a_join_frame_leaves_out_is_empty() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "hello", "[]", '{"kind":"chat"}', '{"type":"join","type":"join"}', '{"type":["join"]}', "#stream-1#join"],
+    [
+        "",
+        "hello",
+        "[]",
+        '{"kind":"chat"}',
+        '{"type":"join","type":"join"}',
+        '{"type":["join"]}',
+        "#stream-1#join",
+    ],
 )
 def test_anything_else_is_no_join_frame(text: str) -> None:
     assert read_join(text, limit=4096) is None
@@ -149,7 +159,11 @@ def test_a_late_join_frame_that_is_no_strict_json_has_its_secret_masked() -> Non
 
 @pytest.mark.parametrize(
     "text",
-    ['{"kind":"chat","payload":{"text":"please join us"}}', '{"kind":"chat","payload":{"text":"\\u00e4"}}', "joined"],
+    [
+        '{"kind":"chat","payload":{"text":"please join us"}}',
+        '{"kind":"chat","payload":{"text":"\\u00e4"}}',
+        "joined",
+    ],
 )
 def test_an_ordinary_message_stays_to_the_byte(text: str) -> None:
     assert without_join(text, limit=4096) is text or without_join(text, limit=4096) == text

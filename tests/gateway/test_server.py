@@ -1,4 +1,4 @@
-"""One port, over real sockets: who comes in, what HTTP answers, how it starts and stops."""
+"""One port, over real sockets: hosts and origins, what HTTP answers, how it starts and stops."""
 
 from __future__ import annotations
 
@@ -14,348 +14,16 @@ from typing import Any
 import pytest
 
 from mew_lab.errors import ConfigError
+from mew_lab.gateway import server, wire
 from mew_lab.gateway.config import ParticipantConfig, SpaceConfig
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.local import attach
 from mew_lab.gateway.server import Server
-from mew_lab.transport.link import HandshakeRefused, Link, LinkClosed
+from mew_lab.transport.link import HandshakeRefused, Link
 
-from .conftest import House, Open, take
-
-CHAT = {"kind": "chat", "payload": {"text": "hello"}}
-
-
-async def closed_with(link: Link) -> tuple[int, str]:
-    with pytest.raises(LinkClosed) as closed:
-        while True:
-            await link.receive()
-    return closed.value.code, closed.value.reason
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.005)
-
-
-# --- coming in by WebSocket ---
-
-
-@pytest.mark.req("P-5.2-1", "P-5.2-5")
-async def test_a_token_in_the_header_admits_under_the_logical_name(house: House) -> None:
-    link = await house.open("/ws?space=demo", house.bearer("anna"))
-    welcome = await take(link)
-    assert welcome["kind"] == "system/welcome"
-    assert welcome["payload"]["you"]["id"] == "anna"
-
-
-@pytest.mark.req("P-5.2-7", "C-25")
-@pytest.mark.parametrize("path", ["/", "/ws", "/ws?space=demo", "/participants/x/ws", "/anything/else?a=b"])
-async def test_a_join_frame_alone_admits_on_any_path_under_the_id_it_chose(house: House, path: str) -> None:
-    link = await house.open(path)
-    await link.send(house.join_frame("anna", participantId="client-17"))
-    assert (await take(link))["payload"]["you"]["id"] == "client-17"
-
-
-async def test_the_other_form_of_join_frame_admits_too(house: House) -> None:
-    link = await house.open()
-    payload = {"space": "demo", "token": house.tokens["bert"].reveal(), "participantId": "b-1"}
-    await link.send(json.dumps({"kind": "system/join", "payload": payload}))
-    assert (await take(link))["payload"]["you"]["id"] == "b-1"
-
-
-async def test_a_join_frame_without_space_and_id_means_the_only_space_and_the_logical_name(house: House) -> None:
-    link = await house.open()
-    await link.send(json.dumps({"type": "join", "token": house.tokens["cora"].reveal()}))
-    assert (await take(link))["payload"]["you"]["id"] == "cora"
-
-
-async def test_header_and_join_frame_may_both_come_and_agree(house: House) -> None:
-    second = house.gateway.tokens.mint("demo", "anna")
-    link = await house.open("/ws?space=demo", house.bearer("anna"))
-    await link.send(house.join_frame("anna", token=second.reveal(), participantId="a-2"))
-    assert (await take(link))["payload"]["you"]["id"] == "a-2"
-
-
-async def test_with_a_header_the_first_frame_may_be_an_ordinary_message(house: House) -> None:
-    link = await house.open("/ws?space=demo", house.bearer("anna"))
-    await link.send(json.dumps(CHAT))
-    assert (await take(link))["kind"] == "system/welcome"
-    echo = await take(link)
-    assert (echo["kind"], echo["from"]) == ("chat", "anna")
-
-
-@pytest.mark.parametrize(
-    "other",
-    [{"token": "wrong-wrong-wrong"}, {"space": "nowhere"}, {"token": "", "space": "demo"}],
-    ids=["token", "space", "no token"],
-)
-@pytest.mark.req("P-5.2-2")
-@pytest.mark.threat(26)
-async def test_unknown_token_and_unknown_space_are_told_alike(house: House, other: dict[str, Any]) -> None:
-    link = await house.open()
-    await link.send(house.join_frame("anna", **other))
-    assert await closed_with(link) == (4401, "token or space unknown")
-    assert [one.event for one in house.records if one.event == "joined"] == []
-
-
-@pytest.mark.threat(26)
-async def test_a_wrong_header_is_refused_before_the_upgrade_and_alike(house: House) -> None:
-    answers = []
-    for path, header in (
-        ("/ws?space=demo", "Bearer wrong-wrong-wrong"),
-        ("/ws?space=nowhere", house.bearer("anna")["Authorization"]),
-    ):
-        with pytest.raises(HandshakeRefused) as refused:
-            await house.open(path, {"Authorization": header})
-        answers.append((refused.value.status, json.loads(refused.value.body)))
-    assert answers == [(401, {"error": "token or space unknown"})] * 2
-    with pytest.raises(HandshakeRefused) as refused:
-        await house.open("/ws", {"Authorization": "Basic abc"})
-    assert json.loads(refused.value.body) == {"error": "Missing or invalid authorization header"}
-
-
-async def test_header_and_join_frame_that_disagree_are_refused(house: House) -> None:
-    for other in ({"token": house.tokens["bert"].reveal()}, {"space": "nowhere"}):
-        link = await house.open("/ws?space=demo", house.bearer("anna"))
-        await link.send(house.join_frame("anna", **other))
-        assert (await closed_with(link))[0] == 4401
-    link = await house.open("/ws?space=elsewhere")
-    await link.send(house.join_frame("anna"))
-    assert (await closed_with(link))[0] == 4401
-
-
-@pytest.mark.parametrize(
-    "first",
-    [json.dumps(CHAT), "not json", "[]", b"#s#x", '{"type":"join","token":7}', '{"type":"join","pad":"' + "x" * 5000 + '"}'],
-    ids=["envelope", "text", "array", "binary", "token no string", "over 4 KiB"],
-)
-@pytest.mark.threat(8)
-async def test_without_a_token_anything_but_a_join_frame_closes_the_socket(house: House, first: str | bytes) -> None:
-    link = await house.open()
-    await link.send(first)
-    assert (await closed_with(link))[0] == 4401
-
-
-async def test_without_a_token_silence_closes_the_socket(open_house: Open) -> None:
-    house = await open_house(limits={"first_frame": 0.05})
-    link = await house.open()
-    assert await closed_with(link) == (4401, "no join frame came within 0.05 s")
-
-
-async def test_who_comes_is_told_to_the_others_and_who_goes_too(house: House) -> None:
-    anna = await house.join("anna")
-    bert = await house.join("bert", runtime_id="bert-9")
-    join = await take(anna)
-    assert (join["kind"], join["payload"]["event"]) == ("system/presence", "join")
-    assert join["payload"]["participant"]["id"] == "bert-9"
-    await bert.close(1000, "home")
-    leave = await take(anna)
-    assert (leave["payload"]["event"], leave["payload"]["participant"]["id"]) == ("leave", "bert-9")
-    assert [one.detail for one in house.records if one.event == "left"] == ["closed with 1000 home"]
-
-
-@pytest.mark.req("P-5.2-6")
-async def test_messages_go_through_the_space_and_everybody_gets_the_very_same_text(house: House) -> None:
-    anna, bert = await house.join("anna"), await house.join("bert")
-    raw = '{"protocol":"mew/v0.4", "id":"m-1","ts":"2026-01-01T00:00:00Z","from":"bert","kind":"chat","payload":{}}'
-    await bert.send(raw)
-    await bert.send(json.dumps({"kind": "space/kick", "payload": {}}))
-    assert await bert.receive() == raw
-    assert (await take(anna))["kind"] == "system/presence"
-    assert await anna.receive() == raw
-    assert (await take(bert))["payload"]["error"] == "capability_violation"
-
-
-@pytest.mark.threat(1)
-async def test_a_late_join_frame_is_refused_and_its_token_stays_out_of_the_journal(house: House) -> None:
-    anna = await house.join("anna")
-    await anna.send(house.join_frame("bert"))
-    assert (await take(anna))["payload"]["code"] == "reserved_kind"
-    assert house.tokens["bert"].reveal() not in repr(house.records)
-    await anna.send(json.dumps(CHAT))
-    assert (await take(anna))["kind"] == "chat"
-
-
-# --- one id, two connections ---
-
-
-async def test_an_id_whose_connection_answers_is_not_taken_over(house: House) -> None:
-    first = await house.join("anna")
-    second = await house.open("/ws?space=demo", house.bearer("anna"))
-    reading = asyncio.ensure_future(first.receive())  # a client that reads answers pings
-    assert await closed_with(second) == (4409, "'anna' is connected already, and answers")
-    await first.send(json.dumps(CHAT))
-    assert json.loads(await reading)["kind"] == "chat"
-
-
-async def test_a_dead_connection_is_replaced_by_its_successor(open_house: Open) -> None:
-    house = await open_house(limits={"probe": 0.1})
-    bert = await house.join("bert")
-    ghost = socket.create_connection(("127.0.0.1", house.server.port))
-    upgrade = (
-        f"GET /ws?space=demo HTTP/1.1\r\nHost: {house.at}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-        f"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n"
-        f"Authorization: {house.bearer('anna')['Authorization']}\r\n\r\n"
-    )
-    ghost.sendall(upgrade.encode())
-    assert (await take(bert))["payload"]["event"] == "join"
-    anna = await house.join("anna")
-    seen = [(await take(bert))["payload"] for _ in range(2)]
-    assert [(one["event"], one["participant"]["id"]) for one in seen] == [("leave", "anna"), ("join", "anna")]
-    ghost.settimeout(5)
-    received = b""
-    while b"\x11\x39" not in received:  # 4409
-        received += ghost.recv(65536)
-    ghost.close()
-    await anna.send(json.dumps(CHAT))
-    assert (await take(anna))["kind"] == "chat"
-
-
-async def test_the_id_of_another_participant_is_refused_without_asking_it(house: House) -> None:
-    await house.join("bert")
-    link = await house.open()
-    await link.send(house.join_frame("anna", participantId="bert"))
-    code, reason = await closed_with(link)
-    assert code == 4409
-    assert "taken" in reason
-
-
-# --- sizes, rates and numbers ---
-
-
-@pytest.mark.threat(8)
-@pytest.mark.parametrize("form", ["text", "binary", "wide text"])
-async def test_a_message_over_the_limit_is_refused_and_the_connection_lives(open_house: Open, form: str) -> None:
-    house = await open_house(space={"message_bytes": 10_000})
-    anna, bert = await house.join("anna"), await house.join("bert")
-    await take(anna)
-    message = {"text": "x" * 10_001, "binary": b"#s#" + b"x" * 10_000, "wide text": "€" * 3334}[form]
-    await anna.send(message)
-    error = await take(anna)
-    assert (error["kind"], error["payload"]["code"]) == ("system/error", "message_too_large")
-    assert "x" * 100 not in repr(house.records)
-    await anna.send(json.dumps(CHAT))
-    assert (await take(bert))["kind"] == "chat"
-
-
-@pytest.mark.threat(8, 9)
-async def test_a_message_over_four_times_the_limit_closes_the_socket_with_1009(open_house: Open) -> None:
-    house = await open_house(space={"message_bytes": 10_000})
-    bert = await house.join("bert")
-    anna = await house.join("anna")
-    await take(bert)
-    with pytest.raises(LinkClosed) as closed:
-        await anna.send("x" * 40_001)
-        await anna.receive()
-    assert closed.value.code == 1009
-    assert (await take(bert))["payload"]["event"] == "leave"
-
-
-@pytest.mark.threat(9)
-async def test_who_sends_too_fast_is_told_and_the_connection_lives(open_house: Open) -> None:
-    house = await open_house(limits={"burst": 200, "messages_per_second": 50.0})
-    anna = await house.join("anna")
-    for _ in range(210):
-        await anna.send(json.dumps(CHAT))
-    error = await take(anna, "system/error")
-    assert error["payload"]["error"] == "limit_exceeded"
-    accepted = sum(one.event == "received" for one in house.records)
-    assert 200 <= accepted < 210
-    assert [one.code for one in house.records if one.event == "limited"][0] == "limit_exceeded"
-    response = await house.post("anna", CHAT)
-    assert response.status_code in (200, 429)
-
-
-@pytest.mark.threat(9)
-async def test_strangers_beyond_the_limit_are_turned_away_and_participants_are_not(open_house: Open) -> None:
-    house = await open_house(limits={"unauthenticated": 3})
-    strangers = [await house.open() for _ in range(3)]
-    with pytest.raises(HandshakeRefused) as refused:
-        await house.open()
-    assert refused.value.status == 503
-    assert json.loads(refused.value.body)["error"] == "limit_exceeded"
-    anna = await house.join("anna")
-    await strangers[0].send(house.join_frame("bert"))
-    assert (await take(strangers[0]))["kind"] == "system/welcome"
-    assert (await take(anna))["payload"]["event"] == "join"
-    await house.open()  # a stranger that became a participant made room
-
-
-@pytest.mark.threat(9)
-async def test_a_space_takes_only_so_many_connections(open_house: Open) -> None:
-    house = await open_house(limits={"connections": 1})
-    await house.join("anna")
-    with pytest.raises(HandshakeRefused) as refused:
-        await house.open("/ws?space=demo", house.bearer("bert"))
-    assert (refused.value.status, json.loads(refused.value.body)["error"]) == (503, "limit_exceeded")
-    link = await house.open()
-    await link.send(house.join_frame("bert"))
-    assert await closed_with(link) == (1013, "limit_exceeded: this space takes no more connections")
-
-
-@pytest.mark.threat(9)
-async def test_a_socket_that_never_says_anything_is_hung_up_on(open_house: Open) -> None:
-    house = await open_house(limits={"first_frame": 0.05})
-    reader, writer = await asyncio.open_connection("127.0.0.1", house.server.port)
-    assert await reader.read() == b""
-    writer.close()
-
-
-@pytest.mark.threat(26)
-async def test_many_wrong_tokens_slow_nobody_else_down(open_house: Open) -> None:
-    house = await open_house(limits={"refusal_delay": 0.2})
-    anna = await house.join("anna")
-
-    async def guess(number: int) -> int:
-        with pytest.raises(HandshakeRefused) as refused:
-            await house.open("/ws?space=demo", {"Authorization": f"Bearer guess-{number}-guess"})
-        return refused.value.status
-
-    guesses = asyncio.gather(*(guess(n) for n in range(100)))
-    await anna.send(json.dumps(CHAT))
-    assert (await take(anna))["kind"] == "chat"
-    assert not guesses.done()
-    assert set(await guesses) == {401}
-
-
-@pytest.mark.threat(9)
-async def test_a_reader_that_does_not_read_is_cut_and_named_and_nobody_waits(open_house: Open) -> None:
-    house = await open_house()
-    anna = await house.join("anna")
-    stalled = socket.socket()
-    stalled.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    stalled.connect(("127.0.0.1", house.server.port))
-    stalled.sendall(
-        f"GET /ws?space=demo HTTP/1.1\r\nHost: {house.at}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-        f"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n"
-        f"Authorization: {house.bearer('bert')['Authorization']}\r\n\r\n".encode()
-    )
-    assert (await take(anna))["payload"]["event"] == "join"
-    message = json.dumps({"kind": "chat", "payload": {"text": "x" * 500_000}})
-    for _ in range(40):  # 20 MB: more than the limit and what the operating system takes
-        await anna.send(message)
-        while (await take(anna))["kind"] != "chat":
-            pass
-    await until(lambda: any(one.event == "left" for one in house.records))
-    left = next(one for one in house.records if one.event == "left")
-    assert left.participant == "bert"
-    assert left.detail.startswith("slow reader: ")
-    stalled.close()
-
+from .conftest import CHAT, UPGRADE, House, Open, closed_with, raw_request, take, until
 
 # --- Host and Origin ---
-
-
-async def raw_request(house: House, text: str) -> tuple[int, str]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", house.server.port)
-    writer.write(text.replace("\n", "\r\n").encode())
-    answer = (await reader.read()).decode()
-    writer.close()
-    return int(answer.split(" ")[1]), answer.partition("\r\n\r\n")[2]
-
-
-UPGRADE = "Connection: Upgrade\nUpgrade: websocket\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\nSec-WebSocket-Version: 13\n"
 
 
 @pytest.mark.threat(25)
@@ -425,11 +93,35 @@ async def test_a_post_is_delivered_like_any_message_and_answered(house: House) -
     assert said["timestamp"] == envelope["ts"]
 
 
-async def test_the_echo_of_a_post_comes_before_its_answer_is_read(house: House) -> None:
-    anna = await house.join("anna")
-    first = asyncio.ensure_future(anna.receive())
+async def test_what_a_post_causes_is_on_the_wire_before_its_answer(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await house.join("bert")
+    order: list[str] = []
+    write, answer = wire.Wire.write, server._yes
+
+    def written(self: wire.Wire, frames: bytes) -> None:
+        order.append("delivered")
+        write(self, frames)
+
+    def answered(*said: Any, **more: Any) -> Any:
+        order.append("answered")
+        return answer(*said, **more)
+
+    monkeypatch.setattr(wire.Wire, "write", written)
+    monkeypatch.setattr(server, "_yes", answered)
     await house.post("anna", CHAT)
-    assert json.loads(await first)["kind"] == "chat"
+    assert order == ["delivered", "answered"]
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(open_house: Open) -> None:
+    house = await open_house(limits={"body": 0.05})
+    head = (
+        f"POST /participants/anna/messages HTTP/1.1\nHost: {house.at}\nContent-Type: application/json\n"
+        f"Authorization: {house.bearer('anna')['Authorization']}\nContent-Length: 100\n\n"
+    )
+    status, body = await raw_request(house, head)
+    assert (status, json.loads(body)) == (408, {"error": "the body did not come within 0.05 s"})
 
 
 async def test_a_participant_may_post_under_the_runtime_id_it_has_now(house: House) -> None:
@@ -468,7 +160,9 @@ async def test_a_post_without_a_token_is_refused(house: House, headers: dict[str
     ],
 )
 @pytest.mark.threat(8)
-async def test_a_body_that_is_no_envelope_is_a_bad_request(house: House, body: bytes, error: str | None) -> None:
+async def test_a_body_that_is_no_envelope_is_a_bad_request(
+    house: House, body: bytes, error: str | None
+) -> None:
     bert = await house.join("bert")
     headers = {**house.bearer("anna"), "Content-Type": "application/json"}
     response = await house.http("POST", "/participants/anna/messages", content=body, headers=headers)
@@ -506,7 +200,9 @@ async def test_a_body_that_a_web_page_could_send_is_refused(house: House, conten
     assert response.status_code == 415
 
 
-async def test_a_body_over_the_limit_is_refused_and_one_far_over_it_is_not_even_read(open_house: Open) -> None:
+async def test_a_body_over_the_limit_is_refused_and_one_far_over_it_is_not_even_read(
+    open_house: Open,
+) -> None:
     house = await open_house(space={"message_bytes": 10_000})
     for size in (10_001, 40_001, 1_000_000):
         response = await house.post("anna", {"kind": "chat", "payload": {"text": "x" * size}})
@@ -535,7 +231,9 @@ async def test_all_ways_in_see_one_stream_in_one_order(house: House) -> None:
 
     async def posts() -> None:
         for n in range(20):
-            assert (await house.post("anna", {"kind": "chat", "payload": {"text": f"post {n}"}})).status_code == 200
+            assert (
+                await house.post("anna", {"kind": "chat", "payload": {"text": f"post {n}"}})
+            ).status_code == 200
 
     async def hear(link: Link) -> list[str]:
         return [(await take(link, "chat"))["payload"]["text"] for _ in range(80)]
@@ -569,7 +267,11 @@ async def test_clients_see_1012_when_it_stops_and_the_port_is_free(house: House)
 async def test_stopping_waits_for_no_client_and_leaves_no_socket_open(house: House) -> None:
     await house.join("anna")
     deaf, to_deaf = await asyncio.open_connection("127.0.0.1", house.server.port)
-    to_deaf.write(f"GET /ws HTTP/1.1\r\nHost: {house.at}\r\n".encode() + UPGRADE.replace("\n", "\r\n").encode() + b"\r\n")
+    to_deaf.write(
+        f"GET /ws HTTP/1.1\r\nHost: {house.at}\r\n".encode()
+        + UPGRADE.replace("\n", "\r\n").encode()
+        + b"\r\n"
+    )
     assert (await deaf.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101")
     half, to_half = await asyncio.open_connection("127.0.0.1", house.server.port)
     to_half.write(b"POST /participants/anna/messages HTTP/1.1\r\nContent-Le")
@@ -587,8 +289,28 @@ async def test_stopping_waits_for_no_client_and_leaves_no_socket_open(house: Hou
 async def test_a_port_in_use_is_named_with_what_would_help() -> None:
     with socket.create_server(("127.0.0.1", 0)) as held:
         port = held.getsockname()[1]
-        with pytest.raises(ConfigError, match=rf"port {port} of 127\.0\.0\.1 is in use already; choose another"):
+        with pytest.raises(
+            ConfigError, match=rf"port {port} of 127\.0\.0\.1 is in use already; choose another"
+        ):
             await Server(Gateway(), port=port).start()
+
+
+async def test_a_server_starts_once(house: House) -> None:
+    with pytest.raises(RuntimeError, match="starts once"):
+        await house.server.start()
+
+
+async def test_a_server_that_cannot_start_leaves_its_port_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def no_sockets(self: object, sockets: list[socket.socket]) -> None:
+        raise NotImplementedError("no sockets here")
+
+    monkeypatch.setattr(server._Uvicorn, "startup", no_sockets)
+    one = Server(Gateway())
+    with pytest.raises(NotImplementedError):
+        await one.start()
+    with socket.create_server(("127.0.0.1", one.port)):
+        pass
+    assert logging.getLogger("uvicorn.error").filters == []
 
 
 async def test_an_address_that_is_not_here_is_named() -> None:
@@ -598,13 +320,21 @@ async def test_an_address_that_is_not_here_is_named() -> None:
 
 @pytest.mark.trap("T-16")
 async def test_starting_and_stopping_leaves_nothing_behind() -> None:
-    before = (threading.active_count(), logging.getLogger("uvicorn.error").filters[:], len(asyncio.all_tasks()))
+    before = (
+        threading.active_count(),
+        logging.getLogger("uvicorn.error").filters[:],
+        len(asyncio.all_tasks()),
+    )
     for _ in range(3):
-        server = Server(Gateway())
-        await server.start()
-        await server.stop()
+        one = Server(Gateway())
+        await one.start()
+        await one.stop()
         await until(lambda: len(asyncio.all_tasks()) == before[2])
-    after = (threading.active_count(), logging.getLogger("uvicorn.error").filters[:], len(asyncio.all_tasks()))
+    after = (
+        threading.active_count(),
+        logging.getLogger("uvicorn.error").filters[:],
+        len(asyncio.all_tasks()),
+    )
     assert after == before
 
 
@@ -621,7 +351,10 @@ async def test_nothing_is_printed_whatever_clients_do(
     stranger = await house.open()
     await stranger.send("nonsense")
     await closed_with(stranger)
-    for rubbish in (b"\x16\x03\x01rubbish\r\n\r\n", b"GET / HTTP/1.1\r\nUpgrade: h2c\r\nConnection: upgrade\r\n\r\n"):
+    for rubbish in (
+        b"\x16\x03\x01rubbish\r\n\r\n",
+        b"GET / HTTP/1.1\r\nUpgrade: h2c\r\nConnection: upgrade\r\n\r\n",
+    ):
         reader, writer = await asyncio.open_connection("127.0.0.1", house.server.port)
         writer.write(rubbish)
         await reader.read()
@@ -641,50 +374,16 @@ def test_it_runs_in_the_loop_of_a_background_thread() -> None:
     thread.start()
     gateway = Gateway()
     gateway.add_space(SpaceConfig(name="demo", participants={"anna": ParticipantConfig()}))
-    server = Server(gateway)
+    served = Server(gateway)
     try:
-        port = asyncio.run_coroutine_threadsafe(server.start(), loop).result(30)
+        port = asyncio.run_coroutine_threadsafe(served.start(), loop).result(30)
         with socket.create_connection(("127.0.0.1", port)) as client:
-            client.sendall(f"GET /health HTTP/1.1\r\nHost: localhost:{port}\r\nConnection: close\r\n\r\n".encode())
+            client.sendall(
+                f"GET /health HTTP/1.1\r\nHost: localhost:{port}\r\nConnection: close\r\n\r\n".encode()
+            )
             assert client.recv(100).startswith(b"HTTP/1.1 200")
-        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(30)
+        asyncio.run_coroutine_threadsafe(served.stop(), loop).result(30)
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
         loop.close()
-
-
-# --- the one use of the server's inside ---
-
-
-async def test_canary_the_servers_inside_is_as_expected(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When this fails, mew_lab.gateway.wire needs a look; everything else must still pass, only slower."""
-    from mew_lab.gateway import outbox
-
-    wires: list[object] = []
-    known = outbox.wire_of
-
-    def looked_up(send: Any) -> Any:
-        wires.append(known(send))
-        return wires[-1]
-
-    monkeypatch.setattr(outbox, "wire_of", looked_up)
-    anna = await house.join("anna")
-    await anna.send(json.dumps(CHAT))
-    await take(anna)
-    assert len(wires) == 1
-    assert wires[0] is not None
-
-
-async def test_without_the_servers_inside_everything_is_delivered_all_the_same(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from mew_lab.gateway import outbox
-
-    monkeypatch.setattr(outbox, "wire_of", lambda send: None)
-    anna, bert = await house.join("anna"), await house.join("bert")
-    for n in range(50):
-        await bert.send(json.dumps({"kind": "chat", "payload": {"text": str(n)}}))
-    assert [(await take(anna, "chat"))["payload"]["text"] for _ in range(50)] == [str(n) for n in range(50)]
-    await house.server.stop()
-    assert (await closed_with(anna))[0] == 1012

@@ -66,7 +66,6 @@ SHOWN_BY: dict[str, str] = {
     "gateway.local": "gateway/test_gateway.py",
     "gateway.sockets": "gateway/test_server.py",
     "gateway.wire": "gateway/test_outbox.py",
-    "notebook.widgets.pictures": "notebook/widgets/test_live.py",
     "sdk.accepting": "sdk/test_participant.py",
     "sdk.answering": "sdk/test_participant.py",
     "sdk.asking": "sdk/test_participant.py",

@@ -40,7 +40,7 @@ class _Parser(argparse.ArgumentParser):
 def build_parser() -> argparse.ArgumentParser:
     """The tree of commands and options."""
     parser = _Parser(prog="mew-lab", description="A workbench for the MEW Protocol v0.4.", allow_abbrev=False)
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(dest="command", required=True)
 
     def add(name: str, run: Callable[[argparse.Namespace], None], about: str) -> argparse.ArgumentParser:
         one: argparse.ArgumentParser = commands.add_parser(
@@ -346,3 +346,7 @@ def _yes_or_no(question: str) -> bool:
             return False
         if answer in ("y", "yes", "n", "no"):
             return answer.startswith("y")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

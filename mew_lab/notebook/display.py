@@ -135,7 +135,7 @@ def pending(value: Any) -> Html:
 
 def _next_step(value: Any) -> str:
     if value.done:
-        return "await it for its result"
+        return "await it for its result" if value.state == "answered" else "await it for the reason"
     if value.kind == "mcp/proposal" and value.state == "open":
         return f"waits for a human: %mew approvals shows its card, %mew approve {value.id} fulfils it"
     return "on its way; await it for its result"

@@ -9,6 +9,7 @@ import getpass
 import os
 from argparse import Namespace
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import StdinNotImplementedError, UsageError
@@ -87,7 +88,13 @@ def _ask_token(space: str) -> str:
 def bridge(options: Namespace, tail: Any) -> object:
     if not tail:
         raise UsageError(f"%mew bridge: no command is given; write %mew bridge {COMMANDS['bridge'].usage}")
-    return _lab().bridge(options.name, tail, env=options.env, can=options.can)
+    from mew_lab.bridge.process import ServerProcess
+
+    lab = _lab()
+    server = ServerProcess(tail, cwd=Path.cwd(), env=options.env)
+    # A program of somebody else's is about to run with the user's rights: first it is shown, then it starts.
+    print(f"starting {server.command_line} in {server.cwd}", flush=True)
+    return lab.bridge(options.name, tail, env=options.env, can=options.can)
 
 
 def join(options: Namespace, tail: Any) -> object:

@@ -259,7 +259,9 @@ def _value(name: str, word: Word, names: Mapping[str, Any]) -> Any:
 def _tail(name: str, command: Command, rest: str, names: Mapping[str, Any]) -> Any:
     if command.tail == "text":
         if rest[0] in "'\"" and rest[-1] == rest[0] and len(quoted := list(split(rest))) == 1:
-            return _filled(name, quoted[0], names)  # so that a text may end with the shell's own question mark
+            return _filled(
+                name, quoted[0], names
+            )  # so that a text may end with the shell's own question mark
         try:
             return str(_Fill().vformat(rest, [], names)) if _VARIABLE.search(rest) else rest
         except Exception:

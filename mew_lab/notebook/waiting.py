@@ -45,7 +45,7 @@ def before_wait(pending: Pending, blocking: bool) -> Watch | None:
             f"nobody can decide {_what(pending)} while this terminal waits; decide first "
             f"(%mew approve {pending.id}), then wait, or set lab.decide = Policy.approve()"
         )
-    if not _asks_back(kernel):
+    if not _attended(kernel):
         raise CannotWait(
             f"nobody sits in front of this notebook to decide {_what(pending)}; set MEW_LAB_DECIDE=approve "
             "or deny in the environment, or lab.decide = Policy.approve() in an earlier cell"
@@ -116,10 +116,10 @@ def _probe() -> ClickProbe:
     return can_click_while_waiting()
 
 
-def _asks_back(kernel: Any) -> bool:
-    """Whether the running cell was sent by a front end that can ask a human: nbclient and its like say no."""
-    request = kernel.get_parent("shell") or {}
-    return bool(request.get("content", {}).get("allow_stdin", False))
+def _attended(kernel: Any) -> bool:
+    from mew_lab.notebook.widgets.live import attended
+
+    return attended(kernel)
 
 
 def _lab_of(pending: Pending) -> Lab | None:

@@ -99,3 +99,14 @@ class SecretFilter(logging.Filter):
         if record.stack_info:
             record.stack_info = mask(record.stack_info)
         return True
+
+
+class _Silent(logging.NullHandler):
+    """Prints nothing; being there keeps the last resort of `logging` from printing into a notebook's cell. It is
+    the first to see each record of this package, so what other handlers write of it is clean."""
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        return SecretFilter().filter(record)
+
+
+logging.getLogger("mew_lab").addHandler(_Silent())

@@ -51,8 +51,10 @@ class Answering:
         self._running[task] = (request.sender, _rpc_id(request))
         task.add_done_callback(lambda done: self._running.pop(done, None))
 
-    async def stop(self) -> None:
-        """Stops everything that is being answered."""
+    async def stop(self, *, settle: float = 0.0) -> None:
+        """Stops everything that is being answered, after `settle` seconds for it to come to its own end."""
+        if settle and self._running:
+            await asyncio.wait(set(self._running), timeout=settle)
         running = list(self._running)
         for task in running:
             task.cancel()

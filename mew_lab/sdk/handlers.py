@@ -30,7 +30,8 @@ class Handlers(Generic[Told]):
 
     def __init__(self, *, on_fault: Callable[[Exception], object] | None = None) -> None:
         self._functions: list[Callable[[Told], Any]] = []
-        self._on_fault = on_fault or _logged
+        # Not `or`: Handlers with nobody in them yet are false.
+        self._on_fault = _logged if on_fault is None else on_fault
 
     def __len__(self) -> int:
         return len(self._functions)

@@ -105,9 +105,9 @@ class MEWParticipant:
         """Joins the space; raises as `MEWClient.connect`."""
         await self.client.connect()
 
-    async def stop(self) -> None:
-        """Stops answering and leaves the space."""
-        await self._answering.stop()
+    async def stop(self, *, settle: float = 0.0) -> None:
+        """Stops answering and leaves the space; running answers may still take `settle` seconds."""
+        await self._answering.stop(settle=settle)
         await self.client.disconnect()
 
     # --- who wants to be told; each returns a function that ends it ---

@@ -289,7 +289,9 @@ class Space:
         named = envelope.id if envelope else members.get("id", "")
         self._complain(turn, sender, payload, (named,) if isinstance(named, str) and named else ())
         if sender.connection is None:
-            body: dict[str, Any] = {key: payload[key] for key in ("error", "code", "message") if key in payload}
+            body: dict[str, Any] = {
+                key: payload[key] for key in ("error", "code", "message") if key in payload
+            }
             turn.do(Reply(STATUSES.get(refusal.code, 400), body))
 
     def _complain(
@@ -311,61 +313,44 @@ class Space:
     # --- what is no text message ---
 
     def _frame(self, turn: Turn, event: FrameReceived) -> None:
-        sender = self._sender(Received("", event.connection))
-        if sender is None:
-            return
-        stream_id = event.data[1:257].split(b"#", 1)[0].decode("ascii", "replace")
         if event.data.startswith(b"#"):
-            error = "unauthorized_stream_write"
-            detail = f"You are not authorized to write to stream {stream_id}"
-            payload: dict[str, Any] = {"error": error, "stream_id": stream_id, "message": detail}
+            stream_id = event.data[1:257].split(b"#", 1)[0].decode("ascii", "replace")
+            message = f"You are not authorized to write to stream {stream_id}"
+            payload: dict[str, Any] = {"error": "unauthorized_stream_write", "stream_id": stream_id}
         else:
             stream_id = ""
-            error, detail = "invalid_request", "a binary message must begin with #streamId#"
-            payload = {"error": error, "code": "invalid_frame", "message": detail}
-        turn.record(
-            "frame",
-            participant=sender.member.name,
-            connection=event.connection,
-            via=sender.via,
-            verdict="refused",
-            code=error,
-            detail=compact({"stream_id": stream_id, "size": len(event.data)}),
-        )
-        self._complain(turn, sender, payload)
+            message = "a binary message must begin with #streamId#"
+            payload = {"error": "invalid_request", "code": "invalid_frame"}
+        about = {"stream_id": stream_id, "size": len(event.data)}
+        self._refuse_unread(turn, "frame", event.connection, about, {**payload, "message": message})
 
     def _oversize(self, turn: Turn, event: Oversize) -> None:
-        sender = self._sender(Received("", event.connection))
-        if sender is None:
-            return
         message = f"the message has {event.size} bytes; this gateway takes at most {self.limit}"
-        turn.record(
-            "oversize",
-            participant=sender.member.name,
-            connection=event.connection,
-            via=sender.via,
-            verdict="refused",
-            code="message_too_large",
-            detail=compact({"size": event.size, "sha256": event.sha256}),
-        )
-        self._complain(
-            turn, sender, {"error": "invalid_request", "code": "message_too_large", "message": message}
-        )
+        payload = {"error": "invalid_request", "code": "message_too_large", "message": message}
+        about = {"size": event.size, "sha256": event.sha256}
+        self._refuse_unread(turn, "oversize", event.connection, about, payload)
 
     def _limited(self, turn: Turn, event: Limited) -> None:
-        sender = self._sender(Received("", event.connection))
+        message = (
+            f"{event.messages} messages were refused, because too many came in too short a time; send slower"
+        )
+        payload = {"error": "limit_exceeded", "messages": event.messages, "message": message}
+        self._refuse_unread(turn, "limited", event.connection, {"messages": event.messages}, payload)
+
+    def _refuse_unread(
+        self, turn: Turn, what: str, connection: str, about: dict[str, Any], payload: dict[str, Any]
+    ) -> None:
+        """Refuses what was never read as an envelope, and so cannot be quoted."""
+        sender = self._sender(Received("", connection))
         if sender is None:
             return
         turn.record(
-            "limited",
+            what,
             participant=sender.member.name,
-            connection=event.connection,
+            connection=connection,
             via=sender.via,
             verdict="refused",
-            code="limit_exceeded",
-            detail=compact({"messages": event.messages}),
+            code=payload.get("code", payload["error"]),
+            detail=compact(about),
         )
-        said = (
-            f"{event.messages} messages were refused, because too many came in too short a time; send slower"
-        )
-        self._complain(turn, sender, {"error": "limit_exceeded", "messages": event.messages, "message": said})
+        self._complain(turn, sender, payload)

@@ -31,6 +31,7 @@ from mew_lab.workbench.loop import LoopThread
 __all__ = ["HumanDecisions"]
 
 MAX_DECIDED = 200
+POLICY = "policy "
 STATES: Mapping[str, CardState] = {
     "open": "open",
     "rejected": "rejected",
@@ -65,6 +66,7 @@ class HumanDecisions:
         self._clock = clock
         self._cards: dict[str, Card] = {}
         self._deciding: dict[str, str] = {}  # proposal -> who is deciding it just now
+        self._by_policy: dict[str, str] = {}  # proposal -> the policy that decided it in the human's name
         self._proposal_of: dict[str, str] = {}  # request -> the proposal that it fulfilled
         self._subscribers: list[Callable[[Card], None]] = []
         self._policy: Policy | None = None
@@ -171,6 +173,8 @@ class HumanDecisions:
         try:
             details = {"proposal": proposal, "decision": decision, "by": by, "digest": card.digest}
             self._note("decided", details | ({"reason": reason} if reason else {}))
+            if by.startswith(POLICY):
+                self._by_policy[proposal] = by
             if decision == "approve":
                 await self._me.approve(proposal, digest=card.digest, to=target or None)
                 return f"approved: {card.request}"
@@ -196,7 +200,7 @@ class HumanDecisions:
                     digest=card.digest,
                     decision=decision.decision,
                     reason=decision.reason,
-                    by=f"policy {policy.name}",
+                    by=f"{POLICY}{policy.name}",
                 )
 
         self._loop.submit(act())
@@ -261,6 +265,8 @@ class HumanDecisions:
         state = STATES[proposal.state]
         rejection = proposal.rejections[-1] if proposal.rejections else None
         by = (rejection.by if rejection else "") if state == "rejected" else proposal.by
+        if by == self._me.client.id and proposal.id in self._by_policy:
+            by = f"{by} by {self._by_policy[proposal.id]}"
         reason = rejection.reason if rejection and state == "rejected" else proposal.reason
         return replace(
             card,
@@ -277,6 +283,7 @@ class HumanDecisions:
         if past > 0:
             for old in [one.id for one in self._cards.values() if not one.is_open][:past]:
                 del self._cards[old]
+                self._by_policy.pop(old, None)
         self._tell(card)
 
     def _tell(self, card: Card) -> None:

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from mew_lab.bridge.process import ServerProcess
 from mew_lab.errors import MewError, ProposalEnded
 from mew_lab.workbench.cards import Card
 from mew_lab.workbench.decide import Policy
@@ -109,8 +110,9 @@ def tell(
     try:
         say(f"A space is up at {lab.url}. You are {lab.me.name!r}, its human.")
         command = ["python", "-m", "mcp_server_git", "--repository", str(repository)]
-        server = lab.bridge("git", command, cwd=folder)
-        say(f"git has joined. {server.what}")
+        say(f"Starting {ServerProcess(command, cwd=folder).command_line}")
+        lab.bridge("git", command, cwd=folder)
+        say("git has joined: the MCP server of git, with its tools.")
         lab.join("bot", can="proposer")
         say("bot has joined. It may propose; it may not act.")
         _decide(lab, {"repo_path": str(repository)}, say=say, ask=ask)
@@ -144,7 +146,9 @@ def _decide(
     say("\nA proposal waits for you:")
     for line in card_lines(cards[0]):
         say(f"  {line}")
+    who = f"you ({lab.me.name})"
     if ask is None:
+        who = f"the policy “approve” in the name of {lab.me.name}"
         say("Nobody is asked here: the policy “approve” decides instead of you.")
         lab.decide = Policy.approve()
     elif ask("Approve it?"):
@@ -156,6 +160,6 @@ def _decide(
     except ProposalEnded as ended:
         say(f"The decision: {ended}")
         return
-    say(f"The decision: approved by {lab.history()[-1][4] or lab.me.name}. The result, from git itself:")
+    say(f"The decision: approved by {who}. The result, from git itself:")
     for line in result.text.splitlines():
         say(f"  {line}")

@@ -23,7 +23,7 @@ from mew_lab.workbench.lab import Lab
 from mew_lab.workbench.loop import the_loop
 from mew_lab.workbench.vantage import watch
 
-__all__ = ["close_all", "connect", "current", "forget", "labs", "up", "use"]
+__all__ = ["close_all", "connect", "current", "forget", "labs", "token_from", "up", "use"]
 
 TIMEOUT = 10.0
 
@@ -159,7 +159,7 @@ def connect(
     name = name or space
     _free(name)
     policy = policy_from_environment()
-    secret = _token(token, token_file, token_env)
+    secret = token_from(token, file=token_file, variable=token_env)
     loop = the_loop()
     lab = Lab(name, space=space, loop=loop, timeout=timeout, vantage="participant")
     lab.url = url
@@ -181,7 +181,14 @@ def connect(
     return loop.run(start(), timeout=timeout, doing=f"joining the space {space!r} at {url}")
 
 
-def _token(token: str | None, file: str | Path | None, variable: str | None) -> Token:
+def token_from(
+    token: str | None = None, *, file: str | Path | None = None, variable: str | None = None
+) -> Token:
+    """The token that is given, or stands in a file, or in an environment variable.
+
+    Raises:
+        ConfigError: when not exactly one of them names one.
+    """
     given = [one for one in (token, file, variable) if one is not None]
     if len(given) != 1:
         raise ConfigError(

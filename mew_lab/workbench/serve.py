@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mew_lab.bridge.mcp import McpBridge
 from mew_lab.errors import MewError
-from mew_lab.log.journal import Journal, journal_path
+from mew_lab.log.journal import journal_path
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
 from mew_lab.workbench.host import Host
@@ -45,8 +45,7 @@ async def serve(
         MewError: when the space cannot be opened, the port is not to be had, or the journal cannot be made.
     """
     path = journal or journal_path(folder, space=name, now=datetime.now(UTC))
-    kept = Journal(path, space=name)
-    one = Host(name, folder=folder, journal=kept, host=host, port=port)
+    one = Host(name, folder=folder, journal=path, host=host, port=port)
     try:
         await one.open(owner=owner, can="human")
         names = [owner]

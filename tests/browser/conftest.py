@@ -3,17 +3,18 @@
 Fixtures, from the one that tests want to the one below all:
 
 `notebook(cells, kernel="here") -> Notebook`
-    Writes a notebook of code cells (a cell that starts with `#md ` is text), opens it in a fresh tab with a
-    fresh kernel, and ends both after the test. `kernel`: a name that `lab_server.add_kernel` knows; "here" is
-    the interpreter of the tests.
+    Writes a notebook of code cells (a cell that starts with `#md ` is text), opens it with a fresh kernel,
+    and ends both after the test. `kernel`: a name that `lab_server.add_kernel` knows; "here" is the
+    interpreter of the tests. The tab and its JupyterLab are the module's; only one notebook is open at a
+    time.
 `open_notebook(path, kernel="here") -> Notebook`
     The same for an existing .ipynb, of which a copy is opened.
 `kernel_of(version) -> str`
     The name of a kernel with exactly that ipykernel, for `notebook(…, kernel=…)`. Slow tier only.
 `page`, `lab_server`, `browser`
     What these are made of: one server for the session, one browser for a module (Playwright's sync API
-    occupies the thread's event loop while it lives, so asyncio tests of other modules must not find it), one
-    tab for a test.
+    occupies the thread's event loop while it lives, so asyncio tests of other modules must not find it) and
+    in it one tab.
 
 A `Notebook` can `run(n)`, `run(n, wait=False)`, `run_all()`, `wait(n)`, `text(n)`, `outputs(n)`, `area(n)` (a
 Playwright locator), `click(locator)` (mouse, at coordinates), `save()`, `reload()`, `interrupt()`; its
@@ -26,9 +27,9 @@ they fail.
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -49,6 +50,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.browser)
+            # The first test of a module also starts the browser, of the session the server; a busy machine
+            # takes its time for both. Each wait has its own, shorter deadline.
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(240))
 
 
 @pytest.fixture(scope="session")
@@ -80,11 +85,18 @@ def window(browser: Browser) -> Iterator[BrowserContext]:
     context.close()
 
 
+@pytest.fixture(scope="module")
+def one_tab(window: BrowserContext, lab_server: LabServer) -> Iterator[Page]:
+    page = Page(window.new_page(), lab_server)
+    yield page
+    page.tab.close()
+
+
 @pytest.fixture
-def page(window: BrowserContext, lab_server: LabServer) -> Iterator[Page]:
-    tab = window.new_page()
-    yield Page(tab, lab_server)
-    tab.close()
+def page(one_tab: Page) -> Page:
+    one_tab.errors.clear()
+    one_tab.dialogs.clear()
+    return one_tab
 
 
 @pytest.fixture
@@ -106,9 +118,11 @@ def notebook(page: Page, lab_server: LabServer) -> Iterator[Callable[..., Notebo
 def open_notebook(page: Page, lab_server: LabServer) -> Iterator[Callable[..., Notebook]]:
     opened: list[Notebook] = []
 
-    def make(path: Path) -> Notebook:
+    def make(path: Path, kernel: str = "here") -> Notebook:
         name = f"{secrets.token_hex(4)}-{path.name}"
-        shutil.copy(path, lab_server.root / name)
+        content = json.loads(path.read_text("utf-8"))
+        content["metadata"]["kernelspec"] = {"name": kernel, "display_name": kernel, "language": "python"}
+        (lab_server.root / name).write_text(json.dumps(content), "utf-8")
         opened.append(Notebook(page, name))
         return opened[-1].open()
 

@@ -131,7 +131,9 @@ class LabServer:
                     return str(json.loads(path.read_text())["url"])
             return ""
 
-        self.url = wait_until(up, f"jupyter lab to start, see {log}", pause=time.sleep).rstrip("/")
+        self.url = wait_until(up, f"the server to start, see {log}", deadline=120, pause=time.sleep).rstrip(
+            "/"
+        )
 
     def stop(self) -> None:
         """Ends the server and with it its kernels, by process id."""

@@ -52,6 +52,10 @@ class Page:
         tab.on("pageerror", lambda error: self.errors.append(str(error)))
 
         def on_dialog(dialog: Any) -> None:
+            # JupyterLab asks before a page with unsaved changes is left; that one is ours.
+            if dialog.type == "beforeunload":
+                dialog.accept()
+                return
             self.dialogs.append(dialog.message)
             dialog.dismiss()
 
@@ -87,6 +91,7 @@ class Page:
             self.theme(theme)
             self.pause(0.3)
             paths.append(self.shot(f"{name}-{theme}", target))
+        self.theme("light")
         return paths
 
 
@@ -99,27 +104,36 @@ class Notebook:
         self.path = path
 
     def open(self) -> Notebook:
-        """Opens it (again: with all views made anew) and waits until its kernel is idle."""
+        """Opens it, in the JupyterLab that the tab shows already if there is one; waits for its kernel."""
+        if self.tab.evaluate("() => Boolean(window.jupyterapp)"):
+            self.tab.evaluate(
+                "path => jupyterapp.commands.execute('docmanager:open', {path}).then(() => 0)", self.path
+            )
+        else:
+            self._load()
+        self._wait_ready(("idle",))
+        return self
+
+    def reload(self) -> None:
+        """Loads the page anew; the kernel goes on, maybe busy."""
+        self._load()
+        self._wait_ready(("idle", "busy"))
+
+    def _load(self) -> None:
         server = self.page.server
         # A workspace of its own: nothing of another test is restored beside it.
         where = (
             f"{server.url}/lab/workspaces/{secrets.token_hex(4)}/tree/{self.path}?token={server.token}&reset"
         )
         self.tab.goto(where, wait_until="domcontentloaded")
-        self._wait_ready()
-        return self
 
-    def reload(self) -> None:
-        """Reloads the page; the kernel goes on, maybe busy."""
-        self.tab.reload(wait_until="domcontentloaded")
-        self._wait_ready(states=("idle", "busy"))
-
-    def _wait_ready(self, states: Sequence[str] = ("idle",)) -> None:
+    def _wait_ready(self, states: Sequence[str]) -> None:
         self.tab.wait_for_function(
-            """states => { const w = window.jupyterapp?.shell?.currentWidget;
+            """([path, states]) => { const w = window.jupyterapp?.shell?.currentWidget;
                  const k = w?.sessionContext?.session?.kernel;
-                 return w?.content?.widgets?.length > 0 && k && states.includes(k.status); }""",
-            arg=list(states),
+                 return w?.context?.path === path && w?.content?.widgets?.length > 0 && k
+                     && states.includes(k.status); }""",
+            arg=[self.path, list(states)],
         )
 
     def _cell(self, script: str, index: int) -> Any:
@@ -234,10 +248,11 @@ class Notebook:
         )
 
     def close(self) -> None:
-        """Ends the kernel."""
+        """Ends the kernel and closes the document without a question."""
         with contextlib.suppress(Exception):
             self.tab.evaluate(
-                "async () => { await jupyterapp.shell.currentWidget.sessionContext.shutdown(); return null; }"
+                """async () => { const w = jupyterapp.shell.currentWidget; await w.sessionContext.shutdown();
+                                 w.context.model.dirty = false; w.dispose(); return null; }"""
             )
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+import socket
 import subprocess
 import sys
 import textwrap
+import threading
+from pathlib import Path
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
@@ -128,3 +132,163 @@ def test_every_public_name_is_there_and_there_are_at_most_25() -> None:
 def test_a_name_that_is_not_public_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="mew_lab has no 'nonsense'"):
         mew_lab.nonsense  # noqa: B018
+
+
+# --- with a real space -------------------------------------------------------------------------------------------
+
+DAY_ONE = """
+%load_ext mew_lab
+%mew up
+@lab.tool
+def add(a: int, b: int) -> int:
+    "Sum of two numbers."
+    return a + b
+bot = %mew join bot
+p = %mew call notebook/add --as bot a=1 b=2
+cards = %mew approvals
+table = %mew feed
+while not lab.proposals(): pass
+%mew approve {p.id}
+result = p.result(10)
+"""
+
+
+FILES = Path("/proc/self/fd")
+
+
+def files() -> int:
+    """How many file descriptors this process holds."""
+    return len(list(FILES.iterdir()))
+
+
+@pytest.mark.trap("T-16")
+@pytest.mark.skipif(not FILES.is_dir(), reason="needs /proc to count file descriptors")
+def test_unloading_ends_what_day_one_began(shell: InteractiveShell) -> None:
+    def once() -> None:
+        assert shell.run_cell(DAY_ONE).success
+        assert str(shell.user_ns["result"]) == "3"
+        port = int(shell.user_ns["lab"].url.split(":")[2].split("/")[0])
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        shell.run_cell("%unload_ext mew_lab")
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), timeout=5)
+
+    once()  # the first time brings libraries, which keep descriptors of their own
+    gc.collect()
+    threads, open_files = threading.active_count(), files()
+    once()
+    gc.collect()
+    assert threading.active_count() == threads == 1
+    assert files() == open_files
+    assert mew_lab.labs() == {}
+
+
+@pytest.mark.trap("T-16")
+def test_reloading_ends_the_labs_and_the_magic_goes_on(shell: InteractiveShell) -> None:
+    assert shell.run_cell(DAY_ONE).success
+    shell.run_cell("%reload_ext mew_lab")
+    assert mew_lab.labs() == {}
+    assert shell.run_cell("%mew up").success
+    assert list(mew_lab.labs()) == ["demo"]
+
+
+@pytest.mark.trap("T-23")
+@pytest.mark.threat(1)
+def test_no_picture_of_anything_holds_a_token(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert shell.run_cell(DAY_ONE).success
+    lab = shell.user_ns["lab"]
+    line = lab.join_line()
+    token = lab.token_file().read_text().strip()
+    values = [shell.user_ns[name] for name in ("lab", "bot", "p", "result", "cards", "table")]
+    values += [lab.who(), lab.tools(), lab.status(), lab.history(), lab.proposals(all=True), lab.log, lab.me]
+    values += [lab.chat("x"), lab.save("x.jsonl"), mew_lab.open_log("x.jsonl"), Exception(line)]
+    pictures = [shell.display_formatter.format(value) for value in values]  # type: ignore[union-attr]
+    pictures += [repr(vars(value)) for value in (lab, lab.me.participant.client, lab.host, lab.host.gateway)]
+    shell.run_cell("lab.seats['bot'].participant.client.nothing")
+    told = repr(pictures) + "".join(capsys.readouterr())
+    assert len(token) > 20
+    assert token not in told
+    assert "cannot be shown" not in told
+    assert "object at 0x" not in repr(pictures[: len(values)])
+
+
+def test_every_value_of_day_one_has_html_and_text_that_can_be_read(shell: InteractiveShell) -> None:
+    assert shell.run_cell(DAY_ONE).success
+    expected = {
+        "lab": ["demo", "ws://127.0.0.1", "human (you)", "mew-lab join", "--token-file"],
+        "bot": ["bot", "demo", "mcp/proposal"],
+        "p": ["mcp/proposal", "notebook/add", "answered", "human"],
+        "result": ["3"],
+        "cards": ["notebook", "add"],
+    }
+    for name, words in expected.items():
+        data, _ = shell.display_formatter.format(shell.user_ns[name])  # type: ignore[union-attr]
+        assert data["text/plain"], name
+        for word in words:
+            assert word in data["text/html"], f"{word} in the picture of {name}"
+
+
+def test_a_lab_that_is_down_says_so_and_its_log_can_still_be_read(shell: InteractiveShell) -> None:
+    assert shell.run_cell(DAY_ONE).success
+    shell.run_cell("gone = %mew down")
+    lab = shell.user_ns["lab"]
+    assert "demo is down" in str(shell.user_ns["gone"])
+    data, _ = shell.display_formatter.format(lab)  # type: ignore[union-attr]
+    assert "it is down" in data["text/plain"]
+    assert "it is down" in data["text/html"]
+    assert len(lab.log.df) == len(lab.log)
+
+
+def test_before_up_each_sub_command_says_how_to_begin(
+    loaded: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for line in ("who", "tools", "approvals", "feed", "down", "call a/b", "approve x", "save x.jsonl"):
+        assert not loaded.run_cell(f"%mew {line}").success
+        out, err = capsys.readouterr()
+        lines = (out + err).strip().splitlines()
+        assert len(lines) == 1, lines
+        assert "no space is up here" in lines[0]
+        assert "%mew up" in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("%mew up", "a lab 'demo' is up already"),
+        ("%mew up x --as system", "system"),
+        ("%mew join human", "it is here already"),
+        ("%mew join x --can emperor", "there is no profile 'emperor'"),
+        ("p = %mew call nobody/nothing\np.result(5)", "nobody"),
+        ("%mew call add", "participant/tool"),
+        ("%mew tools nobody", "nobody"),
+        ("%mew approve nothing", "there is no proposal"),
+        ("%mew withdraw nothing", "cannot withdraw"),
+        ("%mew chat --as nobody hello", "nobody"),
+        ("%mew use nowhere", "there is no lab 'nowhere'"),
+        ("%mew bridge x -- /no/such/program", "/no/such/program"),
+        ("%mew bridge x --env NO_SUCH_VARIABLE -- python", "NO_SUCH_VARIABLE"),
+        ("%mew send system/error {}", "system/error"),
+        ('%mew send chat {"text": NaN}', "NaN"),
+        ("%mew save /no/such/folder/x.jsonl", "/no/such/folder"),
+        ("%mew connect ws://127.0.0.1:1/ws --space s --token-env SOME_TOKEN", "127.0.0.1:1"),
+        ("mew_lab.open_log('wrong.txt')", "wrong.txt is not a journal"),
+    ],
+)
+def test_bad_input_is_one_line_and_the_space_goes_on(
+    shell: InteractiveShell,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    line: str,
+    words: str,
+) -> None:
+    monkeypatch.setenv("SOME_TOKEN", "x" * 43)
+    shell.run_cell("import mew_lab\nopen('wrong.txt', 'w').write('hello\\n')\n%load_ext mew_lab\nx = %mew up")
+    capsys.readouterr()
+    assert not shell.run_cell(line).success
+    out, err = capsys.readouterr()
+    lines = [one for one in (out + err).strip().splitlines() if not one.startswith("starting ")]
+    assert len(lines) == 1, lines
+    assert words in lines[0]
+    assert shell.run_cell("%mew chat still here").success

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +58,8 @@ def lab(monkeypatch: pytest.MonkeyPatch) -> Recorder:
 CALLS: list[tuple[str, tuple[Any, ...]]] = [
     ("down", ("down", {})),
     (
-        "bridge git --env A -- python -m x",
-        ("bridge", "git", ["python", "-m", "x"], {"env": ("A",), "can": "tool"}),
+        "bridge git --env HOME -- python -m x",
+        ("bridge", "git", ["python", "-m", "x"], {"env": ("HOME",), "can": "tool"}),
     ),
     ("join bot --can observer", ("join", "bot", {"can": "observer"})),
     ("who", ("who", {})),
@@ -130,6 +131,21 @@ def test_variables_of_the_notebook_and_of_a_function_are_filled_in(
         ("bridge", "git", ["python", "--repository", "/a b"], {"can": "tool"}),
         ("tools", "git", {}),
     ]
+
+
+@pytest.mark.threat(28)
+def test_the_command_of_a_bridge_is_shown_before_it_starts(
+    loaded: InteractiveShell,
+    lab: Recorder,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr(
+        Recorder, "bridge", lambda *args, **kw: shown.append(capsys.readouterr().out), raising=False
+    )
+    loaded.run_cell("%mew bridge git -- python -m 'a server' --x")
+    assert shown == [f"starting {sys.executable} -m 'a server' --x in {Path.cwd()}\n"]
 
 
 def test_a_question_in_quotes_is_no_question_to_the_shell(loaded: InteractiveShell, lab: Recorder) -> None:

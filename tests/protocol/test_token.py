@@ -147,3 +147,29 @@ def test_a_traceback_with_a_token_among_its_locals_does_not_tell_it() -> None:
         shown = "".join(traceback.TracebackException.from_exception(fault, capture_locals=True).format())
     assert SHOWN in shown
     assert f'"{SECRET}"' not in shown.replace("'", '"')
+
+
+@pytest.mark.threat(1)
+def test_a_record_of_this_package_is_clean_before_any_other_handler_sees_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    seen: list[str] = []
+    theirs = logging.Handler()
+    theirs.emit = lambda record: seen.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger().addHandler(theirs)
+    try:
+        token = Token("a-canary-of-twenty-letters")
+        logging.getLogger("mew_lab.anything").error("cannot join with %s", token.reveal())
+    finally:
+        logging.getLogger().removeHandler(theirs)
+    assert seen == [f"cannot join with {token}"]
+
+
+def test_a_record_that_nobody_asked_for_is_printed_nowhere(capfd: pytest.CaptureFixture[str]) -> None:
+    root = logging.getLogger()
+    kept, root.handlers = root.handlers, []
+    try:
+        logging.getLogger("mew_lab.anything").error("canary")
+    finally:
+        root.handlers = kept
+    assert "canary" not in "".join(capfd.readouterr())

@@ -162,6 +162,7 @@ def test_a_policy_decides_aloud_and_its_name_is_in_the_journal(lab: Lab, adding:
     assert "policy" in lab.decisions.banner().lower() and "policy approve" in str(lab.status())
     decided = [json.loads(record.detail) for record in lab.log.records if record.event == "decided"]
     assert [one["by"] for one in decided] == ["policy approve"] * 2
+    assert [row[4] for row in lab.history()] == ["human by policy approve"] * 2
     lab.decide = Policy.deny()
     with pytest.raises(ProposalRejected, match="policy"):
         bot.call("notebook/add", a=2, b=2).result(10)

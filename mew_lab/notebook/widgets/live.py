@@ -35,7 +35,15 @@ import anywidget
 
 from mew_lab.protocol.visible import one_line
 
-__all__ = ["ClickProbe", "LiveWidget", "can_click_while_waiting", "free_the_comm", "front_end"]
+__all__ = [
+    "ClickProbe",
+    "LiveWidget",
+    "attended",
+    "can_click_while_waiting",
+    "counted",
+    "free_the_comm",
+    "front_end",
+]
 
 log = logging.getLogger("mew_lab.notebook.widgets")
 log.addHandler(logging.NullHandler())
@@ -95,6 +103,12 @@ def _kernel() -> Any:
     from IPython import get_ipython
 
     return getattr(get_ipython(), "kernel", None)
+
+
+def attended(kernel: Any) -> bool:
+    """Whether the running cell was sent by a front end that can ask a human: nbclient and its like say no."""
+    request = kernel.get_parent("shell") or {}
+    return bool(request.get("content", {}).get("allow_stdin", False))
 
 
 def _routable() -> bool:
@@ -309,7 +323,9 @@ class LiveWidget(anywidget.AnyWidget):
             data["text/html"] = self._static_html()
         except Exception as error:
             self.fault(error)
-        if os.environ.get("MEW_LAB_RENDER") == "html":
+        kernel = _kernel()
+        # A page made without a human would keep the live view, which needs a kernel, in place of the picture.
+        if os.environ.get("MEW_LAB_RENDER") == "html" or (kernel is not None and not attended(kernel)):
             data = {kind: value for kind, value in data.items() if kind.startswith("text/")}
         return data, metadata
 

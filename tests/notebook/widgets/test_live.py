@@ -149,6 +149,21 @@ def test_a_front_end_without_widgets_can_ask_for_pictures_only(monkeypatch: pyte
     assert set(data) == {"text/html", "text/plain"}
 
 
+@pytest.mark.trap("T-15")
+@pytest.mark.parametrize(("asks", "live"), [(True, True), (False, False)])
+def test_a_run_without_a_human_keeps_the_picture_alone(
+    monkeypatch: pytest.MonkeyPatch, asks: bool, live: bool
+) -> None:
+    class Kernel:
+        def get_parent(self, channel: str) -> dict[str, Any]:
+            return {"content": {"allow_stdin": asks}}
+
+    monkeypatch.setattr("mew_lab.notebook.widgets.live._kernel", Kernel)
+    data, _ = Counter()._repr_mimebundle_()
+    assert {"text/html", "text/plain"} <= set(data)
+    assert ("application/vnd.jupyter.widget-view+json" in data) is live
+
+
 @pytest.mark.trap("T-2")
 def test_the_private_method_that_the_routing_needs_is_where_it_was() -> None:
     """A canary: when this fails, read ipykernel's comm and shell_channel_thread_main again (blocking

@@ -1,0 +1,254 @@
+"""How does an MCP server join a space?  `McpBridge` runs it, answers with it, and leaves when it ends.
+
+Requests that are addressed to the participant are the server's to answer, and its results go out unchanged.
+It is started once: when it ends, what was asked is answered with an error, and the participant leaves.
+
+Spec: §3.1, §3.1.2, threat 28.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mew_lab.bridge.process import ServerProcess
+from mew_lab.errors import MewError
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.tools import METHOD_NOT_FOUND, RpcError
+
+if TYPE_CHECKING:
+    from mew_lab.bridge.session import McpSession
+
+__all__ = ["McpBridge"]
+
+logger = logging.getLogger(__name__)
+PASSED_ON = frozenset(
+    {
+        "tools/list",
+        "tools/call",
+        "resources/list",
+        "resources/read",
+        "resources/templates/list",
+        "prompts/list",
+        "prompts/get",
+    }
+)
+RELAYED = frozenset(
+    {
+        "notifications/tools/list_changed",
+        "notifications/resources/list_changed",
+        "notifications/prompts/list_changed",
+    }
+)
+ENDED = -32000
+SETTLE = 1.0  # seconds for the last answers to go out
+MAX_PAGES = 100
+
+
+class McpBridge:
+    """One MCP server as the participant `name`.
+
+    `command_line` is the exact command, known before its first start; `annotations` are the hints that its
+    tools give of themselves, by tool.
+
+    Args:
+        command: its words; a first word `python` is this interpreter.
+        env: names of environment variables to hand on, besides PATH, HOME, LANG, TMPDIR and SYSTEMROOT.
+        cwd: its working directory; None takes this process's own.
+        on_end: is called with a sentence when it ends without `stop()`.
+        start_timeout: seconds for it to answer `initialize`.
+
+    Raises:
+        ConfigError: when there is no command, or a named variable is not set.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        env: Sequence[str] = (),
+        cwd: str | Path | None = None,
+        on_end: Callable[[str], None] | None = None,
+        start_timeout: float = 20.0,
+    ) -> None:
+        self.name = name
+        self.annotations: dict[str, dict[str, Any]] = {}
+        self.participant: MEWParticipant | None = None
+        self._process = ServerProcess(command, cwd=Path(cwd) if cwd is not None else Path.cwd(), env=env)
+        self._on_end = on_end
+        self._start_timeout = start_timeout
+        self._session: McpSession | None = None
+        self._life: asyncio.Task[None] | None = None
+        self._silent = asyncio.Event()  # the server writes no more
+        self._leave = asyncio.Event()
+        self._stopping = False
+        self._watching: asyncio.Task[None] | None = None
+
+    def __repr__(self) -> str:
+        return f"<McpBridge {self.name}: {self.command_line}>"
+
+    @property
+    def command_line(self) -> str:
+        """The exact command, as a shell would take it."""
+        return self._process.command_line
+
+    @property
+    def pid(self) -> int:
+        """The process id of the server, once it was started."""
+        return self._process.pid
+
+    async def start(self, client: MEWClient) -> MEWParticipant:
+        """Starts the server, then joins the space with it; returns the participant.
+
+        Raises:
+            MewError: it does not start or answer; says which command, and its last words.
+            NotAdmitted, ConnectionLost, NoReply: the space does not let it in; the server is ended again.
+        """
+        loop = asyncio.get_running_loop()
+        ready: asyncio.Future[McpSession] = loop.create_future()
+        try:
+            await self._process.start()
+            self._life = loop.create_task(self._live(ready))
+            async with asyncio.timeout(self._start_timeout):
+                self._session = await ready
+                await self._learn(self._session)
+            self.participant = MEWParticipant(client, tools=self)
+            await self.participant.start()
+        except TimeoutError:
+            await self.stop()
+            raise MewError(
+                f"Cannot bridge {self.name!r}: {self.command_line} did not answer `initialize` within "
+                f"{self._start_timeout:g} s. Is it an MCP server that speaks over stdio?"
+            ) from None
+        except RpcError:
+            await self.stop()
+            how = await self._process.ended()
+            raise MewError(f"Cannot bridge {self.name!r} with {self.command_line}: it {how}") from None
+        except BaseException:
+            await self.stop()
+            raise
+        client.on_disconnected(lambda error: self._left(client, error))
+        self._watching = loop.create_task(self._watch())
+        return self.participant
+
+    async def stop(self) -> None:
+        """Leaves the space, and ends the server with all that it started. Twice is harmless."""
+        self._stopping = True
+        watching = self._watching
+        if watching is not None and watching is not asyncio.current_task():
+            watching.cancel()
+        if self.participant is not None:
+            await self.participant.stop()
+        self._leave.set()
+        if self._life is not None:
+            if self._session is None:  # still in the handshake, where nobody listens to `_leave`
+                self._life.cancel()
+            await asyncio.wait({self._life})
+        await self._process.stop()
+
+    # --- answering ---
+
+    async def answer(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The server's result, unchanged.
+
+        Raises:
+            RpcError: the server's own error; -32601 for what is not passed on; -32000 when the server has
+            ended.
+        """
+        session = self._session
+        if method == "ping":
+            return {}
+        if method == "initialize" and session is not None:
+            return session.initialized
+        if method not in PASSED_ON or session is None:
+            raise RpcError(METHOD_NOT_FOUND, f"Method not found: {one_line(method, 80)}")
+        try:
+            return await session.request(method, params)
+        except RpcError:
+            if not self._silent.is_set():
+                raise
+            raise RpcError(ENDED, await self._obituary()) from None
+
+    async def _obituary(self) -> str:
+        return f"the MCP server of participant {self.name} {await self._process.ended()}"
+
+    async def _learn(self, session: McpSession) -> None:
+        """Takes note of what the tools say of themselves; a server without tools is one, too."""
+        params: dict[str, Any] = {}
+        for _ in range(MAX_PAGES):
+            try:
+                page = await session.request("tools/list", params)
+            except RpcError:
+                if self._silent.is_set():
+                    raise
+                return
+            for tool in page.get("tools") or ():
+                if tool.get("annotations"):
+                    self.annotations[tool["name"]] = tool["annotations"]
+            if not page.get("nextCursor"):
+                return
+            params = {"cursor": page["nextCursor"]}
+
+    # --- living ---
+
+    async def _live(self, ready: asyncio.Future[McpSession]) -> None:
+        """Holds the session from its beginning to its end: the library wants both in one task."""
+        try:
+            open_session = await asyncio.to_thread(_load)
+            async with open_session(self._process, told=self._told, at_end=self._silent.set) as session:
+                if not ready.done():
+                    ready.set_result(session)
+                await self._leave.wait()
+        except Exception as fault:
+            if ready.done():
+                logger.debug("the session of %s ended badly: %s", self.name, fault)
+                return
+            how = await self._process.ended() if self._silent.is_set() else one_line(str(fault), 300)
+            ready.set_exception(MewError(f"Cannot bridge {self.name!r} with {self.command_line}: it {how}"))
+
+    async def _told(self, method: str) -> None:
+        participant = self.participant
+        if method not in RELAYED or participant is None:
+            return
+        payload = {"jsonrpc": "2.0", "method": method}
+        if participant.can_send("mcp/request", payload):
+            with contextlib.suppress(MewError):
+                await participant.notify(method)
+
+    async def _watch(self) -> None:
+        """Waits for the server's end, answers what is still asked, leaves, and says why."""
+        await self._silent.wait()
+        why = await self._obituary()
+        if self.participant is not None:
+            await self.participant.stop(settle=SETTLE)
+        await self.stop()
+        self._tell(f"{why} ({self.command_line})")
+
+    def _left(self, client: MEWClient, error: MewError | None) -> None:
+        if client.state == "disconnected" and not self._stopping and not self._silent.is_set():
+            why = f"participant {self.name} left the space, so its MCP server was ended: {error or 'disconnected'}"
+            if self._watching is not None:
+                self._watching.cancel()
+            self._watching = asyncio.get_running_loop().create_task(self._end(why))
+
+    async def _end(self, why: str) -> None:
+        await self.stop()
+        self._tell(why)
+
+    def _tell(self, why: str) -> None:
+        logger.info("%s", why)
+        if self._on_end is not None:
+            self._on_end(why)
+
+
+def _load() -> Any:
+    from mew_lab.bridge.session import open_session
+
+    return open_session

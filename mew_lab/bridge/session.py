@@ -1,0 +1,131 @@
+"""How is MCP spoken with a server process?  The official client over lines of JSON; payloads go through as
+they are.
+
+Loading the library takes a while, so the room above loads this module off the loop.
+
+Spec: §3.1, MCP 2025-06-18 (stdio).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from mcp import Client, ClientSession, MCPError, types
+from mcp.shared.memory import MessageStream, create_client_server_memory_streams
+from mcp.shared.message import SessionMessage
+
+from mew_lab import __version__
+from mew_lab.bridge.process import ServerProcess
+from mew_lab.sdk.tools import INTERNAL_ERROR, RpcError
+
+__all__ = ["McpSession", "open_session"]
+
+logger = logging.getLogger(__name__)
+# The library reports a server's odd messages to its own logger, which would print them into a cell.
+_library = logging.getLogger("mcp")
+_library.addHandler(logging.NullHandler())
+_library.propagate = False
+
+
+class _AsItCame(types.Result, extra="allow"):
+    """Any result, with every member kept under its own name."""
+
+
+class McpSession:
+    """An initialised session. `initialized` is the server's answer to `initialize`, as plain JSON."""
+
+    def __init__(self, session: ClientSession) -> None:
+        self._session = session
+        answer = session.initialize_result
+        self.initialized: dict[str, Any] = (
+            answer.model_dump(by_alias=True, mode="json", exclude_unset=True) if answer else {}
+        )
+
+    async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The result, exactly as the server gave it.
+
+        Raises:
+            RpcError: the server's own error, or ours where what it gave is no MCP.
+        """
+        asked = types.Request[dict[str, Any], str](method=method, params=dict(params))
+        try:
+            result = await self._session.send_request(asked, _AsItCame)
+        except MCPError as fault:
+            raise RpcError(fault.code, fault.message, data=fault.data) from None
+        except ValueError as fault:  # pydantic's, of a result that its own protocol version does not allow
+            said = str(fault).splitlines()[0]
+            raise RpcError(
+                INTERNAL_ERROR, f"The MCP server answered {method} with what MCP does not allow: {said}"
+            ) from None
+        given = dict(result.model_extra or {})
+        return given if result.meta is None else {"_meta": result.meta, **given}
+
+
+@asynccontextmanager
+async def open_session(
+    process: ServerProcess, *, told: Callable[[str], Awaitable[None]], at_end: Callable[[], None]
+) -> AsyncIterator[McpSession]:
+    """A session with a process that runs; ends the process when left.
+
+    Args:
+        told: is awaited with the method of each notification of the server.
+        at_end: is called when the server writes no more.
+    """
+
+    async def notified(message: Any) -> None:
+        method = getattr(message, "method", None)
+        if isinstance(method, str):
+            await told(method)
+
+    client = Client(
+        _transport(process, at_end),
+        mode="legacy",
+        cache=None,
+        message_handler=notified,
+        client_info=types.Implementation(name="mew_lab", version=__version__),
+    )
+    try:
+        async with client:
+            yield McpSession(client.session)
+    finally:
+        await process.stop()
+
+
+@asynccontextmanager
+async def _transport(process: ServerProcess, at_end: Callable[[], None]) -> AsyncIterator[MessageStream]:
+    async with create_client_server_memory_streams() as (ours, (to_server, from_server)):
+        loop = asyncio.get_running_loop()
+
+        async def read() -> None:
+            try:
+                async for line in process.lines():
+                    try:
+                        message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+                    except ValueError:
+                        logger.debug("a line of %s is no JSON-RPC message", process.command[0])
+                    else:
+                        await from_server.send(SessionMessage(message))
+            finally:
+                at_end()
+                await from_server.aclose()  # wakes whoever waits for an answer
+
+        async def write() -> None:
+            async for item in to_server:
+                if isinstance(item, SessionMessage):
+                    text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+                    try:
+                        await process.write(text.encode())
+                    except OSError:  # it reads no more; reading from it says how that ended
+                        return
+
+        pumps = [loop.create_task(read()), loop.create_task(write())]
+        try:
+            yield ours
+        finally:
+            for pump in pumps:
+                pump.cancel()
+            await asyncio.gather(*pumps, return_exceptions=True)

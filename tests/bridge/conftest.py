@@ -1,0 +1,103 @@
+"""A space of this process, bridges in it, and a small repository to ask about."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mew_lab.bridge.mcp import McpBridge
+from mew_lab.gateway.config import SpaceConfig
+from mew_lab.gateway.gateway import Gateway
+from mew_lab.gateway.local import attach
+from mew_lab.protocol.permit import PROFILES
+from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.transport.link import Link
+
+ODD = Path(__file__).parent / "odd_server.py"
+
+
+async def until(holds: Callable[[], Any]) -> None:
+    """Returns when `holds()` does; fails after twenty seconds."""
+    for _ in range(4000):
+        if holds():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("never happened")
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs (a zombie does not)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+class Site:
+    """A gateway with a space `demo`, a human in it, and whatever is bridged."""
+
+    def __init__(self) -> None:
+        self.gateway = Gateway()
+        self.gateway.add_space(SpaceConfig(name="demo"))
+        self.bridges: list[McpBridge] = []
+        self.seated: list[MEWParticipant] = []
+        self.ended: list[str] = []
+
+    def client(self, name: str, can: str | Sequence[Any]) -> MEWClient:
+        self.gateway.enrol("demo", name, PROFILES[can] if isinstance(can, str) else can)
+
+        async def link() -> Link:
+            return attach(self.gateway, "demo", name)
+
+        return MEWClient(space="demo", connect_link=link)
+
+    async def seat(self, name: str, can: str = "human") -> MEWParticipant:
+        participant = MEWParticipant(self.client(name, can))
+        self.seated.append(participant)
+        await participant.start()
+        return participant
+
+    async def bridge(
+        self, command: Sequence[str], *, can: str | Sequence[Any] = "tool", **options: Any
+    ) -> McpBridge:
+        made = McpBridge("git", command, on_end=self.ended.append, **options)
+        self.bridges.append(made)
+        await made.start(self.client("git", can))
+        return made
+
+    async def odd(self, mode: str = "good", *more: str, **options: Any) -> McpBridge:
+        return await self.bridge(["python", str(ODD), mode, *more], **options)
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    made = Site()
+    yield made
+    for bridge in made.bridges:
+        await bridge.stop()
+    for participant in made.seated:
+        await participant.stop()
+    made.gateway.close()
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A git repository with one commit."""
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    (folder / "readme.txt").write_text("hello\n")
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        **{f"GIT_{who}_{what}": "Ann <a@b>" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+    }
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "The first of them"]):
+        subprocess.run(["git", *words], cwd=folder, env=env, check=True, stdin=subprocess.DEVNULL)
+    return folder

@@ -1,0 +1,96 @@
+"""An MCP server over stdio, of the standard library alone, that misbehaves as its first argument says."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+MODE = sys.argv[1] if len(sys.argv) > 1 else "good"
+TOOLS = [
+    {"name": "env", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}},
+    {"name": "die", "inputSchema": {"type": "object"}},
+    {"name": "long", "inputSchema": {"type": "object"}},
+    {"name": "odd", "inputSchema": {"type": "object"}},
+    {"name": "sleep", "inputSchema": {"type": "object"}},
+    {"name": "change", "inputSchema": {"type": "object"}},
+]
+
+
+def say(message):
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def text(value):
+    return {"content": [{"type": "text", "text": value}], "isError": False}
+
+
+def call(name, arguments):
+    if name == "env":
+        return text(
+            json.dumps(
+                {"env": dict(os.environ), "cwd": str(Path.cwd()), "sid": os.getsid(0), "pid": os.getpid()}
+            )
+        )
+    if name == "die":
+        sys.stderr.write("one line\nthe last words\n")
+        sys.stderr.flush()
+        os._exit(3)
+    if name == "long":
+        sys.stdout.write("x" * (9 * 1024 * 1024))
+        sys.stdout.flush()
+        time.sleep(60)
+    if name == "sleep":
+        time.sleep(60)
+    if name == "change":
+        say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+        return text("changed")
+    # What no client library would make of it by itself: members of its own, nulls, another case.
+    return {
+        "content": [{"type": "text", "text": "as it came", "annotations": None}],
+        "x-own": {"a_b": None, "cD": 1},
+        "_meta": {"k": 1},
+    }
+
+
+if MODE == "mute":
+    time.sleep(60)
+if MODE == "exit":
+    sys.stderr.write("Traceback (most recent call last):\nModuleNotFoundError: No module named 'nope'\n")
+    sys.exit(1)
+if MODE == "orphan":
+    child = subprocess.Popen(["sleep", "60"])
+    Path(sys.argv[2]).write_text(str(child.pid))
+if MODE == "noisy":
+    sys.stderr.write("y" * 1_000_000 + "\nquiet now\n")
+    sys.stderr.flush()
+    sys.stdout.write("Welcome to my server!\n\n{not json\n")
+    sys.stdout.flush()
+
+for line in sys.stdin:
+    message = json.loads(line)
+    method, id = message.get("method"), message.get("id")
+    if id is None:
+        continue
+    if method == "initialize":
+        version = message["params"]["protocolVersion"]
+        info = {"name": "odd", "version": "1"}
+        result = {
+            "protocolVersion": version,
+            "capabilities": {"tools": {"listChanged": True}},
+            "serverInfo": info,
+        }
+    elif method == "tools/list" and MODE != "toolless":
+        at = int((message.get("params") or {}).get("cursor", 0))
+        result = {"tools": TOOLS[at : at + 3]}
+        if at + 3 < len(TOOLS):
+            result["nextCursor"] = str(at + 3)
+    elif method == "tools/call" and message["params"]["name"] != "nope":
+        result = call(message["params"]["name"], message["params"].get("arguments"))
+    else:
+        error = {"code": -32602, "message": "Unknown: " + method, "data": {"why": None}}
+        say({"jsonrpc": "2.0", "id": id, "error": error})
+        continue
+    say({"jsonrpc": "2.0", "id": id, "result": result})

@@ -1,0 +1,251 @@
+"""MCP servers as participants: the real git server, and one that misbehaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from mew_lab.bridge.mcp import McpBridge
+from mew_lab.errors import CapabilityViolation, ConfigError, MewError, NoReply, ToolFailed
+from mew_lab.protocol.envelope import Envelope
+
+from .conftest import ODD, Site, alive, until
+
+# --- the real thing ---
+
+
+@pytest.mark.req("P-2.1-4", "P-3.1.2-3", "P-9.1-1", "S-L2-1", "S-TST-2")
+async def test_the_git_server_answers_a_fulfilled_proposal(site: Site, repository: Path) -> None:
+    bridge = await site.bridge(["python", "-m", "mcp_server_git", "--repository", str(repository)])
+    assert bridge.command_line == shlex.join(
+        [sys.executable, "-m", "mcp_server_git", "--repository", str(repository)]
+    )
+    human, bot = await site.seat("human"), await site.seat("bot", "proposer")
+    tools = {tool["name"]: tool for tool in await human.list_tools("git")}
+    assert "git_log" in tools and tools["git_log"]["inputSchema"]["type"] == "object"
+    call = bot.call("git/git_log", {"repo_path": str(repository)})
+    await until(lambda: human.proposals.open())
+    await human.approve(call.id)
+    result = await call
+    assert "The first of them" in result.text
+    assert set(result.raw) <= {"content", "isError", "structuredContent"}
+    assert bridge.annotations["git_log"]["readOnlyHint"] is True
+    with pytest.raises(ToolFailed):
+        await human.call("git/git_log", {"repo_path": str(repository.parent / "elsewhere")})
+    await bridge.stop()
+    await until(lambda: "git" not in human.client.participants)
+    assert not alive(bridge.pid) and site.ended == []
+
+
+# --- unchanged ---
+
+
+@pytest.mark.req("P-2.1-4", "P-3.1.2-3")
+async def test_results_and_errors_go_out_as_the_server_gave_them(site: Site) -> None:
+    await site.odd()
+    human = await site.seat("human")
+    answer = await human.call("git/odd", {"nothing": None})
+    assert answer.raw == {
+        "content": [{"type": "text", "text": "as it came", "annotations": None}],
+        "x-own": {"a_b": None, "cD": 1},
+        "_meta": {"k": 1},
+    }
+    with pytest.raises(ToolFailed) as caught:
+        await human.call("git/nope")
+    assert (caught.value.code, caught.value.data) == (-32602, {"why": None})
+    assert "git/nope failed: Unknown: tools/call" in str(caught.value)
+    assert [tool["name"] for tool in await human.list_tools("git")] == [
+        "env",
+        "die",
+        "long",
+        "odd",
+        "sleep",
+        "change",
+    ]
+    assert await human.mcp_request("git", {"method": "ping"}) == {}
+    assert (await human.mcp_request("git", {"method": "initialize"}))["serverInfo"] == {
+        "name": "odd",
+        "version": "1",
+    }
+    with pytest.raises(ToolFailed, match="Method not found: logging/setLevel"):
+        await human.mcp_request("git", {"method": "logging/setLevel", "params": {"level": "debug"}})
+
+
+async def test_a_changed_tool_list_is_relayed_where_the_bridge_may(site: Site) -> None:
+    notify = {"kind": "mcp/request", "payload": {"method": "notifications/**"}}
+    await site.odd(can=[notify])
+    human = await site.seat("human")
+    told: list[Envelope] = []
+    human.client.on_message(told.append)
+    await human.call("git/change")
+    await until(lambda: any(one.payload.get("method") == "notifications/tools/list_changed" for one in told))
+    [note] = [one for one in told if one.payload.get("method") == "notifications/tools/list_changed"]
+    assert (note.sender, note.kind, note.to, "id" in note.payload) == ("git", "mcp/request", (), False)
+
+
+async def test_without_the_capability_nothing_is_relayed_and_nothing_breaks(site: Site) -> None:
+    bridge = await site.odd()
+    human = await site.seat("human")
+    assert (await human.call("git/change")).text == "changed"
+    assert bridge.participant is not None and not bridge.participant.can_send("mcp/request")
+
+
+# --- what it is given ---
+
+
+@pytest.mark.threat(28, 1)
+async def test_the_server_gets_the_named_environment_and_no_more(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CANARY_TOKEN", "canary-secret")
+    monkeypatch.setenv("MEW_TEST_NAMED", "given")
+    monkeypatch.setenv("LANG", "C.UTF-8")
+    bridge = await site.odd(env=["MEW_TEST_NAMED"], cwd=tmp_path)
+    human = await site.seat("human")
+    seen = json.loads((await human.call("git/env")).text)
+    allowed = {"PATH", "HOME", "LANG", "TMPDIR", "SYSTEMROOT", "MEW_TEST_NAMED"}
+    assert (
+        set(seen["env"]) - {"LC_CTYPE", "__CF_USER_TEXT_ENCODING"} <= allowed
+    )  # Python's own coercion of LANG
+    assert seen["env"]["MEW_TEST_NAMED"] == "given" and seen["cwd"] == str(tmp_path)
+    assert seen["sid"] == seen["pid"] == bridge.pid != os.getsid(0)
+
+
+@pytest.mark.threat(28)
+async def test_what_the_server_started_ends_with_it(site: Site, tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    bridge = await site.odd("orphan", str(note))
+    orphan = int(note.read_text())
+    assert alive(orphan) and alive(bridge.pid)
+    await bridge.stop()
+    await until(lambda: not alive(orphan))
+    assert not alive(bridge.pid)
+
+
+@pytest.mark.threat(28)
+async def test_a_server_that_hangs_in_a_call_is_gone_after_stop(site: Site) -> None:
+    bridge = await site.odd()
+    human = await site.seat("human")
+    call = human.call("git/sleep")
+    assert bridge.participant is not None
+    answering = bridge.participant._answering
+    await until(lambda: len(answering) == 1)
+    await bridge.stop()
+    await bridge.stop()
+    with pytest.raises(NoReply, match="git left space 'demo' before answering git/sleep"):
+        await call
+    assert not alive(bridge.pid)
+
+
+@pytest.mark.threat(28)
+async def test_noise_on_either_output_is_neither_shown_nor_harmful(
+    site: Site, capfd: pytest.CaptureFixture[str]
+) -> None:
+    bridge = await site.odd("noisy")
+    human = await site.seat("human")
+    assert (await human.call("git/odd")).text == "as it came"
+    await until(lambda: bridge._process.last_words.endswith("quiet now\n"))
+    assert len(bridge._process.last_words) == 4096
+    assert capfd.readouterr() == ("", "")
+
+
+async def test_a_server_without_tools_is_a_server(site: Site) -> None:
+    await site.odd("toolless")
+    assert site.bridges[0].annotations == {}
+
+
+# --- what goes wrong ---
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (
+            ["python", "-m", "no_such_module_of_anybody"],
+            r"-m no_such_module_of_anybody: it ended \(exit 1\): .*No module named",
+        ),
+        (
+            ["python", str(ODD), "exit"],
+            r"odd_server.py exit: it ended \(exit 1\): ModuleNotFoundError: No module named 'nope'",
+        ),
+        (
+            ["no-such-program-of-anybody", "--x"],
+            "cannot run no-such-program-of-anybody --x: there is no program",
+        ),
+        (["python", "-c", "print('hello')"], r"it ended \(exit 0\)$"),
+    ],
+)
+async def test_a_server_that_does_not_start_is_told_in_one_line(
+    site: Site, command: list[str], said: str
+) -> None:
+    with pytest.raises(MewError, match=said) as caught:
+        await site.bridge(command)
+    assert "\n" not in str(caught.value)
+    assert site.gateway.connections("demo") == 0 and site.ended == []
+
+
+async def test_a_server_that_never_answers_is_given_up_and_ended(site: Site) -> None:
+    with pytest.raises(
+        MewError, match=r"odd_server.py mute did not answer `initialize` within 0.3 s\. Is it an MCP"
+    ):
+        await site.odd("mute", start_timeout=0.3)
+    assert not alive(site.bridges[0].pid)
+
+
+async def test_a_folder_that_is_not_there_and_a_variable_that_is_not_set(site: Site, tmp_path: Path) -> None:
+    with pytest.raises(MewError, match="there is no folder"):
+        await site.odd(cwd=tmp_path / "nowhere")
+    with pytest.raises(ConfigError, match="NOT_SET_ANYWHERE is to be handed on, but it is not set here"):
+        McpBridge("git", ["python"], env=["NOT_SET_ANYWHERE"])
+    with pytest.raises(ConfigError, match="no command is given"):
+        McpBridge("git", [])
+
+
+async def test_a_participant_that_is_not_admitted_leaves_no_server_behind(site: Site) -> None:
+    first = await site.odd()
+    second = McpBridge("git", ["python", str(ODD)])
+    with pytest.raises(MewError, match="participant id 'git' is taken"):
+        await second.start(site.client("git", "tool"))
+    assert not alive(second.pid) and alive(first.pid)
+
+
+@pytest.mark.threat(28)
+@pytest.mark.parametrize(
+    ("tool", "said"),
+    [
+        ("die", r"the MCP server of participant git ended \(exit 3\): the last words"),
+        ("long", "the MCP server of participant git wrote a line of more than 8388608 bytes"),
+    ],
+)
+async def test_when_the_server_dies_what_is_asked_is_answered_and_the_participant_leaves(
+    site: Site, tool: str, said: str
+) -> None:
+    bridge = await site.odd()
+    human = await site.seat("human")
+    with pytest.raises(ToolFailed, match=said) as caught:
+        await human.call(f"git/{tool}")
+    assert caught.value.code == -32000
+    await until(lambda: "git" not in human.client.participants and site.ended)
+    assert bridge.command_line in site.ended[0] and len(site.ended) == 1
+    assert not alive(bridge.pid)
+
+
+async def test_leaving_the_space_ends_the_server(site: Site) -> None:
+    bridge = await site.odd()
+    site.gateway.close(1000, "enough")
+    await until(lambda: site.ended)
+    assert "left the space, so its MCP server was ended" in site.ended[0]
+    await until(lambda: not alive(bridge.pid))
+
+
+async def test_a_tool_profile_lets_a_bridge_answer_and_no_more(site: Site) -> None:
+    bridge = await site.odd()
+    assert bridge.participant is not None
+    with pytest.raises(CapabilityViolation):
+        await bridge.participant.notify("notifications/tools/list_changed")
+    assert repr(bridge).startswith("<McpBridge git: ")

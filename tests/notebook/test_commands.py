@@ -1,0 +1,37 @@
+"""The table of sub-commands."""
+
+from __future__ import annotations
+
+import pytest
+
+from mew_lab.notebook.commands import COMMANDS, Option
+from mew_lab.notebook.completion import SOURCES
+
+TAILS = {"", "text", "arguments", "body", "command"}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_row_is_complete_and_consistent(name: str) -> None:
+    command = COMMANDS[name]
+    assert command.about
+    assert command.about[0].islower()
+    assert not command.about.endswith(".")
+    assert command.tail in TAILS
+    assert command.tail in ("text", "arguments", "body") or not command.body
+    flags = {option.flag for option in command.options}
+    assert set(command.either) <= flags
+    assert all(option.about for option in command.options)
+    assert {option.names for option in command.options} <= {*SOURCES, "", "path"}
+
+
+def test_an_option_is_called_in_python_as_its_row_says() -> None:
+    assert Option("--token-file", "").dest == "token_file"
+    assert Option("NAME", "").dest == "name"
+    assert Option("--as", "", settings={"dest": "as_id"}).dest == "as_id"
+
+
+def test_the_sub_commands_are_those_of_the_issue() -> None:
+    assert list(COMMANDS) == (
+        "up down use connect bridge join who tools chat send call propose proposals approve reject withdraw "
+        "approvals history feed log save status help"
+    ).split(" ")

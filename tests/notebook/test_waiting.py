@@ -1,0 +1,366 @@
+"""Cells that wait for a human, in real kernels: refused at once where nobody could answer, interruptible elsewhere."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.manager import KernelManager
+
+from mew_lab.errors import CannotWait
+from mew_lab.notebook import waiting
+from mew_lab.notebook.widgets.live import ClickProbe
+from mew_lab.workbench.decide import Policy
+
+ROOT = Path(__file__).resolve().parents[2]
+
+START = """
+%load_ext mew_lab
+%mew up
+@lab.tool
+def add(a: int, b: int) -> int:
+    "Sum of two numbers."
+    return a + b
+bot = lab.join("bot", can="proposer")
+"""
+
+
+class Ran(NamedTuple):
+    """What one cell left behind."""
+
+    error: str
+    text: str
+    seconds: float
+    count: int = 0
+
+
+class Kernel:
+    """A kernel process of this interpreter. `attended` is whether its front end could ask a human."""
+
+    def __init__(self, folder: Path, *, environment: dict[str, str], attended: bool) -> None:
+        self.attended = attended
+        self.manager = KernelManager(kernel_name="python3")
+        self.manager.kernel_cmd = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("MEW_LAB_")}
+        environment = {"PYTHONPATH": str(ROOT), "IPYTHONDIR": str(folder / "ipython")} | environment
+        self.manager.start_kernel(env=kept | environment, cwd=str(folder))
+        self.client: BlockingKernelClient = self.manager.blocking_client()
+        self.client.start_channels()
+        self.client.wait_for_ready(timeout=60)
+
+    def send(self, code: str) -> str:
+        """Starts a cell and returns at once."""
+        return self.client.execute(code, allow_stdin=self.attended)
+
+    def ended(self, sent: str, *, within: float = 30.0) -> Ran:
+        """What the cell left, once it has ended."""
+        text, error, count, start = "", "", 0, time.monotonic()
+        while True:
+            message = self.client.get_iopub_msg(timeout=within)
+            if message["parent_header"].get("msg_id") != sent:
+                continue
+            content = message["content"]
+            if message["msg_type"] == "stream":
+                text += content["text"]
+            elif message["msg_type"] in ("execute_result", "display_data"):
+                text += content["data"].get("text/plain", "") + "\n"
+            elif message["msg_type"] == "execute_input":
+                count = content["execution_count"]
+            elif message["msg_type"] == "error":
+                error = "\n".join(content["traceback"])
+            elif message["msg_type"] == "status" and content["execution_state"] == "idle":
+                return Ran(error, text, time.monotonic() - start, count)
+
+    def run(self, code: str) -> Ran:
+        """Runs a cell to its end."""
+        return self.ended(self.send(code))
+
+    def passes(self, code: str) -> str:
+        """Runs a cell that must not fail and gives its text."""
+        ran = self.run(code)
+        assert ran.error == "", ran.error
+        return ran.text
+
+    def close(self) -> None:
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=True)
+        self.manager.cleanup_resources()
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Iterator[Callable[..., Kernel]]:
+    made: list[Kernel] = []
+
+    def make(*, attended: bool, **environment: str) -> Kernel:
+        made.append(Kernel(tmp_path, environment=environment, attended=attended))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.mark.trap("T-6")
+@pytest.mark.parametrize("wait", ["await p", "p.result()"])
+def test_without_anybody_in_front_a_wait_is_refused_at_once(kernel: Callable[..., Kernel], wait: str) -> None:
+    one = kernel(attended=False)
+    one.passes(START)
+    one.passes('p = bot.call("notebook/add", a=1, b=2)')
+    ran = one.run(wait)
+    assert ran.error.startswith("CannotWait: nobody sits in front of this notebook")
+    assert "MEW_LAB_DECIDE" in ran.error
+    assert "lab.decide" in ran.error
+    assert "\n" not in ran.error, "one line, no traceback"
+    assert ran.seconds < 2.0
+    assert "open" in one.passes("p.state"), "a refusal to wait decides nothing"
+
+
+@pytest.mark.trap("T-6")
+def test_with_a_policy_from_the_environment_a_headless_run_passes(kernel: Callable[..., Kernel]) -> None:
+    one = kernel(attended=False, MEW_LAB_DECIDE="approve")
+    one.passes(START)
+    assert one.passes('p = bot.call("notebook/add", a=1, b=2)\nr = await p\nprint(r)') == "3\n"
+    assert "policy approve" in one.passes("%mew status")
+
+
+@pytest.mark.trap("T-6")
+def test_a_policy_that_denies_ends_the_wait_with_its_reason(kernel: Callable[..., Kernel]) -> None:
+    one = kernel(attended=False, MEW_LAB_DECIDE="deny")
+    one.passes(START)
+    ran = one.run('await bot.call("notebook/add", a=1, b=2)')
+    assert ran.error == "ProposalRejected: Proposal rejected by human: policy"
+
+
+@pytest.mark.trap("T-5")
+@pytest.mark.parametrize("wait", ["await p", "p.result(60)"])
+def test_interrupting_a_wait_leaves_the_proposal_to_be_approved(
+    kernel: Callable[..., Kernel], wait: str
+) -> None:
+    one = kernel(attended=True)
+    one.passes(START)
+    one.passes('p = bot.call("notebook/add", a=1, b=2)')
+    if wait.startswith("p."):
+        # A blocking wait is allowed where clicks are handled beside it; this test's front end has no subshell.
+        one.passes("from mew_lab.workbench import pending\npending.before_wait.clear()")
+    sent = one.send(f"print('waiting', flush=True)\n{wait}")
+    while one.client.get_iopub_msg(timeout=30)["msg_type"] != "stream":
+        pass
+    one.manager.interrupt_kernel()
+    ran = one.ended(sent)
+    assert "KeyboardInterrupt" in ran.error or "CancelledError" in ran.error
+    assert "'open'" in one.passes("p.state")
+    one.passes("%mew approve {p.id}")
+    assert one.passes("r = await p\nprint(r)") == "3\n"
+
+
+@pytest.mark.trap("T-5")
+def test_a_restarted_kernel_leaves_no_busy_port(kernel: Callable[..., Kernel]) -> None:
+    one = kernel(attended=True)
+    one.passes(START)
+    port = int(one.passes("print(lab.url.split(':')[2].split('/')[0])"))
+    socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    one.manager.restart_kernel(now=True)
+    one.client.wait_for_ready(timeout=60)
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", port))
+    assert "space demo" in one.passes(START + "\nprint(repr(lab))")
+
+
+@pytest.mark.trap("T-18")
+def test_run_all_of_thirty_cells_that_mix_magics_and_awaits_finishes(kernel: Callable[..., Kernel]) -> None:
+    one = kernel(attended=False, MEW_LAB_DECIDE="approve")
+    cells = [START]
+    for n in range(10):
+        cells += [
+            f"%mew chat number {n}",
+            f"p = %mew call notebook/add --as bot a={n} b=1",
+            "import asyncio\nawait asyncio.sleep(0)\nr = await p\nprint(r)",
+        ]
+    sent = [one.send(cell) for cell in cells]
+    ran = [one.ended(each, within=60) for each in sent]
+    assert [each.error for each in ran] == [""] * len(cells)
+    assert [each.text for each in ran[3::3]] == [f"{n + 1}\n" for n in range(10)]
+    assert [each.count for each in ran] == list(range(1, len(cells) + 1))
+
+
+@pytest.mark.trap("T-8")
+@pytest.mark.trap("T-9")
+def test_what_happens_on_the_loop_prints_into_no_cell(kernel: Callable[..., Kernel]) -> None:
+    one = kernel(attended=False, MEW_LAB_DECIDE="approve")
+    one.passes(START)
+    one.passes("def broken(envelope):\n    raise ValueError('canary')\nc = lab.me.participant.client")
+    one.passes("c.on_message(broken)\nc.on_error(lambda error: lab.fault(str(error)))\nNone")
+    one.passes("import logging\nlogging.getLogger('mew_lab.sdk').error('canary')")
+    busy = "import time\nend = time.monotonic() + 1\nwhile time.monotonic() < end: pass"
+    assert one.passes(f"p = bot.call('notebook/add', a=1, b=2)\n{busy}") == ""
+    assert one.passes(busy) == ""
+    assert one.passes("lab.seats['bot'].chat('x')\nNone") == ""
+    assert "canary" in one.passes("%mew status")
+
+
+# --- the same question, asked without a kernel ------------------------------------------------------------------
+
+
+class View:
+    """An approvals view that says what it is told to say."""
+
+    has_view = True
+    unheard: float | None = None
+
+    def __init__(self) -> None:
+        self.waits: list[str] = []
+
+    def waiting(self) -> View:
+        return self
+
+    def __enter__(self) -> None:
+        self.waits.append("begin")
+
+    def __exit__(self, *_: object) -> None:
+        self.waits.append("end")
+
+    def unheard_for(self) -> float | None:
+        return self.unheard
+
+
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A proposal of `bot` in an attended kernel whose front end handles clicks while a cell runs."""
+    view = View()
+    client = SimpleNamespace(participants={"bot": [], "git": [{"kind": "mcp/response"}]})
+    proposal = SimpleNamespace(to=("git",), payload={"method": "tools/call"})
+    participant = SimpleNamespace(client=client, proposals={"p-1": proposal})
+    lab = SimpleNamespace(
+        decide=None,
+        vantage="gateway",
+        seats={"bot": SimpleNamespace(participant=participant), "git": None},
+        view=SimpleNamespace(made=lambda name: view),
+    )
+    shell = SimpleNamespace(
+        kernel=SimpleNamespace(get_parent=lambda channel: {"content": {"allow_stdin": True}})
+    )
+    pending = SimpleNamespace(kind="mcp/proposal", state="open", seat="bot", id="p-1", what="git/git_log")
+    one = SimpleNamespace(
+        view=view, lab=lab, shell=shell, pending=pending, client=client, probe=ClickProbe(True, True, "")
+    )
+    monkeypatch.setattr(waiting, "_shell", lambda: one.shell)
+    monkeypatch.setattr(waiting, "_probe", lambda: one.probe)
+    monkeypatch.setattr("mew_lab.workbench.labs.labs", lambda: {"demo": one.lab})
+    return one
+
+
+def ask(scene: SimpleNamespace, *, blocking: bool = False) -> Any:
+    return waiting.before_wait(scene.pending, blocking)
+
+
+def test_a_wait_that_a_click_can_end_is_watched(scene: SimpleNamespace) -> None:
+    ask(scene, blocking=True).end()
+    assert scene.view.waits == ["begin", "end"]
+
+
+@pytest.mark.trap("T-1")
+@pytest.mark.parametrize("blocking", [False, True])
+def test_a_kernel_that_handles_clicks_between_cells_only_is_told_what_to_do(
+    scene: SimpleNamespace, blocking: bool
+) -> None:
+    scene.probe = ClickProbe(False, False, "install ipykernel 7.4")
+    with pytest.raises(CannotWait, match=r"next cell.*install ipykernel 7\.4"):
+        ask(scene, blocking=blocking)
+    assert scene.view.waits == []
+
+
+@pytest.mark.trap("T-2")
+def test_a_blocking_wait_that_would_block_its_click_names_await(scene: SimpleNamespace) -> None:
+    scene.probe = ClickProbe(True, False, "")
+    with pytest.raises(CannotWait, match="write `await p` instead"):
+        ask(scene, blocking=True)
+    ask(scene, blocking=False).end()
+
+
+def test_a_terminal_without_views_is_told_to_decide_first(scene: SimpleNamespace) -> None:
+    scene.shell = SimpleNamespace()
+    with pytest.raises(CannotWait, match="%mew approve p-1"):
+        ask(scene)
+
+
+def refused(scene: SimpleNamespace) -> bool:
+    scene.shell.kernel.get_parent = lambda channel: {"content": {"allow_stdin": False}}
+    try:
+        ask(scene)
+    except CannotWait:
+        return True
+    return False
+
+
+def test_headless_is_refused_unless_something_else_can_decide(scene: SimpleNamespace) -> None:
+    assert refused(scene)
+    scene.lab.decide = Policy.raising()
+    assert refused(scene)
+    scene.lab.decide = Policy.approve()
+    assert not refused(scene)
+
+
+def test_a_space_elsewhere_has_its_humans_elsewhere(scene: SimpleNamespace) -> None:
+    scene.lab.vantage = "participant"
+    assert not refused(scene)
+
+
+def test_a_human_who_joined_from_elsewhere_may_decide(scene: SimpleNamespace) -> None:
+    scene.client.participants["ann"] = [{"kind": "mcp/request", "payload": {"method": "resources/*"}}]
+    assert refused(scene)
+    scene.client.participants["ann"] = [{"kind": "mcp/request"}]
+    assert not refused(scene)
+
+
+@pytest.mark.parametrize(("kind", "state"), [("mcp/request", "open"), ("mcp/proposal", "fulfilled")])
+def test_what_needs_no_human_is_waited_for_anywhere(scene: SimpleNamespace, kind: str, state: str) -> None:
+    scene.pending.kind, scene.pending.state = kind, state
+    assert not refused(scene)
+
+
+def ticking(scene: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, *seconds: float) -> Callable[..., None]:
+    """Begins a wait and ticks at these seconds of it; what comes back ticks on."""
+    times = [100.0]
+    monkeypatch.setattr(waiting.time, "monotonic", lambda: times[-1])
+    watch = ask(scene)
+
+    def on(*seconds: float) -> None:
+        for second in seconds:
+            times.append(100.0 + second)
+            watch.tick()
+
+    on(*seconds)
+    return on
+
+
+def test_a_view_that_is_not_heard_for_three_seconds_is_named_once(
+    scene: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    watch = ticking(scene, monkeypatch, 1.0, 2.0, 2.9)
+    assert capsys.readouterr().out == ""
+    watch(3.0, 4.0)
+    said = capsys.readouterr().out
+    assert said.count("\n") == 1
+    assert "not heard for 3 s" in said
+
+
+@pytest.mark.parametrize(("has_view", "unheard"), [(True, 0.5), (False, None)])
+def test_a_view_that_is_heard_or_not_shown_is_not_spoken_of(
+    scene: SimpleNamespace,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    has_view: bool,
+    unheard: float | None,
+) -> None:
+    scene.view.has_view, scene.view.unheard = has_view, unheard
+    ticking(scene, monkeypatch, 4.0, 10.0)
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,158 @@
+"""Do the lessons run as they are saved?  Each is run again, headless, and every output compared with the saved one.
+
+After a change that is meant, record the outputs anew, with MEW_LAB_SEED=1, MEW_LAB_DECIDE=approve, PYTHONHASHSEED=0:
+`jupyter nbconvert --execute --inplace notebooks/*.ipynb`, and read the difference. What may differ between two runs
+stands in sanitize.cfg.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient.exceptions import CellExecutionError
+from nbconvert import HTMLExporter, MarkdownExporter
+from nbconvert.preprocessors import ExecutePreprocessor
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+BUDGET = 60.0  # seconds for all lessons twice, on two cores
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def environment(folder: Path, **more: str) -> dict[str, str]:
+    """A lesson's environment: nobody's settings, a fixed seed, and this checkout first."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("MEW_LAB_", "JUPYTER", "IPYTHON", "GIT_"))}
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    mine = {
+        "HOME": str(folder / "home"),
+        "IPYTHONDIR": str(folder / "ipython"),
+        "JUPYTER_RUNTIME_DIR": str(folder / "runtime"),
+        "JUPYTER_CONFIG_DIR": str(folder / "config"),
+        "JUPYTER_PLATFORM_DIRS": "0",
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+        "PYTHONPATH": path,
+        "PYTHONHASHSEED": "0",
+        "MEW_LAB_SEED": "1",
+    }
+    for name in ("home", "ipython", "runtime", "config"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    return kept | mine | more
+
+
+def cells_of(book: Any, kind: str) -> list[Any]:
+    return [cell for cell in book.cells if cell.cell_type == kind]
+
+
+@pytest.fixture(params=LESSONS, ids=lambda path: path.stem)
+def lesson(request: pytest.FixtureRequest) -> Path:
+    path: Path = request.param
+    return path
+
+
+def test_there_is_a_first_lesson() -> None:
+    assert [path.name for path in LESSONS][:1] == ["01-first-space.ipynb"]
+
+
+@pytest.mark.trap("T-21", "T-18")
+@pytest.mark.req("P-9.1-1")
+def test_the_lessons_give_what_they_show_twice_and_in_two_time_zones(tmp_path: Path) -> None:
+    began = time.monotonic()
+    for zone in ("Asia/Kathmandu", "America/St_Johns"):
+        folder = tmp_path / zone.replace("/", "-")
+        folder.mkdir()
+        for path in LESSONS:
+            shutil.copy(path, folder)
+        command = [
+            *(sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=60"),
+            *("--nbval-sanitize-with", str(HERE / "sanitize.cfg"), "--rootdir", str(folder)),
+            *("-c", os.devnull, "-p", "no:cacheprovider", "-q", str(folder)),
+        ]
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=environment(tmp_path / "of", TZ=zone, MEW_LAB_DECIDE="approve"),
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout[-20_000:] + done.stderr
+        cells = sum(len(cells_of(nbformat.read(path, 4), "code")) for path in LESSONS)
+        assert f"{cells} passed" in done.stdout
+    print(f"\nall lessons twice: {time.monotonic() - began:.1f} s (mark {BUDGET:.0f} s)")
+
+
+@pytest.mark.trap("T-15", "T-23")
+@pytest.mark.threat(1, 5)
+def test_an_executed_lesson_becomes_a_page_with_pictures_and_without_secrets(
+    lesson: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = nbformat.read(lesson, 4)
+    keep = "import pathlib, shutil; _ = [shutil.copy(one, 'seen-' + one.stem) for one in pathlib.Path('.mew/tokens').rglob('*.token')]"
+    book.cells.insert(-1, nbformat.v4.new_code_cell(keep))
+    for name, value in environment(tmp_path / "of", MEW_LAB_DECIDE="approve").items():
+        monkeypatch.setenv(name, value)
+    runner = ExecutePreprocessor(timeout=60, kernel_name="python3")
+    runner.preprocess(book, {"metadata": {"path": str(tmp_path)}})
+
+    secrets = [path.read_text().strip() for path in tmp_path.glob("seen-*")]
+    assert secrets and all(len(secret) > 20 for secret in secrets)
+    html, _ = HTMLExporter().from_notebook_node(book)
+    markdown, _ = MarkdownExporter().from_notebook_node(book)
+    for page in (json.dumps(book), html, markdown):
+        assert "object at 0x" not in page
+        assert [secret for secret in secrets if secret in page] == []
+    for page in (html, markdown):
+        feed = re.findall(r"<table.*?</table>", page, re.DOTALL)
+        rows = [table for table in feed if "mcp/proposal" in table and "mcp/response" in table]
+        assert rows, "the feed is there as a table"
+        assert re.search(r"as of \d\d:\d\d:\d\d UTC", page)
+
+
+@pytest.mark.trap("T-6")
+def test_a_headless_lesson_without_a_policy_ends_with_a_sentence(
+    lesson: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = nbformat.read(lesson, 4)
+    for name, value in environment(tmp_path / "of").items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("MEW_LAB_DECIDE", raising=False)
+    runner = ExecutePreprocessor(timeout=60, kernel_name="python3")
+    with pytest.raises(CellExecutionError) as caught:
+        runner.preprocess(book, {"metadata": {"path": str(tmp_path)}})
+    assert caught.value.ename == "CannotWait"
+    assert "MEW_LAB_DECIDE" in caught.value.evalue
+    assert "\n" not in caught.value.evalue
+
+
+@pytest.mark.trap("T-23")
+def test_a_saved_lesson_is_whole_and_tells_nothing_of_where_it_was_saved(lesson: Path) -> None:
+    text = lesson.read_text(encoding="utf-8")
+    book = nbformat.reads(text, 4)
+    nbformat.validate(book)
+    code = cells_of(book, "code")
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+    assert not [output for cell in code for output in cell.outputs if output.output_type == "error"]
+    assert "object at 0x" not in text
+    assert "widgets" not in book.metadata  # live state would be preferred to the pictures, and needs a kernel
+    assert set(book.metadata) == {"kernelspec", "language_info"}
+    assert book.metadata.kernelspec.name == "python3"
+
+
+def test_a_lesson_is_short_and_quiet(lesson: Path) -> None:
+    book = nbformat.read(lesson, 4)
+    assert len(book.cells) <= 40
+    for cell in cells_of(book, "markdown"):
+        assert len(cell.source.split()) <= 90, cell.source
+        assert "!" not in cell.source
+    assert max(len(cell.source.splitlines()) for cell in cells_of(book, "code")) <= 20

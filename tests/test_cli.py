@@ -1,0 +1,346 @@
+"""mew-lab as a process: what it prints, what it exits with, what it never tells."""
+
+from __future__ import annotations
+
+import os
+import pty
+import queue
+import re
+import secrets
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mew_lab.cli import build_parser, main
+from mew_lab.log.reading import read_journal
+
+ROOT = Path(__file__).resolve().parents[1]
+COMMANDS = ["serve", "join", "tail", "bridge", "demo"]
+ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("MEW_LAB_")} | {
+    "PYTHONPATH": str(ROOT),
+    "PYTHONUNBUFFERED": "1",
+}
+
+
+class Process:
+    """One running `mew-lab`, read line by line, each wait with a deadline."""
+
+    def __init__(self, words: Sequence[str], folder: Path, **how: Any) -> None:
+        self.words = list(words)
+        self.lines: list[str] = []
+        self._coming: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "mew_lab.cli", *words],
+            cwd=folder,
+            env=ENVIRONMENT | how.pop("environment", {}),
+            stdin=how.pop("stdin", subprocess.PIPE),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            **how,
+        )
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._coming.put(line.rstrip("\n"))
+        self._coming.put(None)
+
+    def until(self, pattern: str, *, within: float = 30.0) -> str:
+        """The next line that the pattern matches; fails when the process ends before."""
+        while True:
+            line = self._coming.get(timeout=within)
+            if line is None:
+                raise AssertionError(f"{self.words[0]} ended; it said {self.lines}")
+            self.lines.append(line)
+            if re.search(pattern, line):
+                return line
+
+    def type(self, text: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(text + "\n")
+        self.process.stdin.flush()
+
+    def ends(self, *, within: float = 30.0) -> int:
+        """Its exit status, once it has ended and all of its lines are read."""
+        status = self.process.wait(within)
+        while (line := self._coming.get(timeout=within)) is not None:
+            self.lines.append(line)
+        return status
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(10)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Any]:
+    running: list[Process] = []
+
+    def make(*words: str, **how: Any) -> Process:
+        running.append(Process(words, tmp_path, **how))
+        return running[-1]
+
+    yield make
+    for one in reversed(running):
+        one.kill()
+
+
+def join_words(line: str) -> list[str]:
+    """The words behind `mew-lab` of a line that serve printed."""
+    return shlex.split(line.partition(": ")[2])[1:]
+
+
+# --- words -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "required: command"),
+        (["nope"], "invalid choice: 'nope'"),
+        (["join"], "required: URL"),
+        (["serve", "--port", "x"], "invalid int value: 'x'"),
+        (["serve", "--host", "0.0.0.0"], "invalid choice: '0.0.0.0'"),
+        (["join", "ws://x", "--token", "abc"], "unrecognized arguments: --token abc"),
+        (["join", "ws://x", "--token-file", "a", "--token-env", "b"], "not allowed with"),
+        (["bridge", "ws://x", "--as", "git"], "required: -- COMMAND"),
+    ],
+)
+def test_a_command_that_is_written_wrongly_is_one_line_and_exit_2(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+    assert caught.value.code == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.strip().splitlines()) == 1
+    assert said in err
+
+
+@pytest.mark.parametrize("words", [[], *([one] for one in COMMANDS)])
+def test_help_is_everywhere(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([*words, "--help"])
+    assert caught.value.code == 0
+    assert "usage: mew-lab" in capsys.readouterr().out
+
+
+@pytest.mark.threat(1)
+def test_no_option_takes_a_token() -> None:
+    parser = build_parser()
+    (commands,) = [one for one in parser._actions if hasattr(one, "choices") and one.choices]
+    assert list(commands.choices) == COMMANDS  # type: ignore[arg-type, call-overload]
+    for one in commands.choices.values():  # type: ignore[union-attr, attr-defined]
+        flags = {flag for action in one._actions for flag in action.option_strings}
+        assert "--token" not in flags
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["tail", "none.jsonl"], "Cannot read the journal none.jsonl: No such file"),
+        (["tail", "--follow", "none.jsonl"], "none.jsonl: No such file"),
+        (["tail", "text.txt"], "text.txt is not a journal"),
+        (["tail", "ws://127.0.0.1:1/ws"], "--space names no space"),
+        (["join", "ws://127.0.0.1:1/ws", "--space", "s"], "give --token-file PATH or --token-env NAME"),
+        (["join", "ws://127.0.0.1:1/ws", "--space", "s", "--token-file", "none"], "No such file"),
+        (
+            ["join", "ws://127.0.0.1:1/ws", "--space", "s", "--token-env", "NO_SUCH"],
+            "'NO_SUCH' holds no token",
+        ),
+        (["join", "ws://127.0.0.1:1/ws", "--space", "s", "--token-env", "SOME_TOKEN"], "127.0.0.1:1"),
+        (["bridge", "ws://127.0.0.1:1/ws", "--space", "s", "--", "x"], "--as names no participant"),
+        (["serve", "--enrol", "bot=emperor"], "there is no profile 'emperor'"),
+        (["serve", "--space", "a/b"], "'a/b'"),
+    ],
+)
+def test_what_fails_is_one_line_and_exit_1(
+    words: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SOME_TOKEN", "x" * 40)
+    (tmp_path / "text.txt").write_text("hello\n")
+    assert main(words) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.strip().splitlines()) == 1, err
+    assert err.startswith(f"mew-lab {words[0]}: ")
+    assert said in err
+
+
+# --- processes ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.trap("T-23")
+@pytest.mark.trap("T-24")
+@pytest.mark.threat(1)
+def test_a_second_process_joins_a_third_listens_and_no_token_is_told(start: Any, tmp_path: Path) -> None:
+    serve = start("serve", "--space", "demo", "--enrol", "bot", "--enrol", "eye=observer")
+    url = serve.until("^space demo at ").rpartition(" ")[2]
+    assert url.startswith("ws://127.0.0.1:")
+    human, bot, eye = (join_words(serve.until(f"^{name}: ")) for name in ("human", "bot", "eye"))
+    listener = start("tail", url, "--json", *eye[2:])
+    listener.until('"system/welcome"')
+    first = start(*human)
+    first.until("You are human in demo")
+    first.until(r"\bhuman joined|system/presence.*human|welcome human")
+    second = start(*bot)
+    second.until("You are bot in demo")
+    text = f"hello {secrets.token_hex(6)}"
+    second.type(text)
+    for one in (first, second, listener):
+        assert one.until(text)
+    second.type('/propose eye/look {"at": 1}')
+    id = second.until(r"mcp/proposal eye/look as bot: open").rpartition("(")[2].strip(")>")
+    first.until("tools/call look at=1")
+    first.type(f"/reject {id} not now")
+    first.until(r"rejected \(not now\): bot asks eye to run look")
+    second.until("mcp/reject")
+    second.type("/nonsense")
+    second.until("mew-lab join: /nonsense is not known here")
+    second.type("/quit")
+    assert second.ends() == 0
+    listener.until('"leave"')
+    serve.process.send_signal(signal.SIGTERM)
+    assert serve.ends() == 0
+    assert serve.lines[-1].startswith("space demo is down; the journal stays in ")
+    tokens = [Path(words[words.index("--token-file") + 1]).read_text() for words in (human, bot, eye)]
+    for one in (serve, first, second, listener):
+        printed = "\n".join([*one.lines, *one.words])
+        assert not any(token.strip() in printed for token in tokens)
+
+
+def test_what_comes_in_by_a_pipe_is_said_and_then_it_leaves(start: Any) -> None:
+    serve = start("serve")
+    words = join_words(serve.until("^human: "))
+    joined = start(*words, "--as", "human-2")
+    joined.until("You are human-2 in demo")
+    joined.process.communicate("from a pipe\n", timeout=30)
+    assert joined.process.returncode == 0
+    tail = start("tail", serve.lines[1].removeprefix("journal "), "--json")
+    assert tail.ends() == 0
+    assert sum("from a pipe" in line for line in tail.lines) == 1
+
+
+def test_an_interrupt_ends_a_space_in_order(start: Any) -> None:
+    serve = start("serve", "--journal", "j.jsonl")
+    serve.until("^human: ")
+    serve.process.send_signal(signal.SIGINT)
+    assert serve.ends() == 0
+    assert serve.lines[-1] == "space demo is down; the journal stays in j.jsonl"
+
+
+def test_a_port_in_use_is_one_line(start: Any) -> None:
+    serve = start("serve")
+    port = serve.until("^space demo at ").split(":")[2].split("/")[0]
+    other = start("serve", "--port", port, "--journal", "other.jsonl")
+    assert other.ends() == 1
+    assert len(other.lines) == 1
+    assert port in other.lines[0]
+
+
+def test_a_token_of_another_space_is_refused_with_one_line(start: Any, tmp_path: Path) -> None:
+    serve = start("serve")
+    words = join_words(serve.until("^human: "))
+    (tmp_path / "wrong").write_text("x" * 43)
+    (tmp_path / "wrong").chmod(0o600)
+    words[words.index("--token-file") + 1] = str(tmp_path / "wrong")
+    joined = start(*words)
+    assert joined.ends() == 1
+    assert len(joined.lines) == 1
+    assert "demo" in joined.lines[0]
+
+
+def test_a_reader_that_goes_away_is_no_error(start: Any, tmp_path: Path) -> None:
+    demo = start("demo", "--keep", "d", "--yes", stdin=subprocess.DEVNULL)
+    assert demo.ends(within=60) == 0
+    journal = tmp_path / "d" / "journal.jsonl"
+    line = f"{shlex.quote(sys.executable)} -m mew_lab.cli tail {shlex.quote(str(journal))} | head -1"
+    done = subprocess.run(
+        ["sh", "-c", line], env=ENVIRONMENT, cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert "system/welcome" in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.slow
+def test_a_bridge_of_another_process_brings_its_tools(start: Any, tmp_path: Path) -> None:
+    from mew_lab.workbench.demo import make_repository
+
+    repository = make_repository(tmp_path / "repository", message="from afar")
+    serve = start("serve", "--enrol", "git=tool")
+    human, git = (join_words(serve.until(f"^{name}: ")) for name in ("human", "git"))
+    command = ["python", "-m", "mcp_server_git", "--repository", str(repository)]
+    bridge = start("bridge", *git[1:], "--as", "git", "--", *command)
+    assert sys.executable in bridge.until("^starting ")
+    bridge.until("git has joined demo")
+    joined = start(*human)
+    joined.until("You are human")
+    joined.type(f'/call git/git_log {{"repo_path": "{repository}"}}')
+    joined.until("from afar|Commit history")
+    bridge.process.send_signal(signal.SIGTERM)
+    assert bridge.ends() == 0
+
+
+# --- demo --------------------------------------------------------------------------------------------------------
+
+
+def test_the_demo_shows_what_git_answered_and_journals_it(start: Any, tmp_path: Path) -> None:
+    message = f"Commit {secrets.token_hex(8)}"
+    demo = start("demo", "--message", message, "--keep", "kept", stdin=subprocess.DEVNULL)
+    assert demo.ends(within=60) == 0, demo.lines
+    assert any(f"Message: {message}" in line for line in demo.lines)
+    assert "Nobody is asked here: the policy “approve” decides instead of you." in demo.lines
+    journal = Path(demo.lines[-1].rpartition(" ")[2])
+    assert journal == tmp_path / "kept" / "journal.jsonl"
+    assert any(message in (one.raw or "") for one in read_journal(journal) if one.participant == "git")
+
+
+@pytest.mark.parametrize(
+    ("answer", "decision"), [("y", "approved by you"), ("n", "Proposal rejected by human")]
+)
+def test_in_a_terminal_the_demo_asks(start: Any, answer: str, decision: str) -> None:
+    ours, theirs = pty.openpty()
+    try:
+        demo = start("demo", "--no-color", "--keep", "kept", stdin=theirs)
+        demo.until("repo_path")
+        os.write(ours, b"what\n" + answer.encode() + b"\n")
+        assert demo.ends(within=60) == 0
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert any(decision in line for line in demo.lines)
+    assert any("Approve it? [y/n]" in line for line in demo.lines)
+
+
+def test_the_demo_without_git_is_one_sentence(start: Any, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    demo = start("demo", environment={"PATH": str(tmp_path / "empty")})
+    assert demo.ends() == 1
+    assert demo.lines == [
+        "mew-lab demo: the demo needs git, and there is none on PATH; install git and run it again"
+    ]
+
+
+def test_the_demo_touches_no_folder_that_holds_something(start: Any, tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").touch()
+    demo = start("demo", "--keep", "full")
+    assert demo.ends() == 1
+    assert "is not empty" in demo.lines[0]
+    assert [one.name for one in (tmp_path / "full").iterdir()] == ["mine.txt"]

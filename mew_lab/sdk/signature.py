@@ -82,7 +82,8 @@ class Signature:
         self._rest = ""
         self._adapters = self._compile(function)
         self.schema = self._described(documentation(function)[1])
-        # Loaded with the first tool: its format checkers can take a second, which a space without tools need not.
+        # Loaded with the first tool: its format checkers can take a second, which a space without tools need
+        # not.
         import jsonschema
 
         self._validator = jsonschema.Draft202012Validator(self.schema)

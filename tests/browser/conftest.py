@@ -50,8 +50,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.browser)
-            # The first test of a module also starts the browser, of the session the server; a busy machine takes
-            # its time for both. Each wait has its own, shorter deadline.
+            # The first test of a module also starts the browser, of the session the server; a busy machine
+            # takes its time for both. Each wait has its own, shorter deadline.
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(240))
 

@@ -104,10 +104,10 @@ class Notebook:
         self.path = path
 
     def open(self) -> Notebook:
-        """Opens it, in the JupyterLab that the tab shows already if there is one; waits for an idle kernel."""
+        """Opens it, in the JupyterLab that the tab shows already if there is one; waits for its kernel."""
         if self.tab.evaluate("() => Boolean(window.jupyterapp)"):
             self.tab.evaluate(
-                "path => jupyterapp.commands.execute('docmanager:open', { path }).then(() => null)", self.path
+                "path => jupyterapp.commands.execute('docmanager:open', {path}).then(() => 0)", self.path
             )
         else:
             self._load()

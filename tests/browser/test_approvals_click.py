@@ -142,6 +142,22 @@ def test_a_card_that_moves_under_the_mouse_is_not_decided(notebook: Callable[...
 
 
 @pytest.mark.threat(15)
+def test_a_proposal_that_arrives_between_press_and_release_is_not_the_one_decided(
+    notebook: Callable[..., Notebook],
+) -> None:
+    book = notebook([SETUP, SHOW, PROPOSE, PROPOSE, SENT]).run(0).run(1).run(2)
+    x, y = book.centre(armed(book, card(book, 1).locator("button.mew-approve")))
+    book.tab.mouse.move(x, y)
+    book.tab.mouse.down()
+    book.run(3)
+    card(book, 1, 1).locator("button.mew-approve").wait_for()
+    book.tab.mouse.up()
+    card(book, 1).locator(".mew-outcome").wait_for()
+    book.run(4)
+    assert book.text(4).count("proposal-") == 1 and "proposal-1" in book.text(4)
+
+
+@pytest.mark.threat(15)
 def test_a_key_held_down_while_a_card_arrives_decides_nothing(notebook: Callable[..., Notebook]) -> None:
     book = notebook([SETUP, SHOW, PROPOSE, SENT]).run(0).run(1).run(2)
     button = card(book, 1).locator("button.mew-approve")

@@ -294,9 +294,7 @@ def test_five_thousand_rows_a_second_leave_no_gap(notebook: Callable[..., Notebo
     assert faults == 0 and worst <= 25
     assert int(view(book, 1).get_attribute("data-rows") or 0) <= 20_500
     trips.sort()
-    print(
-        f"\n{rate} rows/s: at most {worst} messages/s (mark 25), kernel CPU {cpu} % with the producer (mark 15)"
-    )
+    print(f"\n{rate} rows/s: at most {worst} messages/s (mark 25), CPU {cpu} % with the producer (mark 15)")
     print(
         f"cell round trip with the test's own polling: p95 {trips[int(len(trips) * 0.95)]:.2f} s (mark 0.15)"
     )

@@ -16,7 +16,7 @@ from mew_lab.gateway.limits import Limits
 from mew_lab.gateway.server import Server
 from mew_lab.protocol.token import Token
 from mew_lab.space.events import Record
-from mew_lab.transport.link import Link
+from mew_lab.transport.link import Link, LinkClosed
 from mew_lab.transport.websocket import connect
 
 ANYTHING = [{"kind": "chat"}, {"kind": "chat/*"}, {"kind": "mcp/*"}, {"kind": "participant/status"}]
@@ -103,3 +103,34 @@ async def open_house() -> AsyncIterator[Open]:
 @pytest.fixture
 async def house(open_house: Open) -> House:
     return await open_house()
+
+
+CHAT = {"kind": "chat", "payload": {"text": "hello"}}
+UPGRADE = (
+    "Connection: Upgrade\nUpgrade: websocket\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\n"
+    "Sec-WebSocket-Version: 13\n"
+)
+
+
+async def closed_with(link: Link) -> tuple[int, str]:
+    """Code and reason with which a link ends, whatever comes before."""
+    with pytest.raises(LinkClosed) as closed:
+        while True:
+            await link.receive()
+    return closed.value.code, closed.value.reason
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Waits for what happens in other tasks, with a deadline."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
+
+
+async def raw_request(house: House, text: str) -> tuple[int, str]:
+    """Status and body for a request written by hand."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", house.server.port)
+    writer.write(text.replace("\n", "\r\n").encode())
+    answer = (await reader.read()).decode()
+    writer.close()
+    return int(answer.split(" ")[1]), answer.partition("\r\n\r\n")[2]

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import MutableMapping
-from typing import Any
 
 import pytest
 from websockets.frames import Frame as ReferenceFrame
 from websockets.frames import Opcode
 
 from mew_lab.gateway.outbox import CALM, CHUNK, Frame, MemoryPeer, Outbox
-from mew_lab.gateway.wire import wire_of
 from mew_lab.transport.link import LinkClosed
 from mew_lab.transport.memory import pair
+
+from .conftest import until
+from .fakes import FakeProtocol, FakeServer, turn
+
+
+@pytest.fixture
+async def protocol() -> FakeProtocol:
+    return FakeProtocol()
+
 
 # --- frames ---
 
@@ -34,74 +40,7 @@ def test_a_frame_is_encoded_once_for_all_its_receivers() -> None:
     assert frame.wire is frame.wire
 
 
-# --- an ASGI server that can be looked at ---
-
-
-class FakeTransport:
-    """A socket that takes what fits: `waiting` bytes are what the reader has not taken."""
-
-    def __init__(self) -> None:
-        self.writes: list[bytes] = []
-        self.waiting = 0
-        self.aborted = False
-        self.closing = False
-
-    def write(self, data: bytes) -> None:
-        self.writes.append(data)
-
-    def get_write_buffer_size(self) -> int:
-        return self.waiting
-
-    def is_closing(self) -> bool:
-        return self.closing or self.aborted
-
-    def abort(self) -> None:
-        self.aborted = True
-
-
-class FakeProtocol:
-    """As much of the server library's protocol as is used; `writable` is cleared while a reader is slow."""
-
-    def __init__(self) -> None:
-        self.transport = FakeTransport()
-        self.writable = asyncio.Event()
-        self.writable.set()
-        self.sent: list[MutableMapping[str, Any]] = []
-        self.gone = False
-
-    def handle_pong(self, event: Any) -> None: ...
-
-    async def send(self, message: MutableMapping[str, Any]) -> None:
-        await self.writable.wait()
-        if self.gone:
-            raise OSError("client is gone")
-        self.sent.append(message)
-
-
-class FakeServer:
-    """Without an inside that we know."""
-
-    def __init__(self) -> None:
-        self.sent: list[MutableMapping[str, Any]] = []
-
-    async def send(self, message: MutableMapping[str, Any]) -> None:
-        self.sent.append(message)
-
-
-@pytest.fixture
-async def protocol() -> FakeProtocol:
-    return FakeProtocol()
-
-
-async def turn() -> None:
-    """Lets everything that is ready in this turn of the loop happen."""
-    await asyncio.sleep(0)
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110  what is waited for happens in other tasks
-            await asyncio.sleep(0)
+# --- WebSocket ---
 
 
 async def test_what_is_put_in_one_turn_leaves_in_one_write(protocol: FakeProtocol) -> None:
@@ -280,47 +219,6 @@ async def test_a_server_whose_inside_is_unknown_is_served_the_long_way() -> None
         {"type": "websocket.close", "code": 1000, "reason": "done"},
     ]
     assert not await outbox.alive(0.01)
-
-
-# --- ping ---
-
-
-class Pong:
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-
-
-async def test_a_ping_that_is_answered_shows_life(protocol: FakeProtocol) -> None:
-    heard: list[Any] = []
-    protocol.handle_pong = heard.append  # type: ignore[method-assign]
-    outbox = Outbox(protocol.send)
-    asking = asyncio.ensure_future(outbox.alive(10))
-    await turn()
-    ping = protocol.transport.writes[0]
-    assert ping[:2] == b"\x89\x08"
-    stranger, answer = Pong(b"12345678"), Pong(ping[2:])
-    protocol.handle_pong(stranger)
-    await turn()
-    assert not asking.done()
-    protocol.handle_pong(answer)
-    assert await asking
-    assert heard == [stranger, answer]  # the library still hears every pong
-
-
-async def test_a_ping_without_an_answer_and_a_closing_socket_show_none(protocol: FakeProtocol) -> None:
-    outbox = Outbox(protocol.send)
-    assert not await outbox.alive(0.01)
-    protocol.transport.closing = True
-    assert not await outbox.alive(10)
-
-
-async def test_an_inside_that_lacks_something_is_not_used() -> None:
-    protocol = FakeProtocol()
-    assert wire_of(protocol.send) is not None
-    protocol.transport.closing = True
-    assert wire_of(protocol.send) is None
-    assert wire_of(FakeServer().send) is None
-    assert wire_of(lambda message: None) is None
 
 
 # --- memory ---

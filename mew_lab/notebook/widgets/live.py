@@ -35,7 +35,15 @@ import anywidget
 
 from mew_lab.protocol.visible import one_line
 
-__all__ = ["ClickProbe", "LiveWidget", "attended", "can_click_while_waiting", "free_the_comm", "front_end"]
+__all__ = [
+    "ClickProbe",
+    "LiveWidget",
+    "attended",
+    "can_click_while_waiting",
+    "counted",
+    "free_the_comm",
+    "front_end",
+]
 
 log = logging.getLogger("mew_lab.notebook.widgets")
 log.addHandler(logging.NullHandler())

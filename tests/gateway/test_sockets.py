@@ -1,0 +1,382 @@
+"""A WebSocket from its upgrade to its end: who is let in, who is replaced, who is told to go."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+from typing import Any
+
+import pytest
+
+from mew_lab.gateway.config import SpaceConfig
+from mew_lab.gateway.server import Server
+from mew_lab.transport.link import HandshakeRefused, LinkClosed
+
+from .conftest import ANYTHING, CHAT, UPGRADE, House, Open, closed_with, take, until
+
+# --- coming in by WebSocket ---
+
+
+@pytest.mark.req("P-5.2-1", "P-5.2-5")
+async def test_a_token_in_the_header_admits_under_the_logical_name(house: House) -> None:
+    link = await house.open("/ws?space=demo", house.bearer("anna"))
+    welcome = await take(link)
+    assert welcome["kind"] == "system/welcome"
+    assert welcome["payload"]["you"]["id"] == "anna"
+
+
+@pytest.mark.req("P-5.2-7", "C-25")
+@pytest.mark.parametrize("path", ["/", "/ws", "/ws?space=demo", "/participants/x/ws", "/anything/else?a=b"])
+async def test_a_join_frame_alone_admits_on_any_path_under_the_id_it_chose(house: House, path: str) -> None:
+    link = await house.open(path)
+    await link.send(house.join_frame("anna", participantId="client-17"))
+    assert (await take(link))["payload"]["you"]["id"] == "client-17"
+
+
+async def test_the_other_form_of_join_frame_admits_too(house: House) -> None:
+    link = await house.open()
+    payload = {"space": "demo", "token": house.tokens["bert"].reveal(), "participantId": "b-1"}
+    await link.send(json.dumps({"kind": "system/join", "payload": payload}))
+    assert (await take(link))["payload"]["you"]["id"] == "b-1"
+
+
+async def test_a_join_frame_without_space_and_id_means_the_only_space_and_the_logical_name(
+    house: House,
+) -> None:
+    link = await house.open()
+    await link.send(json.dumps({"type": "join", "token": house.tokens["cora"].reveal()}))
+    assert (await take(link))["payload"]["you"]["id"] == "cora"
+
+
+async def test_header_and_join_frame_may_both_come_and_agree(house: House) -> None:
+    second = house.gateway.tokens.mint("demo", "anna")
+    link = await house.open("/ws?space=demo", house.bearer("anna"))
+    await link.send(house.join_frame("anna", token=second.reveal(), participantId="a-2"))
+    assert (await take(link))["payload"]["you"]["id"] == "a-2"
+
+
+async def test_with_a_header_the_first_frame_may_be_an_ordinary_message(house: House) -> None:
+    link = await house.open("/ws?space=demo", house.bearer("anna"))
+    await link.send(json.dumps(CHAT))
+    assert (await take(link))["kind"] == "system/welcome"
+    echo = await take(link)
+    assert (echo["kind"], echo["from"]) == ("chat", "anna")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"token": "wrong-wrong-wrong"}, {"space": "nowhere"}, {"token": "", "space": "demo"}],
+    ids=["token", "space", "no token"],
+)
+@pytest.mark.req("P-5.2-2")
+@pytest.mark.threat(26)
+async def test_unknown_token_and_unknown_space_are_told_alike(house: House, other: dict[str, Any]) -> None:
+    link = await house.open()
+    await link.send(house.join_frame("anna", **other))
+    assert await closed_with(link) == (4401, "token or space unknown")
+    assert [one.event for one in house.records if one.event == "joined"] == []
+
+
+@pytest.mark.threat(26)
+async def test_a_wrong_header_is_refused_before_the_upgrade_and_alike(house: House) -> None:
+    answers = []
+    for path, header in (
+        ("/ws?space=demo", "Bearer wrong-wrong-wrong"),
+        ("/ws?space=nowhere", house.bearer("anna")["Authorization"]),
+    ):
+        with pytest.raises(HandshakeRefused) as refused:
+            await house.open(path, {"Authorization": header})
+        answers.append((refused.value.status, json.loads(refused.value.body)))
+    assert answers == [(401, {"error": "token or space unknown"})] * 2
+    with pytest.raises(HandshakeRefused) as refused:
+        await house.open("/ws", {"Authorization": "Basic abc"})
+    assert json.loads(refused.value.body) == {"error": "Missing or invalid authorization header"}
+
+
+async def test_header_and_join_frame_that_disagree_are_refused(house: House) -> None:
+    for other in ({"token": house.tokens["bert"].reveal()}, {"space": "nowhere"}):
+        link = await house.open("/ws?space=demo", house.bearer("anna"))
+        await link.send(house.join_frame("anna", **other))
+        assert (await closed_with(link))[0] == 4401
+    link = await house.open("/ws?space=elsewhere")
+    await link.send(house.join_frame("anna"))
+    assert (await closed_with(link))[0] == 4401
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        json.dumps(CHAT),
+        "not json",
+        "[]",
+        b"#s#x",
+        '{"type":"join","token":7}',
+        '{"type":"join","pad":"' + "x" * 5000 + '"}',
+    ],
+    ids=["envelope", "text", "array", "binary", "token no string", "over 4 KiB"],
+)
+@pytest.mark.threat(8)
+async def test_without_a_token_anything_but_a_join_frame_closes_the_socket(
+    house: House, first: str | bytes
+) -> None:
+    link = await house.open()
+    await link.send(first)
+    assert (await closed_with(link))[0] == 4401
+
+
+async def test_without_a_token_silence_closes_the_socket(open_house: Open) -> None:
+    house = await open_house(limits={"first_frame": 0.05})
+    link = await house.open()
+    assert await closed_with(link) == (4401, "no join frame came within 0.05 s")
+
+
+async def test_who_comes_is_told_to_the_others_and_who_goes_too(house: House) -> None:
+    anna = await house.join("anna")
+    bert = await house.join("bert", runtime_id="bert-9")
+    join = await take(anna)
+    assert (join["kind"], join["payload"]["event"]) == ("system/presence", "join")
+    assert join["payload"]["participant"]["id"] == "bert-9"
+    await bert.close(1000, "home")
+    leave = await take(anna)
+    assert (leave["payload"]["event"], leave["payload"]["participant"]["id"]) == ("leave", "bert-9")
+    assert [one.detail for one in house.records if one.event == "left"] == ["closed with 1000 home"]
+
+
+@pytest.mark.req("P-5.2-6")
+async def test_messages_go_through_the_space_and_everybody_gets_the_very_same_text(house: House) -> None:
+    anna, bert = await house.join("anna"), await house.join("bert")
+    members = '"protocol":"mew/v0.4", "id":"m-1","ts":"2026-01-01T00:00:00Z","from":"bert"'
+    raw = f'{{{members},  "kind":"chat","payload":{{}}}}'
+    await bert.send(raw)
+    await bert.send(json.dumps({"kind": "space/kick", "payload": {}}))
+    assert await bert.receive() == raw
+    assert (await take(anna))["kind"] == "system/presence"
+    assert await anna.receive() == raw
+    assert (await take(bert))["payload"]["error"] == "capability_violation"
+
+
+@pytest.mark.threat(1)
+async def test_a_late_join_frame_is_refused_and_its_token_stays_out_of_the_journal(house: House) -> None:
+    anna = await house.join("anna")
+    await anna.send(house.join_frame("bert"))
+    assert (await take(anna))["payload"]["code"] == "reserved_kind"
+    assert house.tokens["bert"].reveal() not in repr(house.records)
+    await anna.send(json.dumps(CHAT))
+    assert (await take(anna))["kind"] == "chat"
+
+
+# --- one id, two connections ---
+
+
+async def test_an_id_whose_connection_answers_is_not_taken_over(house: House) -> None:
+    first = await house.join("anna")
+    second = await house.open("/ws?space=demo", house.bearer("anna"))
+    reading = asyncio.ensure_future(first.receive())  # a client that reads answers pings
+    assert await closed_with(second) == (4409, "'anna' is connected already, and answers")
+    await first.send(json.dumps(CHAT))
+    assert json.loads(await reading)["kind"] == "chat"
+
+
+async def test_a_dead_connection_is_replaced_by_its_successor(open_house: Open) -> None:
+    house = await open_house(limits={"probe": 0.1})
+    bert = await house.join("bert")
+    ghost = socket.create_connection(("127.0.0.1", house.server.port))
+    upgrade = (
+        f"GET /ws?space=demo HTTP/1.1\r\nHost: {house.at}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        f"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n"
+        f"Authorization: {house.bearer('anna')['Authorization']}\r\n\r\n"
+    )
+    ghost.sendall(upgrade.encode())
+    assert (await take(bert))["payload"]["event"] == "join"
+    anna = await house.join("anna")
+    seen = [(await take(bert))["payload"] for _ in range(2)]
+    assert [(one["event"], one["participant"]["id"]) for one in seen] == [("leave", "anna"), ("join", "anna")]
+    ghost.settimeout(5)
+    received = b""
+    while b"\x11\x39" not in received:  # 4409
+        received += ghost.recv(65536)
+    ghost.close()
+    await anna.send(json.dumps(CHAT))
+    assert (await take(anna))["kind"] == "chat"
+
+
+async def test_the_id_of_another_participant_is_refused_without_asking_it(house: House) -> None:
+    await house.join("bert")
+    link = await house.open()
+    await link.send(house.join_frame("anna", participantId="bert"))
+    code, reason = await closed_with(link)
+    assert code == 4409
+    assert "taken" in reason
+
+
+# --- sizes, rates and numbers ---
+
+
+@pytest.mark.threat(8)
+@pytest.mark.parametrize("form", ["text", "binary", "wide text"])
+async def test_a_message_over_the_limit_is_refused_and_the_connection_lives(
+    open_house: Open, form: str
+) -> None:
+    house = await open_house(space={"message_bytes": 10_000})
+    anna, bert = await house.join("anna"), await house.join("bert")
+    await take(anna)
+    message = {"text": "x" * 10_001, "binary": b"#s#" + b"x" * 10_000, "wide text": "€" * 3334}[form]
+    await anna.send(message)
+    error = await take(anna)
+    assert (error["kind"], error["payload"]["code"]) == ("system/error", "message_too_large")
+    assert "x" * 100 not in repr(house.records)
+    await anna.send(json.dumps(CHAT))
+    assert (await take(bert))["kind"] == "chat"
+
+
+@pytest.mark.threat(8, 9)
+async def test_a_message_over_four_times_the_limit_closes_the_socket_with_1009(open_house: Open) -> None:
+    house = await open_house(space={"message_bytes": 10_000})
+    bert = await house.join("bert")
+    anna = await house.join("anna")
+    await take(bert)
+    with pytest.raises(LinkClosed) as closed:
+        await anna.send("x" * 40_001)
+        await anna.receive()
+    assert closed.value.code == 1009
+    assert (await take(bert))["payload"]["event"] == "leave"
+
+
+@pytest.mark.threat(9)
+async def test_who_sends_too_fast_is_told_and_the_connection_lives(open_house: Open) -> None:
+    house = await open_house(limits={"burst": 200, "messages_per_second": 50.0})
+    anna = await house.join("anna")
+    for _ in range(210):
+        await anna.send(json.dumps(CHAT))
+    error = await take(anna, "system/error")
+    assert error["payload"]["error"] == "limit_exceeded"
+    accepted = sum(one.event == "received" for one in house.records)
+    assert 200 <= accepted < 210
+    assert next(one.code for one in house.records if one.event == "limited") == "limit_exceeded"
+    response = await house.post("anna", CHAT)
+    assert response.status_code in (200, 429)
+
+
+@pytest.mark.threat(9)
+async def test_strangers_beyond_the_limit_are_turned_away_and_participants_are_not(open_house: Open) -> None:
+    house = await open_house(limits={"unauthenticated": 3})
+    strangers = [await house.open() for _ in range(3)]
+    with pytest.raises(HandshakeRefused) as refused:
+        await house.open()
+    assert refused.value.status == 503
+    assert json.loads(refused.value.body)["error"] == "limit_exceeded"
+    anna = await house.join("anna")
+    await strangers[0].send(house.join_frame("bert"))
+    assert (await take(strangers[0]))["kind"] == "system/welcome"
+    assert (await take(anna))["payload"]["event"] == "join"
+    await house.open()  # a stranger that became a participant made room
+
+
+@pytest.mark.threat(9)
+async def test_a_space_takes_only_so_many_connections(open_house: Open) -> None:
+    house = await open_house(limits={"connections": 1})
+    await house.join("anna")
+    with pytest.raises(HandshakeRefused) as refused:
+        await house.open("/ws?space=demo", house.bearer("bert"))
+    assert (refused.value.status, json.loads(refused.value.body)["error"]) == (503, "limit_exceeded")
+    link = await house.open()
+    await link.send(house.join_frame("bert"))
+    assert await closed_with(link) == (1013, "limit_exceeded: this space takes no more connections")
+
+
+@pytest.mark.threat(9)
+async def test_a_socket_that_never_says_anything_is_hung_up_on(open_house: Open) -> None:
+    house = await open_house(limits={"first_frame": 0.05})
+    reader, writer = await asyncio.open_connection("127.0.0.1", house.server.port)
+    assert await reader.read() == b""
+    writer.close()
+
+
+@pytest.mark.threat(26)
+async def test_many_wrong_tokens_slow_nobody_else_down(open_house: Open) -> None:
+    house = await open_house(limits={"refusal_delay": 0.2})
+    anna = await house.join("anna")
+
+    async def guess(number: int) -> int:
+        with pytest.raises(HandshakeRefused) as refused:
+            await house.open("/ws?space=demo", {"Authorization": f"Bearer guess-{number}-guess"})
+        return refused.value.status
+
+    guesses = asyncio.gather(*(guess(n) for n in range(100)))
+    await anna.send(json.dumps(CHAT))
+    assert (await take(anna))["kind"] == "chat"
+    assert not guesses.done()
+    assert set(await guesses) == {401}
+
+
+@pytest.mark.threat(9)
+async def test_a_reader_that_does_not_read_is_cut_and_named_and_nobody_waits(open_house: Open) -> None:
+    house = await open_house(space={"queue_bytes": 1024 * 1024})
+    anna = await house.join("anna")
+    stalled = socket.socket()
+    stalled.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    stalled.connect(("127.0.0.1", house.server.port))
+    token = house.bearer("bert")["Authorization"]
+    upgrade = f"GET /ws?space=demo HTTP/1.1\nHost: {house.at}\n{UPGRADE}Authorization: {token}\n\n"
+    stalled.sendall(upgrade.replace("\n", "\r\n").encode())
+    assert (await take(anna))["payload"]["event"] == "join"
+    message = json.dumps({"kind": "chat", "payload": {"text": "x" * 500_000}})
+    for _ in range(20):  # 10 MB: more than the limit and what the operating system takes
+        await anna.send(message)
+        while (await take(anna))["kind"] != "chat":
+            pass
+    await until(lambda: any(one.event == "left" for one in house.records))
+    left = next(one for one in house.records if one.event == "left")
+    assert left.participant == "bert"
+    assert left.detail.startswith("slow reader: ")
+    await until(lambda: house.gateway.connections() == 1)
+    stalled.close()
+
+
+async def test_each_space_has_its_own_limits(open_house: Open) -> None:
+    house = await open_house(space={"message_bytes": 10_000})
+    config = {"name": "large", "message_bytes": 100_000, "participants": {"dora": {"capabilities": ANYTHING}}}
+    house.gateway.add_space(SpaceConfig.model_validate(config))
+    house.tokens["dora"] = house.gateway.tokens.mint("large", "dora")
+    other = Server(house.gateway)  # a server knows the spaces that run when it starts
+    await other.start()
+    house.server, first = other, house.server
+    anna, dora = await house.join("anna"), await house.open("/ws?space=large", house.bearer("dora"))
+    await take(dora)
+    await dora.send(json.dumps({"kind": "chat", "payload": {"text": "x" * 60_000}}))
+    assert (await take(dora))["kind"] == "chat"
+    await anna.send("x" * 40_001)
+    assert await closed_with(anna) == (1009, "a message of over 40000 bytes")
+    await first.stop()
+
+
+async def test_a_fault_of_ours_ends_one_connection_and_is_told_to_our_log_alone(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    anna, bert = await house.join("anna"), await house.join("bert")
+    secret = house.tokens["anna"].reveal()
+    receive = house.gateway.receive
+
+    def fail(space: str, connection: str, message: str | bytes) -> None:
+        if "fault" in str(message):
+            raise RuntimeError("a fault")
+        receive(space, connection, message)
+
+    def fail_too(space: str) -> list[dict[str, Any]]:
+        raise RuntimeError(f"a fault that quotes {secret}")
+
+    monkeypatch.setattr(house.gateway, "receive", fail)
+    monkeypatch.setattr(house.gateway, "participants", fail_too)
+    await anna.send("fault")
+    assert await closed_with(anna) == (1011, "internal error")
+    response = await house.http("GET", "/participants", headers=house.bearer("bert"))
+    assert response.status_code == 500
+    assert [one["event"] for one in [(await take(bert))["payload"]]] == ["leave"]
+    await bert.send(json.dumps(CHAT))
+    assert (await take(bert))["kind"] == "chat"
+    faults = [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert {one.name for one in faults} == {"mew_lab.gateway.sockets", "mew_lab.gateway.server"}
+    assert "a fault that quotes tok_…" in caplog.text
+    assert secret not in caplog.text

@@ -1,0 +1,97 @@
+"""Which messages are dropped, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.sdk.intake import malformed
+
+
+def why(kind: str, payload: Any = None, related: Any = ("x",), **members: Any) -> str:
+    return malformed(
+        Envelope.of(
+            {
+                "id": "m",
+                "from": "a",
+                "kind": kind,
+                "correlation_id": list(related),
+                "payload": payload or {},
+                **members,
+            }
+        )
+    )
+
+
+FINE = [
+    ("mcp/request", {"method": "tools/list"}),
+    ("mcp/request", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "x"}, "extra": 1}),
+    ("mcp/request", {"method": "notifications/initialized"}),
+    ("mcp/proposal", {"method": "tools/call"}),
+    ("mcp/response", {"result": None}),
+    ("mcp/response", {"result": 8}),
+    ("mcp/response", {"result": {}, "error": None}),
+    ("mcp/response", {"error": {"code": -1, "message": "no"}}),
+    ("mcp/withdraw", {}),
+    ("mcp/reject", {"reason": "a word of one's own"}),
+    ("chat", {"text": ""}),
+    ("chat", {"text": "x", "format": "markdown"}),
+    ("chat/acknowledge", {"status": "seen it"}),
+    ("reasoning/thought", {"reasoning": "not our business"}),
+    ("x-own/kind", {"method": 7}),
+]
+
+
+@pytest.mark.req("P-4.3-5", "P-3.3.3-1", "P-3.4-3", "P-3.1-1")
+@pytest.mark.parametrize(("kind", "payload"), FINE, ids=[str(one) for one in FINE])
+def test_what_follows_the_specification_is_taken(kind: str, payload: Any) -> None:
+    assert why(kind, payload) == ""
+
+
+@pytest.mark.req("P-8.2-2", "P-8.2-3", "P-4.3-1", "P-4.3-2", "P-7.3-3")
+@pytest.mark.parametrize(
+    ("kind", "payload", "said"),
+    [
+        ("mcp/request", {}, "payload.method: Field required"),
+        ("mcp/request", {"method": ["x"]}, "payload.method: Input should be a valid string"),
+        ("mcp/request", {"method": "x", "params": [1]}, "payload.params: "),
+        ("mcp/request", {"method": "x", "id": 1.5}, "payload.id"),
+        ("mcp/proposal", {"params": {}}, "payload.method: Field required"),
+        ("mcp/response", {}, "a response holds either a result or an error"),
+        ("mcp/response", {"result": 1, "error": {"code": 1, "message": "x"}}, "a response holds either"),
+        ("mcp/response", {"error": "no"}, "payload.error"),
+        ("mcp/reject", {"reason": {}}, "payload.reason"),
+        ("chat", {"text": None}, "payload.text"),
+        ("chat", {"text": "x", "format": "html"}, "payload.format"),
+    ],
+)
+def test_what_breaks_its_schema_is_dropped_with_the_place(kind: str, payload: Any, said: str) -> None:
+    assert why(kind, payload).startswith(said)
+
+
+@pytest.mark.req("P-3-10", "P-3-12", "P-3-13", "P-3.1.2-1")
+@pytest.mark.parametrize(
+    "kind", ["mcp/response", "mcp/withdraw", "mcp/reject", "chat/acknowledge", "chat/cancel"]
+)
+def test_what_must_relate_to_something_and_does_not_is_dropped(kind: str) -> None:
+    assert why(kind, {"result": 1}, related=()) == "it does not say in correlation_id what it is about"
+
+
+@pytest.mark.req("P-8.2-1")
+def test_a_message_without_id_or_sender_is_dropped() -> None:
+    assert (
+        malformed(Envelope.of({"from": "a", "kind": "chat", "payload": {"text": "x"}}))
+        == "it has no id or no sender"
+    )
+    assert (
+        malformed(Envelope.of({"id": "a", "kind": "chat", "payload": {"text": "x"}}))
+        == "it has no id or no sender"
+    )
+
+
+@pytest.mark.threat(17)
+def test_the_reason_is_one_harmless_line() -> None:
+    said = why("mcp/request", {"method": {"\x1b[31m" * 100: 1}})
+    assert "\x1b" not in said and "\n" not in said and len(said) <= 200

@@ -60,24 +60,11 @@ PLACES: dict[str, tuple[str, ...]] = {
 
 # Modules without a test module of their own name, and the one that shows them.
 SHOWN_BY: dict[str, str] = {
-    "bridge.process": "bridge/test_mcp.py",
-    "bridge.session": "bridge/test_mcp.py",
     "gateway.config": "gateway/test_gateway.py",
-    "gateway.local": "gateway/test_gateway.py",
-    "gateway.sockets": "gateway/test_server.py",
-    "gateway.wire": "gateway/test_outbox.py",
-    "notebook.widgets.pictures": "notebook/widgets/test_live.py",
-    "sdk.accepting": "sdk/test_participant.py",
-    "sdk.answering": "sdk/test_participant.py",
-    "sdk.asking": "sdk/test_participant.py",
-    "sdk.deciding": "sdk/test_participant.py",
-    "sdk.discovery": "sdk/test_participant.py",
-    "sdk.signature": "sdk/test_tools.py",
     "space.events": "space/test_conversations.py",
     "space.membership": "space/test_conversations.py",
     "space.state": "space/test_core.py",
     "space.turn": "space/test_conversations.py",
-    "transport.link": "transport/test_link_contract.py",
     "workbench.decisions": "workbench/test_lab.py",
     "workbench.host": "workbench/test_lab.py",
     "workbench.labs": "workbench/test_lab.py",
@@ -383,7 +370,7 @@ def test_every_test_module_has_its_module() -> None:
 
 
 # Tests of a room as a whole.
-ACROSS = {"test_conversations.py", "test_link_contract.py", "test_same_stream.py"}
+ACROSS = {"test_conversations.py", "test_link_contract.py", "test_same_stream.py", "test_saved.py"}
 
 
 # --- calls and words that are never needed -----------------------------------------------------------------------

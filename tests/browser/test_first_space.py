@@ -6,6 +6,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator
@@ -32,9 +33,11 @@ BLOCK = "import time\nprint(p.result(30).text)\nprint('woke', time.time())"
 STORY = [UP, REPO, BRIDGE, JOIN, CARDS, FEED, CALL, AWAIT]
 
 
-def told(notebook: Callable[..., Notebook], last: str = AWAIT, kernel: str = "here") -> Notebook:
-    """The story up to the waiting cell, which is number 7."""
-    book = notebook([*STORY[:-1], last], kernel=kernel)
+def told(
+    notebook: Callable[..., Notebook], last: str = AWAIT, kernel: str = "here", after: tuple[str, ...] = ()
+) -> Notebook:
+    """The story up to the waiting cell, which is number 7; `after` are cells below it, not run yet."""
+    book = notebook([*STORY[:-1], last, *after], kernel=kernel)
     for n in range(7):
         book.run(n)
         assert "Error" not in book.text(n), book.text(n)
@@ -84,21 +87,14 @@ def test_a_click_approves_while_the_cell_blocks(notebook: Callable[..., Notebook
 
 
 def test_the_feed_shows_every_envelope_of_the_journal_once(notebook: Callable[..., Notebook]) -> None:
-    book = told(notebook)
-    approve_while_waiting(book)
     count = "print(len(lab.log), lab.rows.last_seq, len(lab.log.df), lab.log.df['id'].is_unique)"
-    book.tab.evaluate("() => { jupyterapp.commands.execute('notebook:insert-cell-below'); return null; }")
-    book.tab.evaluate(
-        "code => { const w = jupyterapp.shell.currentWidget; w.content.widgets[8].model.sharedModel.setSource(code); return null; }",
-        count,
-    )
+    book = told(notebook, after=(count,))
+    approve_while_waiting(book)
     book.run(8)
     envelopes, rows, frame, unique = book.text(8).split()
     assert envelopes == rows == frame and unique == "True"
-    # JupyterLab takes cells that are far from sight out of the page.
-    book.tab.evaluate("() => { jupyterapp.shell.currentWidget.content.activeCellIndex = 5; return null; }")
     feed = book.area(5).locator("section.mew-feed")
-    book.page.until(lambda: feed.count() and feed.get_attribute("data-last") == rows, "the last row")
+    book.page.until(lambda: feed.get_attribute("data-last") == rows, "the last row")
     assert feed.get_attribute("data-rows") == rows
 
 
@@ -149,22 +145,15 @@ r = bot.propose('git/git_log', {{'repo_path': evil}})
 @pytest.mark.trap("T-15", "T-23")
 @pytest.mark.threat(1, 5)
 def test_the_saved_notebook_keeps_a_picture_and_no_secret(notebook: Callable[..., Notebook]) -> None:
-    secret = "import pathlib; secret = pathlib.Path(lab.token_file()).read_text().strip(); print(len(secret) > 20)"
-    book = told(notebook)
+    tell = "import shutil; print(shutil.copy(lab.token_file(), 'copy.txt') and os.path.abspath('copy.txt'))"
+    book = told(notebook, after=(tell,))
     approve_while_waiting(book)
+    book.run(8)
+    token = Path(book.text(8).split()[-1]).read_text().strip()
     saved = json.dumps(book.save())
+    assert len(token) > 20 and token not in saved
     assert "object at 0x" not in saved
     assert "as of" in saved and "mcp/proposal" in saved
-    book.tab.evaluate("() => { jupyterapp.commands.execute('notebook:insert-cell-below'); return null; }")
-    book.tab.evaluate(
-        "code => { const w = jupyterapp.shell.currentWidget; w.content.widgets[8].model.sharedModel.setSource(code); return null; }",
-        secret + "; open(os.environ.get('JUPYTER_TEST_SECRET', 'secret.txt'), 'w').write(secret); print(os.path.abspath('secret.txt'))",
-    )
-    book.run(8)
-    from pathlib import Path
-
-    token = Path(book.text(8).split()[-1]).read_text()
-    assert len(token) > 20 and token not in json.dumps(book.save())
 
 
 @pytest.mark.slow

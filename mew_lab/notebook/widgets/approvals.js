@@ -2,7 +2,7 @@
 // the id and the digest of what it shows, the decision, and the nonce that a live kernel gave; never with a payload.
 
 const ARMING = 500;
-const SIGNS = { fulfilled: "✓", rejected: "✕", withdrawn: "–", done: "•", open: "●", deciding: "●" };
+const SIGNS = { fulfilled: "✓", rejected: "✕", withdrawn: "–", done: "✓", open: "●", deciding: "●" };
 
 function render({ model, el }) {
   const root = make("section", { class: "mew mew-approvals", "aria-label": "Approvals" });

@@ -61,6 +61,18 @@ PLACES: dict[str, tuple[str, ...]] = {
 # Modules without a test module of their own name, and the one that shows them.
 SHOWN_BY: dict[str, str] = {
     "gateway.config": "gateway/test_gateway.py",
+<<<<<<< HEAD
+=======
+    "gateway.local": "gateway/test_gateway.py",
+    "gateway.sockets": "gateway/test_server.py",
+    "gateway.wire": "gateway/test_outbox.py",
+    "sdk.accepting": "sdk/test_participant.py",
+    "sdk.answering": "sdk/test_participant.py",
+    "sdk.asking": "sdk/test_participant.py",
+    "sdk.deciding": "sdk/test_participant.py",
+    "sdk.discovery": "sdk/test_participant.py",
+    "sdk.signature": "sdk/test_tools.py",
+>>>>>>> widgets
     "space.events": "space/test_conversations.py",
     "space.membership": "space/test_conversations.py",
     "space.state": "space/test_core.py",

@@ -61,18 +61,6 @@ PLACES: dict[str, tuple[str, ...]] = {
 # Modules without a test module of their own name, and the one that shows them.
 SHOWN_BY: dict[str, str] = {
     "gateway.config": "gateway/test_gateway.py",
-<<<<<<< HEAD
-=======
-    "gateway.local": "gateway/test_gateway.py",
-    "gateway.sockets": "gateway/test_server.py",
-    "gateway.wire": "gateway/test_outbox.py",
-    "sdk.accepting": "sdk/test_participant.py",
-    "sdk.answering": "sdk/test_participant.py",
-    "sdk.asking": "sdk/test_participant.py",
-    "sdk.deciding": "sdk/test_participant.py",
-    "sdk.discovery": "sdk/test_participant.py",
-    "sdk.signature": "sdk/test_tools.py",
->>>>>>> widgets
     "space.events": "space/test_conversations.py",
     "space.membership": "space/test_conversations.py",
     "space.state": "space/test_core.py",
@@ -382,7 +370,7 @@ def test_every_test_module_has_its_module() -> None:
 
 
 # Tests of a room as a whole.
-ACROSS = {"test_conversations.py", "test_link_contract.py", "test_same_stream.py", "test_saved.py"}
+ACROSS = {"test_conversations.py", "test_link_contract.py", "test_same_stream.py"}
 
 
 # --- calls and words that are never needed -----------------------------------------------------------------------

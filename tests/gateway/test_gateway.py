@@ -63,7 +63,10 @@ def a_gateway(**participants: list[dict[str, object]]) -> tuple[Gateway, Tape]:
     tape = Tape()
     ticks = iter(range(1_000_000))
     gateway = Gateway(clock=lambda: START + timedelta(milliseconds=next(ticks)), new_epoch=lambda: 5)
-    config = {"name": "demo", "participants": {name: {"capabilities": can} for name, can in participants.items()}}
+    config = {
+        "name": "demo",
+        "participants": {name: {"capabilities": can} for name, can in participants.items()},
+    }
     gateway.add_space(SpaceConfig.model_validate(config), journal=tape)
     return gateway, tape
 
@@ -158,7 +161,9 @@ def test_time_never_runs_backwards_for_a_space() -> None:
         return last[0]
 
     gateway = Gateway(clock=clock)
-    gateway.add_space(SpaceConfig.model_validate({"name": "demo", "participants": {"a": {}, "b": {}}}), journal=tape)
+    gateway.add_space(
+        SpaceConfig.model_validate({"name": "demo", "participants": {"a": {}, "b": {}}}), journal=tape
+    )
     for _ in range(3):
         gateway.note("demo", "decided", participant="a", detail="")
     moments = [record.now for record in tape.records]

@@ -76,4 +76,6 @@ def test_another_process_is_answered_while_the_main_thread_computes(lab: Lab) ->
     pings = [tuple(map(float, line.split())) for line in out.splitlines()]
     during = sorted(end - start for start, end in pings if start > began and end < busy_until)
     assert len(during) >= 4, "nothing was answered before the main thread had finished"
-    print(f"\n{len(during)} answers while busy, p95 {during[int(len(during) * 0.95)] * 1000:.0f} ms (mark 1000 ms)")
+    print(
+        f"\n{len(during)} answers while busy, p95 {during[int(len(during) * 0.95)] * 1000:.0f} ms (mark 1000 ms)"
+    )

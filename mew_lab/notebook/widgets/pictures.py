@@ -14,9 +14,8 @@ from mew_lab.protocol.visible import visible
 __all__ = ["MOST_ROWS", "clock_time", "picture"]
 
 MOST_ROWS = 200
-LONG_WORD = (
-    24  # characters beyond which a word may be broken; breaking shorter ones would starve their column
-)
+# Characters beyond which a word may be broken: were short ones broken too, their columns would shrink to a letter.
+LONG_WORD = 24
 
 _CELL = "padding:2px 8px;text-align:left;vertical-align:top;border-bottom:1px solid rgba(128,128,128,.3)"
 _CODE = f"{_CELL};font-family:monospace;white-space:pre-wrap"

@@ -370,7 +370,7 @@ def test_every_test_module_has_its_module() -> None:
 
 
 # Tests of a room as a whole.
-ACROSS = {"test_conversations.py", "test_link_contract.py", "test_same_stream.py"}
+ACROSS = {"test_conversations.py", "test_same_stream.py", "test_hardship.py"}
 
 
 # --- calls and words that are never needed -----------------------------------------------------------------------

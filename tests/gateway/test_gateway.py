@@ -223,8 +223,10 @@ async def test_a_link_that_closes_leaves_the_space() -> None:
     await link.send(HELLO)
     assert json.loads(await link.receive())["payload"] == {"text": "hello"}  # type: ignore[arg-type]
     await link.close(1000, "good night")
-    while gateway.connections() > 1:
-        await asyncio.sleep(0)
+    left = asyncio.Event()
+    gateway.observe = lambda record: left.set() if record.event == "left" else None
+    async with asyncio.timeout(10):
+        await left.wait()
     assert bob.heard[-1]["payload"]["event"] == "leave"  # type: ignore[index]
     assert tape.records[-2].detail == "good night"
 

@@ -92,7 +92,7 @@ async def test_everything_awaits_in_a_running_loop(lab: Lab, adding: Adding) -> 
 def test_a_rejection_raises_what_the_specification_says(lab: Lab, adding: Adding) -> None:
     pending = lab.join("bot").call("notebook/add", a=3, b=4)
     lab.reject(pending.id[:8], "unsafe")
-    with pytest.raises(ProposalRejected, match="^Proposal rejected by human: unsafe$"):
+    with pytest.raises(ProposalRejected, match=r"^Proposal rejected by human: unsafe$"):
         pending.result(10)
     assert lab.history()[0][3:5] == ("rejected", "human")
 
@@ -405,7 +405,7 @@ def test_no_token_shows_anywhere_but_in_its_file(lab: Lab, caplog: pytest.LogCap
     token = path.read_text().strip()
     other = connect(lab.url, space="demo", token=token, as_id="human-2", name="two")
     told = [lab.join_line(), lab.status(), lab.who(), lab, other, other.status(), other.me, caplog.text]
-    told += [vars(other.me.participant.client), [record for record in lab.log.records]]
+    told += [vars(other.me.participant.client), list(lab.log.records)]
     assert token not in " ".join(map(repr, told)) + " ".join(map(str, told))
     assert "--token-file" in lab.join_line() and "127.0.0.1" in lab.url
 

@@ -107,7 +107,10 @@ class Notebook:
         """Opens it, in the JupyterLab that the tab shows already if there is one; waits for its kernel."""
         if self.tab.evaluate("() => Boolean(window.jupyterapp)"):
             self.tab.evaluate(
-                "path => jupyterapp.commands.execute('docmanager:open', {path}).then(() => 0)", self.path
+                # A kernel may have been made known after the page was loaded.
+                """async path => { await jupyterapp.serviceManager.kernelspecs.refreshSpecs();
+                                   await jupyterapp.commands.execute('docmanager:open', {path}); return 0; }""",
+                self.path,
             )
         else:
             self._load()

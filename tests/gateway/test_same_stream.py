@@ -47,9 +47,12 @@ CHAT = {"capabilities": [{"kind": "chat"}]}
 async def served(tmp_path: Path) -> AsyncIterator[tuple[Gateway, str, dict[str, Path]]]:
     gateway = Gateway()
     names = ("here", "headed", "joiner", "poster")
-    gateway.add_space(SpaceConfig.model_validate({"name": "demo", "participants": dict.fromkeys(names, CHAT)}))
+    gateway.add_space(
+        SpaceConfig.model_validate({"name": "demo", "participants": dict.fromkeys(names, CHAT)})
+    )
     files = {
-        name: write_token_file(tmp_path / "tokens", "demo", name, gateway.tokens.mint("demo", name)) for name in names
+        name: write_token_file(tmp_path / "tokens", "demo", name, gateway.tokens.mint("demo", name))
+        for name in names
     }
     server = Server(gateway)
     port = await server.start()
@@ -59,7 +62,14 @@ async def served(tmp_path: Path) -> AsyncIterator[tuple[Gateway, str, dict[str, 
 
 async def peer(address: str, file: Path, how: str) -> asyncio.subprocess.Process:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", PEER, f"ws://{address}/ws?space=demo", str(file), how, "0", stdout=asyncio.subprocess.PIPE
+        sys.executable,
+        "-c",
+        PEER,
+        f"ws://{address}/ws?space=demo",
+        str(file),
+        how,
+        "0",
+        stdout=asyncio.subprocess.PIPE,
     )
     assert process.stdout is not None
     assert await process.stdout.readline() == b"in\n"
@@ -110,4 +120,6 @@ async def test_four_ways_in_see_one_stream_in_one_order(served: tuple[Gateway, s
         common = seen[1:]
         assert common == mine[-len(common) :]
     said = [json.loads(text)["payload"]["text"] for text in mine if json.loads(text)["kind"] == "chat"]
-    assert said[-1] == "the end" and {"hello from header", "hello from join", "post 0", "memory 2"} <= set(said)
+    assert said[-1] == "the end" and {"hello from header", "hello from join", "post 0", "memory 2"} <= set(
+        said
+    )

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from mew_lab.errors import ConfigError
-from mew_lab.gateway import server, wire
+from mew_lab.gateway import server
 from mew_lab.gateway.config import ParticipantConfig, SpaceConfig
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.local import attach
+from mew_lab.gateway.outbox import Outbox
 from mew_lab.gateway.server import Server
 from mew_lab.transport.link import HandshakeRefused, Link
 
@@ -98,17 +99,17 @@ async def test_what_a_post_causes_is_on_the_wire_before_its_answer(
 ) -> None:
     await house.join("bert")
     order: list[str] = []
-    write, answer = wire.Wire.write, server._yes
+    flush, answer = Outbox.flush, server._yes
 
-    def written(self: wire.Wire, frames: bytes) -> None:
+    def flushed(self: Outbox) -> None:
         order.append("delivered")
-        write(self, frames)
+        flush(self)
 
     def answered(*said: Any, **more: Any) -> Any:
         order.append("answered")
         return answer(*said, **more)
 
-    monkeypatch.setattr(wire.Wire, "write", written)
+    monkeypatch.setattr(Outbox, "flush", flushed)
     monkeypatch.setattr(server, "_yes", answered)
     await house.post("anna", CHAT)
     assert order == ["delivered", "answered"]

@@ -67,8 +67,9 @@ async def test_a_refusal_is_raised_once() -> None:
 async def test_silence_and_the_end_of_the_connection_are_told() -> None:
     silent = Silent()
     async with silent.client:
-        with pytest.raises(NoReply, match="The gateway neither took nor refused chat of 'me' within 0.01 s"):
+        with pytest.raises(NoReply, match=r"The gateway neither took nor refused chat of 'me' within 0.01 s"):
             await silent.send(timeout=0.01)
+        await silent.end.receive()
         sending = silent.send()
         await silent.sent()
         silent.accepting.lost(ConnectionLost("broke", close_code=1006))

@@ -140,7 +140,9 @@ def test_an_interrupt_cancels_the_work(loop: LoopThread, monkeypatch: pytest.Mon
 
 
 @pytest.mark.trap("T-25")
-async def test_without_threads_verbs_give_a_task_to_await(monkeypatch: pytest.MonkeyPatch, loop: LoopThread) -> None:
+async def test_without_threads_verbs_give_a_task_to_await(
+    monkeypatch: pytest.MonkeyPatch, loop: LoopThread
+) -> None:
     def no_threads(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from fnmatch import fnmatch
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -319,6 +320,18 @@ def test_importing_the_package_loads_no_room_and_no_heavy_library() -> None:
 
 def test_the_types_are_shipped() -> None:
     assert (PACKAGE / "py.typed").is_file()
+
+
+def test_what_is_installed_is_all_that_the_package_has() -> None:
+    try:
+        files = metadata.distribution("mew_lab").files or []
+    except metadata.PackageNotFoundError:
+        pytest.skip("mew_lab runs from the checkout here; `.ci/run` installs it")
+    installed = {str(file) for file in files if str(file).startswith("mew_lab/")}
+    if not installed:
+        pytest.skip("mew_lab is installed in editable form here; `.ci/run` installs it whole")
+    source = {str(path.relative_to(ROOT)) for path in PACKAGE.rglob("*") if path.is_file()}
+    assert {name for name in source if "__pycache__" not in name} <= installed
 
 
 # --- module <-> test ---------------------------------------------------------------------------------------------

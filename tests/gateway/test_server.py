@@ -210,6 +210,15 @@ async def test_a_body_over_the_limit_is_refused_and_one_far_over_it_is_not_even_
         assert response.status_code == 413
 
 
+@pytest.mark.threat(9)
+async def test_who_posts_too_fast_is_told_and_others_may_go_on(open_house: Open) -> None:
+    house = await open_house(limits={"burst": 2, "messages_per_second": 0.001})
+    answers = [await house.post("anna", CHAT) for _ in range(3)]
+    assert [one.status_code for one in answers] == [200, 200, 429]
+    assert answers[2].json()["error"] == "limit_exceeded"
+    assert (await house.post("bert", CHAT)).status_code == 200
+
+
 async def test_what_does_not_exist_is_told_in_json(house: House) -> None:
     for method, path, status in (("GET", "/nowhere", 404), ("PUT", "/health", 405), ("GET", "/ws", 426)):
         response = await house.http(method, path)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from mew_lab.errors import ProtocolError
@@ -272,15 +273,18 @@ class Space:
         envelope: Envelope | None,
         members: Mapping[str, Any],
     ) -> None:
+        too_large = refusal.code == "message_too_large"  # only its size and digest are kept
+        data = text.encode("utf-8", "surrogatepass") if too_large else b""
+        about = compact({"size": len(data), "sha256": sha256(data).hexdigest()})
         turn.record(
-            "received",
+            "oversize" if too_large else "received",
             participant=sender.member.name,
             connection=sender.connection.name if sender.connection else "",
             via=sender.via,
             verdict="refused",
             code=refusal.code,
-            detail=refusal.pattern or refusal.message,
-            raw=text,
+            detail=about if too_large else refusal.pattern or refusal.message,
+            raw=None if too_large else text,
         )
         payload: dict[str, Any] = {"error": refusal.error}
         if refusal.code != refusal.error:

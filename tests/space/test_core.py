@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from datetime import UTC, datetime
 
@@ -125,6 +126,16 @@ def test_bytes_are_read_like_text() -> None:
     assert deliver.envelope.payload == {"text": "é"}
     [error] = delivered(space, Received(b"\xff", "c-alice"))
     assert error.envelope.payload["code"] == "invalid_json"
+
+
+def test_of_a_text_that_is_too_large_only_size_and_digest_are_kept() -> None:
+    space = Space("demo", epoch=1, participants={"alice": [{"kind": "chat"}]}, limit=1024)
+    text = '{"kind":"chat","payload":{"text":"' + "é" * 600 + '"}}'
+    record, reply = space.step(Received(text, None, "alice", "alice"), NOW)
+    assert isinstance(record, Record) and isinstance(reply, Reply)
+    assert (record.event, record.code, record.raw, reply.status) == ("oversize", "message_too_large", None, 413)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    assert json.loads(record.detail) == {"size": len(text.encode()), "sha256": digest}
 
 
 def test_a_post_into_an_empty_space_is_kept_though_nobody_hears_it() -> None:

@@ -323,23 +323,26 @@ class Gateway:
         if connection is not None:
             peer = running.peers.get(connection)
             if peer and connection in running.space.state.connections:
-                peer.put(Frame(self._complaint(running, connection)))
+                peer.put(Frame(self._complaint(running, connection, turn)))
             return ()
         return (Reply(503, {"error": "journal_unavailable", "message": JOURNAL_MESSAGE}),)
 
-    def _complaint(self, running: _Running, connection: str) -> str:
+    def _complaint(self, running: _Running, connection: str, turn: Turn) -> str:
         """A system/error outside the space's own count, since no record of it will ever be."""
-        return compact(
-            {
-                "protocol": PROTOCOL,
-                "id": f"unrecorded-{secrets.token_hex(8)}",
-                "ts": timestamp(running.last),
-                "from": GATEWAY,
-                "to": [running.space.state.connections[connection].runtime_id],
-                "kind": "system/error",
-                "payload": {"error": "journal_unavailable", "message": JOURNAL_MESSAGE},
-            }
-        )
+        members: dict[str, Any] = {
+            "protocol": PROTOCOL,
+            "id": f"unrecorded-{secrets.token_hex(8)}",
+            "ts": timestamp(running.last),
+            "from": GATEWAY,
+            "to": [running.space.state.connections[connection].runtime_id],
+            "kind": "system/error",
+        }
+        would_be = next((effect.envelope for effect in turn.effects if type(effect) is Deliver), None)
+        if would_be is not None:  # the message itself, or the error that would have named it
+            own = would_be.kind != "system/error"
+            members["correlation_id"] = [would_be.id] if own else list(would_be.correlation_id)
+        members["payload"] = {"error": "journal_unavailable", "message": JOURNAL_MESSAGE}
+        return compact(members)
 
     def _apply(self, running: _Running, turn: Turn) -> None:
         for effect in turn.effects:

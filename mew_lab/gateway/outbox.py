@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any, Protocol
 
+from mew_lab.gateway.burst import Burst
 from mew_lab.gateway.wire import Wire, wire_of
 from mew_lab.transport.link import LinkClosed
 from mew_lab.transport.memory import MemoryLink
@@ -42,23 +43,25 @@ def encode(first: int, payload: bytes) -> bytes:
 
 
 class Frame:
-    """One message on its way out: `text` leaves as a text frame, else `data` as a binary one."""
+    """One message on its way out: `text` leaves as a text frame, else `data` as a binary one.
 
-    __slots__ = ("_wire", "message")
+    `wire` is the encoded WebSocket frame: made when it is first asked for, the same object for every receiver.
+    """
+
+    __slots__ = ("message", "wire")
+
+    message: str | bytes
+    wire: bytes
 
     def __init__(self, text: str | None = None, data: bytes = b"") -> None:
-        self.message: str | bytes = data if text is None else text
-        self._wire: bytes | None = None
+        self.message = data if text is None else text
 
-    @property
-    def wire(self) -> bytes:
-        """The encoded WebSocket frame; made at the first call, the same object for every receiver."""
-        if self._wire is None:
-            message = self.message
-            self._wire = (
-                encode(TEXT, message.encode()) if isinstance(message, str) else encode(BINARY, message)
-            )
-        return self._wire
+    def __getattr__(self, name: str) -> bytes:
+        if name != "wire":
+            raise AttributeError(name)
+        message = self.message
+        self.wire = encode(TEXT, message.encode()) if isinstance(message, str) else encode(BINARY, message)
+        return self.wire
 
 
 class Peer(Protocol):
@@ -129,6 +132,7 @@ class Outbox:
 
     Args:
         send: the ASGI callable of an accepted WebSocket.
+        burst: says when to write; shared by the outboxes of one server.
         limit: bytes that may wait for the reader; may be set anew at any time.
         stall: seconds in which a reader with a queue must take something.
         on_cut: called with the reason, in a later turn of the loop, when the reader was cut.
@@ -138,11 +142,13 @@ class Outbox:
         self,
         send: Send,
         *,
+        burst: Burst,
         limit: int = MAX_QUEUED,
         stall: float = STALL,
         on_cut: Callable[[str], object] = lambda reason: None,
     ) -> None:
         self._send = send
+        self._burst = burst
         self.limit = limit
         self._stall = stall
         self._on_cut = on_cut
@@ -150,7 +156,7 @@ class Outbox:
         self._wire: Wire | None = wire_of(send)
         self._queue: deque[Frame] = deque()
         self._size = 0
-        self._scheduled = False
+        self._announced = False  # to the burst
         self._pump: asyncio.Task[None] | None = None
         self._goodbye: tuple[int, str] | None = None  # set when nothing more is taken
         self._ended = False  # the socket is gone
@@ -167,12 +173,12 @@ class Outbox:
         self._queue.append(frame)
         self._size += len(frame.wire)
         if self._size > self.limit:
-            self._flush()  # it may be that much at once, and no slow reader
+            self.flush()  # it may be that much at once, and no slow reader
             if self._size > self.limit:
                 self._cut(_too_slow(self._size))
-        elif not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self._flush)
+        elif not self._announced:
+            self._announced = True
+            self._burst.add(self)
 
     def close(self, code: int, reason: str, *, drop: bool = False) -> None:
         """Sends what is queued, unless `drop`, then closes."""
@@ -182,7 +188,7 @@ class Outbox:
         if drop:
             self._queue.clear()
             self._size = 0
-        self._flush()
+        self.flush()
         self._ensure_pump()  # the goodbye itself goes the long way
 
     async def alive(self, timeout: float) -> bool:
@@ -209,22 +215,20 @@ class Outbox:
 
     # --- the two ways out ---
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         """The short way: all that waits, in one write, while the reader is prompt."""
-        self._scheduled = False
-        if self._pump is not None or not self._queue:
-            return
-        if not self._write():
+        self._announced = False
+        if self._queue and self._pump is None and not self._write():
             self._ensure_pump()
 
     def _write(self) -> bool:
         """Writes what waits as long as the reader is prompt; says whether nothing is left."""
         wire, queue = self._wire, self._queue
         while queue:
-            if wire is None or wire.closing or wire.waiting > CALM:
+            if wire is None or wire.waiting() > CALM or wire.closing():
                 return False
             if self._size <= CHUNK:
-                wire.write(b"".join([frame.wire for frame in queue]) if len(queue) > 1 else queue[0].wire)
+                wire.write(queue[0].wire if len(queue) == 1 else b"".join([frame.wire for frame in queue]))
                 queue.clear()
                 self._size = 0
                 return True

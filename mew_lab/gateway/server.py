@@ -15,7 +15,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, MutableMapping
 from email.utils import formatdate
 from typing import Any
 
@@ -45,7 +45,7 @@ BAD_TOKEN = "Invalid token for participant"
 NOT_AN_ENVELOPE = frozenset({"invalid_json", "invalid_envelope"})
 
 Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
+Receive = Callable[[], Coroutine[Any, Any, Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 logger = logging.getLogger(__name__)

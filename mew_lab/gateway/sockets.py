@@ -12,11 +12,12 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
 
 from mew_lab.errors import NotAdmitted, ProtocolError
+from mew_lab.gateway.burst import Burst
 from mew_lab.gateway.door import MISSING_BEARER, Claim, Identity, bearer, read_join, whose, without_join
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.limits import Limits, Rates
@@ -25,7 +26,7 @@ from mew_lab.gateway.outbox import Outbox, Send
 __all__ = ["Sockets", "refuse_upgrade"]
 
 Event = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Event]]
+Receive = Callable[[], Coroutine[Any, Any, Event]]
 
 UNAUTHENTICATED = 4401
 TAKEN = 4409
@@ -73,6 +74,7 @@ class Sockets:
         self.gateway = gateway
         self.limits = limits
         self.rates = rates
+        self.burst = Burst()
         self._strangers = 0
         self._open: set[Outbox] = set()
         self._none_open = asyncio.Event()
@@ -162,7 +164,7 @@ class _Visit:
         known: Identity | None,
         identified: Callable[[], None],
     ) -> None:
-        self.outbox = Outbox(send, on_cut=self._leave)
+        self.outbox = Outbox(send, burst=sockets.burst, on_cut=self._leave)
         self._sockets = sockets
         self._gateway = sockets.gateway
         self._receive = receive
@@ -278,21 +280,28 @@ class _Visit:
         now = asyncio.get_running_loop().time
         bucket = self._sockets.rates.of(*identity, now())
         limit = gateway.message_bytes(space)
+        burst = self._sockets.burst
         first, self._first = self._first, None
-        while True:
-            event = await (first or receive())
-            first = None
-            if event["type"] != "websocket.receive":
-                return f"closed with {event.get('code', 1005)} {event.get('reason') or ''}".rstrip()
-            text = event.get("text")
-            message: str | bytes = event["bytes"] if text is None else text
-            if self.outbox.closing:
-                continue  # it was closed by us; what was on its way is no message any more
-            if not bucket.take(now()):
-                count = bucket.to_tell(now())
-                if count:
-                    gateway.limited(space, name, count=count)
-            elif len(message) > limit * OVERSIZE:
-                self.outbox.close(TOO_BIG, f"a message of over {limit * OVERSIZE} bytes")
-            else:
-                gateway.receive(space, name, message if text is None else without_join(text, limit=limit))
+        try:
+            while True:
+                event = await (first or burst.before_waiting(receive()))
+                first = None
+                if event["type"] != "websocket.receive":
+                    return f"closed with {event.get('code', 1005)} {event.get('reason') or ''}".rstrip()
+                text = event.get("text")
+                message: str | bytes = event["bytes"] if text is None else text
+                burst.hold()
+                if self.outbox.closing:
+                    continue  # it was closed by us; what was on its way is no message any more
+                if not bucket.take(now()):
+                    count = bucket.to_tell(now())
+                    if count:
+                        gateway.limited(space, name, count=count)
+                elif len(message) > limit * OVERSIZE:
+                    self.outbox.close(TOO_BIG, f"a message of over {limit * OVERSIZE} bytes")
+                elif text is None:
+                    gateway.receive(space, name, message)
+                else:
+                    gateway.receive(space, name, without_join(text, limit=limit))
+        finally:
+            burst.flush()

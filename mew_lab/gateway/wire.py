@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 __all__ = ["Wire", "hang_up", "silent", "wire_of"]
@@ -24,10 +24,18 @@ logger = logging.getLogger(__name__)
 class Wire:
     """The socket below one accepted WebSocket. Takes whole encoded frames only."""
 
-    __slots__ = ("_pings", "_transport")
+    __slots__ = ("_pings", "abort", "closing", "waiting", "write")
 
     def __init__(self, protocol: Any) -> None:
-        self._transport = protocol.transport
+        transport = protocol.transport
+        self.write: Callable[[bytes], None] = transport.write
+        """Hands encoded frames to the socket."""
+        self.waiting: Callable[[], int] = transport.get_write_buffer_size
+        """How many bytes the operating system has not taken yet."""
+        self.closing: Callable[[], bool] = transport.is_closing
+        """Whether the socket takes nothing more."""
+        self.abort: Callable[[], None] = transport.abort
+        """Hangs up at once; what waits is lost."""
         self._pings: dict[bytes, asyncio.Future[None]] = {}
         handled = protocol.handle_pong
 
@@ -39,27 +47,9 @@ class Wire:
 
         protocol.handle_pong = handle_pong
 
-    @property
-    def closing(self) -> bool:
-        """Whether the socket takes nothing more."""
-        return bool(self._transport.is_closing())
-
-    @property
-    def waiting(self) -> int:
-        """Bytes written that the operating system has not taken yet."""
-        return int(self._transport.get_write_buffer_size())
-
-    def write(self, frames: bytes) -> None:
-        """Hands encoded frames to the socket."""
-        self._transport.write(frames)
-
-    def abort(self) -> None:
-        """Hangs up at once; what waits is lost."""
-        self._transport.abort()
-
     async def ping(self, timeout: float) -> bool:
         """Whether the other end answers a ping within `timeout` seconds."""
-        if self.closing:
+        if self.closing():
             return False
         payload = secrets.token_bytes(PING_BYTES)
         answered = self._pings[payload] = asyncio.get_running_loop().create_future()
@@ -71,7 +61,7 @@ class Wire:
             return False
         finally:
             self._pings.pop(payload, None)
-        return not self.closing
+        return not self.closing()
 
 
 def wire_of(send: Any) -> Wire | None:

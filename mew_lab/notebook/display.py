@@ -98,17 +98,27 @@ def lab(value: Any) -> Html:
     head = tag("div", tag("b", value.name), f" · space {value.space} · ", _code(value.url or "in memory"))
     if value.closed:
         return box(head, tag("div", "it is down; its log can still be read", style=FAINT))
+    members = value.who()
+    below = [tag("div", *((text, _code(code)) if code else (text,))) for text, code in _below(value)]
+    return box(head, table(members.columns, members.rows, notes=[members.note]), *below)
+
+
+def _below(value: Any) -> list[tuple[str, str]]:
+    """What stands below the members of a lab: pairs of words and code."""
+    waiting = len(value.decisions.pending())
+    found = [
+        (f"{waiting} {'proposal waits' if waiting == 1 else 'proposals wait'} for you: ", "%mew approvals")
+    ]
     line = _join_line(value)
-    return box(head, listing(value.who()), tag("div", line[0], _code(line[1])) if line else "")
+    return (found if waiting else []) + ([("another process joins with ", line)] if line else [])
 
 
-def _join_line(value: Any) -> tuple[str, str] | None:
-    """What another process types to join; None where this process cannot let anybody in."""
-    if not value.url:
-        return None
-    with contextlib.suppress(MewError):
-        return "another process joins with ", value.join_line()
-    return None
+def _join_line(value: Any) -> str:
+    """What another process types to join; empty where this process cannot let anybody in."""
+    if value.url:
+        with contextlib.suppress(MewError):
+            return str(value.join_line())
+    return ""
 
 
 def seat(value: Any) -> Html:
@@ -190,8 +200,7 @@ def lab_text(value: Any) -> str:
     head = f"{value.name}: space {value.space} at {value.url or 'no address, in memory'}"
     if value.closed:
         return f"{head}; it is down, its log can still be read"
-    line = _join_line(value)
-    return "\n".join([head, str(value.who()), *(["".join(line)] if line else [])])
+    return "\n".join([head, str(value.who()), *(text + code for text, code in _below(value))])
 
 
 def envelope_text(value: Any) -> str:

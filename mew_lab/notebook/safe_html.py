@@ -24,8 +24,9 @@ MOST_ROWS = 200
 _FONT = "font:13px var(--jp-ui-font-family, system-ui, sans-serif);color:var(--jp-ui-font-color1, inherit)"
 _LINE = "1px solid var(--jp-border-color2, rgba(128,128,128,.3))"
 CODE = "font-family:var(--jp-code-font-family, monospace);font-size:12px"
-FAINT = "font-size:12px;color:var(--jp-ui-font-color2, inherit);opacity:.85"
-_CELL = f"padding:2px 8px;text-align:left;vertical-align:top;border-bottom:{_LINE}"
+FAINT = "font-size:12px;color:var(--jp-ui-font-color2, inherit)"
+_CELL = f"padding:2px 8px;font-size:12px;text-align:left;vertical-align:top;border-bottom:{_LINE}"
+_NUMBER = f"{_CELL};text-align:right;font-variant-numeric:tabular-nums"
 
 
 class Html(str):
@@ -70,10 +71,19 @@ def lines(text: str, *, limit: int = 20_000) -> Html:
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[Any]], *, notes: Iterable[Any] = ()) -> Html:
     """A plain table of at most 200 rows, the last ones; a note says how many are not shown."""
-    every = [list(row) for row in rows]
+    names, every = list(columns), [list(row) for row in rows]
     shown = every[-MOST_ROWS:]
-    head = tag("tr", *(tag("th", name, scope="col", style=_CELL) for name in columns))
-    body = [tag("tr", *(_cell(value) for value in row)) for row in shown]
+    # A column is right-aligned when all of it is numbers; one of names and numbers reads like text.
+    styles = [
+        _NUMBER if shown and all(_is_number(row[n]) for row in shown) else _CELL for n in range(len(names))
+    ]
+    head = tag(
+        "tr", *(tag("th", name, scope="col", style=style) for name, style in zip(names, styles, strict=True))
+    )
+    body = [
+        tag("tr", *(tag("td", value, style=style) for value, style in zip(row, styles, strict=True)))
+        for row in shown
+    ]
     left_out = [f"{len(every) - len(shown)} earlier rows are not shown"] if len(every) > len(shown) else []
     below = [tag("div", note, style=FAINT) for note in [*left_out, *notes] if note]
     return tag(
@@ -84,10 +94,8 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[Any]], *, notes: Itera
     )
 
 
-def _cell(value: Any) -> Html:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return tag("td", value, style=_CELL)
-    return tag("td", value, style=f"{_CELL};text-align:right;font-variant-numeric:tabular-nums")
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def box(*children: Any) -> Html:

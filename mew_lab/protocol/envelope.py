@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, NamedTuple, NoReturn
@@ -223,8 +223,9 @@ def read_strict(text: str | bytes, *, limit: int = MAX_MESSAGE) -> dict[str, Any
             )
         if _too_deep(text):
             raise _Unclean(f"it is nested more than {MAX_DEPTH} levels deep")
-        value = (_decode_long if _LONG_DIGITS.search(text) else _decode)(text)
-        if _SURROGATE.search(text):
+        long = len(text) > 308 and _LONG_DIGITS.search(text)
+        value = (_decode_long if long else _decode)(text)
+        if "\\u" in text and _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeError:
         raise ProtocolError(
@@ -250,6 +251,26 @@ def _strings(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
+class _Shape(NamedTuple):
+    """What a member must look like, as a test and in words."""
+
+    holds: Callable[[Any], bool]
+    words: str
+
+
+_SHAPES = {
+    "id": _Shape(_is_id, f"1 to {MAX_ID} printable characters"),
+    "ts": _Shape(lambda value: isinstance(value, str), "an RFC 3339 timestamp in a string"),
+    "from": _Shape(lambda value: isinstance(value, str), "a participant id in a string"),
+    "to": _Shape(lambda value: value is None or _strings(value), "an array of participant ids"),
+    "correlation_id": _Shape(
+        lambda value: value is None or isinstance(value, str) or _strings(value), "an array of message ids"
+    ),
+    "context": _Shape(lambda value: value is None or isinstance(value, str), "a string"),
+    "payload": _Shape(lambda value: isinstance(value, dict), "an object"),
+}
+
+
 def check_shape(members: Any, *, raw: str) -> None:
     """Checks that these are the members of an envelope, complete or not; payloads are not judged.
 
@@ -260,33 +281,20 @@ def check_shape(members: Any, *, raw: str) -> None:
     """
     if not isinstance(members, dict):
         raise ProtocolError("an envelope must be a JSON object", raw=raw)
-    get = members.get
-    kind = get("kind")
+    kind = members.get("kind")
     if not isinstance(kind, str) or not kind:
         raise ProtocolError("Message kind is required", raw=raw)
-    protocol = get("protocol", PROTOCOL)
-    if protocol != PROTOCOL:
+    if members.get("protocol", PROTOCOL) != PROTOCOL:
         raise ProtocolError(
-            f"Invalid protocol version: {str(protocol)[:40]}; this side speaks {PROTOCOL}",
+            f"Invalid protocol version: {str(members['protocol'])[:40]}; this side speaks {PROTOCOL}",
             code="unsupported_protocol",
             section="§6.1",
             raw=raw,
         )
-    if "id" in members and not _is_id(members["id"]):
-        raise ProtocolError(f"id must be 1 to {MAX_ID} printable characters", raw=raw)
-    if not isinstance(get("ts", ""), str):
-        raise ProtocolError("ts must be an RFC 3339 timestamp in a string", raw=raw)
-    if not isinstance(get("from", ""), str):
-        raise ProtocolError("from must be a participant id in a string", raw=raw)
-    if get("to") is not None and not _strings(members["to"]):
-        raise ProtocolError("to must be an array of participant ids", raw=raw)
-    related = get("correlation_id")
-    if related is not None and not isinstance(related, str) and not _strings(related):
-        raise ProtocolError("correlation_id must be an array of message ids", raw=raw)
-    if not isinstance(get("context") or "", str):
-        raise ProtocolError("context must be a string", raw=raw)
-    if not isinstance(get("payload", {}), dict):
-        raise ProtocolError("payload must be an object", raw=raw)
+    for member, value in members.items():
+        rule = _SHAPES.get(member)
+        if rule is not None and not rule.holds(value):
+            raise ProtocolError(f"{member} must be {rule.words}", raw=raw)
 
 
 # --- drafts ---------------------------------------------------------------------------------------------------
@@ -304,6 +312,7 @@ def read_draft(text: str | bytes, *, limit: int = MAX_MESSAGE) -> Draft:
     return Draft(raw, members)
 
 
+_COMPLETE = frozenset({"protocol", "id", "ts", "from"})
 _scan = json.JSONDecoder().raw_decode
 _BLANK = " \t\n\r"
 
@@ -337,17 +346,17 @@ def complete(draft: Draft, *, id: str, ts: str, sender: str, to: tuple[str, ...]
     Spec: §3, §3.6.4, §5.3, §8.1.
     """
     raw, members = draft
+    related = members.get("correlation_id")
+    if to is None and _COMPLETE <= members.keys() and not isinstance(related, str):
+        return Envelope(members, raw=raw)
     missing = {
         key: value
         for key, value in (("protocol", PROTOCOL), ("id", id), ("ts", ts), ("from", sender))
         if key not in members
     }
-    related = members.get("correlation_id")
     replaced: dict[str, Any] = {"correlation_id": [related]} if isinstance(related, str) else {}
     if to is not None:
         replaced["to"] = list(to)
-    if not missing and not replaced:
-        return Envelope(members, raw=raw)
     if replaced:
         for key, start, end in sorted(_value_spans(raw), key=lambda span: -span[1]):
             if key in replaced:

@@ -141,6 +141,7 @@ class Asking:
         if change.what == "fulfilled" and proposal.request is not None:
             call.asked = proposal.request.to
             call.move("fulfilled", by=proposal.by)
+            self._end_if_alone(call)
         elif change.what == "answered" and proposal.response is not None:
             self._answered(call, proposal.response, by=proposal.by)
         elif change.what == "withdrawn":
@@ -170,14 +171,7 @@ class Asking:
     def left(self) -> None:
         """Somebody left: what only they could have answered has no answer."""
         for call in tuple(self._open.values()):
-            if self._executing(call) and not self._present(call):
-                gone = NoReply(
-                    f"{', '.join(call.asked)} left space {self._client.space!r} before answering "
-                    f"{call.what}; it may have run",
-                    after_s=call.age,
-                    waiting_for=call.what,
-                )
-                call.fail(gone)
+            self._end_if_alone(call)
 
     def lost(self, error: MewError | None) -> None:
         """The connection is gone. A proposal that nobody has decided still stands in the space."""
@@ -228,6 +222,16 @@ class Asking:
     def _forget(self, call: Call) -> None:
         self._open.pop(call.id, None)
         self._calls.forget(call.id)
+
+    def _end_if_alone(self, call: Call) -> None:
+        if self._executing(call) and not self._present(call):
+            gone = NoReply(
+                f"{', '.join(call.asked)} left space {self._client.space!r} before answering "
+                f"{call.what}; it may have run",
+                after_s=call.age,
+                waiting_for=call.what,
+            )
+            call.fail(gone)
 
     def _executing(self, call: Call) -> bool:
         return call.kind == "mcp/request" or call.state == "fulfilled"

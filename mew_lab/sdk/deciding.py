@@ -27,9 +27,17 @@ def approval(
 
     Raises:
         ProposalEnded: it was withdrawn, fulfilled, or rejected by `me` before.
-        LocalProtocolError: it is unknown, its own, cannot be shown faithfully, or is not what was shown.
+        LocalProtocolError: it is unknown, its own, cannot be shown faithfully, is not what was shown, or may
+            have been decided unseen.
     """
     proposal = _undecided(book, id, me=me, verb="approve")
+    if proposal.uncertain:
+        raise LocalProtocolError(
+            f"Cannot approve proposal {id}: the connection broke since it was made, and somebody may have "
+            "fulfilled it meanwhile. Reject it, and let it be proposed anew",
+            code="uncertain",
+            section="§3.2.1",
+        )
     if digest is not None and not hmac.compare_digest(digest.encode(), proposal.digest.encode()):
         raise LocalProtocolError(
             f"Cannot approve proposal {id}: what was shown is not what is proposed; look at it again",

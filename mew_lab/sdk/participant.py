@@ -20,6 +20,7 @@ from mew_lab.errors import (
     LocalProtocolError,
     MewError,
     ProposalEnded,
+    Refused,
 )
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.token import Token
@@ -202,11 +203,7 @@ class MEWParticipant:
     async def notify(
         self, method: str, params: Mapping[str, Any] | None = None, *, to: Names = ()
     ) -> Envelope:
-        """Sends an MCP notification (`notifications/…`), to which nobody answers. Spec: §3.1.
-
-        Raises:
-            CapabilityViolation: this participant may not send it.
-        """
+        """Sends an MCP notification (`notifications/…`), to which nobody answers; raises as `chat`. Spec: §3.1."""
         payload: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
         if params is not None:
             payload["params"] = dict(params)
@@ -306,13 +303,17 @@ class MEWParticipant:
     async def _decide(self, id: str, draft: dict[str, Any]) -> Envelope:
         require(self.client.capabilities, draft, name=self.client.id)
         if id in self._deciding:
-            said = f"Proposal {id} is being decided by {self.client.id} just now"
+            said = f"Proposal {id} is being decided by {self.client.id} already; that is on its way"
             raise ProposalEnded(said, proposal=id, by=self.client.id)
-        self._deciding.add(id)  # until its echo is in the book: a second decision would be executed, too
+        if self.client.state == "ready":  # else nothing is sent
+            self._deciding.add(id)
         try:
-            return await self.send_accepted(draft)
-        finally:
+            sent = await self.send_accepted(draft)
+        except (Refused, LocalProtocolError):
             self._deciding.discard(id)
+            raise  # after any other end it may have been executed, so nothing more is sent for it
+        self._deciding.discard(id)
+        return sent
 
     # --- observing ---
 
@@ -377,6 +378,7 @@ class MEWParticipant:
             self.client.report(refusal(error, sent=None, name=name, capabilities=capabilities))
 
     def _lost(self, error: MewError | None) -> None:
+        self.proposals.interrupted()
         self._asking.lost(error)
         self._accepting.lost(error)
 

@@ -74,6 +74,7 @@ class Proposal:
     rejections: tuple[Rejection, ...] = ()
     response: Envelope | None = None
     claims: tuple[Claim, ...] = ()
+    uncertain: bool = False
 
     @property
     def method(self) -> str:
@@ -244,6 +245,11 @@ class ProposalBook:
         changes = tuple(rule(envelope))
         self._evict()
         return changes
+
+    def interrupted(self) -> None:
+        """The connection broke: what is undecided may be decided unseen, and must not be fulfilled again."""
+        for id, proposal in self._undecided.items():
+            self._undecided[id] = replace(proposal, uncertain=True)
 
     # --- one rule a kind ---
 

@@ -104,6 +104,7 @@ class Space:
         self.epoch = epoch
         self.limit = limit
         self.state = State(baseline)
+        self._own_ids = f"gw-{epoch:016x}-"
         for participant, capabilities in (participants or {}).items():
             turn = Turn(self.state, space=name, epoch=epoch, now=datetime.min)
             enrol(turn, Enrolled(participant, tuple(capabilities)))
@@ -198,7 +199,7 @@ class Space:
                 f"from says {str(claimed)[:80]!r}, but this connection speaks as {sender.runtime_id!r}; "
                 "leave from out, or send your own id",
             )
-        if str(members.get("id", "")).startswith(f"gw-{self.epoch:016x}-"):
+        if members.get("id", "").startswith(self._own_ids):
             raise Refusal(
                 "reserved_id", "ids that begin like this gateway's own are reserved; choose another id"
             )

@@ -120,7 +120,9 @@ def up(
         try:
             await host.open(owner=as_id, can="human")
             lab.url = host.url
-            await lab.open(MEWParticipant(host.client_for(as_id), tools=ToolBox(name=as_id)), name=as_id, policy=policy)
+            await lab.open(
+                MEWParticipant(host.client_for(as_id), tools=ToolBox(name=as_id)), name=as_id, policy=policy
+            )
         except BaseException:
             await lab.close()
             raise

@@ -70,13 +70,14 @@ class Seat:
         return self._loop.run(start(), timeout=self.lab.timeout, doing=doing)
 
     def chat(self, text: str, to: str | Sequence[str] = ()) -> Sent:
-        """Says something to everybody, or addressed to some. Spec: §3.4."""
-        addressees = (to,) if isinstance(to, str) else tuple(to)
+        """Says something to everybody, or addressed to some, and waits until the gateway has accepted it.
 
-        async def speak() -> Sent:
-            return Sent(await self.participant.chat(text, to=addressees))
+        Raises:
+            Refused: with the gateway's own sentence.
 
-        return self._loop.run(speak(), timeout=self.lab.timeout, doing=f"chatting as {self.name!r}")
+        Spec: §3.4.
+        """
+        return self.send("chat", {"text": text}, to=to)
 
     def send(
         self,

@@ -69,13 +69,17 @@ def approve_while_waiting(book: Notebook) -> float:
 
 @pytest.mark.trap("T-1")
 @pytest.mark.req("P-9.1-1", "P-3.2.1-1", "P-3.2.1-6", "P-3.2.1-7")
-def test_a_click_approves_and_the_waiting_cell_shows_what_git_answered(notebook: Callable[..., Notebook]) -> None:
+def test_a_click_approves_and_the_waiting_cell_shows_what_git_answered(
+    notebook: Callable[..., Notebook],
+) -> None:
     book = told(notebook)
     seconds = approve_while_waiting(book)
     print(f"\nclick to result, real space and real MCP server: {seconds:.2f} s (mark 1 s)")
     feed = book.area(5).locator("section.mew-feed")
     kinds = "r => [...r.querySelectorAll('tbody tr')].map(t => t.textContent)"
-    book.page.until(lambda: any("mcp/response" in text for text in feed.evaluate(kinds)), "the answer in the feed")
+    book.page.until(
+        lambda: any("mcp/response" in text for text in feed.evaluate(kinds)), "the answer in the feed"
+    )
     book.page.shots("first-space-feed", feed)
     assert book.page.errors == [] and book.page.dialogs == []
 
@@ -128,7 +132,9 @@ q = bot.propose('git/' + evil, {{evil: evil, 'nested': {{evil: [evil]}}}})
 lab.reject(q.id, evil)
 r = bot.propose('git/git_log', {{'repo_path': evil}})
 """
-    book = notebook([UP, REPO, BRIDGE, JOIN, CARDS, FEED, plant, "%mew proposals", "lab.log.df.tail(3)", "%mew history"])
+    book = notebook(
+        [UP, REPO, BRIDGE, JOIN, CARDS, FEED, plant, "%mew proposals", "lab.log.df.tail(3)", "%mew history"]
+    )
     for n in range(10):
         book.run(n)
         assert "Error" not in book.text(n), book.text(n)
@@ -158,7 +164,9 @@ def test_the_saved_notebook_keeps_a_picture_and_no_secret(notebook: Callable[...
 
 @pytest.mark.slow
 @pytest.mark.trap("T-1")
-def test_the_story_on_ipykernel_7_3(notebook: Callable[..., Notebook], kernel_of: Callable[[str], str]) -> None:
+def test_the_story_on_ipykernel_7_3(
+    notebook: Callable[..., Notebook], kernel_of: Callable[[str], str]
+) -> None:
     seconds = approve_while_waiting(told(notebook, kernel=kernel_of("7.3.0")))
     print(f"\nclick to result on ipykernel 7.3: {seconds:.2f} s (mark 1 s)")
 

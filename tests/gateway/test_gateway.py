@@ -63,7 +63,10 @@ def a_gateway(**participants: list[dict[str, object]]) -> tuple[Gateway, Tape]:
     tape = Tape()
     ticks = iter(range(1_000_000))
     gateway = Gateway(clock=lambda: START + timedelta(milliseconds=next(ticks)), new_epoch=lambda: 5)
-    config = {"name": "demo", "participants": {name: {"capabilities": can} for name, can in participants.items()}}
+    config = {
+        "name": "demo",
+        "participants": {name: {"capabilities": can} for name, can in participants.items()},
+    }
     gateway.add_space(SpaceConfig.model_validate(config), journal=tape)
     return gateway, tape
 
@@ -104,6 +107,7 @@ def test_a_message_that_cannot_be_recorded_is_refused_and_never_was() -> None:
     tape.full = True
     gateway.receive("demo", connection, proposal)
     assert alice.heard[-1]["payload"]["error"] == "journal_unavailable"  # type: ignore[index]
+    assert alice.heard[-1]["correlation_id"] == ["p1"]
     assert bob.kinds == ["system/welcome"]
     tape.full = False
     gateway.receive("demo", connection, proposal)  # the same id again: it was never taken
@@ -157,7 +161,9 @@ def test_time_never_runs_backwards_for_a_space() -> None:
         return last[0]
 
     gateway = Gateway(clock=clock)
-    gateway.add_space(SpaceConfig.model_validate({"name": "demo", "participants": {"a": {}, "b": {}}}), journal=tape)
+    gateway.add_space(
+        SpaceConfig.model_validate({"name": "demo", "participants": {"a": {}, "b": {}}}), journal=tape
+    )
     for _ in range(3):
         gateway.note("demo", "decided", participant="a", detail="")
     moments = [record.now for record in tape.records]
@@ -217,8 +223,10 @@ async def test_a_link_that_closes_leaves_the_space() -> None:
     await link.send(HELLO)
     assert json.loads(await link.receive())["payload"] == {"text": "hello"}  # type: ignore[arg-type]
     await link.close(1000, "good night")
-    while gateway.connections() > 1:
-        await asyncio.sleep(0)
+    left = asyncio.Event()
+    gateway.observe = lambda record: left.set() if record.event == "left" else None
+    async with asyncio.timeout(10):
+        await left.wait()
     assert bob.heard[-1]["payload"]["event"] == "leave"  # type: ignore[index]
     assert tape.records[-2].detail == "good night"
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from websockets.frames import Frame as ReferenceFrame
 from websockets.frames import Opcode
 
+from mew_lab.gateway.burst import Burst
 from mew_lab.gateway.outbox import CALM, CHUNK, Frame, MemoryPeer, Outbox
 from mew_lab.transport.link import LinkClosed
 from mew_lab.transport.memory import pair
@@ -44,7 +43,7 @@ def test_a_frame_is_encoded_once_for_all_its_receivers() -> None:
 
 
 async def test_what_is_put_in_one_turn_leaves_in_one_write(protocol: FakeProtocol) -> None:
-    outbox = Outbox(protocol.send)
+    outbox = Outbox(protocol.send, burst=Burst())
     frames = [Frame(f"message {n}") for n in range(5)]
     for frame in frames:
         outbox.put(frame)
@@ -55,14 +54,14 @@ async def test_what_is_put_in_one_turn_leaves_in_one_write(protocol: FakeProtoco
 
 
 async def test_one_frame_alone_is_written_without_a_copy(protocol: FakeProtocol) -> None:
-    outbox, frame = Outbox(protocol.send), Frame("alone")
+    outbox, frame = Outbox(protocol.send, burst=Burst()), Frame("alone")
     outbox.put(frame)
     await turn()
     assert protocol.transport.writes[0] is frame.wire
 
 
 async def test_much_at_once_leaves_in_pieces(protocol: FakeProtocol) -> None:
-    outbox = Outbox(protocol.send)
+    outbox = Outbox(protocol.send, burst=Burst())
     frames = [Frame("x" * 50_000) for _ in range(20)]
     for frame in frames:
         outbox.put(frame)
@@ -72,7 +71,7 @@ async def test_much_at_once_leaves_in_pieces(protocol: FakeProtocol) -> None:
 
 
 async def test_a_slow_reader_gets_everything_in_order_once_it_reads(protocol: FakeProtocol) -> None:
-    outbox = Outbox(protocol.send)
+    outbox = Outbox(protocol.send, burst=Burst())
     protocol.transport.waiting = CALM + 1
     protocol.writable.clear()
     for n in range(3):
@@ -87,7 +86,7 @@ async def test_a_slow_reader_gets_everything_in_order_once_it_reads(protocol: Fa
 
 
 async def test_a_reader_that_caught_up_is_served_the_short_way_again(protocol: FakeProtocol) -> None:
-    outbox = Outbox(protocol.send)
+    outbox = Outbox(protocol.send, burst=Burst())
     protocol.transport.waiting = CALM + 1
     protocol.writable.clear()
     for n in range(3):
@@ -107,7 +106,7 @@ async def test_a_reader_that_caught_up_is_served_the_short_way_again(protocol: F
 @pytest.mark.threat(9)
 async def test_a_reader_whose_queue_is_full_is_cut_with_a_reason(protocol: FakeProtocol) -> None:
     reasons: list[str] = []
-    outbox = Outbox(protocol.send, limit=1000, on_cut=reasons.append)
+    outbox = Outbox(protocol.send, burst=Burst(), limit=1000, on_cut=reasons.append)
     protocol.transport.waiting = CALM + 1
     protocol.writable.clear()
     for _ in range(10):
@@ -127,7 +126,7 @@ async def test_a_reader_whose_queue_is_full_is_cut_with_a_reason(protocol: FakeP
 @pytest.mark.threat(9)
 async def test_a_reader_that_takes_nothing_for_a_while_is_cut(protocol: FakeProtocol) -> None:
     reasons: list[str] = []
-    outbox = Outbox(protocol.send, stall=0.01, on_cut=reasons.append)
+    outbox = Outbox(protocol.send, burst=Burst(), stall=0.01, on_cut=reasons.append)
     protocol.transport.waiting = CALM + 1
     protocol.writable.clear()
     outbox.put(Frame("x"))
@@ -142,7 +141,8 @@ async def test_one_slow_reader_holds_no_other_up() -> None:
     slow, prompt = FakeProtocol(), FakeProtocol()
     slow.transport.waiting = CALM + 1
     slow.writable.clear()
-    outboxes = [Outbox(one.send, limit=5000) for one in (slow, prompt)]
+    burst = Burst()
+    outboxes = [Outbox(one.send, burst=burst, limit=5000) for one in (slow, prompt)]
     frames = [Frame(f"{n}" * 100) for n in range(9)] * 10
     for frame in frames:
         for outbox in outboxes:
@@ -153,7 +153,7 @@ async def test_one_slow_reader_holds_no_other_up() -> None:
 
 
 async def test_a_close_sends_what_is_queued_first(protocol: FakeProtocol) -> None:
-    outbox = Outbox(protocol.send)
+    outbox = Outbox(protocol.send, burst=Burst())
     outbox.put(Frame("last words"))
     outbox.close(4403, "kicked")
     outbox.put(Frame("never"))
@@ -163,7 +163,7 @@ async def test_a_close_sends_what_is_queued_first(protocol: FakeProtocol) -> Non
 
 
 async def test_a_close_that_drops_sends_nothing_more(protocol: FakeProtocol) -> None:
-    outbox = Outbox(protocol.send)
+    outbox = Outbox(protocol.send, burst=Burst())
     outbox.put(Frame("never"))
     outbox.close(4403, "kicked", drop=True)
     await outbox.finished()
@@ -172,7 +172,7 @@ async def test_a_close_that_drops_sends_nothing_more(protocol: FakeProtocol) -> 
 
 
 async def test_closing_twice_is_harmless_and_the_first_reason_stands(protocol: FakeProtocol) -> None:
-    outbox = Outbox(protocol.send)
+    outbox = Outbox(protocol.send, burst=Burst())
     outbox.close(4403, "first")
     outbox.close(1000, "second")
     await outbox.finished()
@@ -180,14 +180,14 @@ async def test_closing_twice_is_harmless_and_the_first_reason_stands(protocol: F
 
 
 async def test_a_reason_is_cut_where_a_close_frame_ends(protocol: FakeProtocol) -> None:
-    outbox = Outbox(protocol.send)
+    outbox = Outbox(protocol.send, burst=Burst())
     outbox.close(4401, "ä" * 100)
     await outbox.finished()
     assert protocol.sent[0]["reason"] == "ä" * 61
 
 
 async def test_a_reader_that_went_away_costs_nothing_and_raises_nothing(protocol: FakeProtocol) -> None:
-    outbox = Outbox(protocol.send)
+    outbox = Outbox(protocol.send, burst=Burst())
     protocol.transport.closing = protocol.gone = True
     outbox.put(Frame("to nobody"))
     await until(lambda: outbox.closing)
@@ -197,7 +197,7 @@ async def test_a_reader_that_went_away_costs_nothing_and_raises_nothing(protocol
 
 
 async def test_nothing_is_sent_after_the_end(protocol: FakeProtocol) -> None:
-    outbox = Outbox(protocol.send)
+    outbox = Outbox(protocol.send, burst=Burst())
     outbox.put(Frame("too late"))
     outbox.ended()
     outbox.close(1000, "")
@@ -207,7 +207,7 @@ async def test_nothing_is_sent_after_the_end(protocol: FakeProtocol) -> None:
 
 async def test_a_server_whose_inside_is_unknown_is_served_the_long_way() -> None:
     server = FakeServer()
-    outbox = Outbox(server.send)
+    outbox = Outbox(server.send, burst=Burst())
     outbox.put(Frame("text"))
     outbox.put(Frame(data=b"bytes"))
     assert await outbox.alive(0.01)

@@ -47,9 +47,12 @@ CHAT = {"capabilities": [{"kind": "chat"}]}
 async def served(tmp_path: Path) -> AsyncIterator[tuple[Gateway, str, dict[str, Path]]]:
     gateway = Gateway()
     names = ("here", "headed", "joiner", "poster")
-    gateway.add_space(SpaceConfig.model_validate({"name": "demo", "participants": dict.fromkeys(names, CHAT)}))
+    gateway.add_space(
+        SpaceConfig.model_validate({"name": "demo", "participants": dict.fromkeys(names, CHAT)})
+    )
     files = {
-        name: write_token_file(tmp_path / "tokens", "demo", name, gateway.tokens.mint("demo", name)) for name in names
+        name: write_token_file(tmp_path / "tokens", "demo", name, gateway.tokens.mint("demo", name))
+        for name in names
     }
     server = Server(gateway)
     port = await server.start()
@@ -59,17 +62,28 @@ async def served(tmp_path: Path) -> AsyncIterator[tuple[Gateway, str, dict[str, 
 
 async def peer(address: str, file: Path, how: str) -> asyncio.subprocess.Process:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", PEER, f"ws://{address}/ws?space=demo", str(file), how, "0", stdout=asyncio.subprocess.PIPE
+        sys.executable,
+        "-c",
+        PEER,
+        f"ws://{address}/ws?space=demo",
+        str(file),
+        how,
+        "0",
+        stdout=asyncio.subprocess.PIPE,
     )
     assert process.stdout is not None
     assert await process.stdout.readline() == b"in\n"
     return process
 
 
-async def curl(address: str, file: Path, body: dict[str, Any]) -> dict[str, Any]:
-    """Posts with curl, the token through a file so that no process list shows it."""
+def header_of(file: Path) -> Path:
+    """The headers in a file, so that no process list shows the token."""
     header = file.with_suffix(".header")
     header.write_text(f"Authorization: Bearer {file.read_text().strip()}\nContent-Type: application/json\n")
+    return header
+
+
+async def curl(address: str, header: Path, body: dict[str, Any]) -> dict[str, Any]:
     process = await asyncio.create_subprocess_exec(
         *("curl", "-sS", "-X", "POST", "-H", f"@{header}", "--data-binary", json.dumps(body)),
         f"http://{address}/participants/poster/messages?space=demo",
@@ -91,14 +105,15 @@ async def everything(link: Link) -> list[str]:
 @pytest.mark.req("P-2.1-1", "P-8.1-8", "P-5.2-1", "P-5.3-1", "P-5.3-4", "P-8.1-1", "P-8.1-2", "P-8.1-3")
 async def test_four_ways_in_see_one_stream_in_one_order(served: tuple[Gateway, str, dict[str, Path]]) -> None:
     gateway, address, files = served
+    poster = header_of(files["poster"])
     here = attach(gateway, "demo", "here")
     headed = await peer(address, files["headed"], "header")
     joined = await peer(address, files["joiner"], "join")
     for n in range(3):
-        answer = await curl(address, files["poster"], {"kind": "chat", "payload": {"text": f"post {n}"}})
+        answer = await curl(address, poster, {"kind": "chat", "payload": {"text": f"post {n}"}})
         assert answer["status"] == "accepted" and set(answer) == {"id", "status", "timestamp"}
         await here.send(json.dumps({"kind": "chat", "payload": {"text": f"memory {n}"}}))
-    await curl(address, files["poster"], {"kind": "chat", "payload": {"text": "the end"}})
+    await curl(address, poster, {"kind": "chat", "payload": {"text": "the end"}})
     mine = await everything(here)
     theirs = []
     for process in (headed, joined):
@@ -110,4 +125,6 @@ async def test_four_ways_in_see_one_stream_in_one_order(served: tuple[Gateway, s
         common = seen[1:]
         assert common == mine[-len(common) :]
     said = [json.loads(text)["payload"]["text"] for text in mine if json.loads(text)["kind"] == "chat"]
-    assert said[-1] == "the end" and {"hello from header", "hello from join", "post 0", "memory 2"} <= set(said)
+    assert said[-1] == "the end" and {"hello from header", "hello from join", "post 0", "memory 2"} <= set(
+        said
+    )

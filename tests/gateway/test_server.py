@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from mew_lab.errors import ConfigError
-from mew_lab.gateway import server, wire
+from mew_lab.gateway import server
 from mew_lab.gateway.config import ParticipantConfig, SpaceConfig
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.local import attach
+from mew_lab.gateway.outbox import Outbox
 from mew_lab.gateway.server import Server
 from mew_lab.transport.link import HandshakeRefused, Link
 
@@ -98,17 +99,17 @@ async def test_what_a_post_causes_is_on_the_wire_before_its_answer(
 ) -> None:
     await house.join("bert")
     order: list[str] = []
-    write, answer = wire.Wire.write, server._yes
+    flush, answer = Outbox.flush, server._yes
 
-    def written(self: wire.Wire, frames: bytes) -> None:
+    def flushed(self: Outbox) -> None:
         order.append("delivered")
-        write(self, frames)
+        flush(self)
 
     def answered(*said: Any, **more: Any) -> Any:
         order.append("answered")
         return answer(*said, **more)
 
-    monkeypatch.setattr(wire.Wire, "write", written)
+    monkeypatch.setattr(Outbox, "flush", flushed)
     monkeypatch.setattr(server, "_yes", answered)
     await house.post("anna", CHAT)
     assert order == ["delivered", "answered"]
@@ -207,6 +208,15 @@ async def test_a_body_over_the_limit_is_refused_and_one_far_over_it_is_not_even_
     for size in (10_001, 40_001, 1_000_000):
         response = await house.post("anna", {"kind": "chat", "payload": {"text": "x" * size}})
         assert response.status_code == 413
+
+
+@pytest.mark.threat(9)
+async def test_who_posts_too_fast_is_told_and_others_may_go_on(open_house: Open) -> None:
+    house = await open_house(limits={"burst": 2, "messages_per_second": 0.001})
+    answers = [await house.post("anna", CHAT) for _ in range(3)]
+    assert [one.status_code for one in answers] == [200, 200, 429]
+    assert answers[2].json()["error"] == "limit_exceeded"
+    assert (await house.post("bert", CHAT)).status_code == 200
 
 
 async def test_what_does_not_exist_is_told_in_json(house: House) -> None:

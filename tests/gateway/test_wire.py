@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mew_lab.gateway import outbox
+from mew_lab.gateway.burst import Burst
 from mew_lab.gateway.outbox import Outbox
 from mew_lab.gateway.wire import hang_up, silent, wire_of
 
@@ -60,7 +61,7 @@ class Pong:
 async def test_a_ping_that_is_answered_shows_life(protocol: FakeProtocol) -> None:
     heard: list[Any] = []
     protocol.handle_pong = heard.append  # type: ignore[method-assign]
-    outbox = Outbox(protocol.send)
+    outbox = Outbox(protocol.send, burst=Burst())
     asking = asyncio.ensure_future(outbox.alive(10))
     await turn()
     ping = protocol.transport.writes[0]
@@ -75,7 +76,7 @@ async def test_a_ping_that_is_answered_shows_life(protocol: FakeProtocol) -> Non
 
 
 async def test_a_ping_without_an_answer_and_a_closing_socket_show_none(protocol: FakeProtocol) -> None:
-    outbox = Outbox(protocol.send)
+    outbox = Outbox(protocol.send, burst=Burst())
     assert not await outbox.alive(0.01)
     protocol.transport.closing = True
     assert not await outbox.alive(10)

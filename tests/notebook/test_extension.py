@@ -230,6 +230,18 @@ def test_every_value_of_day_one_has_html_and_text_that_can_be_read(shell: Intera
             assert word in data["text/html"], f"{word} in the picture of {name}"
 
 
+def test_a_lab_says_what_waits(shell: InteractiveShell) -> None:
+    assert shell.run_cell(DAY_ONE).success
+    shell.run_cell(
+        "q = bot.call('notebook/add', a=1, b=2)\nwhile not lab.proposals(): pass\nx = %mew use demo"
+    )
+    data, _ = shell.display_formatter.format(shell.user_ns["x"])  # type: ignore[union-attr]
+    assert "1 proposal waits for you: %mew approvals" in data["text/plain"]
+    assert "1 proposal waits for you" in data["text/html"]
+    shell.run_cell("gone = %mew down")
+    assert "still pending" in str(shell.user_ns["gone"])
+
+
 def test_a_lab_that_is_down_says_so_and_its_log_can_still_be_read(shell: InteractiveShell) -> None:
     assert shell.run_cell(DAY_ONE).success
     shell.run_cell("gone = %mew down")

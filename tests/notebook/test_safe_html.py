@@ -75,7 +75,7 @@ def test_a_table_shows_the_last_200_rows_and_says_so() -> None:
     assert "row 799;" not in found.text
 
 
-def test_numbers_stand_right_and_truth_is_a_word() -> None:
-    html = table(("n", "b"), [(1.5, True)])
-    assert html.count("text-align:right") == 1
+def test_a_column_of_numbers_stands_right_and_a_mixed_one_does_not() -> None:
+    html = table(("n", "b", "mixed"), [(1.5, True, 1), (2, False, "x")])
+    assert html.count("text-align:right") == 3  # two cells and their heading
     assert ">True<" in html

@@ -197,13 +197,14 @@ def test_run_all_of_thirty_cells_that_mix_magics_and_awaits_finishes(kernel: Cal
 def test_what_happens_on_the_loop_prints_into_no_cell(kernel: Callable[..., Kernel]) -> None:
     one = kernel(attended=False, MEW_LAB_DECIDE="approve")
     one.passes(START)
-    one.passes("def broken(envelope):\n    raise ValueError('canary')\nc = lab.me.participant.client")
-    one.passes("c.on_message(broken)\nc.on_error(lambda error: lab.fault(str(error)))\nNone")
+    joining = "%mew connect {lab.url} --space demo --token-file {lab.token_file()} --as human-2 --name other"
+    one.passes(f"here = lab\n{joining}\nc = lab.me.participant.client\nNone")
+    one.passes("def broken(envelope):\n    raise ValueError('canary')\nc.on_message(broken)\nNone")
     one.passes("import logging\nlogging.getLogger('mew_lab.sdk').error('canary')")
     busy = "import time\nend = time.monotonic() + 1\nwhile time.monotonic() < end: pass"
     assert one.passes(f"p = bot.call('notebook/add', a=1, b=2)\n{busy}") == ""
     assert one.passes(busy) == ""
-    assert one.passes("lab.seats['bot'].chat('x')\nNone") == ""
+    assert one.passes("here.seats['bot'].chat('x')\nNone") == ""
     assert "canary" in one.passes("%mew status")
 
 

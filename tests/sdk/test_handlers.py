@@ -94,3 +94,13 @@ async def test_an_inbox_that_overflows_says_how_much_was_missed() -> None:
         await anext(inbox)
     inbox.put(9)
     assert await anext(inbox) == 9
+
+
+async def test_a_fault_reaches_who_asked_for_faults_after_the_handlers_were_made() -> None:
+    faults: list[str] = []
+    errors: Handlers[Exception] = Handlers()
+    handlers: Handlers[str] = Handlers(on_fault=errors)
+    handlers.add(lambda what: 1 // 0)  # type: ignore[arg-type, return-value]
+    errors.add(lambda fault: faults.append(type(fault).__name__))
+    handlers("x")
+    assert faults == ["ZeroDivisionError"]

@@ -467,7 +467,7 @@ async def test_a_hundred_clicks_make_one_request(
     outcomes = await asyncio.gather(*verbs, return_exceptions=True)
     assert [type(one) for one in outcomes[:1]] == [Envelope]
     assert all(isinstance(one, ProposalEnded) for one in outcomes[1:])
-    assert "is being decided by human just now" in str(outcomes[1])
+    assert "is being decided by human already" in str(outcomes[1])
     await call
     assert len(room.sent("mcp/request")) == 1 and room.sent("mcp/reject") == []
     with pytest.raises(ProposalEnded, match="human fulfilled it before"):
@@ -508,6 +508,54 @@ async def test_a_decision_that_was_refused_can_be_made_again(
     await late.reject(again.id, "incapable")
     with pytest.raises(ProposalRejected):
         await again
+
+
+@pytest.mark.threat(18)
+async def test_after_a_break_an_open_proposal_cannot_be_fulfilled_blindly(
+    room: Room, human: MEWParticipant, bot: MEWParticipant
+) -> None:
+    human.client._connection._patience = human.client._connection._patience._replace(delay=0.001)
+    call = bot.call("git/git_log")
+    await proposed(human, call)
+    room.links["human"].shut(1006)  # type: ignore[attr-defined]
+    await until(lambda: human.client.state == "connecting")
+    await until(lambda: human.client.state == "ready")
+    with pytest.raises(LocalProtocolError, match=r"somebody may have fulfilled it meanwhile\. Reject it"):
+        await human.approve(call.id)
+    assert room.sent("mcp/request") == []
+    await human.reject(call.id, "timeout")
+    with pytest.raises(ProposalRejected):
+        await call
+
+
+@pytest.mark.threat(18)
+async def test_a_decision_whose_fate_is_unknown_is_not_sent_again(
+    room: Room, human: MEWParticipant, bot: MEWParticipant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = bot.call("git/git_log")
+    await proposed(human, call)
+    monkeypatch.setattr(human._accepting, "echoed", lambda envelope: None)
+    deciding = asyncio.ensure_future(human.approve(call.id))
+    await asyncio.sleep(0)
+    deciding.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await deciding
+    with pytest.raises(ProposalEnded):
+        await human.approve(call.id)
+    await call
+    assert len(room.sent("mcp/request")) == 1
+
+
+async def test_a_target_that_left_before_the_fulfilment_ends_the_call(
+    git: MEWParticipant, human: MEWParticipant, bot: MEWParticipant
+) -> None:
+    call = bot.call("git/git_log")
+    await proposed(human, call)
+    await git.stop()
+    await until(lambda: "git" not in human.client.participants)
+    await human.approve(call.id)
+    with pytest.raises(NoReply, match="git left space 'demo' before answering git/git_log"):
+        await call
 
 
 async def test_a_proposal_to_nobody_needs_a_target_and_is_marked_edited(

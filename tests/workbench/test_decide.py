@@ -8,12 +8,26 @@ from mew_lab.errors import ConfigError
 from mew_lab.workbench.cards import Card
 from mew_lab.workbench.decide import Decision, Policy, policy_from_environment
 
-CARD = Card(id="p1", seq=1, proposer="bot", to=("git",), method="tools/call", tool="t", arguments=(), digest="0", since=0)
+CARD = Card(
+    id="p1",
+    seq=1,
+    proposer="bot",
+    to=("git",),
+    method="tools/call",
+    tool="t",
+    arguments=(),
+    digest="0",
+    since=0,
+)
 
 
 @pytest.mark.parametrize(
     ("word", "decision", "decides"),
-    [("approve", Decision("approve"), True), ("deny", Decision("reject", "policy"), True), ("raise", None, False)],
+    [
+        ("approve", Decision("approve"), True),
+        ("deny", Decision("reject", "policy"), True),
+        ("raise", None, False),
+    ],
 )
 @pytest.mark.trap("T-6")
 def test_the_environment_names_a_policy(

@@ -54,7 +54,9 @@ def eventually(what: Callable[[], Any], *, deadline: float = 10.0) -> Any:
 
 
 @pytest.mark.req("P-9.1-1", "P-3.2.1-1", "P-3.2.1-3", "P-3.2.1-5", "S-L2-14", "S-L2-15", "S-L2-16", "S-L2-17")
-def test_what_one_proposes_and_another_approves_is_done_and_all_of_it_is_in_the_log(lab: Lab, adding: Adding) -> None:
+def test_what_one_proposes_and_another_approves_is_done_and_all_of_it_is_in_the_log(
+    lab: Lab, adding: Adding
+) -> None:
     bot = lab.join("bot", can="proposer")
     pending = bot.call("notebook/add", {"a": 3}, b=4)
     assert (pending.kind, pending.state) == ("mcp/proposal", "open")
@@ -65,7 +67,8 @@ def test_what_one_proposes_and_another_approves_is_done_and_all_of_it_is_in_the_
     assert (pending.state, pending.by) == ("answered", "human")
     sent = [json.loads(record.raw) for record in lab.log.records if record.raw]
     proposal, request, response = (
-        next(one for one in sent if one["kind"] == kind) for kind in ("mcp/proposal", "mcp/request", "mcp/response")
+        next(one for one in sent if one["kind"] == kind)
+        for kind in ("mcp/proposal", "mcp/request", "mcp/response")
     )
     assert request["correlation_id"] == [proposal["id"]] and request["to"] == proposal["to"] == ["notebook"]
     assert request["payload"]["params"] == proposal["payload"]["params"] and request["from"] == "human"
@@ -89,7 +92,7 @@ async def test_everything_awaits_in_a_running_loop(lab: Lab, adding: Adding) -> 
 def test_a_rejection_raises_what_the_specification_says(lab: Lab, adding: Adding) -> None:
     pending = lab.join("bot").call("notebook/add", a=3, b=4)
     lab.reject(pending.id[:8], "unsafe")
-    with pytest.raises(ProposalRejected, match="^Proposal rejected by human: unsafe$"):
+    with pytest.raises(ProposalRejected, match=r"^Proposal rejected by human: unsafe$"):
         pending.result(10)
     assert lab.history()[0][3:5] == ("rejected", "human")
 
@@ -144,7 +147,11 @@ def test_a_proposal_to_nobody_needs_a_target_and_is_marked_as_edited(lab: Lab, a
 @pytest.mark.threat(16)
 def test_a_card_shows_all_that_will_be_sent(lab: Lab) -> None:
     bot = lab.join("bot")
-    payload = {"method": "tools/call", "params": {"name": "t", "arguments": {"a": 1}, "_meta": {"x": 2}}, "extra": [3]}
+    payload = {
+        "method": "tools/call",
+        "params": {"name": "t", "arguments": {"a": 1}, "_meta": {"x": 2}},
+        "extra": [3],
+    }
     id = bot.send("mcp/proposal", payload, to="human").id
     assert lab.decisions.card(id).arguments == (("a", "1"), ("params._meta", '{"x": 2}'), ("extra", "[3]"))
 
@@ -238,7 +245,11 @@ def test_waiting_on_the_loop_itself_names_the_other_form(lab: Lab, adding: Addin
         (lambda lab: connect(lab.url, space="else", token="wrong"), NotAdmitted, ""),
         (lambda lab: connect(lab.url, space="demo", token_env="NO_SUCH", name="x"), ConfigError, "NO_SUCH"),
         (lambda lab: connect(lab.url, space="demo", token_file="no-such", name="x"), ConfigError, "no-such"),
-        (lambda lab: connect("ws://127.0.0.1:9/ws", space="demo", token="t", name="x"), ConnectionLost, "nothing could be reached at ws://127.0.0.1:9"),
+        (
+            lambda lab: connect("ws://127.0.0.1:9/ws", space="demo", token="t", name="x"),
+            ConnectionLost,
+            "nothing could be reached at ws://127.0.0.1:9",
+        ),
         (lambda lab: connect("ftp://x", space="demo", token="t", name="x"), ConfigError, "ftp://x"),
     ],
 )
@@ -295,7 +306,9 @@ def test_a_port_in_use_is_named() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(ConfigError, match=f"port {port} of 127.0.0.1 is in use already; choose another port"):
+        with pytest.raises(
+            ConfigError, match=f"port {port} of 127.0.0.1 is in use already; choose another port"
+        ):
             up("demo", port=port)
     assert labs() == {}
     up("demo")
@@ -392,7 +405,7 @@ def test_no_token_shows_anywhere_but_in_its_file(lab: Lab, caplog: pytest.LogCap
     token = path.read_text().strip()
     other = connect(lab.url, space="demo", token=token, as_id="human-2", name="two")
     told = [lab.join_line(), lab.status(), lab.who(), lab, other, other.status(), other.me, caplog.text]
-    told += [vars(other.me.participant.client), [record for record in lab.log.records]]
+    told += [vars(other.me.participant.client), list(lab.log.records)]
     assert token not in " ".join(map(repr, told)) + " ".join(map(str, told))
     assert "--token-file" in lab.join_line() and "127.0.0.1" in lab.url
 

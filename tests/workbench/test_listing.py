@@ -12,7 +12,11 @@ def test_a_listing_is_an_aligned_table() -> None:
     listing = Listing("people", ("name", "age"), [("Ada", 36), ("Grace Hopper", 85)], note="two of them")
     assert str(listing) == "people\nname          age\nAda           36\nGrace Hopper  85\ntwo of them"
     assert repr(listing) == str(listing)
-    assert (len(listing), listing[1], list(listing)) == (2, ("Grace Hopper", 85), [("Ada", 36), ("Grace Hopper", 85)])
+    assert (len(listing), listing[1], list(listing)) == (
+        2,
+        ("Grace Hopper", 85),
+        [("Ada", 36), ("Grace Hopper", 85)],
+    )
     assert listing
 
 

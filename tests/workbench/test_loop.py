@@ -101,7 +101,7 @@ def test_what_takes_too_long_is_cancelled_and_says_so(loop: LoopThread) -> None:
         finally:
             cancelled.set()
 
-    with pytest.raises(NoReply, match="waiting for tea took longer than 0.05 s") as caught:
+    with pytest.raises(NoReply, match=r"waiting for tea took longer than 0\.05 s") as caught:
         loop.run(slow(), timeout=0.05, doing="waiting for tea")
     assert isinstance(caught.value, TimeoutError)
     assert cancelled.wait(5)
@@ -140,7 +140,9 @@ def test_an_interrupt_cancels_the_work(loop: LoopThread, monkeypatch: pytest.Mon
 
 
 @pytest.mark.trap("T-25")
-async def test_without_threads_verbs_give_a_task_to_await(monkeypatch: pytest.MonkeyPatch, loop: LoopThread) -> None:
+async def test_without_threads_verbs_give_a_task_to_await(
+    monkeypatch: pytest.MonkeyPatch, loop: LoopThread
+) -> None:
     def no_threads(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 

@@ -12,7 +12,9 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def record(n: int, **members: object) -> Record:
-    text = json.dumps({"id": f"m{n}", "from": "bot", "kind": "chat", "payload": {"text": f"no. {n}"}, **members})
+    text = json.dumps(
+        {"id": f"m{n}", "from": "bot", "kind": "chat", "payload": {"text": f"no. {n}"}, **members}
+    )
     return Record(n, NOW, "received", "demo", "bot", verdict="accepted", pattern='{"kind":"chat"}', raw=text)
 
 
@@ -50,8 +52,12 @@ def test_what_is_no_message_is_no_row() -> None:
 def test_a_refused_and_unreadable_text_is_a_row_too() -> None:
     rows = some_rows(0)
     for text in ("not json", "[1]", "[" * 100_000):
-        rows.observe(Record(1, NOW, "received", "demo", "bot", verdict="refused", code="invalid_json", raw=text))
-    assert [(row.sender, row.kind, row.code) for row in rows.since(0, 10)] == [("bot", "", "invalid_json")] * 3
+        rows.observe(
+            Record(1, NOW, "received", "demo", "bot", verdict="refused", code="invalid_json", raw=text)
+        )
+    assert [(row.sender, row.kind, row.code) for row in rows.since(0, 10)] == [
+        ("bot", "", "invalid_json")
+    ] * 3
 
 
 def test_wrong_types_in_a_message_do_no_harm() -> None:

@@ -14,9 +14,11 @@ from mew_lab.protocol.visible import visible
 __all__ = ["MOST_ROWS", "clock_time", "picture"]
 
 MOST_ROWS = 200
+# Characters beyond which a word may be broken: were short ones broken too, their columns would shrink to a letter.
+LONG_WORD = 24
 
 _CELL = "padding:2px 8px;text-align:left;vertical-align:top;border-bottom:1px solid rgba(128,128,128,.3)"
-_CODE = f"{_CELL};font-family:monospace;white-space:pre-wrap;word-break:break-word"
+_CODE = f"{_CELL};font-family:monospace;white-space:pre-wrap"
 _NOTE = "padding:4px 8px;font-size:11px;opacity:.75"
 
 
@@ -38,7 +40,8 @@ def picture(
     body = "".join(
         "<tr>"
         + "".join(
-            f'<td style="{_CODE if n in fixed else _CELL}">{_text(cell)}</td>' for n, cell in enumerate(row)
+            f'<td style="{_style(cell, _CODE if n in fixed else _CELL)}">{_text(cell)}</td>'
+            for n, cell in enumerate(row)
         )
         + "</tr>"
         for row in shown
@@ -48,6 +51,11 @@ def picture(
     whole = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
     table = f'<table style="border-collapse:collapse;font-size:12px">{whole}</table>'
     return f'<div><div style="{_NOTE}"><b>{_text(title)}</b></div>{table if rows else ""}{lines}</div>'
+
+
+def _style(cell: str, style: str) -> str:
+    longest = max(map(len, cell.split()), default=0)
+    return f"{style};overflow-wrap:anywhere" if longest > LONG_WORD else style
 
 
 def _text(value: str) -> str:

@@ -33,6 +33,15 @@ def test_without_rows_there_is_no_table() -> None:
     assert "<table" not in picture("t", ["c"], [], notes=["Nothing yet."])
 
 
+def test_only_long_words_may_be_broken_so_that_short_ones_keep_their_column() -> None:
+    def row(text: str) -> str:
+        return picture("t", ["c"], [[text]], code=["c"]).partition("<tbody>")[2]
+
+    assert "overflow-wrap" not in row("system:gateway and words, many of them, one after the other")
+    assert "overflow-wrap:anywhere" in row("a " + "x" * 200)
+    assert "word-break" not in row("a " + "x" * 200)
+
+
 def test_a_time_says_its_zone() -> None:
     assert clock_time(0) == "00:00:00 UTC"
     cest = timezone(timedelta(hours=2))

@@ -1,0 +1,80 @@
+"""When do outboxes write?  Once for all that happens together: at the end of a turn, or of a batch of messages.
+
+Whoever delivers puts frames into outboxes; those that then have something to write stand here. Nothing of it waits
+for anybody: before the loop sleeps, everything is written. It knows neither frames nor sockets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Generator
+from functools import partial
+from types import coroutine
+from typing import Any, Protocol, TypeVar
+
+__all__ = ["Burst", "Writer"]
+
+T = TypeVar("T")
+
+
+class Writer(Protocol):
+    """What stands in a burst."""
+
+    def flush(self) -> None:
+        """Writes what was collected."""
+
+
+class Burst:
+    """The writers of one server that have something to write in this turn of the loop."""
+
+    __slots__ = ("_held", "_scheduled", "_writers")
+
+    def __init__(self) -> None:
+        self._writers: list[Writer] = []
+        self._scheduled = False
+        self._held = False
+
+    def add(self, writer: Writer) -> None:
+        """Sees to it that `writer` is flushed soon; to be called once until it was."""
+        self._writers.append(writer)
+        if not self._held and not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Lets all of them write."""
+        self._scheduled = self._held = False
+        writers, self._writers = self._writers, []
+        for writer in writers:
+            writer.flush()
+
+    def hold(self) -> None:
+        """From here to the next `flush` or `before_waiting` nothing is written: a batch is being handled.
+
+        It saves a turn of the loop for each batch. Nothing else may be awaited in between.
+        """
+        self._held = True
+
+    @coroutine
+    def before_waiting(self, coming: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+        """Awaits `coming`; flushes first, unless it is there at once."""
+        try:
+            waits_for = coming.send(None)
+        except StopIteration as at_once:
+            return at_once.value  # type: ignore[no-any-return]
+        except BaseException:
+            self.flush()
+            raise
+        self.flush()
+        while True:
+            try:
+                sent = yield waits_for
+            except BaseException as fault:
+                # Into the coroutine and not through us: that is where it may be handled.
+                step = partial(coming.throw, fault)
+            else:
+                step = partial(coming.send, sent)
+            try:
+                waits_for = step()
+            except StopIteration as done:
+                return done.value  # type: ignore[no-any-return]

@@ -1,0 +1,129 @@
+"""A program beside us: what it is given, how it is read, how it ends."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from mew_lab.bridge.process import MAX_LINE, ServerProcess, environment
+from mew_lab.errors import ConfigError, MewError
+from mew_lab.protocol.token import Token
+
+from .conftest import alive, until
+
+
+def python(code: str, cwd: Path, **options: object) -> ServerProcess:
+    return ServerProcess(["python", "-c", code], cwd=cwd, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.threat(28)
+def test_only_named_variables_are_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LOGNAME", "SHELL", "TERM", "USER", "CANARY"):
+        monkeypatch.setenv(name, "secret")
+    monkeypatch.delenv("TMPDIR", raising=False)
+    given = environment(["CANARY"])
+    assert set(given) <= {"PATH", "HOME", "LANG", "SYSTEMROOT", "CANARY"} and given["CANARY"] == "secret"
+    assert "CANARY" not in environment()
+    with pytest.raises(ConfigError) as caught:
+        environment(["NOT\x1bSET"])
+    assert "\x1b" not in str(caught.value) and caught.value.key == "NOT\x1bSET"
+
+
+def test_the_first_word_python_is_this_interpreter(tmp_path: Path) -> None:
+    assert ServerProcess(["python", "-m", "a b"], cwd=tmp_path).command_line == f"{sys.executable} -m 'a b'"
+    assert ServerProcess(["python3"], cwd=tmp_path).command == ["python3"]
+    with pytest.raises(ConfigError):
+        ServerProcess([""], cwd=tmp_path)
+
+
+@pytest.mark.threat(28)
+async def test_no_file_descriptor_of_ours_is_handed_on(tmp_path: Path) -> None:
+    with (tmp_path / "open").open("w") as file:
+        import os
+
+        os.set_inheritable(file.fileno(), True)
+        code = "import os; print(*sorted(map(int, os.listdir('/proc/self/fd'))))"
+        process = python(code, tmp_path)
+        await process.start()
+        [line] = [line async for line in process.lines()]
+        assert str(file.fileno()) not in line.decode().split() or file.fileno() <= 3
+        await process.stop()
+
+
+async def test_lines_go_in_and_out(tmp_path: Path) -> None:
+    process = python("import sys\nfor line in sys.stdin: print(line[::-1].strip(), flush=True)", tmp_path)
+    await process.start()
+    await process.write(b"abc")
+    lines = process.lines()
+    assert (await anext(lines)) == b"cba\n"
+    await process.stop()
+    await process.stop()
+    assert [line async for line in lines] == [] and not alive(process.pid)
+
+
+@pytest.mark.threat(28)
+async def test_a_line_has_a_cap(tmp_path: Path) -> None:
+    process = python(
+        "import sys, time; sys.stdout.write('x' * (2 ** 23 + 2 ** 21)); sys.stdout.flush(); time.sleep(60)",
+        tmp_path,
+    )
+    await process.start()
+    assert [line async for line in process.lines()] == []
+    assert await process.ended() == f"wrote a line of more than {MAX_LINE} bytes"
+    await process.stop()
+    assert not alive(process.pid)
+
+
+@pytest.mark.parametrize(
+    ("code", "how"),
+    [
+        (
+            "import sys; sys.stderr.write('a\\n\\nlast\\x1b[2J\\n\\n'); sys.exit(4)",
+            r"ended (exit 4): last\u001b[2J",
+        ),
+        ("pass", "ended (exit 0)"),
+        ("import os; os.kill(os.getpid(), 9)", "was ended by signal 9"),
+        ("import os, time; os.close(1); time.sleep(60)", "closed its output"),
+    ],
+)
+async def test_how_it_ended_is_a_few_words(tmp_path: Path, code: str, how: str) -> None:
+    process = python(code, tmp_path)
+    await process.start()
+    assert [line async for line in process.lines()] == []
+    assert await process.ended() == how
+    await process.stop()
+
+
+@pytest.mark.threat(28)
+async def test_one_that_will_not_end_is_ended(tmp_path: Path) -> None:
+    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('x', flush=True); time.sleep(60)"
+    process = python(code, tmp_path)
+    await process.start()
+    assert await anext(process.lines()) == b"x\n"
+    await process.stop()
+    await until(lambda: not alive(process.pid))
+
+
+@pytest.mark.threat(1)
+async def test_a_secret_in_its_last_words_is_masked(tmp_path: Path) -> None:
+    secret = Token("canary-secret-0123456789")
+    process = python(f"import sys; sys.exit('bad key {secret.reveal()}')", tmp_path)
+    await process.start()
+    assert [line async for line in process.lines()] == []
+    assert await process.ended() == f"ended (exit 1): bad key {secret}"
+    await process.stop()
+
+
+async def test_what_cannot_be_started_is_a_sentence(tmp_path: Path) -> None:
+    for command, cwd, said in (
+        (["no-such-program"], tmp_path, "there is no program 'no-such-program' on PATH"),
+        (["python"], tmp_path / "nowhere", "there is no folder"),
+        ([str(tmp_path)], tmp_path, "Permission denied"),
+        (["python", "a\0b"], tmp_path, "null byte"),
+    ):
+        process = ServerProcess(command, cwd=cwd)
+        with pytest.raises(MewError, match=said):
+            await process.start()
+        await process.stop()

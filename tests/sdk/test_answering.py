@@ -1,0 +1,143 @@
+"""How requests are answered: the shape of an answer, its bounds, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from mew_lab.errors import ConnectionLost, LocalProtocolError
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.sdk.answering import MAX_RUNNING, Answering
+from mew_lab.sdk.tools import RpcError
+
+from .conftest import until
+
+
+class Slow:
+    """Answers `fast` at once and `slow` when released."""
+
+    def __init__(self) -> None:
+        self.release = asyncio.Event()
+
+    async def answer(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        if method == "slow":
+            await self.release.wait()
+        if method == "wrong":
+            raise RpcError(-32602, "no", data=[1])
+        if method == "broken":
+            raise KeyError("odd")
+        return {"got": dict(params)}
+
+
+class Stage:
+    def __init__(self) -> None:
+        self.tools = Slow()
+        self.posted: list[Any] = []
+        self.faults: list[Exception] = []
+        self.answering = Answering(self.tools, post=self.post)
+
+    def post(self, draft: Mapping[str, Any]) -> None:
+        if self.faults:
+            raise self.faults.pop(0)
+        self.posted.append(draft)
+
+    def ask(self, method: str, *, id: Any = 7, sender: str = "human", **members: Any) -> None:
+        payload = {"method": method, **members.pop("payload", {})} | ({} if id is None else {"id": id})
+        self.answering.take(
+            Envelope.of(
+                {"id": f"e-{method}", "from": sender, "kind": "mcp/request", "payload": payload, **members}
+            )
+        )
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+@pytest.mark.req("P-3.1.2-1", "P-3.1.2-2", "P-3.1.2-4", "P-8.2-7", "P-3-10")
+async def test_an_answer_goes_to_the_asker_and_names_both_ids(stage: Stage) -> None:
+    stage.ask("fast", payload={"params": {"a": None}}, context="a/b")
+    await until(lambda: stage.posted)
+    assert stage.posted == [
+        {
+            "kind": "mcp/response",
+            "to": ["human"],
+            "correlation_id": ["e-fast"],
+            "payload": {"jsonrpc": "2.0", "id": 7, "result": {"got": {"a": None}}},
+            "context": "a/b",
+        }
+    ]
+
+
+@pytest.mark.parametrize(("id", "answered"), [("s", "s"), (0, 0), (None, "e-fast")])
+async def test_the_json_rpc_id_is_the_requests_or_its_envelopes(stage: Stage, id: Any, answered: Any) -> None:
+    stage.ask("fast", id=id)
+    await until(lambda: stage.posted)
+    assert stage.posted[0]["payload"]["id"] == answered
+
+
+@pytest.mark.req("S-ERR-3")
+async def test_errors_are_answers_too(stage: Stage) -> None:
+    stage.ask("wrong")
+    stage.ask("broken")
+    await until(lambda: len(stage.posted) == 2)
+    assert stage.posted[0]["payload"]["error"] == {"code": -32602, "message": "no", "data": [1]}
+    assert stage.posted[1]["payload"]["error"] == {"code": -32603, "message": "Internal error: KeyError"}
+
+
+async def test_only_the_asker_can_cancel_and_a_cancelled_one_is_not_answered(stage: Stage) -> None:
+    stage.ask("slow")
+    stage.ask("slow", sender="other")
+    await asyncio.sleep(0)
+    cancel = {"params": {"requestId": 7}}
+    stage.ask("notifications/cancelled", id=None, sender="eve", payload=cancel)
+    stage.ask("notifications/cancelled", id=None, payload={"params": {"requestId": 8}})
+    stage.ask("notifications/cancelled", id=None, payload={})
+    assert len(stage.answering) == 2
+    stage.ask("notifications/cancelled", id=None, payload=cancel)
+    await until(lambda: len(stage.answering) == 1)
+    stage.tools.release.set()
+    await until(lambda: stage.posted)
+    assert [one["to"] for one in stage.posted] == [["other"]] and len(stage.answering) == 0
+
+
+@pytest.mark.threat(9)
+async def test_no_more_than_so_many_are_answered_at_once(stage: Stage) -> None:
+    for _ in range(MAX_RUNNING + 1):
+        stage.ask("slow")
+    [busy] = stage.posted
+    assert (
+        busy["payload"]["error"]["code"] == -32000
+        and "Busy: 64 requests" in busy["payload"]["error"]["message"]
+    )
+    await stage.answering.stop()
+    assert len(stage.answering) == 0 and stage.posted == [busy]
+
+
+async def test_stopping_may_leave_time_for_the_last_answers(stage: Stage) -> None:
+    stage.ask("slow")
+    stopping = asyncio.ensure_future(stage.answering.stop(settle=10.0))
+    await asyncio.sleep(0)
+    stage.tools.release.set()
+    await stopping
+    assert len(stage.posted) == 1
+
+
+async def test_a_result_that_cannot_travel_is_an_error_and_a_lost_one_is_lost(stage: Stage) -> None:
+    stage.faults = [LocalProtocolError("too large")]
+    stage.ask("fast")
+    await until(lambda: stage.posted)
+    assert stage.posted[0]["payload"]["error"] == {
+        "code": -32000,
+        "message": "The result cannot be sent: too large",
+    }
+    stage.faults = [ConnectionLost("gone")]
+    stage.ask("fast")
+    stage.faults += [LocalProtocolError("twice"), LocalProtocolError("twice")]
+    stage.ask("fast")
+    await until(lambda: len(stage.answering) == 0)
+    assert len(stage.posted) == 1

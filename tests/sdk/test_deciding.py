@@ -1,0 +1,105 @@
+"""What is sent when somebody decides, and when nothing is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mew_lab.errors import LocalProtocolError, ProposalEnded, ProposalRejected, ProposalWithdrawn
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.sdk.deciding import approval, rejection, withdrawal
+from mew_lab.sdk.proposals import ProposalBook
+
+CALL = {"method": "tools/call", "params": {"name": "git_log"}}
+
+
+def said(kind: str, sender: str, payload: Any = None, id: str = "") -> Envelope:
+    members = {
+        "id": id or f"{kind}-{sender}",
+        "from": sender,
+        "kind": kind,
+        "correlation_id": ["p"],
+        "to": ["git"],
+    }
+    return Envelope.of({**members, "payload": payload or {}})
+
+
+def book(*then: Envelope) -> ProposalBook:
+    made = ProposalBook()
+    for envelope in (said("mcp/proposal", "bot", CALL, id="p"), *then):
+        made.observe(envelope)
+    return made
+
+
+def approve(of: ProposalBook, me: str = "human", digest: str | None = None, to: Any = None) -> Any:
+    return approval(of, "p", me=me, digest=digest, to=to)
+
+
+@pytest.mark.threat(14)
+def test_an_approval_is_the_proposals_own_content() -> None:
+    found = book().get("p")
+    assert found is not None
+    assert approve(book(), digest=found.digest) == {
+        "kind": "mcp/request",
+        "to": ["git"],
+        "correlation_id": ["p"],
+        "payload": {"jsonrpc": "2.0", "id": "p", **CALL},
+    }
+    with pytest.raises(LocalProtocolError, match="what was shown is not what is proposed") as caught:
+        approve(book(), digest=found.digest[:-1] + "g")
+    assert caught.value.code == "digest_mismatch"
+
+
+@pytest.mark.req("P-3.3.2-2", "P-3.3.1-2", "P-3.3.2-3", "P-3.3.3-4")
+def test_a_rejection_and_a_withdraw_name_the_proposal() -> None:
+    assert rejection(book(), "p", me="human", reason="unsafe") == {
+        "kind": "mcp/reject",
+        "to": ["bot"],
+        "correlation_id": ["p"],
+        "payload": {"reason": "unsafe"},
+    }
+    assert withdrawal(book(), "p", me="bot", reason="timeout") == {
+        "kind": "mcp/withdraw",
+        "correlation_id": ["p"],
+        "payload": {"reason": "timeout"},
+    }
+
+
+@pytest.mark.threat(18, 19)
+@pytest.mark.parametrize(
+    ("then", "error", "words"),
+    [
+        (said("mcp/request", "admin", CALL), ProposalEnded, "proposal p: admin fulfilled it before"),
+        (
+            said("mcp/withdraw", "bot", {"reason": "\x1b[2J"}),
+            ProposalWithdrawn,
+            r"withdrawn by bot: \\u001b\[2J",
+        ),
+        (said("mcp/reject", "human", {"reason": "no"}), ProposalRejected, "rejected by human: no"),
+    ],
+)
+def test_whoever_comes_late_is_told_and_nothing_is_sent(then: Envelope, error: type, words: str) -> None:
+    late = book(then)
+    for decide in (lambda: approve(late), lambda: rejection(late, "p", me="human", reason="x")):
+        with pytest.raises(error, match=words):
+            decide()
+
+
+def test_a_rejection_by_somebody_else_binds_nobody() -> None:
+    assert approve(book(said("mcp/reject", "other")))["kind"] == "mcp/request"
+    assert withdrawal(book(said("mcp/reject", "other")), "p", me="bot", reason="x")["kind"] == "mcp/withdraw"
+
+
+@pytest.mark.req("S-L2-20", "S-L2-21", "P-3.3.1-1")
+def test_only_the_proposer_withdraws_and_only_others_decide() -> None:
+    with pytest.raises(LocalProtocolError, match="it is bot's"):
+        withdrawal(book(), "p", me="human", reason="x")
+    with pytest.raises(LocalProtocolError, match="it is not known here"):
+        withdrawal(book(), "q", me="bot", reason="x")
+    with pytest.raises(LocalProtocolError, match=r"it is its own; withdraw\(\) takes it back"):
+        approve(book(), me="bot")
+    with pytest.raises(LocalProtocolError, match="Cannot reject proposal q: it is not known here"):
+        rejection(book(), "q", me="human", reason="x")
+    with pytest.raises(ProposalEnded, match="Cannot withdraw proposal p: human fulfilled it before"):
+        withdrawal(book(said("mcp/request", "human", CALL)), "p", me="bot", reason="x")

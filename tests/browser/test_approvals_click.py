@@ -325,11 +325,14 @@ None
 def test_a_click_is_handled_while_a_cell_waits_on_ipykernel_7_3(
     notebook: Callable[..., Notebook], kernel_of: Callable[[str], str], wait: str
 ) -> None:
-    book = notebook([SETUP, SHOW, PROPOSE, wait], kernel=kernel_of("7.3.0")).run(0).run(1).run(2)
+    probe = "print(can_click_while_waiting())"
+    book = notebook([SETUP, SHOW, PROPOSE, wait, probe], kernel=kernel_of("7.3.0")).run(0).run(1).run(2)
     book.run(3, wait=False)
     clicked = approve(book, 1)
     book.wait(3)
     assert "fulfilled after" in book.text(3)
+    book.run(4)
+    assert "awaiting=True, blocking=True, advice=''" in book.text(4)
     print(f"\nipykernel 7.3, click to result: {time.monotonic() - clicked:.2f} s (mark 1 s)")
 
 

@@ -28,6 +28,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -84,7 +85,7 @@ def can_click_while_waiting() -> ClickProbe:
         return ClickProbe(
             False, False, "There is no notebook front end here: decide in code, or set a policy."
         )
-    said = str(getattr(kernel, "implementation_version", ""))
+    said = _version()
     numbers = [int(part) for part in re.findall(r"\d+", said)[:2]]
     version, name = (*numbers, 0, 0)[:2], f"ipykernel {said}"
     if version < (7, 0):
@@ -103,6 +104,14 @@ def _kernel() -> Any:
     from IPython import get_ipython
 
     return getattr(get_ipython(), "kernel", None)
+
+
+def _version() -> str:
+    """ipykernel's own; the kernel calls IPython's its implementation version."""
+    try:
+        return metadata.version("ipykernel")
+    except metadata.PackageNotFoundError:
+        return "0"
 
 
 def attended(kernel: Any) -> bool:

@@ -187,7 +187,6 @@ def test_a_comm_without_that_method_is_left_alone() -> None:
 
 
 class Kernel:
-    implementation_version = ""
     _supports_kernel_subshells = True
 
 
@@ -214,14 +213,20 @@ def test_the_probe_knows_what_was_measured(
     expected: tuple[bool, bool],
 ) -> None:
     kernel = Kernel()
-    kernel.implementation_version = ".".join(map(str, version))
     kernel._supports_kernel_subshells = subshells
+    monkeypatch.setattr(live, "_version", lambda: ".".join(map(str, version)))
     monkeypatch.setattr(live, "_kernel", lambda: kernel)
     monkeypatch.setattr(live, "_routable", lambda: routable)
     monkeypatch.setattr(live, "_seen", seen)
     probe = can_click_while_waiting()
     assert (probe.awaiting, probe.blocking) == expected
     assert bool(probe.advice) == (expected != (True, True))
+
+
+def test_the_version_is_that_of_ipykernel() -> None:
+    import ipykernel
+
+    assert live._version() == ipykernel.__version__
 
 
 def test_outside_a_kernel_nobody_can_click() -> None:

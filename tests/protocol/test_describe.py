@@ -58,6 +58,39 @@ def test_every_kind_of_the_table_has_its_sentence() -> None:
         ("space/invite", {"participant_id": "new", "initial_capabilities": []}, "invites new with nothing"),
         ("space/kick", {"participant_id": "bad"}, "removes bad"),
         ("system/presence", {"event": "join", "participant": {"id": "git"}}, "git joined"),
+        ("mcp/reject", {"reason": list(range(21))}, "rejected (21 items)"),
+        (
+            "stream/write-granted",
+            {"stream_id": "stream-1", "authorized_writers": ["a", "b"]},
+            "writers of stream-1: a, b",
+        ),
+        ("stream/write-granted", {"stream_id": "stream-1"}, "writers of stream-1: not said"),
+        (
+            "stream/ownership-transferred",
+            {"stream_id": "stream-1", "new_owner": "bot"},
+            "stream-1 now belongs to bot",
+        ),
+        (
+            "stream/transfer-ownership",
+            {"stream_id": "stream-1", "new_owner": "bot"},
+            "stream-1 goes to bot",
+        ),
+        ("space/invite-ack", {"participant_id": "new", "status": "created"}, "invite of new: created"),
+        ("chat/cancel", {"reason": "duplicate"}, "needs no attention any more (duplicate)"),
+        ("mcp/response", {"error": "broken"}, "error: broken"),
+        ("mcp/response", {"error": {"message": "no code"}}, "error: no code"),
+        ("mcp/response", {"result": 42}, "42"),
+        ("mcp/response", {"result": {"isError": True}}, 'tool error: {"isError":true}'),
+        (
+            "mcp/response",
+            {"result": {"content": [{"type": "text", "text": t} for t in "abc"] + [{"type": "image"}]}},
+            "“a” and 2 more texts 1 parts that are not text",
+        ),
+        ("mcp/response", {"result": {"tools": [{"name": n} for n in "abcde"] + [7]}}, "6 tools: a, b, c, d…"),
+        ("participant/forget", {"direction": "oldest", "entries": 10}, "forget the oldest 10 entries"),
+        ("participant/compact", {"target_tokens": 16000}, "compact to 16000 tokens"),
+        ("participant/compact", {}, "compact"),
+        ("participant/shutdown", {"reason": "done"}, "shut down (done)"),
         ("system/presence", {"event": "leave", "participant": {"id": "git"}}, "git left"),
         (
             "system/welcome",
@@ -111,3 +144,22 @@ def test_whatever_a_peer_sends_the_line_is_short_and_nothing_in_it_is_unseen(kin
 
 def test_a_megabyte_is_one_short_line() -> None:
     assert len(describe("chat", {"text": "\u202e" * 10**6})) == LIMIT
+
+
+def test_a_payload_that_breaks_a_sentence_is_still_told() -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    told = describe("mcp/reject", {"reason": deep})
+    assert told and len(told) <= LIMIT
+    nested = deep
+    while nested:  # taken apart by hand: the interpreter would take it apart by recursion
+        nested, inner = nested[0], nested
+        inner.clear()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_without_a_payload_still_has_one_line(kind: str) -> None:
+    for payload in ({}, {"reason": "why", "result": {}}):
+        told = describe(kind, payload)
+        assert "\n" not in told and len(told) <= LIMIT

@@ -10,6 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = ROOT / "tests" / ".kernels"
 VERSIONS = {"7.3": "7.3.0", "6.31": "6.31.0"}
+# The lesson's bridge runs the kernel's own interpreter, so the MCP server must be in its environment.
+BESIDE = ("mcp-server-git>=2025.9",)
 
 
 def python_with_ipykernel(version: str) -> str:
@@ -21,15 +23,16 @@ def python_with_ipykernel(version: str) -> str:
     python = folder / "bin" / "python"
     # The mark is written last: half an environment is made anew.
     mark = folder / "complete"
-    if not mark.exists():
+    contents = " ".join([f"ipykernel=={version}", *BESIDE])
+    if not mark.exists() or mark.read_text() != contents:
         venv.create(folder, with_pip=True, clear=True)
         subprocess.run(
-            [str(python), "-m", "pip", "install", "--quiet", "-e", str(ROOT), f"ipykernel=={version}"],
+            [str(python), "-m", "pip", "install", "--quiet", "-e", str(ROOT), *contents.split(" ")],
             check=True,
             stdin=subprocess.DEVNULL,
             timeout=1200,
         )
-        mark.write_text(version)
+        mark.write_text(contents)
     return str(python)
 
 

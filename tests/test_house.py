@@ -219,6 +219,24 @@ def test_only_the_package_itself_imports_by_a_computed_name() -> None:
     assert found == []
 
 
+CLIENT_LAYER = {"sdk.client", "sdk.connection", "sdk.door", "sdk.handlers"}
+
+
+@pytest.mark.req("S-G-2", "S-G-3", "S-G-4")
+def test_the_client_knows_no_participant_and_the_participant_no_transport() -> None:
+    """Layers of the SDK by what they import: a participant has a client, a client has a link."""
+    sdk = {name_of(path): set(imports_of(path)) for path in MODULES if name_of(path).startswith("sdk.")}
+    assert set(sdk) >= CLIENT_LAYER
+    for name, imported in sdk.items():
+        if name in CLIENT_LAYER:
+            upper = {one for one in imported if one.startswith("mew_lab.sdk.")}
+            assert upper <= {f"mew_lab.{one}" for one in CLIENT_LAYER}, name
+        else:
+            assert not {one for one in imported if one.startswith("mew_lab.transport")}, name
+    participant, client = mew_lab.MEWParticipant, mew_lab.MEWClient
+    assert not issubclass(participant, client) and not issubclass(client, participant)
+
+
 PURE = ("protocol", "space")
 CLOCKS_AND_DICE = {"time", "random", "secrets", "uuid", "os", "threading", "asyncio", "socket", "subprocess"}
 

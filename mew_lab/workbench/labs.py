@@ -168,7 +168,7 @@ def connect(
 
     async def start() -> Lab:
         client = MEWClient(gateway=url, space=space, token=secret, participant_id=as_id)
-        watch(client, space=space, observe=lab.observe, fault=lab.fault)
+        watch(client, space=space, observe=lab.observe)
         try:
             await lab.open(
                 MEWParticipant(client, tools=ToolBox(name=as_id or "human")), name=as_id or "", policy=policy

@@ -80,6 +80,7 @@ def _keep(lab: Lab) -> None:
         atexit.register(close_all)
     _labs[lab.name] = lab
     _current.append(lab.name)
+    lab.on_down.append(forget)
 
 
 def up(

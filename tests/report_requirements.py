@@ -48,13 +48,13 @@ class Report(NamedTuple):
     """What is shown, what is not, and what nobody can place."""
 
     rows: tuple[Row, ...]
-    shown: dict[str | int, tuple[str, ...]]
+    shown: dict[tuple[str, str | int], tuple[str, ...]]  # by mark and row: a trap may be called like a row
     unknown: tuple[Mark, ...]
 
     def figure(self, binds: str | None = None) -> tuple[int, int]:
         """Rows with a test, and all rows; of those that bind one party, or of all."""
         mine = [row for row in self.rows if binds in (None, row.binds)]
-        return sum(row.id in self.shown for row in mine), len(mine)
+        return sum(("req", row.id) in self.shown for row in mine), len(mine)
 
 
 def read_rows(path: Path = HERE / "requirements.csv") -> tuple[Row, ...]:
@@ -88,13 +88,13 @@ def report(rows: Iterable[Row], marks: Iterable[Mark]) -> Report:
         "threat": set(THREATS),
         "trap": set(TRAPS),
     }
-    shown: dict[str | int, list[str]] = defaultdict(list)
+    shown: dict[tuple[str, str | int], list[str]] = defaultdict(list)
     unknown = []
     for mark in marks:
         if mark.row not in known[mark.kind]:
             unknown.append(mark)
-        elif mark.test not in shown[mark.row]:
-            shown[mark.row].append(mark.test)
+        elif mark.test not in shown[mark.kind, mark.row]:
+            shown[mark.kind, mark.row].append(mark.test)
     return Report(rows, {row: tuple(tests) for row, tests in shown.items()}, tuple(unknown))
 
 
@@ -111,14 +111,14 @@ def read_report(tests: Path = HERE) -> Report:
 def lines_of_shown(found: Report) -> Iterator[str]:
     """Each row with a test: id, level, how many tests, the first of them."""
     for row in found.rows:
-        if tests := found.shown.get(row.id):
+        if tests := found.shown.get(("req", row.id)):
             yield f"{row.id:<14} {row.level:<18} {len(tests):>3}  {tests[0]}"
 
 
 def lines_of_missing(found: Report) -> Iterator[str]:
     """Each row without a test: id, whom it binds, its sentence."""
     for row in found.rows:
-        if row.id not in found.shown:
+        if ("req", row.id) not in found.shown:
             yield f"{row.id:<14} {row.binds:<12} {row.statement}"
 
 
@@ -129,13 +129,13 @@ def lines_of_figures(found: Report) -> Iterator[str]:
     for binds in sorted({row.binds for row in found.rows}):
         shown, of = found.figure(binds)
         yield f"  {binds:<11} {shown:>3} of {of}"
-    for title, ids in (("threats", THREATS), ("traps", TRAPS)):
-        without = [str(one) for one in ids if one not in found.shown]
+    for title, mark, ids in (("threats", "threat", THREATS), ("traps", "trap", TRAPS)):
+        without = [str(one) for one in ids if (mark, one) not in found.shown]
         yield f"{title:<13} {len(ids) - len(without):>3} of {len(ids)} have a test" + (
             f"; without: {', '.join(without)}" if without else ""
         )
-    for mark in found.unknown:
-        yield f"unknown row {mark.row!r} in {mark.test}"
+    for unknown in found.unknown:
+        yield f"unknown row {unknown.row!r} in {unknown.test}"
 
 
 def main(arguments: list[str]) -> int:

@@ -66,7 +66,7 @@ def test_figures_count_rows_and_not_marks() -> None:
     assert found.figure() == (1, 3)
     assert found.figure("gateway") == (1, 2)
     assert found.figure("agent") == (0, 1)
-    assert found.shown == {"A-1": ("t1", "t2")}
+    assert found.shown == {("req", "A-1"): ("t1", "t2")}
     assert [mark.row for mark in found.unknown] == ["A-9", "T-28"]
     assert [line.split()[0] for line in requirements.lines_of_missing(found)] == ["A-2", "A-3"]
 

@@ -347,7 +347,7 @@ def complete(draft: Draft, *, id: str, ts: str, sender: str, to: tuple[str, ...]
     """
     raw, members = draft
     related = members.get("correlation_id")
-    if to is None and _COMPLETE <= members.keys() and not isinstance(related, str):
+    if to is None and members.keys() >= _COMPLETE and not isinstance(related, str):
         return Envelope(members, raw=raw)
     missing = {
         key: value

@@ -69,6 +69,7 @@ class Lab:
         self.roster = Roster(self, fault=self.fault)
         self.decisions: HumanDecisions
         self.closed = False
+        self.on_down: list[Callable[[Lab], None]] = []  # whoever keeps a list of labs
         self._view: Any = None
         self._seen: dict[str, None] = {}  # the newest ids that the human has seen, in order
         self._news = asyncio.Event()
@@ -371,13 +372,12 @@ class Lab:
 
     def down(self) -> Note:
         """Ends the space (or leaves it, where it runs elsewhere) and says what was still pending."""
-        from mew_lab.workbench.labs import forget  # labs.py makes labs, so it stands above this module
-
         if self.closed:
             return Note(f"{self.name} is down already")
         note = self.loop.call(lambda: report.farewell(self))
         self.loop.run(self.close(), timeout=max(self.timeout, 10.0), doing=f"taking {self.name!r} down")
-        forget(self)
+        for told in self.on_down:
+            told(self)
         return note
 
     def __repr__(self) -> str:

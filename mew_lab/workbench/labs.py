@@ -80,6 +80,7 @@ def _keep(lab: Lab) -> None:
         atexit.register(close_all)
     _labs[lab.name] = lab
     _current.append(lab.name)
+    lab.on_down.append(forget)
 
 
 def up(
@@ -168,7 +169,7 @@ def connect(
 
     async def start() -> Lab:
         client = MEWClient(gateway=url, space=space, token=secret, participant_id=as_id)
-        watch(client, space=space, observe=lab.observe, fault=lab.fault)
+        watch(client, space=space, observe=lab.observe)
         try:
             await lab.open(
                 MEWParticipant(client, tools=ToolBox(name=as_id or "human")), name=as_id or "", policy=policy

@@ -59,6 +59,7 @@ class Roster:
     async def take(self, participant: MEWParticipant, *, name: str, what: str) -> Seat:
         """Connects a participant and seats it under the id that its welcome gives, or under `name`."""
         seat = Seat(self._lab, participant, name=name, what=what)
+        participant.client.on_error(lambda error: self._fault(f"{seat.name}: {error}"))
         await participant.start()
         seat.name = name or participant.client.id
         self.seats[seat.name] = seat

@@ -21,10 +21,9 @@ def watch(
     *,
     space: str,
     observe: Callable[[Record], None],
-    fault: Callable[[str], None],
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> None:
-    """Hands every envelope that the client receives to `observe`, its errors as sentences to `fault`."""
+    """Hands every envelope that the client receives to `observe`."""
     numbers = count(1)
 
     def take(envelope: Envelope) -> None:
@@ -35,4 +34,3 @@ def watch(
         )
 
     client.on_message(take)
-    client.on_error(lambda error: fault(str(error)))

@@ -133,7 +133,12 @@ def test_of_a_text_that_is_too_large_only_size_and_digest_are_kept() -> None:
     text = '{"kind":"chat","payload":{"text":"' + "é" * 600 + '"}}'
     record, reply = space.step(Received(text, None, "alice", "alice"), NOW)
     assert isinstance(record, Record) and isinstance(reply, Reply)
-    assert (record.event, record.code, record.raw, reply.status) == ("oversize", "message_too_large", None, 413)
+    assert (record.event, record.code, record.raw, reply.status) == (
+        "oversize",
+        "message_too_large",
+        None,
+        413,
+    )
     digest = hashlib.sha256(text.encode()).hexdigest()
     assert json.loads(record.detail) == {"size": len(text.encode()), "sha256": digest}
 

@@ -241,8 +241,16 @@ def test_waiting_on_the_loop_itself_names_the_other_form(lab: Lab, adding: Addin
         (lambda lab: up("a b"), ConfigError, "cannot open the space 'a b'"),
         (lambda lab: use("zzz"), MewError, "there is no lab 'zzz'"),
         (lambda lab: connect(lab.url, space="demo", name="x"), ConfigError, "exactly one of"),
-        (lambda lab: connect(lab.url, space="demo", token="wrong", name="x"), NotAdmitted, ""),
-        (lambda lab: connect(lab.url, space="else", token="wrong"), NotAdmitted, ""),
+        (
+            lambda lab: connect(lab.url, space="demo", token="wrong", name="x"),
+            NotAdmitted,
+            "token or the space is unknown",
+        ),
+        (
+            lambda lab: connect(lab.url, space="else", token="wrong"),
+            NotAdmitted,
+            "token or the space is unknown",
+        ),
         (lambda lab: connect(lab.url, space="demo", token_env="NO_SUCH", name="x"), ConfigError, "NO_SUCH"),
         (lambda lab: connect(lab.url, space="demo", token_file="no-such", name="x"), ConfigError, "no-such"),
         (
@@ -437,3 +445,16 @@ async def test_without_threads_a_space_in_memory_runs_on_the_loop_that_is_there(
         pending.result()
     await lab.down()
     assert labs() == {}
+
+
+@pytest.mark.trap("T-9")
+def test_a_fault_in_the_background_is_told_by_status(lab: Lab) -> None:
+    bot = lab.join("bot")
+
+    def broken(envelope: object) -> None:
+        raise ValueError("a handler of mine")
+
+    lab.loop.call(lambda: bot.participant.client.on_message(broken))
+    lab.chat("anything")
+    eventually(lambda: lab.faults)
+    assert "bot: " in lab.faults[-1] and "a handler of mine" in str(lab.status())

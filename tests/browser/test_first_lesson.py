@@ -1,0 +1,53 @@
+"""The first lesson itself, the saved notebook, in a real browser: from top to bottom, with one click in between."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import nbformat
+import pytest
+from real_lab import Notebook
+
+LESSON = Path(__file__).resolve().parents[2] / "notebooks" / "01-first-space.ipynb"
+CELLS = nbformat.read(LESSON, 4).cells
+
+
+def number(beginning: str) -> int:
+    """The place of the one code cell that begins so."""
+    (found,) = [
+        n for n, cell in enumerate(CELLS) if cell.cell_type == "code" and cell.source.startswith(beginning)
+    ]
+    return found
+
+
+@pytest.mark.trap("T-1", "T-15", "T-18")
+@pytest.mark.req("P-9.1-1")
+def test_the_lesson_runs_from_top_to_bottom_with_one_click(open_notebook: Callable[[Path], Notebook]) -> None:
+    book = open_notebook(LESSON)
+    pictures = [book.area(n).locator("table").last for n in (number("%mew feed"), number("%mew history"))]
+    assert "mcp/proposal" in (pictures[0].text_content() or "")  # as saved: nothing was run yet
+    assert "git_log" in (pictures[1].text_content() or "")
+    book.tab.evaluate("async () => { await jupyterapp.commands.execute('notebook:clear-all-cell-outputs'); }")
+    code = [n for n, cell in enumerate(CELLS) if cell.cell_type == "code"]
+    waiting, cards, feed = number("print(await p)"), number("%mew approvals"), number("%mew feed")
+    for n in code[: code.index(waiting)]:
+        assert "Error" not in book.run(n).text(n), book.text(n)
+    book.run(waiting, wait=False)
+    button = book.area(cards).locator("button.mew-approve")
+    button.scroll_into_view_if_needed()
+    book.page.until(lambda: button.get_attribute("aria-disabled") == "false", "the button to arm")
+    assert book.running(waiting)
+    before = time.monotonic()
+    book.click(button)
+    book.wait(waiting)
+    print(f"\nclick to result in the lesson: {time.monotonic() - before:.2f} s (mark 1 s)")
+    assert "Water the beans" in book.text(waiting)
+    table = book.area(feed).locator("section.mew-feed")
+    for n in code[code.index(waiting) + 1 : -1]:
+        assert "Error" not in book.run(n).text(n), book.text(n)
+    book.page.until(lambda: table.get_attribute("data-rows") == "15", "every envelope in the feed")
+    assert book.run(code[-1]).text(code[-1]).startswith("demo is down: 15 envelopes")
+    book.page.until(lambda: table.get_attribute("data-rows") == "19", "that all four have left")
+    assert book.page.errors == [] and book.page.dialogs == []

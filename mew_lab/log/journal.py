@@ -146,7 +146,7 @@ class Journal:
         if not batch:
             return
         lines = [write_line(record) for record in batch]
-        longest = max(map(len, lines))
+        longest = len(lines[0]) if len(lines) == 1 else max(map(len, lines))
         if longest > LINE_LIMIT:  # the reader would not take it
             raise self._fault(f"a line would have {longest} bytes, and the most is {LINE_LIMIT}")
         if batch[0].event == "opened":

@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mew_lab.errors import ProtocolError
+from mew_lab.log import line
 from mew_lab.log.line import read_line, read_members, write_line
 from mew_lab.protocol.envelope import read_strict
 from mew_lab.space.events import Record
@@ -181,3 +182,15 @@ def test_a_time_without_a_zone_is_utc_and_another_zone_is_brought_there() -> Non
         assert again is not None
         assert again.now == NOW
         assert again.now.tzinfo is UTC
+
+
+def test_the_usual_header_is_the_header(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message that says nothing unusual is written by a shorter way, to the same bytes."""
+    texts = ("", "x", 'a "quoted" é\n', "\ud800", "received")
+    for seq, text in enumerate(texts):
+        for now in (datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, 2, 3, 4, 500, tzinfo=UTC)):
+            record = Record(seq, now, "received", text, text, "c1", "memory", "accepted", "", text, raw="{}")
+            quick = write_line(record)
+            with monkeypatch.context() as patch:
+                patch.setattr(line, "_usual_header", lambda record: None)
+                assert write_line(record) == quick

@@ -71,6 +71,11 @@ class Card:
         return self.state in ("open", "deciding")
 
     @property
+    def decision(self) -> str:
+        """What was decided, in the specification's word: a fulfilment stays one when its answer has come."""
+        return "fulfilled" if self.state == "done" else self.state
+
+    @property
     def request(self) -> str:
         """Who asks whom for what, as one line."""
         whom = ", ".join(self.to) or "anybody"

@@ -165,7 +165,7 @@ class HumanDecisions:
         if proposal in self._deciding:
             raise MewError(f"{card.request}: being decided already by {self._deciding[proposal]}")
         if not card.is_open:
-            raise MewError(f"{card.request}: {card.state} already by {card.by}")
+            raise MewError(f"{card.request}: {card.decision} already by {card.by}")
         if digest is not None and not hmac.compare_digest(digest.encode(), card.digest.encode()):
             raise MewError(f"{card.request}: what was shown is not what is proposed; look at the card again")
         self._deciding[proposal] = by

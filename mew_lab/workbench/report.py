@@ -83,7 +83,14 @@ def _call(card: Card) -> str:
 def history(lab: Lab) -> Listing:
     """Decisions: when, what, proposer, decision, by whom, outcome."""
     rows = [
-        (_clock(card.decided_at or card.since), _call(card), card.proposer, card.state, card.by, card.outcome)
+        (
+            _clock(card.decided_at or card.since),
+            _call(card),
+            card.proposer,
+            card.decision,
+            card.by,
+            card.outcome,
+        )
         for card in lab.decisions.decided()
     ]
     return Listing(

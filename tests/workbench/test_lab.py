@@ -108,7 +108,7 @@ def test_only_the_first_decision_counts(lab: Lab, adding: Adding) -> None:
     assert all(isinstance(outcome, MewError) and "already" in str(outcome) for outcome in outcomes if outcome)
     assert str(pending.result(10)) == "7"
     assert kinds(lab).count("mcp/request") == 1
-    with pytest.raises(MewError, match="done already by human"):
+    with pytest.raises(MewError, match="fulfilled already by human"):
         lab.approve(pending.id)
 
 

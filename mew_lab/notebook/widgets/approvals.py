@@ -269,7 +269,7 @@ def _past(card: Card) -> str:
     by = f" by {one_line(card.by, 64)}" if card.by else ""
     at = f" at {clock_time(card.decided_at)}" if card.decided_at is not None else ""
     outcome = f": {one_line(card.outcome, 200)}" if card.outcome else ""
-    return f"{card.state}{' (edited)' if card.edited else ''}{by}{at}{outcome}"
+    return f"{card.decision}{' (edited)' if card.edited else ''}{by}{at}{outcome}"
 
 
 def _short(digest: str) -> str:

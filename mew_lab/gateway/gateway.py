@@ -23,6 +23,7 @@ from mew_lab.gateway.auth import Tokens
 from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.outbox import Frame, Peer
 from mew_lab.protocol.envelope import PROTOCOL, compact
+from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.space.core import Space
 from mew_lab.space.events import (
     Close,
@@ -39,7 +40,6 @@ from mew_lab.space.events import (
     Record,
     Reply,
 )
-from mew_lab.space.state import GATEWAY
 from mew_lab.space.turn import Turn, timestamp
 
 __all__ = ["Gateway", "Recorder"]

@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-__all__ = ["ACTED_ON", "HANDLES", "KINDS", "RESERVED", "Kind", "family", "is_reserved"]
+__all__ = ["ACTED_ON", "GATEWAY", "HANDLES", "KINDS", "RESERVED", "Kind", "family", "is_reserved"]
+
+
+GATEWAY = "system:gateway"  # the sender of everything that the gateway says (§3.7, §3.8)
 
 
 class Kind(NamedTuple):

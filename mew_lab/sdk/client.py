@@ -29,7 +29,7 @@ from mew_lab.errors import (
     RemoteProtocolError,
 )
 from mew_lab.protocol.envelope import MAX_MESSAGE, PROTOCOL, Envelope
-from mew_lab.protocol.kinds import is_reserved
+from mew_lab.protocol.kinds import GATEWAY, is_reserved
 from mew_lab.protocol.permit import CapabilitySet
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
@@ -38,9 +38,7 @@ from mew_lab.sdk.door import Door
 from mew_lab.sdk.handlers import Handlers, Inbox
 from mew_lab.transport.link import HandshakeRefused, Link, LinkClosed
 
-__all__ = ["GATEWAY", "MEWClient", "StreamData"]
-
-GATEWAY = "system:gateway"
+__all__ = ["MEWClient", "StreamData"]
 
 
 class StreamData(NamedTuple):

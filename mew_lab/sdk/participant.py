@@ -23,13 +23,14 @@ from mew_lab.errors import (
     Refused,
 )
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.accepting import Accepting
 from mew_lab.sdk.answering import Answering
 from mew_lab.sdk.asking import Asking
 from mew_lab.sdk.calls import Call, Calls
-from mew_lab.sdk.client import GATEWAY, MEWClient
+from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.deciding import approval, rejection, withdrawal
 from mew_lab.sdk.discovery import list_tools
 from mew_lab.sdk.handlers import Handlers

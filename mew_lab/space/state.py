@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.permit import CapabilitySet
 
-__all__ = ["GATEWAY", "Connection", "Handle", "Member", "State", "is_participant_id"]
+__all__ = ["Connection", "Handle", "Member", "State", "is_participant_id"]
 
-GATEWAY = "system:gateway"
 MAX_HANDLES = 100_000
 _PARTICIPANT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z", re.ASCII)
 _RESERVED_NAMES = frozenset({"gateway", "system"})

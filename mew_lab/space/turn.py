@@ -11,8 +11,9 @@ from datetime import datetime
 from typing import Any
 
 from mew_lab.protocol.envelope import PROTOCOL, Envelope, compact
+from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.space.events import Deliver, Effect, Record
-from mew_lab.space.state import GATEWAY, State
+from mew_lab.space.state import State
 
 __all__ = ["Turn", "timestamp"]
 

@@ -166,7 +166,7 @@ class _Proof:
             return any(self._object(one, narrower, path) for one in wider.alternatives)
         if not isinstance(wider, ObjectPattern):
             return False
-        self.meter.spend(1 + len(narrower.members) // 4)
+        self.meter.spend(1 + len(narrower.members) // 2)
         fields = {one.name: one.pattern for one in narrower.members if isinstance(one, Field)}
         for member in wider.members:
             if isinstance(member, Field):
@@ -180,10 +180,7 @@ class _Proof:
         depth = len(path) + (path[0] != "kind")
         if depth > self._depth:
             self._depth = depth
-            wanted = "what is not asked for" if narrower is None else spell(narrower)
-            self.gap = (
-                f"{quote('.'.join(path))[1:-1]}: {spell(wider)} does not cover {wanted}{_why(narrower)}"
-            )
+            self.gap = f"{quote('.'.join(path))[1:-1]}: {spell(wider)} does not cover {_wanted(narrower)}"
         return False
 
 
@@ -214,7 +211,7 @@ def _permits_nothing(capability: Capability, meter: Meter) -> bool:
 
 def _nothing(pattern: Node, meter: Meter) -> bool:
     """Whether it is proved that no value matches: an empty list, or a string that is not any string."""
-    meter.spend()
+    meter.spend(2)
     if isinstance(pattern, AnyOf):
         return all(_nothing(one, meter) for one in pattern.alternatives)
     if isinstance(pattern, ObjectPattern):
@@ -248,7 +245,7 @@ def _alternatives_within(pattern: Node, meter: Meter) -> Sequence[Node] | None:
 def _alternatives(pattern: Node, meter: Meter) -> Sequence[Node]:
     if not isinstance(pattern, AnyOf):
         return (pattern,)
-    meter.spend(len(pattern.alternatives) // 4)
+    meter.spend(len(pattern.alternatives) // 2)
     return pattern.alternatives
 
 
@@ -274,10 +271,12 @@ def _key(member: Field | Selection) -> str:
     return member.name if isinstance(member, Field) else member.selector.text
 
 
-def _why(narrower: Node | None) -> str:
+def _wanted(narrower: Node | None) -> str:
+    if narrower is None:
+        return "what may be anything, or nothing"
     if isinstance(narrower, (Regex, Negation)):
-        return "; an expression or a negation is covered by its equal, or by '*'"
-    return ""
+        return f"{spell(narrower)}; an expression or a negation is covered by the equal pattern, or by '*'"
+    return spell(narrower)
 
 
 def _compiled(capability: Capability | Mapping[str, Any]) -> Capability:

@@ -25,10 +25,10 @@ Word = Plain | Negation
 
 _READABLE: Final = "xyzabcdefghijklmnopqrstuvw0123456789"
 # What is paid for in the unit of `Meter`, here about a microsecond.
-_STEP: Final = 6
+_STEP: Final = 5
 _BITS_PER_STEP: Final = 1_000
 _COMPARED_PER_STEP: Final = 10
-_CHARACTERS_READ_PER_STEP: Final = 8
+_CHARACTERS_READ_PER_STEP: Final = 4
 _CHARACTERS_MATCHED_PER_STEP: Final = 16
 
 
@@ -40,7 +40,7 @@ def holds(pattern: Node, value: object, meter: Meter) -> bool:
     """
     size = len(value) if isinstance(value, str) else len(repr(value)) if isinstance(value, dict) else 0
     weight = 1 + size // _CHARACTERS_MATCHED_PER_STEP
-    meter.spend(1 + weight // 64)
+    meter.spend(2 + weight // 64)
     given = meter.left // weight
     trial = Meter(given)
     try:
@@ -58,14 +58,15 @@ def find(inside: Sequence[Word], outside: Sequence[Word] = (), *, meter: Meter) 
     all_of: list[Plain] = [one for one in inside if not isinstance(one, Negation)]
     all_of += [one.inner for one in outside if isinstance(one, Negation)]
     none_of: list[Plain] = [one.inner for one in inside if isinstance(one, Negation)]
+    meter.spend(len(outside) // 2)
     for one in outside:
         # A literal that is not inside can be left out; a list may well hold a thousand of them.
         if isinstance(one, (Glob, AnyString)) or (
             isinstance(one, Literal) and all(holds(some, one.text, meter) for some in inside)
         ):
             none_of.append(one)
-    for one in (*all_of, *none_of):
-        meter.spend(1 + len(one.source) // _CHARACTERS_READ_PER_STEP)
+    characters = sum(len(one.source) for one in (*all_of, *none_of))
+    meter.spend(_STEP + characters * (1 + characters // _BITS_PER_STEP) // _CHARACTERS_READ_PER_STEP)
     tracks = [_Track.of(one.tokens) for one in all_of or (ANY_STRING,)]
     avoided = _Union.of([one.tokens for one in none_of])
     fresh = _fresh({token for track in tracks for token in track.tokens} | avoided.wants.keys())

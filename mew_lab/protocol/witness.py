@@ -22,8 +22,8 @@ from mew_lab.protocol.strings import ANY_STRING, AnyString, Glob, Literal, Negat
 
 __all__ = ["ANY_OBJECT", "STEPS", "witness"]
 
-STEPS: Final = 4_000
-"""What a search may cost, about a microsecond each."""
+STEPS: Final = 3_000
+"""What a search may cost, one or two microseconds each."""
 ANY_OBJECT: Final = ObjectPattern.of([])
 _SECOND_TRIES: Final = 4
 _NOTHING: Final = object()
@@ -123,7 +123,7 @@ class _Search:
 
     def _value(self, pattern: Node, avoid: tuple[Node, ...]) -> Any:
         """A value that matches `pattern` and none of `avoid`."""
-        self.meter.spend()
+        self.meter.spend(3)
         if isinstance(pattern, AnyOf):
             made = (self._value(one, avoid) for one in pattern.alternatives)
             return next((one for one in made if one is not _NOTHING), _NOTHING)
@@ -157,7 +157,7 @@ class _Search:
                 words.append(Literal(text))
 
     def _object(self, pattern: ObjectPattern, avoid: tuple[Node, ...]) -> Any:
-        self.meter.spend(len(pattern.members) // 4)
+        self.meter.spend(3 + len(pattern.members) // 2)
         fields = {one.name: one.pattern for one in pattern.members if isinstance(one, Field)}
         selected = self._selected(pattern, fields)
 

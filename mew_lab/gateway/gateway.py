@@ -22,6 +22,7 @@ from mew_lab.errors import JournalError, NotAdmitted
 from mew_lab.gateway.auth import Tokens
 from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.outbox import Frame, Peer
+from mew_lab.gateway.ring import Page, Ring
 from mew_lab.protocol.envelope import PROTOCOL, compact
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.space.core import Space
@@ -62,12 +63,15 @@ class Recorder(Protocol):
 class _Running:
     """One space with what it runs on."""
 
-    __slots__ = ("busy", "connections", "journal", "last", "owed", "peers", "queue", "queue_bytes", "space")
+    __slots__ = (
+        "busy", "connections", "journal", "last", "owed", "peers", "queue", "queue_bytes", "ring", "space",
+    )  # fmt: skip
 
     def __init__(self, space: Space, journal: Recorder | None, *, queue_bytes: int) -> None:
         self.space = space
         self.queue_bytes = queue_bytes
         self.journal = journal
+        self.ring = Ring(space.state.logical)
         self.peers: dict[str, Peer] = {}
         self.connections = 0
         self.last = datetime.min.replace(tzinfo=UTC)
@@ -150,6 +154,12 @@ class Gateway:
         """How many connections are live, in one space or in all."""
         names = self._spaces if space is None else (space,)
         return sum(len(self._spaces[name].space.state.connections) for name in names)
+
+    def history(
+        self, space: str, participant: str, *, after: datetime | None, limit: int | None = None
+    ) -> Page | None:
+        """What the participant may see of what went out lately, as `Ring.since` gives it. Spec: §5.3."""
+        return self._spaces[space].ring.since(after, participant=participant, limit=limit)
 
     def logical(self, space: str, name: str) -> str:
         """The participant that a runtime id or a participant's own name means."""
@@ -352,6 +362,8 @@ class Gateway:
                     peer = running.peers.get(name)
                     if peer is not None:
                         peer.put(frame)
+            elif type(effect) is Record:
+                running.ring.take(effect)
             elif type(effect) is Close:
                 peer = running.peers.get(effect.connection)
                 if peer is not None:

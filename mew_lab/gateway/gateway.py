@@ -117,7 +117,11 @@ class Gateway:
         if config.name in self._spaces:
             raise ValueError(f"a space {config.name!r} runs in this gateway already; choose another name")
         space = Space(
-            config.name, epoch=self._new_epoch(), baseline=config.baseline, limit=config.message_bytes
+            config.name,
+            epoch=self._new_epoch(),
+            owner=config.owner or "",
+            baseline=config.baseline,
+            limit=config.message_bytes,
         )
         self._spaces[config.name] = _Running(space, journal, queue_bytes=config.queue_bytes)
         for name, participant in config.participants.items():

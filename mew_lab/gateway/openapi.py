@@ -18,6 +18,7 @@ __all__ = ["DESCRIPTION"]
 
 TEXT = {"type": "string"}
 TEXTS = {"type": "array", "items": TEXT}
+TEXTS_OR_NONE = {"type": ["array", "null"], "items": TEXT}
 MOMENT = {"type": "string", "format": "date-time"}
 PATTERNS = {"type": "array", "items": {"type": "object"}}
 
@@ -76,12 +77,12 @@ LIMIT = {
 MEMBERS = {
     "protocol": {"const": PROTOCOL},
     "id": {"type": "string", "minLength": 1, "maxLength": 256},
-    "ts": MOMENT,
+    "ts": {**TEXT, "description": "the sender's word, RFC 3339; the gateway goes by its own clock"},
     "from": TEXT,
-    "to": TEXTS,
+    "to": TEXTS_OR_NONE,
     "kind": {"type": "string", "minLength": 1},
-    "correlation_id": {"anyOf": [TEXT, TEXTS]},
-    "context": TEXT,
+    "correlation_id": {"type": ["array", "string", "null"], "items": TEXT},
+    "context": {"type": ["string", "null"]},
     "payload": {"type": "object"},
 }
 

@@ -74,8 +74,7 @@ class Routes:
                 Route("/health", self._health),
                 Route("/openapi.json", self._openapi),
                 Route("/participants", self._participants),
-                Route("/participants/{id}/messages", self._post, methods=["POST"]),
-                Route("/participants/{id}/messages", self._messages),
+                Route("/participants/{id}/messages", self._mail, methods=["GET", "POST"]),
             ],
             exception_handlers={HTTPException: _as_json},
         )
@@ -105,6 +104,9 @@ class Routes:
         identity = await self._identity(request)
         return _answer({"participants": self._gateway.participants(identity.space)})
 
+    async def _mail(self, request: Request) -> Response:
+        return await (self._post if request.method == "POST" else self._messages)(request)
+
     async def _post(self, request: Request) -> Response:
         """One message by HTTP.
 
@@ -117,11 +119,12 @@ class Routes:
         body = await self._body(request, limit=OVERSIZE * self._gateway.message_bytes(identity.space))
         if not self._within_rate(identity):
             return refusal(429, "limit_exceeded", TOO_FAST)
-        status, said = self._gateway.post(identity.space, request.path_params["id"], body)
+        reply = self._gateway.post(identity.space, request.path_params["id"], body)
         await asyncio.sleep(0)  # outboxes write at the end of a turn, and the answer is to come last
+        said = reply.body
         if said.get("code") in NOT_AN_ENVELOPE:  # here the peers' answer is the sentence itself
             said = {**said, "error": said["message"]}
-        return _answer(said, status=status)
+        return _answer(said, status=reply.status)
 
     async def _messages(self, request: Request) -> Response:
         """What went out lately, to poll for: all that is still here, or what came after `since`.

@@ -34,6 +34,9 @@ __all__ = ["Server", "Uvicorn", "settings"]
 GRACE = 0.2  # seconds that clients have to answer a close before we hang up
 LAST_REQUESTS = 0.12  # seconds that requests have to end before we hang up
 LOGGERS = ("uvicorn.error", "uvicorn.access")
+NO_UTF_8 = (
+    "Invalid UTF-8 sequence received from client."  # a peer's fault (it closes with 1007), none of ours
+)
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Coroutine[Any, Any, Message]]
@@ -94,7 +97,8 @@ class _Muffle(logging.Filter):
                 return True
         except RuntimeError:
             return True
-        if record.exc_info or record.levelno >= logging.CRITICAL:
+        told = record.exc_info or record.levelno >= logging.CRITICAL
+        if told and record.msg != NO_UTF_8:
             logger.error("%s", mask(logging.Formatter().format(record)))
         return False
 

@@ -229,3 +229,21 @@ def test_it_runs_in_the_loop_of_a_background_thread() -> None:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
         loop.close()
+
+
+@pytest.mark.threat(8, 9)
+async def test_a_text_frame_that_is_no_text_ends_its_connection_and_fills_no_log(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    bert = await house.join("bert")
+    reader, writer = await asyncio.open_connection("127.0.0.1", house.server.port)
+    head = f"GET /ws HTTP/1.1\nHost: {house.at}\nAuthorization: {house.bearer('anna')['Authorization']}\n{UPGRADE}\n"
+    writer.write(head.replace("\n", "\r\n").encode())
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"\x81\x82\0\0\0\0\xc0\xaf")  # masked with zeros
+    heard = await reader.read(-1)
+    assert (1007).to_bytes(2) in heard
+    writer.close()
+    await house.post("bert", CHAT)
+    assert (await take(bert, "chat"))["from"] == "bert"
+    assert [one for one in caplog.records if one.levelno >= logging.WARNING] == []

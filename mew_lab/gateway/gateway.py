@@ -23,6 +23,7 @@ from mew_lab.gateway.auth import Tokens
 from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.duties import carry_out
 from mew_lab.gateway.outbox import Frame, Peer
+from mew_lab.gateway.ring import Page, Ring
 from mew_lab.protocol.envelope import PROTOCOL, compact
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.space.core import Space
@@ -64,12 +65,15 @@ class Recorder(Protocol):
 class _Running:
     """One space with what it runs on."""
 
-    __slots__ = ("busy", "connections", "journal", "last", "owed", "peers", "queue", "queue_bytes", "space")
+    __slots__ = (
+        "busy", "connections", "journal", "last", "owed", "peers", "queue", "queue_bytes", "ring", "space",
+    )  # fmt: skip
 
     def __init__(self, space: Space, journal: Recorder | None, *, queue_bytes: int) -> None:
         self.space = space
         self.queue_bytes = queue_bytes
         self.journal = journal
+        self.ring = Ring(space.state.logical)
         self.peers: dict[str, Peer] = {}
         self.connections = 0
         self.last = datetime.min.replace(tzinfo=UTC)
@@ -158,6 +162,12 @@ class Gateway:
         """How many connections are live, in one space or in all."""
         names = self._spaces if space is None else (space,)
         return sum(len(self._spaces[name].space.state.connections) for name in names)
+
+    def history(
+        self, space: str, participant: str, *, after: datetime | None, limit: int | None = None
+    ) -> Page | None:
+        """What the participant may see of what went out lately, as `Ring.since` gives it. Spec: §5.3."""
+        return self._spaces[space].ring.since(after, participant=participant, limit=limit)
 
     def logical(self, space: str, name: str) -> str:
         """The participant that a runtime id or a participant's own name means."""
@@ -311,8 +321,9 @@ class Gateway:
         records = [effect for effect in turn.effects if type(effect) is Record]
         if running.journal is not None:
             running.journal.append(records)
-        if self.observe is not None:
-            for record in records:
+        for record in records:
+            running.ring.take(record)
+            if self.observe is not None:
                 self.observe(record)
 
     def _pay(self, running: _Running) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -32,6 +34,7 @@ from mew_lab.space.events import (
 )
 from mew_lab.space.opening import opened
 
+CONVERSATIONS = Path(__file__).parent.parent / "conversations"
 START = datetime(2026, 11, 21, 22, 40, 1, 123456, UTC)
 ANYTHING = ({"kind": "*"},)
 
@@ -149,6 +152,17 @@ def a_governed_session() -> Stage:
         Oversize(None, 5_000_000, "ab" * 32, "cora", "cora"),
         Enrolled("bert", ()),
     )
+
+
+@pytest.fixture(scope="module")
+def transcripts() -> Any:
+    """What reads the transcripts of tests/conversations."""
+    where = Path(__file__).parent.parent / "space" / "test_conversations.py"
+    spec = importlib.util.spec_from_file_location("transcripts", where)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def written(path: Path, records: Iterable[Record], *, rotate_at: int = 1 << 20) -> Path:
@@ -389,6 +403,19 @@ def test_a_refused_frame_of_any_bytes_replays(head: int, tail: int) -> None:
     joined = [Enrolled("anna", ANYTHING), Joined("c1", "anna", "anna", "memory")]
     for data in (b"#" + b"a" * head + b"\xff" * tail, b"#" + b"\\" * head + b"\xfe#" * tail):
         assert replay_records(Stage().play(*joined, FrameReceived("c1", data, False)).records).events == 3
+
+
+@pytest.mark.parametrize("path", sorted(CONVERSATIONS.glob("*.txt")), ids=lambda path: path.stem)
+def test_every_transcript_replays(path: Path, transcripts: Any) -> None:
+    text = path.read_text(encoding="utf-8")
+    owner = re.match(r"# owner (\S+)", text)
+    stage = Stage(owner=owner[1] if owner else "")
+    for above, _ in transcripts.steps(text):
+        for line in above:
+            if not line.startswith(("#", "at ")):
+                stage.play(transcripts.read_event(line))
+    again = replay_records(stage.records)
+    assert (again.unwritten, again.space.state.records) == ((), stage.space.state.records)
 
 
 def test_a_token_that_was_minted_anew_is_not_void() -> None:

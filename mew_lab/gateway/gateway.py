@@ -43,6 +43,7 @@ from mew_lab.space.events import (
     Record,
     Reply,
 )
+from mew_lab.space.opening import opened
 from mew_lab.space.turn import Turn, timestamp
 
 __all__ = ["Gateway", "Recorder"]
@@ -117,6 +118,7 @@ class Gateway:
 
         Raises:
             ValueError: when one of that name runs here already.
+            JournalError: when the journal cannot be written.
         """
         if config.name in self._spaces:
             raise ValueError(f"a space {config.name!r} runs in this gateway already; choose another name")
@@ -127,7 +129,10 @@ class Gateway:
             baseline=config.baseline,
             limit=config.message_bytes,
         )
-        self._spaces[config.name] = _Running(space, journal, queue_bytes=config.queue_bytes)
+        running = _Running(space, journal, queue_bytes=config.queue_bytes)
+        running.last = self._clock()
+        self._write(running, [opened(space, running.last)])
+        self._spaces[config.name] = running
         for name, participant in config.participants.items():
             self.enrol(config.name, name, participant.capabilities)
         return space
@@ -318,7 +323,9 @@ class Gateway:
         return self._apply(running, turn)
 
     def _record(self, running: _Running, turn: Turn) -> None:
-        records = [effect for effect in turn.effects if type(effect) is Record]
+        self._write(running, [effect for effect in turn.effects if type(effect) is Record])
+
+    def _write(self, running: _Running, records: list[Record]) -> None:
         if running.journal is not None:
             running.journal.append(records)
         for record in records:

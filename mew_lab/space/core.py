@@ -168,7 +168,7 @@ class Space:
                 to=self._resolved(members),
             )
             verdict = self._check_capability(sender, envelope)
-            self._check_handle(turn, sender, envelope)
+            handle = self._check_handle(sender, envelope)
             rule = RULES.get(envelope.kind)
             outcome = rule(turn, sender, envelope) if rule else None
         except ProtocolError as fault:
@@ -182,6 +182,8 @@ class Space:
         except Refusal as refusal:
             refuse(turn, sender, refusal, text, envelope, members)
         else:
+            if handle is not None:  # only what is accepted takes its id
+                turn.then(lambda: self.state.take_handle(envelope.id, handle))
             self._route(turn, sender, (outcome and outcome.relayed) or envelope, verdict, text)
             reply = outcome.then() if outcome else None
             if sender.connection is None:
@@ -230,11 +232,11 @@ class Space:
             )
         return verdict
 
-    def _check_handle(self, turn: Turn, sender: Sender, envelope: Envelope) -> None:
-        """Ids of what others refer to are taken once; a participant may reuse its own after a new admission, but
-        never a grant's or an invite's."""
+    def _check_handle(self, sender: Sender, envelope: Envelope) -> Handle | None:
+        """The handle that the message will take. Ids of what others refer to are taken once; a participant may
+        reuse its own after a new admission, but never a grant's or an invite's."""
         if envelope.kind not in HANDLES:
-            return
+            return None
         mine = Handle(sender.member.name, sender.member.admissions, envelope.kind in LASTING)
         taken = self.state.handle(envelope.id)
         if taken is not None and (
@@ -248,7 +250,7 @@ class Space:
                 f"the id {envelope.id[:80]!r} already names an earlier message of {taken.participant!r}; "
                 "send it again under a fresh id",
             )
-        turn.then(lambda: self.state.take_handle(envelope.id, mine))
+        return mine
 
     def _route(self, turn: Turn, sender: Sender, envelope: Envelope, verdict: Verdict, text: str) -> None:
         rights, at = sender.member.rights, verdict.index or 0

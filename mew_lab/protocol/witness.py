@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from mew_lab.protocol.inclusion import Word, find, holds
 from mew_lab.protocol.node import TOO_COSTLY, Meter, Node
-from mew_lab.protocol.pattern import AnyOf, Anywhere, Constant, Field, KeyGlob, ObjectPattern
+from mew_lab.protocol.pattern import AnyOf, Anywhere, Field, KeyGlob, ObjectPattern
 from mew_lab.protocol.permit import Capability
 from mew_lab.protocol.strings import ANY_STRING, AnyString, Glob, Literal, Negation, Regex
 
@@ -138,18 +138,17 @@ class _Search:
 
     def _scalars(self, pattern: Node, avoid: tuple[Node, ...]) -> Iterator[object]:
         """Some values that match; for a glob those that no glob to be avoided matches."""
-        if isinstance(pattern, Constant):
-            yield pattern.value
-        elif isinstance(pattern, Literal):
-            yield pattern.text
-        elif isinstance(pattern, Regex):
+        if isinstance(pattern, Regex):
             yield from (one for one in _guesses(pattern.expression) if holds(pattern, one, self.meter))
-        elif isinstance(pattern, (Glob, AnyString, Negation)):
+        elif not isinstance(pattern, (Glob, AnyString, Negation)):  # a literal or a constant
+            yield pattern.source
+        else:
+            singles = [
+                one for some in avoid for one in (some.alternatives if isinstance(some, AnyOf) else (some,))
+            ]
+            self.meter.spend(len(singles))
             words: list[Word] = [
-                one
-                for some in avoid
-                for one in (some.alternatives if isinstance(some, AnyOf) else (some,))
-                if isinstance(one, (Literal, Glob, AnyString, Negation))
+                one for one in singles if isinstance(one, (Literal, Glob, AnyString, Negation))
             ]
             for _ in range(_SECOND_TRIES):
                 text = find([pattern], words, meter=self.meter)

@@ -154,6 +154,9 @@ class Server:
             raise RuntimeError("a server starts once; make another one")
         listener = self._bind()
         self.port = listener.getsockname()[1]
+        at = {"0.0.0.0": "localhost", "::": "localhost"}.get(self.host, self.host)
+        at = f"[{at}]" if ":" in at else at
+        self._gateway.connection_url = f"ws://{at}:{self.port}/ws"
         self._hosts = Hosts(self.port, allowed=self._allowed_hosts, bound=self.host)
         limits = (self._gateway.message_bytes(space) for space in self._gateway.spaces)
         self._uvicorn = Uvicorn(settings(self, message_bytes=max(limits, default=MAX_MESSAGE)))

@@ -9,6 +9,7 @@ Spec: §3.9.1, §3.9.2, §3.9.9, §3.9.10.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.space.outcome import Outcome, named
@@ -49,7 +50,7 @@ def held_back(member: Member, kind: str, now: datetime) -> Refusal | None:
     if pause is None or kind in WHILE_PAUSED or (pause.until is not None and now >= pause.until):
         return None
     until = timestamp(pause.until) if pause.until else ""
-    fields = {"paused_until": until} if until else {}
+    fields: dict[str, Any] = {"paused_until": until} if until else {}
     return Refusal(
         "paused",
         f"{member.name} was paused by {pause.by}, " + (f"until {until}" if until else "until it is resumed"),
@@ -129,5 +130,9 @@ def _revive(turn: Turn, members: list[Member]) -> None:
 
 def _addressed(turn: Turn, envelope: Envelope) -> list[Member]:
     if not envelope.to:
-        raise Refusal("invalid_request", f"{envelope.kind} must say in `to` whom it means; it is never for all")
-    return list({member.name: member for member in (named(turn.state, name) for name in envelope.to)}.values())
+        raise Refusal(
+            "invalid_request", f"{envelope.kind} must say in `to` whom it means; it is never for all"
+        )
+    return list(
+        {member.name: member for member in (named(turn.state, name) for name in envelope.to)}.values()
+    )

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from hashlib import sha256
 from typing import Any
 
 from mew_lab.errors import ProtocolError
@@ -37,7 +38,7 @@ from mew_lab.space.events import (
 from mew_lab.space.membership import join, leave
 from mew_lab.space.outcome import Rule
 from mew_lab.space.refusal import Refusal, posing, refuse, refuse_unread
-from mew_lab.space.state import Handle, Sender, SpaceLimits, State
+from mew_lab.space.state import LIMITS, Handle, Sender, SpaceLimits, State
 from mew_lab.space.turn import Turn, timestamp
 
 __all__ = ["BASELINE", "RULES", "Space"]
@@ -82,7 +83,7 @@ class Space:
         participants: Mapping[str, Iterable[Mapping[str, Any]]] | None = None,
         baseline: Iterable[Mapping[str, Any]] = BASELINE,
         limit: int = MAX_MESSAGE,
-        limits: SpaceLimits = SpaceLimits(),
+        limits: SpaceLimits = LIMITS,
     ) -> None:
         self.name = name
         self.epoch = epoch
@@ -171,6 +172,11 @@ class Space:
             rule = RULES.get(envelope.kind)
             outcome = rule(turn, sender, envelope) if rule else None
         except ProtocolError as fault:
+            if fault.code == "message_too_large":  # only its size and digest are kept
+                data = text.encode("utf-8", "surrogateescape")
+                who = (event.participant, event.runtime_id, event.via)
+                self._oversize(turn, Oversize(event.connection, len(data), sha256(data).hexdigest(), *who))
+                return
             error = fault.code if fault.code == "unsupported_protocol" else "invalid_request"
             refuse(turn, sender, Refusal(error, str(fault), code=fault.code), text, envelope, members)
         except Refusal as refusal:

@@ -30,7 +30,8 @@ def protect(turn: Turn, member: Member, deed: str) -> None:
     """
     if member.name == turn.state.owner:
         raise Refusal(
-            "owner_protected", f"{member.name!r} owns this space and cannot be {deed}; its configuration decides"
+            "owner_protected",
+            f"{member.name!r} owns this space, so it cannot be {deed}; only the configuration decides about it",
         )
 
 
@@ -119,7 +120,9 @@ def revoke(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
     payload = envelope.payload
     by_grant = payload.get("grant_id") is not None
     if not by_grant and payload.get("capabilities") is None:
-        raise Refusal("invalid_request", f"{envelope.kind} requires a grant_id or capabilities in its payload")
+        raise Refusal(
+            "invalid_request", f"{envelope.kind} requires a grant_id or capabilities in its payload"
+        )
     recipient = named(turn.state, text_in(envelope, "recipient")) if "recipient" in payload else None
     gone: list[tuple[Member, Held]] = []
     overlapping: list[Held] = []
@@ -127,7 +130,9 @@ def revoke(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
         gone += _granted(turn, text_in(envelope, "grant_id"), recipient)
     if payload.get("capabilities") is not None:
         if recipient is None:
-            raise Refusal("invalid_request", f"{envelope.kind} by patterns requires a recipient in its payload")
+            raise Refusal(
+                "invalid_request", f"{envelope.kind} by patterns requires a recipient in its payload"
+            )
         patterns = capabilities_in(envelope, "capabilities")
         for one in recipient.rights.held:
             match _touched(patterns, one.capability):
@@ -136,9 +141,9 @@ def revoke(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
                 case "part":
                     overlapping.append(one)
     for member, _ in gone:
-        protect(turn, member, "revoked anything")
+        protect(turn, member, "deprived of a right")
     if recipient is not None:
-        protect(turn, recipient, "revoked anything")
+        protect(turn, recipient, "deprived of a right")
 
     def take() -> None:
         losing: dict[str, list[Held]] = {}
@@ -165,7 +170,11 @@ def let_fall(turn: Turn, *, also: Iterable[str] = ()) -> None:
         turn.give(members[name], turn.rights(members[name]).without(lost))
         for one in lost:
             turn.record(
-                "lapsed", participant=name, pattern=compact(one.capability.pattern), detail=one.granter, grant=one.grant
+                "lapsed",
+                participant=name,
+                pattern=compact(one.capability.pattern),
+                detail=one.granter,
+                grant=one.grant,
             )
     for name in dict.fromkeys((*also, *fallen)):
         welcome_anew(turn, members[name])

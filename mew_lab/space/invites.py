@@ -52,9 +52,13 @@ def invite(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
             participant_id=name,
         )
     if state.invites >= state.limits.invites:
-        raise Refusal("limit_exceeded", f"this space has had {state.limits.invites} invites, and takes no more")
+        raise Refusal(
+            "limit_exceeded", f"this space has had {state.limits.invites} invites, and takes no more"
+        )
     if len(state.members) >= state.limits.participants:
-        raise Refusal("limit_exceeded", f"this space has {state.limits.participants} participants, and takes no more")
+        raise Refusal(
+            "limit_exceeded", f"this space has {state.limits.participants} participants, and takes no more"
+        )
     wanted = (
         capabilities_in(envelope, "initial_capabilities", empty=True)
         if "initial_capabilities" in envelope.payload

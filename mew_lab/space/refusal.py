@@ -67,7 +67,12 @@ class Refusal(Exception):
 
 
 def refuse(
-    turn: Turn, sender: Sender, refusal: Refusal, text: str, envelope: Envelope | None, members: Mapping[str, Any]
+    turn: Turn,
+    sender: Sender,
+    refusal: Refusal,
+    text: str,
+    envelope: Envelope | None,
+    members: Mapping[str, Any],
 ) -> None:
     """Journals a refused message with its text, and tells its sender why."""
     turn.record(
@@ -87,11 +92,22 @@ def refuse(
     if sender.connection is None:
         short = ("error", "code", "message") if refusal.kind == "system/error" else tuple(refusal.payload)
         body = {key: refusal.payload[key] for key in short if key in refusal.payload}
-        turn.do(Reply(STATUSES.get(refusal.code, 400), said.members if refusal.whole else body))
+        if refusal.whole:
+            said = said or turn.compose(
+                refusal.kind, refusal.payload, to=(sender.runtime_id,), correlation=correlation
+            )
+            body = said.members
+        turn.do(Reply(STATUSES.get(refusal.code, 400), body))
 
 
 def refuse_unread(
-    turn: Turn, sender: Sender, what: str, about: Mapping[str, Any], payload: dict[str, Any], *, tell: bool = True
+    turn: Turn,
+    sender: Sender,
+    what: str,
+    about: Mapping[str, Any],
+    payload: dict[str, Any],
+    *,
+    tell: bool = True,
 ) -> None:
     """Refuses what was never read as an envelope, and so cannot be quoted."""
     code = payload.get("code", payload["error"])
@@ -118,13 +134,13 @@ def complain(
     correlation: tuple[str, ...] = (),
     *,
     kind: str = "system/error",
-) -> Envelope:
+) -> Envelope | None:
     """Says it to the connection that sent it; for HTTP, to all connections and log sinks of the poster."""
     to: tuple[Connection, ...] = (sender.connection,) if sender.connection else ()
     if not to:
         to = (*sender.member.connections, *sender.member.sinks)
     if not to:  # nobody to tell but the caller of the HTTP request, who gets the reply
-        return turn.compose(kind, payload, to=(sender.runtime_id,), correlation=correlation)
+        return None
     ids = tuple(dict.fromkeys(one.runtime_id for one in to))
     return turn.say(kind, payload, to=ids, correlation=correlation, privately=to)
 

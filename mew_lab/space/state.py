@@ -15,6 +15,7 @@ from mew_lab.protocol.permit import Capability, CapabilitySet
 from mew_lab.space.rights import Held, Rights
 
 __all__ = [
+    "LIMITS",
     "Connection",
     "Handle",
     "Member",
@@ -52,6 +53,9 @@ class SpaceLimits(NamedTuple):
     description_bytes: int = 1024 * 1024
 
 
+LIMITS = SpaceLimits()
+
+
 class Connection(NamedTuple):
     """One live connection, or a log sink. `runtime_id` is what stands in `from` and `you.id`."""
 
@@ -62,7 +66,7 @@ class Connection(NamedTuple):
 
 
 class Handle(NamedTuple):
-    """Who took an id, and in which of its admissions; `lasting` for a grant's or an invite's, which nobody takes anew."""
+    """Who took an id, in which of its admissions; `lasting` for a grant's or an invite's, never to be taken anew."""
 
     participant: str
     admission: int
@@ -138,7 +142,7 @@ class State:
     """Everything that a step reads, and that a commit changes."""
 
     def __init__(
-        self, baseline: Iterable[Mapping[str, Any]], *, owner: str = "", limits: SpaceLimits = SpaceLimits()
+        self, baseline: Iterable[Mapping[str, Any]], *, owner: str = "", limits: SpaceLimits = LIMITS
     ) -> None:
         self.owner = owner  # the participant that nobody can revoke or kick
         self.limits = limits

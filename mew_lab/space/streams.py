@@ -74,7 +74,9 @@ def request(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
     target = _target(turn, payload.get("target"))
     size = len(envelope.raw)
     if len(state.streams) >= state.limits.streams:
-        raise Refusal("limit_exceeded", f"this space has {state.limits.streams} active streams; close some first")
+        raise Refusal(
+            "limit_exceeded", f"this space has {state.limits.streams} active streams; close some first"
+        )
     if size + sum(one.size for one in state.streams.values()) > state.limits.description_bytes:
         raise Refusal(
             "limit_exceeded",
@@ -100,9 +102,7 @@ def request(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
         turn.keep(Stream(id, owner, (), target, payload, size, created, envelope.id, opened.id))
         if sender.connection is not None:
             return None
-        return Reply(
-            200, {"id": opened.id, "status": "stream_opened", "stream_id": id, "timestamp": created}
-        )
+        return Reply(200, {"id": opened.id, "status": "stream_opened", "stream_id": id, "timestamp": created})
 
     return Outcome(open_it)
 
@@ -160,7 +160,9 @@ def abandon(turn: Turn, gone: tuple[Connection, ...]) -> None:
             if one in stream.granted:
                 stream = _without(stream, one)
                 turn.keep(stream)
-                _tell(turn, "stream/write-revoked", stream, participant_id=one.runtime_id, reason="disconnected")
+                _tell(
+                    turn, "stream/write-revoked", stream, participant_id=one.runtime_id, reason="disconnected"
+                )
 
 
 # --- who may write ---
@@ -178,9 +180,7 @@ def grant_write(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
     def let_write() -> Reply | None:
         changed = stream._replace(granted=granted)
         turn.keep(changed)
-        said = _tell(
-            turn, "stream/write-granted", changed, (envelope.id,), participant_id=writer.runtime_id
-        )
+        said = _tell(turn, "stream/write-granted", changed, (envelope.id,), participant_id=writer.runtime_id)
         return _answer(sender, said, "granted", changed)
 
     return Outcome(let_write)

@@ -12,6 +12,7 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +137,6 @@ class Served:
     async def start(
         cls, folder: Path, people: Iterable[str], *, profile: str = "human", journal: str = "journal.jsonl"
     ) -> Served:
-        folder.mkdir(parents=True, exist_ok=True)
         people = list(people)
         words = [word for name in people for word in ("--enrol", f"{name}={profile}")]
         process = await asyncio.create_subprocess_exec(
@@ -159,7 +159,7 @@ class Served:
             self.port = int(line.split(":")[-1].split("/")[0])
         elif ": mew-lab join " in line:
             name, _, words = line.partition(": ")
-            (path,) = (after for word, after in _pairs(shlex.split(words)) if word == "--token-file")
+            (path,) = (after for word, after in pairwise(shlex.split(words)) if word == "--token-file")
             self.tokens[name] = Path(path).read_text().strip()
 
     async def complaint(self) -> str:
@@ -197,22 +197,20 @@ class Served:
         return complaint
 
 
-def _pairs(words: list[str]) -> Iterable[tuple[str, str]]:
-    return zip(words, words[1:], strict=False)
-
-
 Serve = Callable[..., Awaitable[Served]]
 
 
 @pytest.fixture
 async def serve(tmp_path: Path) -> AsyncIterator[Serve]:
     """Starts gateways in folders of their own; none of them is left behind."""
-    if not Path("/proc/self/status").exists():
-        pytest.skip("this system has no /proc to watch a process by")
+    if sys.platform != "linux":
+        pytest.skip("a process is watched by /proc here")
     started: list[Served] = []
 
     async def start(*people: str, **how: Any) -> Served:
-        started.append(await Served.start(tmp_path / f"gateway-{len(started)}", people, **how))
+        folder = tmp_path / f"gateway-{len(started)}"
+        folder.mkdir()
+        started.append(await Served.start(folder, people, **how))
         return started[-1]
 
     yield start

@@ -122,6 +122,7 @@ class Gateway:
             owner=config.owner or "",
             baseline=config.baseline,
             limit=config.message_bytes,
+            limits=config.limits.of_space,
         )
         self._spaces[config.name] = _Running(space, journal, queue_bytes=config.queue_bytes)
         for name, participant in config.participants.items():

@@ -8,6 +8,7 @@ Spec: §3.6, §5.
 from __future__ import annotations
 
 import contextlib
+import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from mew_lab.gateway.local import attach
 from mew_lab.gateway.processes import Processes
 from mew_lab.gateway.programs import programs_of
 from mew_lab.gateway.server import Server
+from mew_lab.gateway.sinks import Sinks
 from mew_lab.gateway.space_file import SpaceFile
 from mew_lab.log.journal import Journal
 from mew_lab.protocol.permit import PROFILES
@@ -32,6 +34,8 @@ from mew_lab.transport.link import Link
 from mew_lab.workbench.seed import source
 
 __all__ = ["Host", "capabilities_of"]
+
+logger = logging.getLogger(__name__)
 
 # How a bridge is started: by this interpreter, with this very package, and with nothing from its folder.
 BRIDGE = (sys.executable, "-P", "-m", "mew_lab.cli", "bridge")
@@ -103,12 +107,15 @@ class Host:
             raise ConfigError(f"cannot open the space {self.name!r}: {_first_fault(fault)}") from None
         await self._open(config)
 
-    async def open_file(self, file: SpaceFile, *, person: str | None = None) -> None:
+    async def open_file(
+        self, file: SpaceFile, *, person: str | None = None, fault: Callable[[str], object] = logger.warning
+    ) -> None:
         """Opens the space that a space.yaml describes, and the port; or leaves nothing behind. Starts no program.
 
         Args:
             person: who runs it, enrolled as a human where the file does not name it; the owner where the file
                 names none.
+            fault: is given a sentence when an `output_log` cannot be written.
 
         Raises:
             ConfigError: when a token, the person's id or the port cannot be.
@@ -122,14 +129,20 @@ class Host:
                 owned["participants"] = {**config.participants, person: human}
             try:
                 config = SpaceConfig.model_validate({**dict(config), **owned})
-            except ValueError as fault:
-                raise ConfigError(f"cannot open the space {self.name!r}: {_first_fault(fault)}") from None
+            except ValueError as wrong:
+                raise ConfigError(f"cannot open the space {self.name!r}: {_first_fault(wrong)}") from None
         self.keys = issue(file._replace(config=config), self.gateway.tokens)
-        await self._open(config)
+        sinks = Sinks(self.gateway, file, fault=fault)
+        await self._open(config, sinks.open)
 
-    async def _open(self, config: SpaceConfig) -> None:
+    async def _open(self, config: SpaceConfig, first: Callable[[], None] = lambda: None) -> None:
+        """Opens space and port; `first` is called when the space is there, before anybody can come."""
         try:
-            self.gateway.add_space(config, journal=self.journal)
+            try:
+                self.gateway.add_space(config, journal=self.journal)
+            except ValueError as wrong:  # two participants of one name
+                raise ConfigError(f"cannot open the space {self.name!r}: {wrong}") from None
+            first()
             host, port = self._at
             if port is not None:
                 await self._serve(config, host, port)

@@ -45,7 +45,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "orjson": ("sdk.client", "log.line"),
     "websockets": ("transport.websocket",),
     "uvicorn": ("gateway.server",),
-    "starlette": ("gateway.server",),
+    "starlette": ("gateway.routes",),
     "uvloop": ("cli", "cli.*"),
     "yaml": ("sdk.config",),
     "jsonschema": ("sdk.signature",),

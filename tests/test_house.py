@@ -79,7 +79,6 @@ SHOWN_BY: dict[str, str] = {
     "space.state": "space/test_core.py",
     "space.turn": "space/test_conversations.py",
     "workbench.decisions": "workbench/test_lab.py",
-    "workbench.host": "workbench/test_lab.py",
     "workbench.labs": "workbench/test_lab.py",
     "workbench.pending": "workbench/test_lab.py",
     "workbench.report": "workbench/test_lab.py",

@@ -46,6 +46,7 @@ __all__ = ["Replayed", "event_of", "replay", "replay_records"]
 CAUSED = frozenset({"sent", "lapsed"})  # records of what an event leads to, and never of an event
 AROUND = 24  # characters shown before a difference
 QUOTED = 256  # characters of a stream's name that the refusal of a frame repeats, bytes beyond ASCII escaped
+NUMBERED = re.compile(r"[0-9]{1,15}\Z")
 ESCAPE = re.compile(r"\\x([89a-f][0-9a-f])")
 CUT_ESCAPE = re.compile(r"\\(x[89a-f]?)?\Z")
 
@@ -55,7 +56,7 @@ class Replayed(NamedTuple):
 
     `space` is as it was after the last of `events` events, at `last`. `unwritten` are the records of the last event
     that the journal does not hold, because its gateway ended while it wrote them. `void` names the participants
-    whose tokens were void at the end.
+    whose tokens were void at the end, `connections` is the highest number in a connection's name.
     """
 
     space: Space
@@ -63,6 +64,7 @@ class Replayed(NamedTuple):
     last: datetime
     unwritten: tuple[Record, ...]
     void: frozenset[str]
+    connections: int
 
     def __str__(self) -> str:
         told = f"{self.events} event{'' if self.events == 1 else 's'}, no difference"
@@ -114,6 +116,7 @@ class _Player:
         self._events = 0
         self._last = datetime.min.replace(tzinfo=UTC)
         self._void: set[str] = set()
+        self._connections = 0
 
     def take(self, record: Record) -> None:
         if record.event == "opened":
@@ -129,7 +132,14 @@ class _Player:
     def end(self) -> Replayed:
         if self._space is None:
             raise JournalError(f"{self._name} cannot be replayed: it holds no record", path=self._name)
-        return Replayed(self._space, self._events, self._last, tuple(self._foretold), frozenset(self._void))
+        return Replayed(
+            self._space,
+            self._events,
+            self._last,
+            tuple(self._foretold),
+            frozenset(self._void),
+            self._connections,
+        )
 
     def _open(self, record: Record) -> None:
         """A space begins; or, in a file that goes on from another, it goes on."""
@@ -140,8 +150,11 @@ class _Player:
                 "it was taken by a participant, who does not see what is refused or private; "
                 "replay the gateway's own",
             )
-        if "previous" in about and self._space is not None and about.get("epoch") == self._space.epoch:
-            return
+        if "previous" in about:
+            if self._space is None:
+                raise self._impossible(record, f"it goes on from {quote(about['previous'])}; name the first file")
+            if about.get("epoch") == self._space.epoch:
+                return
         if self._foretold:
             self._compare(record, self._foretold.popleft())
         try:
@@ -159,6 +172,8 @@ class _Player:
             raise self._impossible(record, f"its {record.event} cannot be read ({fault})") from None
         turn.commit()
         self._events += 1
+        if numbered := NUMBERED.search(record.connection):
+            self._connections = max(self._connections, int(numbered[0]))
         for effect in turn.effects:
             if type(effect) is Record:
                 self._foretold.append(effect)

@@ -266,6 +266,8 @@ def test_a_record_that_nothing_caused_is_found() -> None:
 def test_a_journal_in_several_files_replays_from_the_first(tmp_path: Path) -> None:
     path = written(tmp_path / "j.jsonl", a_session().records, rotate_at=2000)
     assert len(list(tmp_path.iterdir())) > 3
+    with pytest.raises(JournalError, match=r'it goes on from "j-2\.jsonl"; name the first file'):
+        replay(tmp_path / "j-3.jsonl")
     assert str(replay(path)) == "29 events, no difference"
 
 

@@ -33,6 +33,8 @@ from mew_lab.space.events import Record
 if TYPE_CHECKING:
     import pandas as pd
 
+    from mew_lab.log.audit import Audit
+
 __all__ = ["Files", "Log", "Saved", "open_log"]
 
 MAX_RECORDS = 200_000
@@ -176,6 +178,20 @@ class Log:
     def table(self, columns: Sequence[Column] = COLUMNS, *, events: bool = False) -> pd.DataFrame:
         """A table with columns of your own, or with a row for each record that is no envelope too."""
         return to_frame(self.records, columns, events=events)
+
+    def audit(self, id: str | int) -> Audit:
+        """Who sent the envelope with that id, by which capability and whose grants, or why it was refused.
+
+        A number is the record's place in the journal.
+
+        Raises:
+            JournalError: when there is none.
+
+        Spec: §3.6.8.
+        """
+        from mew_lab.log.audit import audit
+
+        return audit(self.records, id)
 
     @property
     def faults(self) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ from mew_lab.space.events import (
 )
 from mew_lab.space.opening import reopened
 
-__all__ = ["Replayed", "event_of", "replay", "replay_records"]
+__all__ = ["CAUSED", "Player", "Replayed", "event_of", "replay", "replay_records"]
 
 CAUSED = frozenset({"sent", "lapsed"})  # records of what an event leads to, and never of an event
 AROUND = 24  # characters shown before a difference
@@ -99,15 +99,15 @@ def replay_records(
         ReplayMismatch: at the first record that differs.
         JournalError: when they cannot be replayed at all.
     """
-    player = _Player(name)
+    player = Player(name)
     for record in records:
         player.take(record)
         observe(record)
     return player.end()
 
 
-class _Player:
-    """What is known after some records."""
+class Player:
+    """A replay, record by record: `take` each, look at `space` in between, `end` it."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -118,7 +118,19 @@ class _Player:
         self._void: set[str] = set()
         self._connections = 0
 
+    @property
+    def space(self) -> Space:
+        """The space after the records so far; there is none before the first."""
+        assert self._space is not None
+        return self._space
+
     def take(self, record: Record) -> None:
+        """The next record.
+
+        Raises:
+            ReplayMismatch: when a fresh space would have recorded something else.
+            JournalError: when it cannot be replayed.
+        """
         if record.event == "opened":
             self._open(record)
         elif self._space is None:
@@ -130,6 +142,7 @@ class _Player:
         self._last = record.now
 
     def end(self) -> Replayed:
+        """What came out."""
         if self._space is None:
             raise JournalError(f"{self._name} cannot be replayed: it holds no record", path=self._name)
         return Replayed(
@@ -152,7 +165,9 @@ class _Player:
             )
         if "previous" in about:
             if self._space is None:
-                raise self._impossible(record, f"it goes on from {quote(about['previous'])}; name the first file")
+                raise self._impossible(
+                    record, f"it goes on from {quote(about['previous'])}; name the first file"
+                )
             if about.get("epoch") == self._space.epoch:
                 return
         if self._foretold:

@@ -9,7 +9,9 @@ import pytest
 
 from mew_lab.errors import ConfigError
 from mew_lab.gateway.config import SpaceConfig
+from mew_lab.gateway.limits import Limits
 from mew_lab.gateway.space_file import SpaceFile, parse_space_file, read_space_file
+from mew_lab.space.state import SpaceLimits
 
 PLACE = Path("/spaces/one/space.yaml")
 
@@ -124,8 +126,8 @@ def test_settings_of_our_own_are_read() -> None:
     ).config
     assert (config.owner, config.baseline, config.hosts) == ("anna", [], ["box.local"])
     assert config.origins == ["http://localhost:8888"]
-    assert (config.limits.participants, config.limits.invites, config.limits.burst) == (5, 8, 200)
-    assert config.limits.unauthenticated is None
+    assert config.limits.of_space == SpaceLimits(participants=5, streams=6, grants=7, invites=8)
+    assert config.limits.of_server == Limits(connections=9, burst=200)
     assert (config.message_bytes, config.queue_bytes, config.logs) == (2048, 65536, None)
 
 

@@ -64,6 +64,7 @@ PLACES: dict[str, tuple[str, ...]] = {
 
 # Modules without a test module of their own name, and the one that shows them.
 SHOWN_BY: dict[str, str] = {
+    "gateway.running": "gateway/test_gateway.py",
     "gateway.config": "gateway/test_space_file.py",
     "gateway.faults": "gateway/test_space_file.py",
     "space.events": "space/test_conversations.py",

@@ -189,7 +189,7 @@ class Stage:
     def revoke(self, revoker: str, **payload: Any) -> Step:
         return self.send(revoker, "capability/revoke", payload)
 
-    def open(self, owner: str, **payload: Any) -> str:
+    def open(self, owner: str, /, **payload: Any) -> str:
         """Opens a stream; returns its id."""
         opened = self.send(owner, "stream/request", {"direction": "upload", **payload}).said("stream/open")
         return str(opened.payload["stream_id"])

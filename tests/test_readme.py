@@ -73,15 +73,6 @@ def test_the_floor_plan_names_every_room_and_none_besides() -> None:
     assert set(re.findall(r"^\| \d \| `(.+?)` \|", README, re.MULTILINE)) == rooms
 
 
-def test_what_the_gateway_refuses_for_now_is_named_kind_by_kind() -> None:
-    from mew_lab.protocol.kinds import KINDS
-    from mew_lab.space import core
-
-    section = README.partition("## What this version does not do")[2].partition("All other kinds")[0]
-    unbuilt = {kind for kind, rule in core.RULES.items() if rule.__name__ == "_refuse_unbuilt"}
-    assert {name for name in re.findall(r"`([\w/-]+)`", section) if name in KINDS} == unbuilt
-
-
 def test_the_reading_path_leads_to_files_that_exist() -> None:
     path = README.partition("To read the code in half an hour:")[2].partition("\n\n")[0]
     folder = PACKAGE

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from mew_lab.errors import JournalError, NotAdmitted
 from mew_lab.gateway.auth import Tokens
 from mew_lab.gateway.config import SpaceConfig
+from mew_lab.gateway.duties import carry_out
 from mew_lab.gateway.outbox import Frame, Peer
 from mew_lab.protocol.envelope import PROTOCOL, compact
 from mew_lab.protocol.kinds import GATEWAY
@@ -28,6 +29,7 @@ from mew_lab.space.core import Space
 from mew_lab.space.events import (
     Close,
     Deliver,
+    Effect,
     Enrolled,
     Event,
     FrameReceived,
@@ -80,7 +82,8 @@ class Gateway:
     """Several isolated spaces, their connections and their journals.
 
     `clock` gives the wall time in UTC, `new_epoch` a number of 64 random bits a space, and `observe` is called with
-    every record after it was journaled, before its message is delivered.
+    every record after it was journaled, before its message is delivered. `connection_url` is what an invitation
+    says of where to connect; empty while nobody serves this gateway.
     """
 
     def __init__(
@@ -92,6 +95,7 @@ class Gateway:
     ) -> None:
         self.tokens = Tokens()
         self.observe = observe
+        self.connection_url = ""
         self.started = clock()
         self._clock = clock
         self._new_epoch = new_epoch
@@ -113,7 +117,11 @@ class Gateway:
         if config.name in self._spaces:
             raise ValueError(f"a space {config.name!r} runs in this gateway already; choose another name")
         space = Space(
-            config.name, epoch=self._new_epoch(), baseline=config.baseline, limit=config.message_bytes
+            config.name,
+            epoch=self._new_epoch(),
+            owner=config.owner or "",
+            baseline=config.baseline,
+            limit=config.message_bytes,
         )
         self._spaces[config.name] = _Running(space, journal, queue_bytes=config.queue_bytes)
         for name, participant in config.participants.items():
@@ -241,7 +249,13 @@ class Gateway:
     def post(self, space: str, name: str, text: str | bytes) -> Reply:
         """A message came in by HTTP, from an authenticated participant posting under `name`. Spec: §5.3."""
         running = self._spaces[space]
-        event = Received(text, None, self.logical(space, name), name)
+        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+        who = (self.logical(space, name), name)
+        event: Event = (
+            Oversize(None, len(data), sha256(data).hexdigest(), *who)
+            if len(data) > running.space.limit
+            else Received(text, None, *who)
+        )
         for effect in self._feed(running, event):
             if type(effect) is Reply:
                 return effect
@@ -291,8 +305,7 @@ class Gateway:
         except JournalError as fault:
             return self._unrecorded(running, event, turn, fault)
         turn.commit()
-        self._apply(running, turn)
-        return turn.effects
+        return self._apply(running, turn)
 
     def _record(self, running: _Running, turn: Turn) -> None:
         records = [effect for effect in turn.effects if type(effect) is Record]
@@ -344,15 +357,11 @@ class Gateway:
         members["payload"] = {"error": "journal_unavailable", "message": JOURNAL_MESSAGE}
         return compact(members)
 
-    def _apply(self, running: _Running, turn: Turn) -> None:
-        for effect in turn.effects:
-            if type(effect) is Deliver:
-                frame = Frame(effect.envelope.raw)
-                for name in effect.connections:
-                    peer = running.peers.get(name)
-                    if peer is not None:
-                        peer.put(frame)
-            elif type(effect) is Close:
-                peer = running.peers.get(effect.connection)
-                if peer is not None:
-                    peer.close(effect.code, effect.reason, drop=effect.drop)
+    def _apply(self, running: _Running, turn: Turn) -> tuple[Effect, ...]:
+        return carry_out(
+            turn.effects,
+            space=running.space.name,
+            peers=running.peers,
+            tokens=self.tokens,
+            url=self.connection_url,
+        )

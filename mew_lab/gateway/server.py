@@ -149,6 +149,9 @@ class Server:
             raise RuntimeError("a server starts once; make another one")
         listener = self._bind()
         self.port = listener.getsockname()[1]
+        at = {"0.0.0.0": "localhost", "::": "localhost"}.get(self.host, self.host)
+        at = f"[{at}]" if ":" in at else at
+        self._gateway.connection_url = f"ws://{at}:{self.port}/ws"
         self._hosts = Hosts(self.port, allowed=self._allowed_hosts, bound=self.host)
         limits = (self._gateway.message_bytes(space) for space in self._gateway.spaces)
         self._uvicorn = _Uvicorn(
@@ -300,7 +303,7 @@ class Server:
         now = asyncio.get_running_loop().time()
         if not self._rates.of(space, participant, now).take(now):
             return _no(429, "limit_exceeded", "too many messages in too short a time; send slower")
-        status, said = self._gateway.post(space, name, body)
+        status, said, _ = self._gateway.post(space, name, body)
         await asyncio.sleep(0)  # outboxes write at the end of a turn, and the answer is to come last
         if said.get("code") in NOT_AN_ENVELOPE:  # here the peers' answer is the sentence itself
             said = {**said, "error": said["message"]}

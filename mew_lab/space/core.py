@@ -5,22 +5,23 @@ Two rules for whoever adds something here:
 2. A peer's fault is an effect, never an exception.
 
 A text message runs down one line, and the first that objects ends it: strict reading, shape and version, identity,
-reserved kinds, capability, handles, the rule of its kind, routing. What is checked is what is sent.
+reserved kinds, pause and shutdown, capability, handles, the rule of its kind, routing. What is checked is what is sent.
 
 Spec: §3, §4, §5.4.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 from mew_lab.errors import ProtocolError
-from mew_lab.protocol.envelope import MAX_MESSAGE, Envelope, compact, complete, read_draft
-from mew_lab.protocol.kinds import ACTED_ON, HANDLES, is_reserved
+from mew_lab.protocol.envelope import MAX_MESSAGE, Envelope, complete, read_draft
+from mew_lab.protocol.kinds import HANDLES, is_reserved
 from mew_lab.protocol.permit import Verdict
+from mew_lab.space import controls, grants, invites, streams
 from mew_lab.space.events import (
     Deliver,
     Effect,
@@ -34,62 +35,43 @@ from mew_lab.space.events import (
     Received,
     Reply,
 )
-from mew_lab.space.membership import enrol, join, leave
-from mew_lab.space.state import Connection, Handle, Member, State
+from mew_lab.space.membership import join, leave
+from mew_lab.space.outcome import Rule
+from mew_lab.space.refusal import Refusal, posing, refuse, refuse_unread
+from mew_lab.space.state import LIMITS, Handle, Sender, SpaceLimits, State
 from mew_lab.space.turn import Turn, timestamp
 
-__all__ = ["BASELINE", "RULES", "Refusal", "Space"]
+__all__ = ["BASELINE", "RULES", "Space"]
 
 BASELINE: tuple[dict[str, Any], ...] = ({"kind": "mcp/response"},)
+LASTING = frozenset({"capability/grant", "space/invite"})  # kinds whose ids name a grant
 
-# HTTP statuses of refusals; 400 for all others. Spec: §5.3.
-STATUSES = {
-    "capability_violation": 403,
-    "identity_mismatch": 403,
-    "duplicate_id": 409,
-    "message_too_large": 413,
-    "unsupported_kind": 501,
+
+# What the gateway does with the kinds on which it acts itself; exactly those of the table of kinds.
+RULES: Mapping[str, Rule] = {
+    "capability/grant": grants.grant,
+    "capability/revoke": grants.revoke,
+    "space/invite": invites.invite,
+    "space/kick": invites.kick,
+    "participant/pause": controls.pause,
+    "participant/resume": controls.resume,
+    "participant/restart": controls.restart,
+    "participant/shutdown": controls.shutdown,
+    "stream/request": streams.request,
+    "stream/open": streams.open_,
+    "stream/close": streams.close,
+    "stream/grant-write": streams.grant_write,
+    "stream/revoke-write": streams.revoke_write,
+    "stream/transfer-ownership": streams.transfer_ownership,
 }
-
-
-class Sender(NamedTuple):
-    """Who speaks, on which connection or none, and under which id."""
-
-    member: Member
-    runtime_id: str
-    connection: Connection | None
-    via: str
-
-
-class Refusal(Exception):
-    """Control flow within one step: the message is refused. Never leaves this module."""
-
-    def __init__(self, error: str, message: str, *, code: str = "", pattern: str = "", **fields: Any) -> None:
-        super().__init__(message)
-        self.error = error
-        self.message = message
-        self.code = code or error
-        self.pattern = pattern
-        self.fields = fields
-
-
-def _refuse_unbuilt(turn: Turn, sender: Sender, envelope: Envelope) -> None:
-    """A kind that the gateway must act on is refused aloud rather than passed on without its effect."""
-    raise Refusal(
-        "unsupported_kind",
-        f"{envelope.kind} is not supported by this gateway yet, so it was not delivered to anybody",
-    )
-
-
-Rule = Callable[[Turn, Sender, Envelope], None]
-RULES: Mapping[str, Rule] = dict.fromkeys(ACTED_ON, _refuse_unbuilt)
 
 
 class Space:
     """One space: its members, what they may do, and the one order of its messages.
 
     `plan` says what an event leads to, and `Plan.commit` makes it so; `step` does both. Time enters only as `now`,
-    which never runs backwards. `epoch` is a 64-bit number that makes this run's ids its own.
+    which never runs backwards. `epoch` is a 64-bit number that makes this run's ids its own; `owner` the participant
+    that nobody can revoke or kick; `limit` the longest message in bytes.
     """
 
     def __init__(
@@ -97,18 +79,20 @@ class Space:
         name: str,
         *,
         epoch: int,
+        owner: str = "",
         participants: Mapping[str, Iterable[Mapping[str, Any]]] | None = None,
         baseline: Iterable[Mapping[str, Any]] = BASELINE,
         limit: int = MAX_MESSAGE,
+        limits: SpaceLimits = LIMITS,
     ) -> None:
         self.name = name
         self.epoch = epoch
         self.limit = limit
-        self.state = State(baseline)
+        self.state = State(baseline, owner=owner, limits=limits)
         self._own_ids = f"gw-{epoch:016x}-"
         for participant, capabilities in (participants or {}).items():
             turn = Turn(self.state, space=name, epoch=epoch, now=datetime.min)
-            enrol(turn, Enrolled(participant, tuple(capabilities)))
+            grants.enrol(turn, Enrolled(participant, tuple(capabilities)))
             turn.commit()
         self.state.records = 0
 
@@ -129,7 +113,7 @@ class Space:
             case Received():
                 self._received(turn, event)
             case Enrolled():
-                enrol(turn, event)
+                grants.enrol(turn, event)
             case Joined():
                 join(turn, event)
             case Left():
@@ -146,10 +130,11 @@ class Space:
 
     # --- text messages ---
 
-    def _sender(self, event: Received) -> Sender | None:
+    def _sender(self, event: Received | Oversize | FrameReceived | Limited) -> Sender | None:
+        """Who sent it; None for a connection that is gone, and for who was put out while its request came."""
         if event.connection is None:
             member = self.state.members.get(event.participant)
-            if member is None:
+            if member is None or member.kicked:
                 return None
             return Sender(member, event.runtime_id or event.participant, None, event.via)
         connection = self.state.connections.get(event.connection)
@@ -165,13 +150,16 @@ class Space:
             if event.connection is None:
                 turn.do(Reply(403, {"error": "Invalid token for participant"}))
             return
-        text = event.text if isinstance(event.text, str) else event.text.decode("utf-8", "replace")
+        text = event.text if isinstance(event.text, str) else event.text.decode("utf-8", "surrogateescape")
         envelope: Envelope | None = None
         members: dict[str, Any] = {}
         try:
             draft = read_draft(event.text, limit=self.limit)
             members = draft.members
-            self._check_identity(turn, sender, members)
+            self._check_identity(sender, members)
+            held_back = controls.held_back(sender.member, members["kind"], turn.now)
+            if held_back:
+                raise held_back
             envelope = complete(
                 draft,
                 id=turn.new_id() if "id" not in members else "",
@@ -182,17 +170,25 @@ class Space:
             verdict = self._check_capability(sender, envelope)
             self._check_handle(turn, sender, envelope)
             rule = RULES.get(envelope.kind)
-            if rule:
-                rule(turn, sender, envelope)
+            outcome = rule(turn, sender, envelope) if rule else None
         except ProtocolError as fault:
+            if fault.code == "message_too_large":  # only its size and digest are kept
+                data = text.encode("utf-8", "surrogateescape")
+                who = (event.participant, event.runtime_id, event.via)
+                self._oversize(turn, Oversize(event.connection, len(data), sha256(data).hexdigest(), *who))
+                return
             error = fault.code if fault.code == "unsupported_protocol" else "invalid_request"
-            self._refuse(turn, sender, Refusal(error, str(fault), code=fault.code), text, envelope, members)
+            refuse(turn, sender, Refusal(error, str(fault), code=fault.code), text, envelope, members)
         except Refusal as refusal:
-            self._refuse(turn, sender, refusal, text, envelope, members)
+            refuse(turn, sender, refusal, text, envelope, members)
         else:
-            self._route(turn, sender, envelope, verdict, text)
+            self._route(turn, sender, (outcome and outcome.relayed) or envelope, verdict, text)
+            reply = outcome.then() if outcome else None
+            if sender.connection is None:
+                accepted = {"id": envelope.id, "status": "accepted", "timestamp": timestamp(turn.now)}
+                turn.do(reply or Reply(200, accepted))
 
-    def _check_identity(self, turn: Turn, sender: Sender, members: Mapping[str, Any]) -> None:
+    def _check_identity(self, sender: Sender, members: Mapping[str, Any]) -> None:
         claimed = members.get("from", sender.runtime_id)
         if claimed != sender.runtime_id:
             raise Refusal(
@@ -235,11 +231,18 @@ class Space:
         return verdict
 
     def _check_handle(self, turn: Turn, sender: Sender, envelope: Envelope) -> None:
+        """Ids of what others refer to are taken once; a participant may reuse its own after a new admission, but
+        never a grant's or an invite's."""
         if envelope.kind not in HANDLES:
             return
-        mine = Handle(sender.member.name, sender.member.admissions)
-        taken = self.state.handles.get(envelope.id)
-        if taken is not None and (taken.participant != mine.participant or taken.admission == mine.admission):
+        mine = Handle(sender.member.name, sender.member.admissions, envelope.kind in LASTING)
+        taken = self.state.handle(envelope.id)
+        if taken is not None and (
+            taken.lasting
+            or mine.lasting
+            or taken.participant != mine.participant
+            or taken.admission == mine.admission
+        ):
             raise Refusal(
                 "duplicate_id",
                 f"the id {envelope.id[:80]!r} already names an earlier message of {taken.participant!r}; "
@@ -248,114 +251,51 @@ class Space:
         turn.then(lambda: self.state.take_handle(envelope.id, mine))
 
     def _route(self, turn: Turn, sender: Sender, envelope: Envelope, verdict: Verdict, text: str) -> None:
+        rights, at = sender.member.rights, verdict.index or 0
         turn.record(
             "received",
             participant=sender.member.name,
             connection=sender.connection.name if sender.connection else "",
             via=sender.via,
             verdict="accepted",
-            pattern=sender.member.texts[verdict.index or 0],
+            pattern=rights.texts[at],
             received=text if text != envelope.raw else None,
             raw=envelope.raw,
+            grant=rights.grants[at],
+            runtime_id=posing(sender),
         )
-        receivers = tuple(self.state.connections)
+        receivers = self.state.audience
         if receivers:
             turn.do(Deliver(envelope, receivers))
-        if sender.connection is None:
-            turn.do(Reply(200, {"id": envelope.id, "status": "accepted", "timestamp": timestamp(turn.now)}))
-
-    def _refuse(
-        self,
-        turn: Turn,
-        sender: Sender,
-        refusal: Refusal,
-        text: str,
-        envelope: Envelope | None,
-        members: Mapping[str, Any],
-    ) -> None:
-        too_large = refusal.code == "message_too_large"  # only its size and digest are kept
-        data = text.encode("utf-8", "surrogatepass") if too_large else b""
-        about = compact({"size": len(data), "sha256": sha256(data).hexdigest()})
-        turn.record(
-            "oversize" if too_large else "received",
-            participant=sender.member.name,
-            connection=sender.connection.name if sender.connection else "",
-            via=sender.via,
-            verdict="refused",
-            code=refusal.code,
-            detail=about if too_large else refusal.pattern or refusal.message,
-            raw=None if too_large else text,
-        )
-        payload: dict[str, Any] = {"error": refusal.error}
-        if refusal.code != refusal.error:
-            payload["code"] = refusal.code
-        payload.update(refusal.fields)
-        payload["message"] = refusal.message
-        named = envelope.id if envelope else members.get("id", "")
-        self._complain(turn, sender, payload, (named,) if isinstance(named, str) and named else ())
-        if sender.connection is None:
-            body: dict[str, Any] = {
-                key: payload[key] for key in ("error", "code", "message") if key in payload
-            }
-            turn.do(Reply(STATUSES.get(refusal.code, 400), body))
-
-    def _complain(
-        self, turn: Turn, sender: Sender, payload: dict[str, Any], correlation: tuple[str, ...] = ()
-    ) -> None:
-        """system/error to the connection that sent it; for HTTP, to all connections of the poster."""
-        to = (sender.connection,) if sender.connection else tuple(sender.member.connections)
-        if not to:
-            return  # nobody to tell but the caller of the HTTP request, who gets the reply
-        turn.say(
-            "system/error",
-            payload,
-            connections=[one.name for one in to],
-            to=tuple(one.runtime_id for one in to),
-            correlation=correlation,
-            private=True,
-        )
 
     # --- what is no text message ---
 
     def _frame(self, turn: Turn, event: FrameReceived) -> None:
-        if event.data.startswith(b"#"):
-            stream_id = event.data[1:257].split(b"#", 1)[0].decode("ascii", "replace")
-            message = f"You are not authorized to write to stream {stream_id}"
-            payload: dict[str, Any] = {"error": "unauthorized_stream_write", "stream_id": stream_id}
+        sender = self._sender(event)
+        if sender is None:
+            return
+        held_back = controls.held_back(sender.member, "", turn.now)
+        if held_back:
+            streams.refuse_frame(turn, sender, event, refusal=held_back)
         else:
-            stream_id = ""
-            message = "a binary message must begin with #streamId#"
-            payload = {"error": "invalid_request", "code": "invalid_frame"}
-        about = {"stream_id": stream_id, "size": len(event.data)}
-        self._refuse_unread(turn, "frame", event.connection, about, {**payload, "message": message})
+            streams.frame(turn, sender, event)
 
     def _oversize(self, turn: Turn, event: Oversize) -> None:
+        sender = self._sender(event)
+        if sender is None:
+            if event.connection is None:
+                turn.do(Reply(403, {"error": "Invalid token for participant"}))
+            return
         message = f"the message has {event.size} bytes; this gateway takes at most {self.limit}"
         payload = {"error": "invalid_request", "code": "message_too_large", "message": message}
-        about = {"size": event.size, "sha256": event.sha256}
-        self._refuse_unread(turn, "oversize", event.connection, about, payload)
+        refuse_unread(turn, sender, "oversize", {"size": event.size, "sha256": event.sha256}, payload)
 
     def _limited(self, turn: Turn, event: Limited) -> None:
+        sender = self._sender(event)
+        if sender is None:
+            return
         message = (
             f"{event.messages} messages were refused, because too many came in too short a time; send slower"
         )
         payload = {"error": "limit_exceeded", "messages": event.messages, "message": message}
-        self._refuse_unread(turn, "limited", event.connection, {"messages": event.messages}, payload)
-
-    def _refuse_unread(
-        self, turn: Turn, what: str, connection: str, about: dict[str, Any], payload: dict[str, Any]
-    ) -> None:
-        """Refuses what was never read as an envelope, and so cannot be quoted."""
-        sender = self._sender(Received("", connection))
-        if sender is None:
-            return
-        turn.record(
-            what,
-            participant=sender.member.name,
-            connection=connection,
-            via=sender.via,
-            verdict="refused",
-            code=payload.get("code", payload["error"]),
-            detail=compact(about),
-        )
-        self._complain(turn, sender, payload)
+        refuse_unread(turn, sender, "limited", {"messages": event.messages}, payload)

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 from mew_lab.protocol.envelope import Envelope
 
 __all__ = [
+    "LOG_SINK",
+    "TOKEN_PLACEHOLDER",
     "Close",
     "Deliver",
     "Effect",
@@ -23,12 +25,21 @@ __all__ = [
     "Joined",
     "Left",
     "Limited",
+    "Mint",
     "Noted",
     "Oversize",
     "Received",
     "Record",
+    "Relay",
     "Reply",
+    "Void",
 ]
+
+LOG_SINK = "log"
+"""`via` of a log sink: it hears what its participant hears, speaks never, and takes no runtime id."""
+
+TOKEN_PLACEHOLDER = "<token>"
+"""Stands where a minted token will stand: a space never sees one."""
 
 
 class Enrolled(NamedTuple):
@@ -39,7 +50,10 @@ class Enrolled(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """An authenticated connection of `participant` came up; `runtime_id` is the id that it chose."""
+    """An authenticated connection of `participant` came up; `runtime_id` is the id that it chose.
+
+    `via` is `websocket`, `memory`, or `log` for a log sink.
+    """
 
     connection: str
     participant: str
@@ -73,11 +87,14 @@ class FrameReceived(NamedTuple):
 
 
 class Oversize(NamedTuple):
-    """A message over the limit arrived; only its size and SHA-256 are kept."""
+    """A message over the limit arrived; only its size and SHA-256 are kept. Who sent it stands as in `Received`."""
 
-    connection: str
+    connection: str | None
     size: int
     sha256: str
+    participant: str = ""
+    runtime_id: str = ""
+    via: str = "http"
 
 
 class Limited(NamedTuple):
@@ -102,7 +119,9 @@ class Record(NamedTuple):
     """One line of the journal.
 
     `raw` is the exact text delivered, or the text refused; `received` the text that came in, where it differs.
-    `to` names the connections that a private message went to. Tokens never stand here.
+    `to` names the connections that a private message went to. `pattern` is the capability that let the message
+    pass, `grant` the id of the grant that it came from (empty: configured, or the baseline), `runtime_id` as whom
+    somebody without a connection spoke, where it was not the participant's own name. Tokens never stand here.
     """
 
     seq: int
@@ -119,13 +138,40 @@ class Record(NamedTuple):
     received: str | None = None
     raw: str | None = None
     to: tuple[str, ...] = ()
+    grant: str = ""
+    runtime_id: str = ""
 
 
 class Deliver(NamedTuple):
-    """Send this envelope to these connections, in this order."""
+    """Send this envelope to these connections, in this order.
+
+    Where `secret`, its payload's `token` is a placeholder, to be filled for these receivers and nowhere else
+    with the token minted in this turn.
+    """
 
     envelope: Envelope
     connections: tuple[str, ...]
+    secret: bool = False
+
+
+class Relay(NamedTuple):
+    """Send this stream frame to these connections, to the byte and as the kind of message that it came as."""
+
+    data: bytes
+    text: bool
+    connections: tuple[str, ...]
+
+
+class Mint(NamedTuple):
+    """Make a token for this participant. What carries it follows in the same turn."""
+
+    participant: str
+
+
+class Void(NamedTuple):
+    """Forget every token of this participant."""
+
+    participant: str
 
 
 class Close(NamedTuple):
@@ -138,10 +184,11 @@ class Close(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """Answer the HTTP request that this step was made for."""
+    """Answer the HTTP request that this step was made for; `secret` as in `Deliver`, in the body's `token`."""
 
     status: int
     body: dict[str, Any]
+    secret: bool = False
 
 
-Effect = Record | Deliver | Close | Reply
+Effect = Record | Deliver | Relay | Close | Mint | Void | Reply

@@ -1,4 +1,4 @@
-"""Who is here?  Enrolment, admission, welcome, presence and leaving.
+"""Who is here?  Admission, welcome, presence and leaving.
 
 It never sees a token: by the time an event comes, a door has decided whose connection it is.
 
@@ -7,65 +7,45 @@ Spec: §3.6.4, §3.7, §3.8.1, §5.2.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from mew_lab.protocol.envelope import compact
-from mew_lab.space.events import Close, Enrolled, Joined, Left
+from mew_lab.space.events import LOG_SINK, Close, Joined, Left
 from mew_lab.space.state import Connection, Member, is_participant_id
+from mew_lab.space.streams import abandon, described_streams
 from mew_lab.space.turn import Turn
 
-__all__ = ["CLOSE_TAKEN", "enrol", "join", "leave"]
+__all__ = ["CLOSE_TAKEN", "depart", "described", "join", "leave", "welcome_anew"]
 
 CLOSE_TAKEN = 4409
 CLOSE_UNKNOWN = 4401
+CLOSE_KICKED = 4403
 MAX_CONNECTIONS = 8  # of one participant
 
 
-def _described(connection: Connection, member: Member) -> dict[str, Any]:
-    return {"id": connection.runtime_id, "capabilities": list(member.capabilities.patterns)}
+def described(turn: Turn, connection: Connection) -> dict[str, Any]:
+    """A participant as welcomes and presence tell of it: `{"id", "capabilities"}`."""
+    rights = turn.rights(turn.state.members[connection.participant])
+    return {"id": connection.runtime_id, "capabilities": list(rights.capabilities.patterns)}
 
 
-def enrol(turn: Turn, event: Enrolled) -> None:
-    """The host gives a participant its capabilities; a member that is connected learns them at once.
-
-    Raises:
-        ValueError: when nobody can be called so, or another participant is or was.
-    """
-    state, name = turn.state, event.participant
-    if not is_participant_id(name):
-        raise ValueError(
-            f"{name!r} cannot be a participant id: 1 to 64 of A-Z a-z 0-9 . _ -, not starting with a sign, "
-            "and not gateway or system"
-        )
-    owner = state.runtime_owners.get(name.casefold(), name)
-    if owner != name:
-        raise ValueError(f"{name!r} cannot be enrolled: the name belongs to participant {owner!r}")
-    capabilities = state.capability_set(event.capabilities)
-    member = state.members.get(name)
-    turn.record("enrolled", participant=name, detail=compact([dict(one) for one in event.capabilities]))
-    if member is None:
-        turn.then(lambda: state.members.update({name: Member(name, capabilities)}))
-        turn.then(lambda: state.runtime_owners.setdefault(name.casefold(), name))
-        return
-    turn.then(lambda: member.hold(capabilities))
-    for connection in member.connections:
-        _welcome(turn, connection, list(capabilities.patterns), tuple(state.connections.values()))
+def welcome_anew(turn: Turn, member: Member) -> None:
+    """Tells every connection of a member, and its log sinks, what it holds from now on. Spec: §3.6.1 (step 3)."""
+    for connection in (*member.connections, *member.sinks):
+        if connection.name in turn.audience:
+            _welcome(turn, connection, turn.present)
 
 
-def _welcome(
-    turn: Turn, to: Connection, capabilities: list[dict[str, Any]], present: tuple[Connection, ...]
-) -> None:
-    others = [_described(one, turn.state.members[one.participant]) for one in present if one.name != to.name]
+def _welcome(turn: Turn, to: Connection, present: Iterable[Connection]) -> None:
     turn.say(
         "system/welcome",
         {
-            "you": {"id": to.runtime_id, "capabilities": capabilities},
-            "participants": others,
-            "active_streams": [],
+            "you": described(turn, to),
+            "participants": [described(turn, one) for one in present if one.runtime_id != to.runtime_id],
+            "active_streams": described_streams(turn),
         },
-        connections=(to.name,),
         to=(to.runtime_id,),
-        private=True,
+        privately=(to,),
     )
 
 
@@ -74,10 +54,13 @@ def _refusal(turn: Turn, event: Joined) -> Close | None:
     member = state.members.get(event.participant)
     if member is None:
         return Close(event.connection, CLOSE_UNKNOWN, "token or space unknown")
+    if member.kicked:
+        return Close(event.connection, CLOSE_KICKED, f"{event.participant!r} was removed from this space")
     if not is_participant_id(event.runtime_id):
         return Close(event.connection, CLOSE_TAKEN, f"{event.runtime_id[:64]!r} cannot be a participant id")
     owner = state.runtime_owners.get(event.runtime_id.casefold(), event.participant)
-    if owner != event.participant or event.runtime_id in state.live:
+    taken = event.via != LOG_SINK and event.runtime_id in state.live
+    if owner != event.participant or taken:
         return Close(event.connection, CLOSE_TAKEN, f"participant id {event.runtime_id!r} is taken")
     if len(member.connections) >= MAX_CONNECTIONS:
         return Close(
@@ -89,7 +72,10 @@ def _refusal(turn: Turn, event: Joined) -> Close | None:
 
 
 def join(turn: Turn, event: Joined) -> None:
-    """Admits a connection: one welcome to it, before anything else; then the join presence to all others."""
+    """Admits a connection: one welcome to it, before anything else; then the join presence to all others.
+
+    A log sink is admitted beside real connections and ends neither a shutdown nor an admission.
+    """
     state = turn.state
     refusal = _refusal(turn, event)
     if refusal:
@@ -106,13 +92,22 @@ def join(turn: Turn, event: Joined) -> None:
         return
     member = state.members[event.participant]
     connection = Connection(event.connection, event.participant, event.runtime_id, event.via)
+    present = turn.present
+    known = any(one.runtime_id == connection.runtime_id for one in present)
 
     def admit() -> None:
-        member.connections.append(connection)
-        member.admissions += 1
-        state.connections[connection.name] = connection
-        state.live[connection.runtime_id] = connection
+        if connection.via == LOG_SINK:
+            member.sinks.append(connection)
+            state.sinks[connection.name] = connection
+        else:
+            member.connections.append(connection)
+            member.admissions += 1
+            member.shut_down = False
+            state.connections[connection.name] = connection
+            state.live[connection.runtime_id] = connection
         state.runtime_owners.setdefault(connection.runtime_id.casefold(), member.name)
+        state.aliases[connection.runtime_id] = member.name
+        state.heard()
 
     turn.then(admit)
     turn.record(
@@ -123,29 +118,17 @@ def join(turn: Turn, event: Joined) -> None:
         verdict="accepted",
         detail=event.runtime_id,
     )
-    present = tuple(state.connections.values())
-    _welcome(turn, connection, list(member.capabilities.patterns), present)
-    turn.say(
-        "system/presence",
-        {"event": "join", "participant": _described(connection, member)},
-        connections=[one.name for one in present],
-    )
+    _welcome(turn, connection, present)
+    if not (known and connection.via == LOG_SINK):
+        turn.say("system/presence", {"event": "join", "participant": described(turn, connection)})
 
 
 def leave(turn: Turn, event: Left) -> None:
     """Forgets a connection and tells the others; a connection that never was is no event at all."""
     state = turn.state
-    connection = state.connections.get(event.connection)
+    connection = state.connections.get(event.connection) or state.sinks.get(event.connection)
     if connection is None:
         return
-    member = state.members[connection.participant]
-
-    def forget() -> None:
-        member.connections.remove(connection)
-        del state.connections[connection.name]
-        del state.live[connection.runtime_id]
-
-    turn.then(forget)
     turn.record(
         "left",
         participant=connection.participant,
@@ -153,8 +136,19 @@ def leave(turn: Turn, event: Left) -> None:
         via=connection.via,
         detail=event.reason,
     )
-    turn.say(
-        "system/presence",
-        {"event": "leave", "participant": {"id": connection.runtime_id}},
-        connections=[one for one in state.connections if one != connection.name],
-    )
+    depart(turn, (connection,))
+
+
+def depart(turn: Turn, connections: Iterable[Connection]) -> None:
+    """These are gone: the leave presence of each id that nobody has any more, then the end of their streams.
+
+    Spec: §3.7, §3.10.6.
+    """
+    gone = tuple(connections)
+    for one in gone:
+        turn.part(one)
+    still = {one.runtime_id for one in turn.present}
+    for id in dict.fromkeys(one.runtime_id for one in gone):
+        if id not in still:
+            turn.say("system/presence", {"event": "leave", "participant": {"id": id}})
+    abandon(turn, gone)

@@ -1,16 +1,31 @@
-"""What does a space remember?  Data without decisions."""
+"""What does a space remember?  Data without decisions.
+
+Spec: §3.6.4 (names), §3.10 (streams); what is held by whom is `rights`.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any, NamedTuple
 
-from mew_lab.protocol.envelope import compact
-from mew_lab.protocol.permit import CapabilitySet
+from mew_lab.protocol.permit import Capability, CapabilitySet
+from mew_lab.space.rights import Held, Rights
 
-__all__ = ["Connection", "Handle", "Member", "State", "is_participant_id"]
+__all__ = [
+    "LIMITS",
+    "Connection",
+    "Handle",
+    "Member",
+    "Pause",
+    "Sender",
+    "SpaceLimits",
+    "State",
+    "Stream",
+    "is_participant_id",
+]
 
 MAX_HANDLES = 100_000
 _PARTICIPANT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z", re.ASCII)
@@ -22,8 +37,27 @@ def is_participant_id(name: str) -> bool:
     return bool(_PARTICIPANT_ID.match(name)) and name.casefold() not in _RESERVED_NAMES
 
 
+class SpaceLimits(NamedTuple):
+    """How much one space takes; beyond it is `limit_exceeded`.
+
+    Participants, active streams, grants and invites are counted a space, capabilities a participant;
+    `description_bytes` bounds the requests of active streams together, and the capabilities of one participant,
+    since welcomes repeat them.
+    """
+
+    participants: int = 1000
+    streams: int = 256
+    grants: int = 10_000
+    invites: int = 1000
+    capabilities: int = 1000
+    description_bytes: int = 1024 * 1024
+
+
+LIMITS = SpaceLimits()
+
+
 class Connection(NamedTuple):
-    """One live connection. `runtime_id` is what stands in `from` and `you.id`."""
+    """One live connection, or a log sink. `runtime_id` is what stands in `from` and `you.id`."""
 
     name: str
     participant: str
@@ -32,50 +66,122 @@ class Connection(NamedTuple):
 
 
 class Handle(NamedTuple):
-    """Who took an id, and in which of its admissions."""
+    """Who took an id, in which of its admissions; `lasting` for a grant's or an invite's, never to be taken anew."""
 
     participant: str
     admission: int
+    lasting: bool = False
+
+
+class Pause(NamedTuple):
+    """Since a pause: until when, None for until resumed, and who said so."""
+
+    until: datetime | None
+    by: str
+
+
+class Stream(NamedTuple):
+    """One active stream. Its parties are connections or log sinks; `target` empty is everybody.
+
+    `granted` are those with a write grant, in order; `fields` is the payload of the request; `request` and
+    `opened` are the ids that a close may name.
+    """
+
+    id: str
+    owner: Connection
+    granted: tuple[Connection, ...]
+    target: tuple[Connection, ...]
+    fields: Mapping[str, Any]
+    size: int
+    created: str
+    request: str
+    opened: str
+
+    @property
+    def writers(self) -> tuple[Connection, ...]:
+        """Who may write: the owner first."""
+        return (self.owner, *(one for one in self.granted if one != self.owner))
+
+    @property
+    def writer_ids(self) -> list[str]:
+        """The ids of the writers, as `authorized_writers` tells them."""
+        return list(dict.fromkeys(one.runtime_id for one in self.writers))
 
 
 class Member:
     """A logical participant: what it may do, and where it is now (newest connection last)."""
 
-    __slots__ = ("admissions", "capabilities", "connections", "name", "texts")
+    __slots__ = ("admissions", "connections", "kicked", "name", "pause", "rights", "shut_down", "sinks")
 
-    def __init__(self, name: str, capabilities: CapabilitySet) -> None:
+    def __init__(self, name: str, rights: Rights) -> None:
         self.name = name
+        self.rights = rights
         self.connections: list[Connection] = []
+        self.sinks: list[Connection] = []
         self.admissions = 0
-        self.hold(capabilities)
+        self.pause: Pause | None = None
+        self.shut_down = False
+        self.kicked = False
 
-    def hold(self, capabilities: CapabilitySet) -> None:
-        """Gives it these capabilities instead of what it held."""
-        self.capabilities = capabilities
-        self.texts = tuple(compact(one) for one in capabilities.patterns)  # as records quote them
+    @property
+    def capabilities(self) -> CapabilitySet:
+        """What it may send, whatever it comes from."""
+        return self.rights.capabilities
+
+
+class Sender(NamedTuple):
+    """Who speaks, on which connection or none, and under which id."""
+
+    member: Member
+    runtime_id: str
+    connection: Connection | None
+    via: str
 
 
 class State:
     """Everything that a step reads, and that a commit changes."""
 
-    def __init__(self, baseline: Iterable[Mapping[str, Any]]) -> None:
-        self.baseline: tuple[dict[str, Any], ...] = tuple(dict(one) for one in baseline)
+    def __init__(
+        self, baseline: Iterable[Mapping[str, Any]], *, owner: str = "", limits: SpaceLimits = LIMITS
+    ) -> None:
+        self.owner = owner  # the participant that nobody can revoke or kick
+        self.limits = limits
+        self.baseline = tuple(Capability.of(one) for one in baseline)
         self.members: dict[str, Member] = {}
         self.connections: dict[str, Connection] = {}  # in order of arrival: the order of delivery
+        self.sinks: dict[str, Connection] = {}
+        self.audience: tuple[str, ...] = ()  # who hears what is said to all: connections, then log sinks
         self.runtime_owners: dict[str, str] = {}  # casefolded name or runtime id -> participant, for life
+        self.aliases: dict[str, str] = {}  # runtime id as it was written -> participant, for life
         self.live: dict[str, Connection] = {}  # runtime id -> connection
         self.handles: OrderedDict[str, Handle] = OrderedDict()
+        self.lasting: dict[str, Handle] = {}  # ids of grants and invites: never forgotten
+        self.grants = 0
+        self.invites = 0
+        self.streams: dict[str, Stream] = {}
+        self.streams_opened = 0
+        self.refused_frames: dict[str, tuple[datetime, int, int]] = {}  # connection -> window, told, untold
         self.messages = 0  # gateway envelopes made so far
         self.records = 0  # journal records made so far
 
-    def capability_set(self, patterns: Iterable[Mapping[str, Any]]) -> CapabilitySet:
-        """The patterns with the baseline after them, each once."""
-        own = [dict(one) for one in patterns]
-        return CapabilitySet([*own, *(one for one in self.baseline if one not in own)])
+    def configured(self, capabilities: Iterable[Capability]) -> Rights:
+        """What a participant holds that was given these by the host: them, and the baseline."""
+        return Rights(Held(one) for one in (*capabilities, *self.baseline))
+
+    def heard(self) -> None:
+        """To be called when a connection or a sink came or went."""
+        self.audience = (*self.connections, *self.sinks)
+
+    def handle(self, id: str) -> Handle | None:
+        """Who took an id, None when nobody did, or so long ago that it is forgotten."""
+        return self.lasting.get(id) or self.handles.get(id)
 
     def take_handle(self, id: str, handle: Handle) -> None:
-        """Remembers who took an id; the oldest is forgotten beyond the limit."""
+        """Remembers who took an id; the oldest is forgotten beyond the limit, but never a lasting one."""
         self.handles.pop(id, None)
+        if handle.lasting:
+            self.lasting[id] = handle
+            return
         self.handles[id] = handle
         if len(self.handles) > MAX_HANDLES:
             self.handles.popitem(last=False)
@@ -84,6 +190,19 @@ class State:
         """The logical participant that a runtime id or name in `to` means; the name itself when unknown."""
         connection = self.live.get(name)
         return connection.participant if connection else name
+
+    def participant(self, name: str) -> Member | None:
+        """Whom a name means, connected or not: a runtime id that is or was somebody's, or a participant's name."""
+        return self.members.get(self.aliases.get(name, name))
+
+    def reach(self, name: str) -> Connection | None:
+        """The connection that a name means now, else the log sink; None for who is not here. Spec: §3.6.4."""
+        if name in self.live:
+            return self.live[name]
+        member = self.members.get(name)
+        if member is None:
+            return None
+        return next(iter((*member.connections[::-1], *member.sinks)), None)
 
     def address(self, name: str) -> str:
         """The runtime id that a name in `to` means now: itself unless it is a logical name living elsewhere."""

@@ -1,7 +1,8 @@
 """What is one step going to do?  Collects effects and changes while rules decide; `commit` makes the changes.
 
 Nothing is changed before every rule has decided, so a rule that raises leaves no half-state, and a host that
-cannot write its journal may drop a turn as if the event had never come.
+cannot write its journal may drop a turn as if the event had never come. What a rule has planned, the rules after
+it see: `rights`, `streams`, `present` and `audience` tell how things will stand.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Any
 from mew_lab.protocol.envelope import PROTOCOL, Envelope, compact
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.space.events import Deliver, Effect, Record
-from mew_lab.space.state import State
+from mew_lab.space.rights import Rights
+from mew_lab.space.state import Connection, Member, State, Stream
 
 __all__ = ["Turn", "timestamp"]
 
@@ -26,7 +28,19 @@ def timestamp(now: datetime) -> str:
 class Turn:
     """The plan of one step."""
 
-    __slots__ = ("_changes", "_effects", "_messages", "_records", "epoch", "now", "space", "state")
+    __slots__ = (
+        "_changes",
+        "_effects",
+        "_gone",
+        "_messages",
+        "_records",
+        "_rights",
+        "_streams",
+        "epoch",
+        "now",
+        "space",
+        "state",
+    )
 
     def __init__(self, state: State, *, space: str, epoch: int, now: datetime) -> None:
         self.state = state
@@ -37,6 +51,9 @@ class Turn:
         self._changes: list[Callable[[], object]] = []
         self._messages = state.messages
         self._records = state.records
+        self._rights: dict[str, Rights] | None = None
+        self._streams: dict[str, Stream] | None = None
+        self._gone: set[str] | None = None
 
     @property
     def effects(self) -> tuple[Effect, ...]:
@@ -45,10 +62,30 @@ class Turn:
 
     def commit(self) -> None:
         """Makes the changes. To be called once, and not after another turn of the same space was made."""
-        self.state.messages = self._messages
-        self.state.records = self._records
+        state = self.state
+        state.messages = self._messages
+        state.records = self._records
         for change in self._changes:
             change()
+        for name, rights in (self._rights or {}).items():
+            state.members[name].rights = rights
+        if self._streams is not None:
+            state.streams = self._streams
+        if self._gone is not None:
+            for name in self._gone:
+                self._forget(name)
+            state.heard()
+
+    def _forget(self, name: str) -> None:
+        state = self.state
+        state.refused_frames.pop(name, None)
+        connection = state.connections.pop(name, None)
+        if connection is None:
+            sink = state.sinks.pop(name)
+            state.members[sink.participant].sinks.remove(sink)
+            return
+        state.members[connection.participant].connections.remove(connection)
+        del state.live[connection.runtime_id]
 
     def do(self, effect: Effect) -> None:
         """Adds a duty."""
@@ -63,25 +100,67 @@ class Turn:
         self._records += 1
         self._effects.append(Record(seq=self._records, now=self.now, event=event, space=self.space, **fields))
 
+    # --- how things will stand ---
+
+    def rights(self, member: Member) -> Rights:
+        """What the member will hold."""
+        return (self._rights or {}).get(member.name, member.rights)
+
+    def give(self, member: Member, rights: Rights) -> None:
+        """The member will hold these."""
+        self._rights = {**(self._rights or {}), member.name: rights}
+
+    @property
+    def streams(self) -> dict[str, Stream]:
+        """The streams that will be active, in order of their opening; not to be changed."""
+        return self.state.streams if self._streams is None else self._streams
+
+    def keep(self, stream: Stream) -> None:
+        """This stream will be active, as it is here."""
+        self._streams = {**self.streams, stream.id: stream}
+
+    def end(self, stream: Stream) -> None:
+        """This stream will be active no longer."""
+        self._streams = {id: one for id, one in self.streams.items() if id != stream.id}
+
+    def part(self, connection: Connection) -> None:
+        """This connection or log sink will be gone."""
+        self._gone = {*(self._gone or ()), connection.name}
+
+    @property
+    def present(self) -> tuple[Connection, ...]:
+        """Who will be here: each connection, and each log sink whose id no connection has."""
+        state, gone = self.state, self._gone or ()
+        here = tuple(one for one in state.connections.values() if one.name not in gone)
+        ids = {one.runtime_id for one in here}
+        return (
+            *here,
+            *(one for one in state.sinks.values() if one.name not in gone and one.runtime_id not in ids),
+        )
+
+    @property
+    def audience(self) -> tuple[str, ...]:
+        """The names of all who will hear what is said to everybody."""
+        if self._gone is None:
+            return self.state.audience
+        return tuple(name for name in self.state.audience if name not in self._gone)
+
+    # --- the gateway's own words ---
+
     def new_id(self) -> str:
         """The next id of the gateway's own: derived from the epoch and a counter, so a replay gives the same."""
         self._messages += 1
         return f"gw-{self.epoch:016x}-{self._messages}"
 
-    def say(
+    def compose(
         self,
         kind: str,
         payload: dict[str, Any],
         *,
-        connections: Iterable[str],
         to: tuple[str, ...] = (),
         correlation: tuple[str, ...] = (),
-        private: bool = False,
     ) -> Envelope:
-        """The gateway speaks: recorded, then delivered to these connections.
-
-        Spec: §3.7, §3.8.
-        """
+        """An envelope of the gateway's own, not sent yet."""
         members: dict[str, Any] = {
             "protocol": PROTOCOL,
             "id": self.new_id(),
@@ -94,11 +173,26 @@ class Turn:
         if correlation:
             members["correlation_id"] = list(correlation)
         members["payload"] = payload
-        envelope = Envelope(members, raw=compact(members))
-        receivers = tuple(connections)
-        self.record(
-            "sent", participant=GATEWAY, verdict="sent", raw=envelope.raw, to=receivers if private else ()
-        )
+        return Envelope(members, raw=compact(members))
+
+    def say(
+        self,
+        kind: str,
+        payload: dict[str, Any],
+        *,
+        to: tuple[str, ...] = (),
+        correlation: tuple[str, ...] = (),
+        privately: Iterable[Connection] | None = None,
+        secret: bool = False,
+    ) -> Envelope:
+        """The gateway speaks: recorded, then delivered to all, or `privately` to these connections alone.
+
+        Spec: §3.7, §3.8.
+        """
+        envelope = self.compose(kind, payload, to=to, correlation=correlation)
+        only = None if privately is None else tuple(one.name for one in privately)
+        self.record("sent", participant=GATEWAY, verdict="sent", raw=envelope.raw, to=only or ())
+        receivers = self.audience if only is None else only
         if receivers:
-            self.do(Deliver(envelope, receivers))
+            self.do(Deliver(envelope, receivers, secret))
         return envelope

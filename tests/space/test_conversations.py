@@ -1,6 +1,6 @@
 """Transcripts of a space, to be read by somebody who knows the protocol and no Python.
 
-A step is one event above the line and its effects below it; `--rewrite` writes the effects anew, and the difference is
+`# owner NAME` as the first line names who owns the space. A step is one event above the line and its effects below it; `--rewrite` writes the effects anew, and the difference is
 then read. The clock stands at 2026-01-01T00:00:00Z and `at SECONDS` moves it; the epoch is 1.
 """
 
@@ -24,11 +24,14 @@ from mew_lab.space.events import (
     Joined,
     Left,
     Limited,
+    Mint,
     Noted,
     Oversize,
     Received,
     Record,
+    Relay,
     Reply,
+    Void,
 )
 
 FOLDER = Path(__file__).parent.parent / "conversations"
@@ -45,6 +48,9 @@ def read_event(line: str) -> Event:
         case "join":
             connection, name, *alias = rest.split()
             return Joined(connection, name, alias[0] if alias else name, "websocket")
+        case "sink":
+            connection, name = rest.split()
+            return Joined(connection, name, name, "log")
         case "leave":
             connection, _, reason = rest.partition(" ")
             return Left(connection, reason)
@@ -53,7 +59,8 @@ def read_event(line: str) -> Event:
             return Received(text, connection)
         case "post":
             name, _, text = rest.partition(" ")
-            return Received(text, None, name, name)
+            name, _, alias = name.partition("/")
+            return Received(text, None, name, alias or name)
         case "frame":
             connection, _, text = rest.partition(" ")
             return FrameReceived(connection, text.encode(), False)
@@ -88,9 +95,21 @@ def written(effect: Effect) -> str:
                 parts.append(f"text {effect.raw}")
             if effect.to:
                 parts.append(f"privately {' '.join(effect.to)}")
+            if effect.grant:
+                parts.append(f"under {effect.grant}")
+            if effect.runtime_id:
+                parts.append(f"as {effect.runtime_id}")
             return " | ".join(part for part in parts if part)
         case Deliver():
-            return f"to {' '.join(effect.connections)}: {effect.envelope.raw}"
+            secret = " with the token" if effect.secret else ""
+            return f"to {' '.join(effect.connections)}{secret}: {effect.envelope.raw}"
+        case Relay():
+            what = "text" if effect.text else "binary"
+            return f"to {' '.join(effect.connections)} {what} frame: {effect.data!r}"
+        case Mint():
+            return f"mint a token for {effect.participant}"
+        case Void():
+            return f"void the tokens of {effect.participant}"
         case Close():
             return f"close {effect.connection} {effect.code} {effect.reason}"
         case Reply():
@@ -106,7 +125,8 @@ def steps(text: str) -> Iterator[tuple[list[str], list[str]]]:
 
 
 def replayed(text: str) -> str:
-    space, now, blocks = Space("demo", epoch=1), START, []
+    owner = text.split("\n", 1)[0].removeprefix("# owner ") if text.startswith("# owner ") else ""
+    space, now, blocks = Space("demo", epoch=1, owner=owner), START, []
     for above, _ in steps(text):
         effects: list[str] = []
         for line in above:

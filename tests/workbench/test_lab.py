@@ -236,7 +236,7 @@ def test_waiting_on_the_loop_itself_names_the_other_form(lab: Lab, adding: Addin
         (lambda lab: lab.tools("nobody"), MewError, "is not here"),
         (lambda lab: lab.send("system/register"), MewError, "reserved for the gateway"),
         (lambda lab: lab.send("chat", {"x": float("nan")}), MewError, "JSON"),
-        (lambda lab: lab.send("capability/grant", {}), Refused, "not supported by this gateway yet"),
+        (lambda lab: lab.send("capability/grant", {}), Refused, "requires recipient"),
         (lambda lab: up("demo"), MewError, "is up already"),
         (lambda lab: up("a b"), ConfigError, "cannot open the space 'a b'"),
         (lambda lab: use("zzz"), MewError, "there is no lab 'zzz'"),

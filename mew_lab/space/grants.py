@@ -1,0 +1,228 @@
+"""Who gives and takes away what?  The host's enrolment, grants and revokes, and what else falls with a right.
+
+Spec: §3.6.1, §3.6.2, §3.6.4, §3.6.8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from mew_lab.protocol.covers import covers, disjoint, possesses
+from mew_lab.protocol.envelope import Envelope, compact
+from mew_lab.protocol.permit import Capability
+from mew_lab.space.events import Enrolled
+from mew_lab.space.membership import welcome_anew
+from mew_lab.space.outcome import Outcome, capabilities_in, named, text_in
+from mew_lab.space.refusal import Refusal, complain
+from mew_lab.space.rights import Held, Rights, lapsed
+from mew_lab.space.state import Member, Sender, SpaceLimits, is_participant_id
+from mew_lab.space.turn import Turn
+
+__all__ = ["bounded", "enrol", "grant", "let_fall", "protect", "revoke"]
+
+
+def protect(turn: Turn, member: Member, deed: str) -> None:
+    """The owner of a space stays what the configuration made it.
+
+    Raises:
+        Refusal: when `member` is the owner.
+    """
+    if member.name == turn.state.owner:
+        raise Refusal(
+            "owner_protected",
+            f"{member.name!r} owns this space, so it cannot be {deed}; only the configuration decides about it",
+        )
+
+
+def bounded(rights: Rights, limits: SpaceLimits, member: str) -> Rights:
+    """The same rights.
+
+    Raises:
+        Refusal: when they are more than one participant may hold.
+    """
+    if len(rights.held) > limits.capabilities or sum(map(len, rights.texts)) > limits.description_bytes:
+        raise Refusal(
+            "limit_exceeded",
+            f"{member!r} would hold more than this space allows: {limits.capabilities} capabilities or "
+            f"{limits.description_bytes} bytes of them; revoke some first",
+        )
+    return rights
+
+
+def enrol(turn: Turn, event: Enrolled) -> None:
+    """The host gives a participant its capabilities; a member that is connected learns them at once.
+
+    What it was granted stays; what others hold only through it may fall.
+
+    Raises:
+        ValueError: when nobody can be called so, or another participant is or was.
+        ConfigError: when a capability is none.
+    """
+    state, name = turn.state, event.participant
+    if not is_participant_id(name):
+        raise ValueError(
+            f"{name!r} cannot be a participant id: 1 to 64 of A-Z a-z 0-9 . _ -, not starting with a sign, "
+            "and not gateway or system"
+        )
+    owner = state.runtime_owners.get(name.casefold(), name)
+    if owner != name:
+        raise ValueError(f"{name!r} cannot be enrolled: the name belongs to participant {owner!r}")
+    capabilities = [Capability.of(one, key=f"[{at}]") for at, one in enumerate(event.capabilities)]
+    configured = state.configured(capabilities)
+    turn.record("enrolled", participant=name, detail=compact([dict(one) for one in event.capabilities]))
+    member = state.members.get(name)
+    if member is None:
+        newcomer = Member(name, configured)
+        turn.then(lambda: state.members.update({name: newcomer}))
+        turn.then(lambda: state.runtime_owners.setdefault(name.casefold(), name))
+        return
+    turn.then(lambda: setattr(member, "kicked", False))
+    granted = [one for one in member.rights.held if one.grant]
+    turn.give(member, Rights([*configured.held, *granted]))
+    let_fall(turn, also=(name,))
+
+
+def grant(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
+    """More may be done by the recipient: what the granter itself may do, and no more.
+
+    Spec: §3.6.1, §3.6.8.
+    """
+    state, giver = turn.state, sender.member
+    recipient = named(state, text_in(envelope, "recipient"))
+    given = capabilities_in(envelope, "capabilities")
+    if state.grants >= state.limits.grants:
+        raise Refusal("limit_exceeded", f"this space has had {state.limits.grants} grants, and takes no more")
+    for capability in given:
+        possession = possesses(giver.capabilities.capabilities, capability)
+        if possession.answer != "yes":
+            raise Refusal(
+                "cannot_grant",
+                f"{sender.runtime_id} cannot grant {compact(capability.pattern)[:200]}, because it does not "
+                f"hold it: {possession.reason}",
+            )
+    held = [Held(one, envelope.id, giver.name, False) for one in given]
+    rights = bounded(Rights([*recipient.rights.held, *held]), state.limits, recipient.name)
+
+    def add() -> None:
+        turn.give(recipient, rights)
+        turn.then(lambda: setattr(state, "grants", state.grants + 1))
+        welcome_anew(turn, recipient)
+
+    return Outcome(add)
+
+
+def revoke(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
+    """Less may be done by the recipient: a grant ends, or all that patterns match.
+
+    Spec: §3.6.2, §3.6.8.
+    """
+    payload = envelope.payload
+    by_grant = payload.get("grant_id") is not None
+    if not by_grant and payload.get("capabilities") is None:
+        raise Refusal(
+            "invalid_request", f"{envelope.kind} requires a grant_id or capabilities in its payload"
+        )
+    recipient = named(turn.state, text_in(envelope, "recipient")) if "recipient" in payload else None
+    gone: list[tuple[Member, Held]] = []
+    overlapping: list[Held] = []
+    if by_grant:
+        gone += _granted(turn, text_in(envelope, "grant_id"), recipient)
+    if payload.get("capabilities") is not None:
+        if recipient is None:
+            raise Refusal(
+                "invalid_request", f"{envelope.kind} by patterns requires a recipient in its payload"
+            )
+        patterns = capabilities_in(envelope, "capabilities")
+        for one in recipient.rights.held:
+            match _touched(patterns, one.capability):
+                case "all":
+                    gone.append((recipient, one))
+                case "part":
+                    overlapping.append(one)
+    for member, _ in gone:
+        protect(turn, member, "deprived of a right")
+    if recipient is not None:
+        protect(turn, recipient, "deprived of a right")
+
+    def take() -> None:
+        losing: dict[str, list[Held]] = {}
+        for member, one in gone:
+            losing.setdefault(member.name, []).append(one)
+        for name, lost in losing.items():
+            member = turn.state.members[name]
+            turn.give(member, member.rights.without(lost))
+        let_fall(turn, also=losing)
+        if overlapping:
+            _tell_partial(turn, sender, envelope, overlapping)
+
+    return Outcome(take)
+
+
+def let_fall(turn: Turn, *, also: Iterable[str] = ()) -> None:
+    """Takes away what no longer stands, and tells everybody who lost something, `also` included.
+
+    Spec: §3.6.8 (Revocations take effect immediately).
+    """
+    members = turn.state.members
+    fallen = lapsed({name: turn.rights(member) for name, member in members.items()})
+    for name, lost in fallen.items():
+        turn.give(members[name], turn.rights(members[name]).without(lost))
+        for one in lost:
+            turn.record(
+                "lapsed",
+                participant=name,
+                pattern=compact(one.capability.pattern),
+                detail=one.granter,
+                grant=one.grant,
+            )
+    for name in dict.fromkeys((*also, *fallen)):
+        welcome_anew(turn, members[name])
+
+
+def _granted(turn: Turn, grant_id: str, recipient: Member | None) -> list[tuple[Member, Held]]:
+    """All that is held under a grant or an invite, wherever in the space."""
+    found = [
+        (member, one)
+        for member in turn.state.members.values()
+        for one in member.rights.held
+        if one.grant == grant_id and recipient in (None, member)
+    ]
+    if not found:
+        whose = f" of {recipient.name!r}" if recipient else ""
+        raise Refusal(
+            "grant_not_found",
+            f"there is no grant {grant_id[:80]!r}{whose} that is still held; the id of the capability/grant "
+            "is its grant_id",
+            grant_id=grant_id[:256],
+        )
+    return found
+
+
+def _touched(patterns: list[Capability], held: Capability) -> str:
+    """Whether a held capability falls under the patterns: `all` of it, a `part`, or nothing (``)."""
+    part = ""
+    for pattern in patterns:
+        answer = covers(pattern, held).answer
+        if answer == "yes":
+            return "all"
+        if not disjoint(pattern, held):
+            if answer == "unknown":  # better too much than too little
+                return "all"
+            part = "part"
+    return part
+
+
+def _tell_partial(turn: Turn, sender: Sender, envelope: Envelope, remaining: list[Held]) -> None:
+    patterns: list[dict[str, Any]] = [one.capability.pattern for one in remaining]
+    complain(
+        turn,
+        sender,
+        {
+            "error": "revoke_partial",
+            "remaining": patterns,
+            "message": f"{len(patterns)} held capabilities allow some of what was revoked and more besides, so "
+            "they remain; revoke them by their own patterns to take them away whole",
+        },
+        (envelope.id,),
+    )

@@ -1,0 +1,147 @@
+"""Whom may somebody bring in, and put out?  `space/invite` and `space/kick`.
+
+A token is never seen here: an invite makes it the gateway's duty to mint one, and the acknowledgement holds a
+placeholder; a kick makes it a duty to void them.
+
+Spec: §3.6.5, §3.6.6, §3.6.7.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mew_lab.protocol.covers import possesses
+from mew_lab.protocol.envelope import Envelope, compact
+from mew_lab.protocol.permit import Capability
+from mew_lab.protocol.profiles import STARTER
+from mew_lab.space.events import TOKEN_PLACEHOLDER, Close, Mint, Reply, Void
+from mew_lab.space.grants import bounded, let_fall, protect
+from mew_lab.space.membership import CLOSE_KICKED, depart
+from mew_lab.space.outcome import Outcome, capabilities_in, named, text_in
+from mew_lab.space.refusal import Refusal
+from mew_lab.space.rights import Held, Rights
+from mew_lab.space.state import Member, Sender, is_participant_id
+from mew_lab.space.turn import Turn
+
+__all__ = ["invite", "kick"]
+
+_STARTER = tuple(Capability.of(one) for one in STARTER)
+
+
+def invite(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
+    """Somebody new may join, with the starter profile or what the inviter itself could grant.
+
+    Without `initial_capabilities` it gets the starter profile. The invitation's `email` goes to nobody.
+
+    Spec: §3.6.5, §3.6.8, §7.3.
+    """
+    state, name = turn.state, text_in(envelope, "participant_id")
+    if not is_participant_id(name):
+        raise Refusal(
+            "invalid_request",
+            "participant_id contains invalid characters, or is a name of the gateway: 1 to 64 of A-Z a-z 0-9 . _ - "
+            "are allowed",
+        )
+    member = state.members.get(name)
+    if name.casefold() in state.runtime_owners and not (member and member.kicked):
+        raise Refusal(
+            "already_exists",
+            f"{name} is known in this space already; nobody was invited and no token was made",
+            kind="space/invite-ack",
+            status="already_exists",
+            participant_id=name,
+        )
+    if state.invites >= state.limits.invites:
+        raise Refusal(
+            "limit_exceeded", f"this space has had {state.limits.invites} invites, and takes no more"
+        )
+    if len(state.members) >= state.limits.participants:
+        raise Refusal(
+            "limit_exceeded", f"this space has {state.limits.participants} participants, and takes no more"
+        )
+    wanted = (
+        capabilities_in(envelope, "initial_capabilities", empty=True)
+        if "initial_capabilities" in envelope.payload
+        else list(_STARTER)
+    )
+    granted = [one for capability in wanted for one in _granted(sender, envelope, capability)]
+    rights = bounded(Rights([*granted, *state.configured(()).held]), state.limits, name)
+    newcomer = Member(name, rights)
+    newcomer.admissions = member.admissions if member else 0
+
+    def bring_in() -> Reply | None:
+        turn.then(lambda: state.members.update({name: newcomer}))
+        turn.then(lambda: state.runtime_owners.setdefault(name.casefold(), name))
+        turn.then(lambda: setattr(state, "invites", state.invites + 1))
+        turn.do(Mint(name))
+        ack = {"status": "created", "participant_id": name, "token": TOKEN_PLACEHOLDER}
+        here = (sender.connection,) if sender.connection else tuple(sender.member.connections)  # no log sinks
+        turn.say(
+            "space/invite-ack",
+            ack,
+            to=tuple(one.runtime_id for one in here),
+            correlation=(envelope.id,),
+            privately=here,
+            secret=True,
+        )
+        participant = {"id": name, "capabilities": list(rights.capabilities.patterns)}
+        turn.say("system/presence", {"event": "invited", "participant": participant})
+        return Reply(200, {"id": envelope.id, **ack}, secret=True) if sender.connection is None else None
+
+    return Outcome(bring_in, _without_email(envelope))
+
+
+def _granted(sender: Sender, envelope: Envelope, capability: Capability) -> list[Held]:
+    """What a wanted capability becomes: of a list of kinds, what is in the starter profile stands by itself."""
+    giver = sender.member
+    found = []
+    for one in _singles(capability):
+        starter = possesses(_STARTER, one).answer == "yes"
+        if not starter:
+            possession = possesses(giver.capabilities.capabilities, one)
+            if possession.answer != "yes":
+                raise Refusal(
+                    "cannot_grant",
+                    f"{sender.runtime_id} cannot invite somebody with {compact(one.pattern)[:200]}, which is neither "
+                    f"in the starter profile nor its own: {possession.reason}",
+                )
+        found.append(Held(one, envelope.id, giver.name, starter))
+    return [Held(capability, envelope.id, giver.name, True)] if all(one.rooted for one in found) else found
+
+
+def _singles(capability: Capability) -> list[Capability]:
+    kind = capability.pattern["kind"]
+    if not isinstance(kind, list):
+        return [capability]
+    return [Capability.of({**capability.pattern, "kind": one}) for one in kind]
+
+
+def _without_email(envelope: Envelope) -> Envelope | None:
+    if "email" not in envelope.payload:
+        return None
+    payload = {key: value for key, value in envelope.payload.items() if key != "email"}
+    members: dict[str, Any] = {**envelope.members, "payload": payload}
+    return Envelope(members, raw=compact(members))
+
+
+def kick(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
+    """A participant is put out: its connections close, its tokens and rights end, and what rested on them.
+
+    Spec: §3.6.7.
+    """
+    member = named(turn.state, text_in(envelope, "participant_id"))
+    protect(turn, member, "removed")
+    reason = envelope.payload.get("reason")
+    why = f"removed by {sender.runtime_id}" + (f": {reason}" if isinstance(reason, str) and reason else "")
+
+    def put_out() -> None:
+        here = (*member.connections, *member.sinks)
+        for one in here:
+            turn.do(Close(one.name, CLOSE_KICKED, why))
+        turn.do(Void(member.name))
+        turn.give(member, Rights())
+        turn.then(lambda: setattr(member, "kicked", True))
+        depart(turn, here)
+        let_fall(turn)
+
+    return Outcome(put_out)

@@ -1,0 +1,81 @@
+"""What does a rule say of a message that it lets pass?  And how does it read the payloads that it acts on.
+
+A rule decides before anything is done: it raises a `Refusal`, or returns an `Outcome` whose `then` is carried out
+once the message itself is on its way, so that a cause is heard before what it causes.
+
+Spec: §3.6, §3.9, §3.10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from mew_lab.errors import ConfigError
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.permit import Capability
+from mew_lab.space.events import Reply
+from mew_lab.space.refusal import Refusal
+from mew_lab.space.state import Member, Sender, State
+from mew_lab.space.turn import Turn
+
+__all__ = ["Outcome", "Rule", "capabilities_in", "named", "text_in"]
+
+
+class Outcome(NamedTuple):
+    """`then` adds what the message causes, and may return the HTTP reply; `relayed` goes out in its place."""
+
+    then: Callable[[], Reply | None]
+    relayed: Envelope | None = None
+
+
+Rule = Callable[[Turn, Sender, Envelope], Outcome | None]
+
+
+def text_in(envelope: Envelope, key: str) -> str:
+    """A member of the payload that must be a string with something in it.
+
+    Raises:
+        Refusal: when it is not.
+    """
+    value = envelope.payload.get(key)
+    if not isinstance(value, str) or not value:
+        raise Refusal("invalid_request", f"{envelope.kind} requires {key}, a string, in its payload")
+    return value
+
+
+def named(state: State, name: str) -> Member:
+    """The participant that a payload or `to` names, whether it is connected or not.
+
+    Raises:
+        Refusal: when nobody is called so.
+
+    Spec: §3.6.4.
+    """
+    member = state.participant(name)
+    if member is None or member.kicked:
+        raise Refusal(
+            "participant_not_found",
+            f"nobody in this space is called {name[:80]!r}; use the name or the id of a participant",
+            participant_id=name[:80],
+        )
+    return member
+
+
+def capabilities_in(envelope: Envelope, key: str, *, empty: bool = False) -> list[Capability]:
+    """The capability patterns of a payload, compiled.
+
+    Raises:
+        Refusal: with the key path of the fault.
+
+    Spec: §4.1 (Capability Pattern Structure).
+    """
+    value: Any = envelope.payload.get(key)
+    if not isinstance(value, list) or not (value or empty):
+        raise Refusal(
+            "invalid_request", f"{envelope.kind} requires {key}, a list of capabilities, in its payload"
+        )
+    try:
+        return [Capability.of(one, key=f"payload.{key}[{at}]") for at, one in enumerate(value)]
+    except ConfigError as fault:
+        raise Refusal("invalid_capability", f"{envelope.kind}: {fault}", key=fault.key or "") from None

@@ -1,0 +1,152 @@
+"""How does a space say no?  The refusal of a message, of a frame, and of what was never read; nothing is judged here.
+
+A refused message reaches nobody. Its sender gets one `system/error` that names it, by HTTP the reply too.
+
+Spec: §3.8.2, §5.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mew_lab.protocol.envelope import Envelope, compact
+from mew_lab.space.events import Reply
+from mew_lab.space.state import Connection, Sender
+from mew_lab.space.turn import Turn
+
+__all__ = ["Refusal", "complain", "refuse", "refuse_unread"]
+
+# HTTP statuses of refusals; 400 for all others. Spec: §5.3.
+STATUSES = {
+    "already_exists": 409,
+    "cannot_grant": 403,
+    "capability_violation": 403,
+    "duplicate_id": 409,
+    "grant_not_found": 404,
+    "identity_mismatch": 403,
+    "limit_exceeded": 429,
+    "message_too_large": 413,
+    "not_connected": 409,
+    "owner_protected": 403,
+    "participant_not_found": 404,
+    "paused": 409,
+    "shut_down": 409,
+    "stream_not_found": 404,
+    "unauthorized": 403,
+}
+
+
+class Refusal(Exception):
+    """Control flow within one step: the message is refused. Never leaves the space.
+
+    `kind` is what the sender gets instead of a `system/error`; `whole` says that an HTTP reply carries the whole
+    envelope, as it does for streams.
+    """
+
+    def __init__(
+        self,
+        error: str,
+        message: str,
+        *,
+        code: str = "",
+        pattern: str = "",
+        kind: str = "system/error",
+        whole: bool = False,
+        **fields: Any,
+    ) -> None:
+        super().__init__(message)
+        self.code = code or error
+        self.pattern = pattern
+        self.kind = kind
+        self.whole = whole
+        said = {"error": error} if kind == "system/error" else {}
+        if self.code != error:
+            said["code"] = self.code
+        self.payload: dict[str, Any] = {**said, **fields, "message": message}
+
+
+def refuse(
+    turn: Turn,
+    sender: Sender,
+    refusal: Refusal,
+    text: str,
+    envelope: Envelope | None,
+    members: Mapping[str, Any],
+) -> None:
+    """Journals a refused message with its text, and tells its sender why."""
+    turn.record(
+        "received",
+        participant=sender.member.name,
+        connection=sender.connection.name if sender.connection else "",
+        via=sender.via,
+        verdict="refused",
+        code=refusal.code,
+        detail=refusal.pattern or str(refusal),
+        raw=text,
+        runtime_id=posing(sender),
+    )
+    named = envelope.id if envelope else members.get("id", "")
+    correlation = (named,) if isinstance(named, str) and named else ()
+    said = complain(turn, sender, refusal.payload, correlation, kind=refusal.kind)
+    if sender.connection is None:
+        short = ("error", "code", "message") if refusal.kind == "system/error" else tuple(refusal.payload)
+        body = {key: refusal.payload[key] for key in short if key in refusal.payload}
+        if refusal.whole:
+            said = said or turn.compose(
+                refusal.kind, refusal.payload, to=(sender.runtime_id,), correlation=correlation
+            )
+            body = said.members
+        turn.do(Reply(STATUSES.get(refusal.code, 400), body))
+
+
+def refuse_unread(
+    turn: Turn,
+    sender: Sender,
+    what: str,
+    about: Mapping[str, Any],
+    payload: dict[str, Any],
+    *,
+    tell: bool = True,
+) -> None:
+    """Refuses what was never read as an envelope, and so cannot be quoted."""
+    code = payload.get("code", payload["error"])
+    turn.record(
+        what,
+        participant=sender.member.name,
+        connection=sender.connection.name if sender.connection else "",
+        via=sender.via,
+        verdict="refused",
+        code=code,
+        detail=compact(about),
+        runtime_id=posing(sender),
+    )
+    if tell:
+        complain(turn, sender, payload)
+    if sender.connection is None:
+        turn.do(Reply(STATUSES.get(code, 400), payload))
+
+
+def complain(
+    turn: Turn,
+    sender: Sender,
+    payload: dict[str, Any],
+    correlation: tuple[str, ...] = (),
+    *,
+    kind: str = "system/error",
+) -> Envelope | None:
+    """Says it to the connection that sent it; for HTTP, to all connections and log sinks of the poster."""
+    to: tuple[Connection, ...] = (sender.connection,) if sender.connection else ()
+    if not to:
+        to = (*sender.member.connections, *sender.member.sinks)
+    if not to:  # nobody to tell but the caller of the HTTP request, who gets the reply
+        return None
+    ids = tuple(dict.fromkeys(one.runtime_id for one in to))
+    return turn.say(kind, payload, to=ids, correlation=correlation, privately=to)
+
+
+def posing(sender: Sender) -> str:
+    """As whom somebody without a connection spoke, where it was not under the participant's own name."""
+    if sender.connection is None and sender.runtime_id != sender.member.name:
+        return sender.runtime_id
+    return ""

@@ -1,0 +1,361 @@
+"""Whose is a stream, who may write to it, and who gets its frames?  Everything of the chapter on streams.
+
+An owner, a writer and a target are connections, or log sinks: a name in a payload means the newest connection of
+that participant. What the gateway says of a stream wins over what its request said.
+
+Spec: §3.10.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from mew_lab.errors import ProtocolError
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.frames import split
+from mew_lab.space.events import FrameReceived, Relay, Reply
+from mew_lab.space.outcome import Outcome, text_in
+from mew_lab.space.refusal import Refusal, refuse_unread
+from mew_lab.space.state import Connection, Sender, Stream
+from mew_lab.space.turn import Turn, timestamp
+
+__all__ = [
+    "abandon",
+    "close",
+    "described_streams",
+    "frame",
+    "grant_write",
+    "open_",
+    "refuse_frame",
+    "request",
+    "revoke_write",
+    "transfer_ownership",
+]
+
+TOLD_A_SECOND = 10  # refusals of frames; the others of that second are counted in the next one
+WINDOW = timedelta(seconds=1)
+
+
+def described_streams(turn: Turn) -> list[dict[str, Any]]:
+    """The active streams as a welcome lists them: every field of the request, and over them what is so.
+
+    Spec: §3.8.1, §3.10.8.
+    """
+    return [
+        {
+            "direction": "upload",
+            **one.fields,
+            "stream_id": one.id,
+            "owner": one.owner.runtime_id,
+            "authorized_writers": one.writer_ids,
+            "created": one.created,
+        }
+        for one in turn.streams.values()
+    ]
+
+
+# --- the life of a stream ---
+
+
+def request(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
+    """Opens a stream for the sender, whomever the request was addressed to.
+
+    Spec: §3.10.1, §3.10.2.
+    """
+    state, payload = turn.state, envelope.payload
+    owner = _speaking(turn, sender)
+    if owner is None:
+        raise Refusal(
+            "not_connected",
+            f"{sender.runtime_id} has no connection that could own a stream; connect, then ask again",
+            whole=True,
+        )
+    target = _target(turn, payload.get("target"))
+    size = len(envelope.raw)
+    if len(state.streams) >= state.limits.streams:
+        raise Refusal(
+            "limit_exceeded", f"this space has {state.limits.streams} active streams; close some first"
+        )
+    if size + sum(one.size for one in state.streams.values()) > state.limits.description_bytes:
+        raise Refusal(
+            "limit_exceeded",
+            f"the requests of all active streams together may have {state.limits.description_bytes} bytes, since "
+            "every welcome repeats them; describe the stream in fewer words",
+        )
+
+    def open_it() -> Reply | None:
+        number = state.streams_opened + 1
+        turn.then(lambda: setattr(state, "streams_opened", number))
+        id = f"stream-{number}"
+        encoding = payload.get("encoding")
+        said: dict[str, Any] = {
+            "stream_id": id,
+            "encoding": encoding if isinstance(encoding, str) else "text",
+            "owner": owner.runtime_id,
+            "authorized_writers": [owner.runtime_id],
+        }
+        if target:
+            said["target"] = payload["target"]
+        opened = turn.say("stream/open", said, to=(owner.runtime_id,), correlation=(envelope.id,))
+        created = timestamp(turn.now)
+        turn.keep(Stream(id, owner, (), target, payload, size, created, envelope.id, opened.id))
+        if sender.connection is not None:
+            return None
+        return Reply(200, {"id": opened.id, "status": "stream_opened", "stream_id": id, "timestamp": created})
+
+    return Outcome(open_it)
+
+
+def open_(turn: Turn, sender: Sender, envelope: Envelope) -> None:
+    """A participant's own stream/open is a message like any other, unless it poses as an active stream.
+
+    Spec: §3.10.2.
+    """
+    id = envelope.payload.get("stream_id")
+    if isinstance(id, str) and id in turn.streams:
+        raise Refusal(
+            "unauthorized",
+            f"{id} is an active stream of {turn.streams[id].owner.runtime_id}; only the gateway opens it",
+            whole=True,
+            stream_id=id,
+        )
+
+
+def close(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome | None:
+    """The owner ends its stream; a close that names no active stream is a message like any other.
+
+    Spec: §3.10.4.
+    """
+    stream = _closing(turn, envelope)
+    if stream is None:
+        return None
+    _owned(turn, sender, stream, "close")
+    return Outcome(lambda: turn.end(stream))
+
+
+def _closing(turn: Turn, envelope: Envelope) -> Stream | None:
+    if "stream_id" in envelope.payload:
+        id = envelope.payload["stream_id"]
+        return turn.streams.get(id) if isinstance(id, str) else None
+    named = set(envelope.correlation_id)
+    return next((one for one in turn.streams.values() if named & {one.request, one.opened}), None)
+
+
+def abandon(turn: Turn, gone: tuple[Connection, ...]) -> None:
+    """What becomes of streams when connections go: the owner's end, a writer's right ends.
+
+    Spec: §3.10.6.
+    """
+    for stream in tuple(turn.streams.values()):
+        if stream.owner in gone:
+            turn.end(stream)
+            turn.say(
+                "stream/close",
+                {"stream_id": stream.id, "reason": "owner_left"},
+                correlation=(stream.opened,),
+            )
+            continue
+        for one in gone:
+            if one in stream.granted:
+                stream = _without(stream, one)
+                turn.keep(stream)
+                _tell(
+                    turn, "stream/write-revoked", stream, participant_id=one.runtime_id, reason="disconnected"
+                )
+
+
+# --- who may write ---
+
+
+def grant_write(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
+    """The owner lets somebody write.
+
+    Spec: §3.10.5.
+    """
+    stream = _owned(turn, sender, _named(turn, envelope), "grant write access to")
+    writer = _party(turn, envelope, "participant_id")
+    granted = stream.granted if writer in stream.granted else (*stream.granted, writer)
+
+    def let_write() -> Reply | None:
+        changed = stream._replace(granted=granted)
+        turn.keep(changed)
+        said = _tell(turn, "stream/write-granted", changed, (envelope.id,), participant_id=writer.runtime_id)
+        return _answer(sender, said, "granted", changed)
+
+    return Outcome(let_write)
+
+
+def revoke_write(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
+    """The owner lets somebody write no longer; who could not write anyway is no fault.
+
+    Spec: §3.10.6.
+    """
+    stream = _owned(turn, sender, _named(turn, envelope), "revoke write access to")
+    name = text_in(envelope, "participant_id")
+    writer = turn.state.reach(name)
+    if writer == stream.owner:
+        raise Refusal(
+            "invalid_operation",
+            f"the owner of {stream.id} always may write to it; transfer the stream, or close it",
+            whole=True,
+            stream_id=stream.id,
+        )
+
+    def stop_writing() -> Reply | None:
+        changed = _without(stream, writer)
+        turn.keep(changed)
+        id = writer.runtime_id if writer else name
+        said = _tell(turn, "stream/write-revoked", changed, (envelope.id,), participant_id=id)
+        return _answer(sender, said, "revoked", changed)
+
+    return Outcome(stop_writing)
+
+
+def transfer_ownership(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
+    """The owner gives the stream away; it may still write only where a write grant says so.
+
+    Spec: §3.10.7.
+    """
+    stream = _owned(turn, sender, _named(turn, envelope), "transfer")
+    owner = _party(turn, envelope, "new_owner")
+
+    def hand_over() -> Reply | None:
+        changed = stream._replace(owner=owner)
+        turn.keep(changed)
+        parties = {"new_owner": owner.runtime_id, "previous_owner": stream.owner.runtime_id}
+        said = _tell(turn, "stream/ownership-transferred", changed, (envelope.id,), **parties)
+        return _answer(sender, said, "transferred", changed, **parties)
+
+    return Outcome(hand_over)
+
+
+# --- frames ---
+
+
+def frame(turn: Turn, sender: Sender, event: FrameReceived) -> None:
+    """Passes a frame on as it is, or refuses it.
+
+    Spec: §3.10.3.
+    """
+    try:
+        id = split(event.data)[0]
+    except ProtocolError as fault:
+        if not event.data.startswith(b"#"):
+            about = {"stream_id": "", "size": len(event.data)}
+            payload = {"error": "invalid_request", "code": "invalid_frame", "message": str(fault)}
+            refuse_unread(turn, sender, "frame", about, payload)
+            return
+        refuse_frame(turn, sender, event)
+        return
+    stream = turn.state.streams.get(id)
+    if stream is None or sender.connection not in stream.writers:
+        refuse_frame(turn, sender, event)
+        return
+    receivers = turn.state.audience
+    if stream.target:
+        wanted = {one.name for one in stream.target}
+        theirs = {one.participant for one in stream.target}  # a log sink hears what its participant hears
+        sinks = {one.name for one in turn.state.sinks.values() if one.participant in theirs}
+        receivers = tuple(name for name in receivers if name in wanted or name in sinks)
+    if receivers:
+        turn.do(Relay(event.data, event.text, receivers))
+
+
+def refuse_frame(turn: Turn, sender: Sender, event: FrameReceived, *, refusal: Refusal | None = None) -> None:
+    """Refuses a frame; its sender is told of ten a second, and then how many there were besides.
+
+    Spec: §3.10.3, §3.10.6.
+    """
+    id = event.data[1:].split(b"#", 1)[0][:256].decode("ascii", "backslashreplace")[:256]
+    payload: dict[str, Any] = {"error": "unauthorized_stream_write", "stream_id": id}
+    payload["message"] = f"You are not authorized to write to stream {id}"
+    if refusal is not None:
+        payload = {**refusal.payload, "stream_id": id}
+    name, refused = event.connection, turn.state.refused_frames
+    since, told, untold = refused.get(name, (turn.now, 0, 0))
+    if turn.now - since >= WINDOW:
+        since, told = turn.now, 0
+    tell = told < TOLD_A_SECOND
+    if tell and untold:
+        payload["refused_before"] = untold
+    news = (since, told + 1, 0) if tell else (since, told, untold + 1)
+    turn.then(lambda: refused.update({name: news}))
+    refuse_unread(turn, sender, "frame", {"stream_id": id, "size": len(event.data)}, payload, tell=tell)
+
+
+# --- finding one's way ---
+
+
+def _speaking(turn: Turn, sender: Sender) -> Connection | None:
+    """The connection that a sender speaks for: its own; for HTTP the one it names, else its newest, else its sink."""
+    return sender.connection or turn.state.reach(sender.runtime_id) or turn.state.reach(sender.member.name)
+
+
+def _named(turn: Turn, envelope: Envelope) -> Stream:
+    id = text_in(envelope, "stream_id")
+    stream = turn.streams.get(id)
+    if stream is None:
+        raise Refusal(
+            "stream_not_found", f"there is no active stream {id[:80]!r}", whole=True, stream_id=id[:256]
+        )
+    return stream
+
+
+def _owned(turn: Turn, sender: Sender, stream: Stream, deed: str) -> Stream:
+    if _speaking(turn, sender) != stream.owner:
+        raise Refusal(
+            "unauthorized",
+            f"{sender.runtime_id} cannot {deed} {stream.id}: its owner is {stream.owner.runtime_id}",
+            whole=True,
+            stream_id=stream.id,
+        )
+    return stream
+
+
+def _party(turn: Turn, envelope: Envelope, key: str) -> Connection:
+    name = text_in(envelope, key)
+    party = turn.state.reach(name)
+    if party is None:
+        raise Refusal(
+            "participant_not_found",
+            f"{name[:80]!r} is not in this space now, so it can have no part in a stream",
+            whole=True,
+            participant_id=name[:256],
+        )
+    return party
+
+
+def _target(turn: Turn, value: object) -> tuple[Connection, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise Refusal("invalid_request", "stream/request: target must be a list of participant ids")
+    found = {name: turn.state.reach(name) for name in value}
+    missing = [name[:80] for name, one in found.items() if one is None]
+    if missing:
+        raise Refusal(
+            "target_not_found",
+            f"these targets are not in this space now: {', '.join(missing[:10])}",
+            whole=True,
+            targets=missing[:100],
+        )
+    return tuple(dict.fromkeys(one for one in found.values() if one is not None))
+
+
+def _without(stream: Stream, writer: Connection | None) -> Stream:
+    return stream._replace(granted=tuple(one for one in stream.granted if one != writer))
+
+
+def _tell(
+    turn: Turn, kind: str, stream: Stream, correlation: tuple[str, ...] = (), **fields: str
+) -> Envelope:
+    payload = {"stream_id": stream.id, **fields, "authorized_writers": stream.writer_ids}
+    return turn.say(kind, payload, correlation=correlation)
+
+
+def _answer(sender: Sender, said: Envelope, status: str, stream: Stream, **fields: str) -> Reply | None:
+    if sender.connection is not None:
+        return None
+    body = {"id": said.id, "status": status, "stream_id": stream.id, "authorized_writers": stream.writer_ids}
+    return Reply(200, {**body, **fields})

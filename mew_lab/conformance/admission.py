@@ -67,7 +67,10 @@ async def a_join_frame_stands_for_the_header(stage: Stage) -> None:
     frame = json.loads(stage.join_frame("human"))
     forms = {
         "type join": frame,
-        "kind system/join": {"kind": "system/join", "payload": {k: v for k, v in frame.items() if k != "type"}},
+        "kind system/join": {
+            "kind": "system/join",
+            "payload": {k: v for k, v in frame.items() if k != "type"},
+        },
     }
     for name, form in forms.items():
         try:
@@ -104,7 +107,9 @@ async def the_welcome_comes_first_and_says_who_and_what(stage: Stage) -> None:
     stage.claim("P-3.8.1-2", reader.id == "reader" and accurate, f"welcome.you was {you!r}")
     rights = all_in(configured, reader.capabilities)
     rows = "P-5.1-1 P-5.2-4 P-5.2-5"
-    stage.claim(rows, rights, f"reader is configured with {configured}, its welcome says {reader.capabilities}")
+    stage.claim(
+        rows, rights, f"reader is configured with {configured}, its welcome says {reader.capabilities}"
+    )
     others = reader.welcome.payload.get("participants")
     told = {one.get("id"): one.get("capabilities") for one in others} if isinstance(others, list) else {}
     stage.claim(
@@ -132,7 +137,9 @@ async def the_list_of_the_welcome_is_what_holds(stage: Stage) -> None:
             )
     for number in range(3):
         outcome = await stage.refuses(observer, stage.chat(f"message {number}"), human)
-        stage.claim("P-5.2-6", outcome.refused, f"message {number} of observer, who may not chat, was accepted")
+        stage.claim(
+            "P-5.2-6", outcome.refused, f"message {number} of observer, who may not chat, was accepted"
+        )
 
 
 def _presence(event: str, id: str) -> tuple[str, object]:
@@ -166,7 +173,9 @@ async def coming_and_going_is_told_to_all(stage: Stage) -> None:
     told = [one for heard in seen.values() for one in heard]
     events = [one.payload.get("event") for one in told]
     stage.claim("P-3.7-2", "join" in events, f"the events of the presences after a join were {events}")
-    named = bool(told) and all(isinstance((one.payload.get("participant") or {}).get("id"), str) for one in told)
+    named = bool(told) and all(
+        isinstance((one.payload.get("participant") or {}).get("id"), str) for one in told
+    )
     stage.claim("P-3.7-3", named, "a presence did not name its participant")
     rights = bool(joins["admin"]) and all(
         all_in(stage.configured("reader"), one.payload["participant"].get("capabilities") or [])
@@ -195,7 +204,9 @@ async def a_welcome_is_for_one_alone(stage: Stage) -> None:
     await reader.settle()
     for guest in (admin, human):
         await guest.settle()
-        strange = [one for one in guest.inbox if one.kind == "system/welcome" and not guest.is_my_welcome(one)]
+        strange = [
+            one for one in guest.inbox if one.kind == "system/welcome" and not guest.is_my_welcome(one)
+        ]
         stage.claim("C-2", not strange, f"{guest.role} received the welcome of another participant")
 
 
@@ -210,11 +221,13 @@ async def an_id_is_the_same_after_a_new_connection(stage: Stage) -> None:
 
 @chapter.shows("C-12")
 async def everyone_may_answer(stage: Stage) -> None:
-    observer, human = await stage.seats("observer", "human")
+    (observer,) = await stage.seats("observer")
     baseline = [{"kind": "mcp/response"}]
     found = observer.capabilities
     same = all_in(baseline, found) and len(found) == 1
     stage.claim("C-12", same, f"a participant configured with nothing holds {found}")
     answer = stage.message("mcp/response", {"result": {}}, correlation_id=["nothing"], to=["human"])
     outcome = await observer.try_(answer)
-    stage.claim("C-12", not outcome.refused, "a participant configured with nothing could not answer a request")
+    stage.claim(
+        "C-12", not outcome.refused, "a participant configured with nothing could not answer a request"
+    )

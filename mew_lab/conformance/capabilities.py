@@ -45,7 +45,12 @@ async def judge(stage: Stage, rows: str, *cases: Case) -> None:
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:
     """The payload of a tools/call."""
-    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+    return {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": name, "arguments": arguments},
+    }
 
 
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
@@ -134,7 +139,10 @@ async def any_match_allows_and_none_denies(stage: Stage) -> None:
     await judge(
         stage,
         "P-4.2-3 P-4.2-4 P-5.4-1 P-8.1-6",
-        *(Case("observer", False, kind, LIST) for kind in ("chat", "mcp/request", "new/kind", "stream/close")),
+        *(
+            Case("observer", False, kind, LIST)
+            for kind in ("chat", "mcp/request", "new/kind", "stream/close")
+        ),
     )
     await stage.close()
     await judge(
@@ -147,7 +155,10 @@ async def any_match_allows_and_none_denies(stage: Stage) -> None:
     await judge(
         stage,
         "P-4.2-9",
-        *(Case("admin", True, kind, {}) for kind in ("chat", "mcp/request", "new/kind", "a/b/c", "participant/clear")),
+        *(
+            Case("admin", True, kind, {})
+            for kind in ("chat", "mcp/request", "new/kind", "a/b/c", "participant/clear")
+        ),
         Case("admin", False, "system/anything", {}),
     )
 
@@ -165,7 +176,9 @@ async def a_violation_is_explained_to_the_violator_alone(stage: Stage) -> None:
         and payload.get("attempted_kind") == "mcp/request"
         and error.related == [message["id"]]
     )
-    stage.claim("P-3.8.2-1", right, f"the violation was answered with {error.members if error else 'no error'}")
+    stage.claim(
+        "P-3.8.2-1", right, f"the violation was answered with {error.members if error else 'no error'}"
+    )
     held = payload.get("your_capabilities")
     told = isinstance(held, list) and all_in(stage.configured("proposer"), held)
     stage.claim("P-3.8.2-1", told, f"your_capabilities, which should name what proposer holds, was {held}")
@@ -185,7 +198,11 @@ async def system_kinds_are_the_gateways_own(stage: Stage) -> None:
         # By its id: a forged system/error is a system/error to look at.
         heard = any(one.id == message["id"] for guest in (human, observer) for one in guest.inbox)
         right = outcome.refused and not heard
-        stage.claim("P-4.1-8", right, f"a participant's own system/{kind} was {'delivered' if heard else 'not refused'}")
+        stage.claim(
+            "P-4.1-8",
+            right,
+            f"a participant's own system/{kind} was {'delivered' if heard else 'not refused'}",
+        )
         if kind in ("welcome", "presence", "error"):
             stage.claim("P-4.1-9", not heard, f"a participant made a system/{kind}")
 
@@ -193,14 +210,21 @@ async def system_kinds_are_the_gateways_own(stage: Stage) -> None:
 @chapter.shows("C-5")
 async def other_gateway_kinds_are_reserved_too(stage: Stage) -> None:
     admin, human = await stage.seats("admin", "human")
-    words = ("space/invite-ack", *(f"stream/{one}" for one in ("write-granted", "write-revoked", "ownership-transferred")))
+    words = (
+        "space/invite-ack",
+        *(f"stream/{one}" for one in ("write-granted", "write-revoked", "ownership-transferred")),
+    )
     for kind in words:
         message = stage.message(kind, {"stream_id": "stream-1", "status": "created"})
         outcome = await stage.refuses(admin, message, human)
         stage.claim("C-5", outcome.refused, f"a participant's own {kind} was accepted")
     outcome = await admin.try_(stage.message("system/register", {}))
-    stage.claim("C-5", outcome.refused_with("invalid_request"), f"system/register was answered with {outcome.code!r}")
+    stage.claim(
+        "C-5", outcome.refused_with("invalid_request"), f"system/register was answered with {outcome.code!r}"
+    )
     own = stage.message("stream/open", {"stream_id": stage.new_id("stream")}, to=["human"])
     await admin.try_(own)
     heard = await stage.reaches(own["id"], human)
-    stage.claim("C-5", heard, "a participant's own stream/open of a stream that is not active was not relayed")
+    stage.claim(
+        "C-5", heard, "a participant's own stream/open of a stream that is not active was not relayed"
+    )

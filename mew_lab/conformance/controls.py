@@ -37,9 +37,13 @@ async def a_pause_holds_until_it_is_lifted(stage: Stage) -> None:
     await worker.settle()
     for kind in STOPPED:
         outcome = await stage.refuses(worker, stage.message(kind, {"text": "x", "message": "x"}), human)
-        stage.claim("P-3.9.1-3", outcome.refused_with("paused"), f"{kind} of a paused participant was not refused")
+        stage.claim(
+            "P-3.9.1-3", outcome.refused_with("paused"), f"{kind} of a paused participant was not refused"
+        )
     for kind in PASSES:
-        message = stage.message(kind, {"messages_in_context": 0, "reason": "x"}, correlation_id=["m-1"], to=["human"])
+        message = stage.message(
+            kind, {"messages_in_context": 0, "reason": "x"}, correlation_id=["m-1"], to=["human"]
+        )
         outcome = await worker.try_(message)
         arrived = not outcome.refused and await stage.reaches(message["id"], human)
         stage.claim("P-3.9.1-3", arrived, f"{kind} of a paused participant did not pass ({outcome.code})")
@@ -68,11 +72,15 @@ async def a_shutdown_holds_until_it_joins_again(stage: Stage) -> None:
         outcome = await stage.refuses(worker, stage.chat("one more thing"), human)
         stage.claim("P-3.9.10-3", outcome.refused, "after its shutdown a participant could still chat")
         status = await worker.try_(stage.message("participant/status", {"messages_in_context": 0}))
-        stage.claim("P-3.9.10-3", not status.refused, "after its shutdown a participant could not say how it is")
+        stage.claim(
+            "P-3.9.10-3", not status.refused, "after its shutdown a participant could not say how it is"
+        )
         await worker.leave()
     except Unmet:
         if worker.closed is None:
             raise
     worker = await stage.join("worker")
     back = await worker.try_(stage.chat("back again"))
-    stage.claim("P-3.9.10-3", not back.refused, f"after it had joined again a participant was refused ({back.code})")
+    stage.claim(
+        "P-3.9.10-3", not back.refused, f"after it had joined again a participant was refused ({back.code})"
+    )

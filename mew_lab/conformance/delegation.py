@@ -62,21 +62,27 @@ async def only_who_may_grant_grants(stage: Stage) -> None:
     kind = f"mcp/{stage.new_id()}"  # which human holds by mcp/*, so that nothing but the right to grant is missing
     for guest in (human, observer, spare):
         grant = stage.grant("spare", {"kind": kind})
-        outcome = await stage.refuses(guest, grant, *(one for one in (human, spare, observer) if one is not guest))
+        outcome = await stage.refuses(
+            guest, grant, *(one for one in (human, spare, observer) if one is not guest)
+        )
         said = f"{guest.role}, who may not grant, sent a grant that was accepted"
         stage.claim("P-3.6.1-1 P-3.6.8-1", outcome.refused, said)
     await spare.settle()
     used = await spare.try_(stage.message(kind))
-    stage.claim("P-3.6.1-7", used.refused, "what was granted by somebody without the right to grant could be sent")
+    stage.claim(
+        "P-3.6.1-7", used.refused, "what was granted by somebody without the right to grant could be sent"
+    )
 
 
 @chapter.shows("P-3.6.8-2")
 async def nobody_grants_what_it_does_not_possess(stage: Stage) -> None:
-    granter, spare, human = await stage.seats("granter", "spare", "human")
+    granter, spare = await stage.seats("granter", "spare")
     lent = f"lent/{stage.new_id()}"
     foreign = f"foreign/{stage.new_id()}"
     fine = await granter.try_(stage.grant("spare", {"kind": lent}))
-    stage.claim("P-3.6.8-2", not fine.refused, f"a grant of what the granter possesses was refused ({fine.code})")
+    stage.claim(
+        "P-3.6.8-2", not fine.refused, f"a grant of what the granter possesses was refused ({fine.code})"
+    )
     await spare.settle()
     used = await spare.try_(stage.message(lent))
     stage.claim("P-3.6.8-2", not used.refused, "a grant of what the granter possesses had no effect")
@@ -104,11 +110,19 @@ async def possession_is_a_proved_cover(stage: Stage) -> None:
         said = f"a grant of {capability}, which lent/* covers, was refused ({outcome.code})"
         stage.claim("C-9", not outcome.refused, said)
     foreign = stage.new_id("foreign")
-    wider = ({"kind": "*"}, {"kind": "lent*"}, {"kind": "!system/*"}, {"kind": [lent, foreign]}, {"kind": "/lent.+/"})
+    wider = (
+        {"kind": "*"},
+        {"kind": "lent*"},
+        {"kind": "!system/*"},
+        {"kind": [lent, foreign]},
+        {"kind": "/lent.+/"},
+    )
     for capability in wider:
         outcome = await granter.try_(stage.grant("spare", capability))
         right = outcome.refused_with("cannot_grant")
-        stage.claim("C-9", right, f"a grant of {capability} by who holds lent/* was answered with {outcome.code!r}")
+        stage.claim(
+            "C-9", right, f"a grant of {capability} by who holds lent/* was answered with {outcome.code!r}"
+        )
     mixed = await granter.try_(stage.grant("spare", {"kind": f"{lent}-b"}, {"kind": foreign}))
     await spare.settle()
     used = await spare.try_(stage.message(f"{lent}-b"))
@@ -116,11 +130,17 @@ async def possession_is_a_proved_cover(stage: Stage) -> None:
     name = stage.new_name()
     invite = {"participant_id": name, "initial_capabilities": [{"kind": foreign}]}
     outcome = await granter.try_(stage.message("space/invite", invite))
-    stage.claim("C-9", outcome.refused_with("cannot_grant"), f"an invite with too much was answered with {outcome.code!r}")
+    stage.claim(
+        "C-9",
+        outcome.refused_with("cannot_grant"),
+        f"an invite with too much was answered with {outcome.code!r}",
+    )
     starter = [{"kind": one} for one in ("chat", "mcp/proposal", "mcp/withdraw", "mcp/response")]
     invite = {"participant_id": name, "initial_capabilities": starter}
     outcome = await granter.try_(stage.message("space/invite", invite))
-    stage.claim("C-9", not outcome.refused, f"an invite with the starter profile was refused ({outcome.code})")
+    stage.claim(
+        "C-9", not outcome.refused, f"an invite with the starter profile was refused ({outcome.code})"
+    )
 
 
 @chapter.shows("P-3.6.1-3")
@@ -133,7 +153,9 @@ async def the_id_of_a_grant_is_its_name(stage: Stage) -> None:
     unknown = await admin.try_(stage.revoke("spare", grant_id=stage.new_id("no-such")))
     stage.claim("P-3.6.1-3", unknown.refused, "a revoke of a grant_id that nobody has given was accepted")
     outcome = await admin.try_(stage.revoke("spare", grant_id=grants[0]["id"]))
-    stage.claim("P-3.6.1-3", not outcome.refused, f"a revoke by the grant's message id was refused ({outcome.code})")
+    stage.claim(
+        "P-3.6.1-3", not outcome.refused, f"a revoke by the grant's message id was refused ({outcome.code})"
+    )
     await spare.leave()
     spare = await stage.join("spare")  # so that only what is meant counts here, and not when it takes effect
     used = [(await spare.try_(stage.message(kind))).refused for kind in kinds]
@@ -169,6 +191,8 @@ async def a_restart_leaves_grants_alone(stage: Stage) -> None:
     await spare.settle()
     used = await spare.try_(stage.message(kind))
     if used.refused:
-        stage.cannot_tell("P-3.9.9-3", "a granted right did not outlive a participant/restart, which is allowed")
+        stage.cannot_tell(
+            "P-3.9.9-3", "a granted right did not outlive a participant/restart, which is allowed"
+        )
     else:
         stage.claim("P-3.9.9-3", True, "")

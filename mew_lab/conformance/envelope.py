@@ -99,7 +99,9 @@ async def members_have_their_types(stage: Stage) -> None:
     stage.claim("P-3-9", right, f"correlation ids arrived as {arrays}")
     wrapped = got.get(single["id"])
     stage.claim("P-6.4-1", wrapped == ["m-1"], f"a correlation_id 'm-1' arrived as {wrapped!r}")
-    made = [one for one in [*admin.inbox, *human.inbox] if str(one.members.get("from", "")).endswith("gateway")]
+    made = [
+        one for one in [*admin.inbox, *human.inbox] if str(one.members.get("from", "")).endswith("gateway")
+    ]
     stamps = {str(one.members.get("ts")) for one in made}
     stage.claim("P-3-4", bool(stamps) and all(map(_is_timestamp, stamps)), f"the gateway's ts were {stamps}")
     to = [one.members["to"] for one in made if "to" in one.members]
@@ -150,13 +152,17 @@ async def payloads_are_data(stage: Stage) -> None:
         stage.claim(rows, arrived, f"{what} did not arrive ({outcome.code or 'no error'})")
 
     lazy = "P-7.1-2 P-4.2-5 P-4.2-6 P-8.1-10"
-    await passes(stage.message("mcp/request", {"method": "no/such", "params": 5}), lazy, "an unknown MCP method")
+    await passes(
+        stage.message("mcp/request", {"method": "no/such", "params": 5}), lazy, "an unknown MCP method"
+    )
     await passes(stage.message("mcp/request", {"nothing": "of MCP"}), lazy, "a payload that is no JSON-RPC")
     await passes(stage.message("mcp/response", {"jsonrpc": "1.0", "id": {}}), lazy, "an odd JSON-RPC version")
     mismatch = stage.message("chat", {"jsonrpc": "2.0", "id": 1, "method": "tools/call"})
     await passes(mismatch, "P-4.2-7 C-17", "a chat with the payload of a request")
     await passes(stage.message("chat", {}), "C-17", "a chat without text")
-    await passes(stage.message("participant/clear", to=["reader"]), "C-20", "a participant/clear without payload")
+    await passes(
+        stage.message("participant/clear", to=["reader"]), "C-20", "a participant/clear without payload"
+    )
     shapeless = stage.chat()
     del shapeless["kind"]
     outcome = await stage.refuses(human, shapeless, reader)
@@ -180,7 +186,9 @@ async def contexts_stay_apart(stage: Stage) -> None:
     got = {one.id: one.members.get("context") for one in human.inbox if one.id in sent}
     stage.claim("P-3.5.6-1", set(got) == set(sent), "not every message with a context arrived")
     stage.claim("P-3.5.6-4", got == sent, f"paths of contexts arrived as {sorted(map(str, got.values()))}")
-    senders = {_sender(one): str(one.members.get("context")).split("/")[0] for one in human.inbox if one.id in sent}
+    senders = {
+        _sender(one): str(one.members.get("context")).split("/")[0] for one in human.inbox if one.id in sent
+    }
     apart = senders == {role: start["id"] for role, start in starts.items()}
     stage.claim("P-3.5.6-5", apart, f"two who reasoned at once arrived in the contexts {senders}")
 

@@ -55,7 +55,14 @@ async def without_targets_all_get_the_frames(stage: Stage) -> None:
 async def boundaries_are_kept(stage: Stage) -> None:
     streamer, player, viewer = await stage.seats("streamer", "player", "viewer")
     first, second = await open_stream(stage, streamer), await open_stream(stage, player)
-    data = (b"a#b##c", b"line\nline\r\n", bytes(range(256)), b"", b"#" + second.encode() + b"#not mine", b"{}")
+    data = (
+        b"a#b##c",
+        b"line\nline\r\n",
+        bytes(range(256)),
+        b"",
+        b"#" + second.encode() + b"#not mine",
+        b"{}",
+    )
     sent = []
     for part in data:
         for guest, id in ((streamer, first), (player, second)):
@@ -69,7 +76,9 @@ async def boundaries_are_kept(stage: Stage) -> None:
         head = f"#{id}#".encode()
         mine = [one for one in got if one.startswith(head)]
         right = mine == [one for one in sent if one.startswith(head)]
-        stage.claim("P-3.10.3-2", right, f"the frames of {id} did not arrive byte for byte, whole and in order")
+        stage.claim(
+            "P-3.10.3-2", right, f"the frames of {id} did not arrive byte for byte, whole and in order"
+        )
     await streamer.send(f"#{first}#as text é")
     await streamer.settle()
     arrived = f"#{first}#as text é".encode() in await received(viewer)
@@ -99,6 +108,8 @@ async def only_writers_write(stage: Stage) -> None:
         stage.claim("P-3.10.6-9", not any(got), f"a frame by {guest.role}, who is no writer, was relayed")
         errors = {one.payload.get("error") for one in guest.inbox[mark:] if one.kind == "system/error"}
         told = "unauthorized_stream_write" in errors
-        stage.claim("P-3.10.6-9", told, f"{guest.role}, who is no writer, was answered with {errors or 'nothing'}")
+        stage.claim(
+            "P-3.10.6-9", told, f"{guest.role}, who is no writer, was answered with {errors or 'nothing'}"
+        )
     got = await write(streamer, id, b"by its owner", viewer)
     stage.claim("P-3.10.6-9", all(got), "after that the owner's own frame was not relayed")

@@ -19,7 +19,9 @@ chapter = Chapter()
 
 def _missing(stage: Stage, answer: Answer, rows: str, what: str) -> bool:
     if answer.status in (404, 405, 501):
-        stage.cannot_tell(rows, f"{what} was answered with HTTP {answer.status}: the gateway does not offer it")
+        stage.cannot_tell(
+            rows, f"{what} was answered with HTTP {answer.status}: the gateway does not offer it"
+        )
         return True
     return False
 
@@ -59,8 +61,12 @@ async def http_knows_the_same_rights(stage: Stage) -> None:
         right = 400 <= answer.status < 500 and hidden
         said = f"{message['kind']} of {role}, who may not send it, was answered with HTTP {answer.status}"
         stage.claim("P-5.3-2", right, said + ("" if hidden else ", and delivered"))
-    allowed = await stage.post("reader", stage.message("mcp/request", {"method": "tools/call", "params": {"name": "read_x"}}))
-    stage.claim("P-5.3-2", allowed.status == 200, f"what reader may send was answered with HTTP {allowed.status}")
+    allowed = await stage.post(
+        "reader", stage.message("mcp/request", {"method": "tools/call", "params": {"name": "read_x"}})
+    )
+    stage.claim(
+        "P-5.3-2", allowed.status == 200, f"what reader may send was answered with HTTP {allowed.status}"
+    )
 
 
 @chapter.shows("P-5.3-3")
@@ -74,7 +80,9 @@ async def the_token_must_be_that_of_the_path(stage: Stage) -> None:
     for what, how in tries:
         message = stage.chat(what)
         answer = await stage.post("human", message, **how)
-        if what == "another's token" and _missing(stage, answer, "P-5.3-3", "POST /participants/{id}/messages"):
+        if what == "another's token" and _missing(
+            stage, answer, "P-5.3-3", "POST /participants/{id}/messages"
+        ):
             return
         hidden = await stage.hidden(message["id"], admin)
         right = answer.status in (401, 403, 404) and hidden
@@ -82,12 +90,18 @@ async def the_token_must_be_that_of_the_path(stage: Stage) -> None:
     forged = stage.chat("as another", from_="admin")
     answer = await stage.post("human", forged)
     hidden = await stage.hidden(forged["id"], admin)
-    stage.claim("P-5.3-3", hidden and answer.status >= 400, f"a post by human as admin was answered with HTTP {answer.status}")
+    stage.claim(
+        "P-5.3-3",
+        hidden and answer.status >= 400,
+        f"a post by human as admin was answered with HTTP {answer.status}",
+    )
     plain = stage.chat("without from")
     await stage.post("human", plain)
     await admin.settle()
     sender = [one.members.get("from") for one in admin.inbox if one.id == plain["id"]]
-    stage.claim("P-5.3-3", sender == ["human"], f"a post without `from` on human's path arrived from {sender}")
+    stage.claim(
+        "P-5.3-3", sender == ["human"], f"a post without `from` on human's path arrived from {sender}"
+    )
 
 
 def _messages(answer: Answer) -> list[dict[str, Any]] | None:
@@ -112,14 +126,26 @@ async def the_history_holds_what_one_may_see(stage: Stage) -> None:
     if _missing(stage, answer, "P-5.3-5 P-5.3-6 P-5.3-7", "GET /participants/{id}/messages"):
         return
     found = _messages(answer)
-    stage.claim("P-5.3-5", answer.status == 200 and found is not None, f"the history was answered with {answer.status}")
+    stage.claim(
+        "P-5.3-5",
+        answer.status == 200 and found is not None,
+        f"the history was answered with {answer.status}",
+    )
     mine = [one for one in found or () if one.get("id") == message["id"]]
     whole = len(mine) == 1 and message.items() <= mine[0].items() and mine[0].get("from") == "human"
     stage.claim("P-5.3-6", whole, f"a message stood in the history as {mine}")
     complete = all({"protocol", "id", "ts", "from", "kind"} <= one.keys() for one in found or ())
     stage.claim("P-5.3-6", complete, "an envelope of the history was not complete")
-    kinds = [one["kind"] for one in found or () if one.get("kind") in ("space/invite-ack", "system/welcome", "system/error")]
-    private = [one for one in found or () if one.get("kind") in kinds and "human" not in (one.get("to") or ())]
+    kinds = [
+        one["kind"]
+        for one in found or ()
+        if one.get("kind") in ("space/invite-ack", "system/welcome", "system/error")
+    ]
+    private = [
+        one for one in found or () if one.get("kind") in kinds and "human" not in (one.get("to") or ())
+    ]
     stage.claim("P-5.3-7", not private, f"human's history holds what was for others alone: {kinds}")
     foreign = await stage.get(path, role="observer")
-    stage.claim("P-5.3-7", foreign.status in (401, 403), f"another's history was answered with {foreign.status}")
+    stage.claim(
+        "P-5.3-7", foreign.status in (401, 403), f"another's history was answered with {foreign.status}"
+    )

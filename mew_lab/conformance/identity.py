@@ -26,14 +26,16 @@ async def a_foreign_from_is_refused(stage: Stage) -> None:
     outcome = await stage.refuses(admin, stage.chat("who am I?", from_="human"), reader)
     stage.claim("P-4.1-1 P-7.1-1", outcome.refused, "admin sent as 'human', and it was not refused")
     own = await human.try_(stage.chat("it is me", from_=human.id))
-    stage.claim("P-4.1-1 P-7.1-1", not own.refused, "a message with the sender's own id in `from` was refused")
+    stage.claim(
+        "P-4.1-1 P-7.1-1", not own.refused, "a message with the sender's own id in `from` was refused"
+    )
 
 
 @chapter.shows(
     "P-3.6.4-1", "P-3.6.4-2", "P-3.6.4-3", "P-3.6.4-4", "P-3.6.4-5", "P-3.6.1-11", "P-3.6.1-12"
 )  # fmt: skip
 async def a_logical_name_leads_to_the_runtime_id(stage: Stage) -> None:
-    admin, human = await stage.seats("admin", "human")
+    (admin,) = await stage.seats("admin")
     spare = await stage.join("spare", as_id=stage.new_name("runtime"))
     await spare.settle()
     stage.claim("P-3.6.4-1", bool(spare.id), "the welcome named no id")
@@ -55,11 +57,15 @@ async def a_logical_name_leads_to_the_runtime_id(stage: Stage) -> None:
     told = bool(news) and all(one == [spare.id] for one in to)
     stage.claim("P-3.6.4-5 P-3.6.1-11", told, f"the new welcome of {spare.id!r} was addressed to {to}")
     used = await spare.try_(stage.message(kind))
-    stage.claim("P-3.6.1-12", not used.refused, "what was granted to the logical name did not hold at the runtime id")
+    stage.claim(
+        "P-3.6.1-12", not used.refused, "what was granted to the logical name did not hold at the runtime id"
+    )
     revoked = await admin.try_(stage.revoke(spare.id, grant_id=grant["id"]))
     after = await spare.try_(stage.message(kind))
     both = not revoked.refused and after.refused
-    stage.claim("P-3.6.4-3 P-3.6.1-12", both, "a revoke by runtime id did not take what was granted by logical name")
+    stage.claim(
+        "P-3.6.4-3 P-3.6.1-12", both, "a revoke by runtime id did not take what was granted by logical name"
+    )
 
 
 @chapter.shows("C-26")
@@ -94,23 +100,27 @@ async def what_is_sent_is_what_arrives(stage: Stage) -> None:
     )
     outcome = await human.try_(text, id=id)
     if outcome.refused:
-        stage.claim("P-8.1-9 P-3.1.2-3 C-16", False, f"a complete and correct message was refused ({outcome.code})")
+        stage.claim(
+            "P-8.1-9 P-3.1.2-3 C-16", False, f"a complete and correct message was refused ({outcome.code})"
+        )
         return
     for guest in (reader, admin):
         await guest.settle()
         raw = next((one.raw for one in guest.inbox if one.id == id), "")
         got = _as_written(str(raw))
         same = got is not None and got == _as_written(text)
-        stage.claim("P-8.1-9", same, f"members, their order or their numbers had changed when it reached {guest.role}")
+        stage.claim(
+            "P-8.1-9", same, f"members, their order or their numbers had changed when it reached {guest.role}"
+        )
         payload = got is not None and dict(got).get("payload") == dict(_as_written(text) or ()).get("payload")
         stage.claim("P-3.1.2-3", payload, f"the MCP payload had changed when it reached {guest.role}")
-        stage.claim("C-16", raw == text, f"a complete message was not forwarded byte for byte to {guest.role}")
+        stage.claim(
+            "C-16", raw == text, f"a complete message was not forwarded byte for byte to {guest.role}"
+        )
 
 
 def _as_written(text: str) -> list[tuple[str, object]] | None:
     """The members in their order, numbers as they are written; None when it is no JSON object."""
-    import json
-
     try:
         found = json.loads(text, object_pairs_hook=list, parse_float=str, parse_int=str)
     except ValueError:
@@ -163,7 +173,9 @@ async def the_id_of_a_handle_is_taken_once(stage: Stage) -> None:
     await human.leave()
     human = await stage.join("human")
     anew = await human.try_(request)
-    stage.claim("C-15", not anew.refused, "after a new admission a participant could not use its own id again")
+    stage.claim(
+        "C-15", not anew.refused, "after a new admission a participant could not use its own id again"
+    )
     gateway_id = human.welcome.id
     if isinstance(gateway_id, str) and gateway_id.startswith("gw-"):
         mine = await stage.refuses(human, stage.chat("as the gateway") | {"id": gateway_id + "0"}, proposer)

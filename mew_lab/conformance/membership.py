@@ -69,7 +69,9 @@ async def an_invite_makes_a_participant(stage: Stage) -> None:
         await guest.settle()
         told.append(guest.inbox[mark:])
     acks = any(one.kind == "space/invite-ack" for heard in told for one in heard)
-    stage.claim("P-3.6.6-3 P-3.6.5-4", ack is not None and not acks, "the invite-ack did not go to the inviter alone")
+    stage.claim(
+        "P-3.6.6-3 P-3.6.5-4", ack is not None and not acks, "the invite-ack did not go to the inviter alone"
+    )
     events = [
         [one.payload.get("event") for one in heard if one.kind == "system/presence" and _about(one) == name]
         for heard in told
@@ -87,7 +89,11 @@ async def an_invite_makes_a_participant(stage: Stage) -> None:
     asked = await guest.try_(stage.message("mcp/proposal", {"method": "tools/list"}))
     acted = await guest.try_(stage.message("mcp/request", {"method": "tools/list"}))
     starts = not asked.refused and acted.refused
-    stage.claim("P-7.3-1 P-3.6.5-3", starts, "a new participant with the starter rights could not propose, or could act")
+    stage.claim(
+        "P-7.3-1 P-3.6.5-3",
+        starts,
+        "a new participant with the starter rights could not propose, or could act",
+    )
 
 
 def _about(presence: Heard) -> Any:
@@ -110,17 +116,23 @@ async def the_token_is_told_to_nobody_else(stage: Stage) -> None:
         stage.claim("P-3.6.6-4 P4-3.6.4-1", not leaked, f"{other.role} received the token of an invite")
     stage.claim("P-3.6.6-4", len(copies) == 1, f"the inviter received the token {len(copies)} times")
     history = await stage.get(f"/participants/human/messages?space={stage.profile.space}", role="human")
-    stage.claim("P-3.6.6-4", invited.token not in history.text, "the token stands in another's message history")
+    stage.claim(
+        "P-3.6.6-4", invited.token not in history.text, "the token stands in another's message history"
+    )
 
 
 @chapter.shows("C-11", "P-3.6.6-2")
 async def a_known_name_is_not_invited_again(stage: Stage) -> None:
-    admin, human = await stage.seats("admin", "human")
+    (admin,) = await stage.seats("admin")
     first = await _invite(stage, admin)
     for name in (first.name, "human", "observer"):
         again = await _invite(stage, admin, participant_id=name)
         status = again.ack.payload.get("status") if again.ack else None
-        stage.claim("C-11 P-3.6.6-2", status == "already_exists", f"inviting {name!r} again was answered with {status!r}")
+        stage.claim(
+            "C-11 P-3.6.6-2",
+            status == "already_exists",
+            f"inviting {name!r} again was answered with {status!r}",
+        )
         stage.claim("C-11", not again.token, f"inviting {name!r} again brought a token")
 
 
@@ -129,7 +141,9 @@ async def only_who_may_invite_invites(stage: Stage) -> None:
     human, reader = await stage.seats("human", "reader")
     invited = await _invite(stage, human)
     refused = any(one.kind == "system/error" and invited.invite["id"] in one.related for one in human.inbox)
-    stage.claim("P-3.6.5-7", refused and invited.ack is None, "an invite by somebody who may not invite was accepted")
+    stage.claim(
+        "P-3.6.5-7", refused and invited.ack is None, "an invite by somebody who may not invite was accepted"
+    )
     hidden = await stage.hidden(invited.invite["id"], reader)
     stage.claim("P-3.6.5-7", hidden, "an invite by somebody who may not invite was delivered")
 
@@ -150,7 +164,9 @@ async def a_kick_ends_the_membership(stage: Stage) -> None:
     try:
         closed = await guest.ended()
         stage.claim("P-3.6.7-1", True, "")
-        stage.claim("C-11", closed.code == 4403, f"the connection of who was kicked closed with {closed.code}")
+        stage.claim(
+            "C-11", closed.code == 4403, f"the connection of who was kicked closed with {closed.code}"
+        )
     except Unmet as fault:
         stage.claim("P-3.6.7-1 C-11", False, str(fault))
     await human.settle()

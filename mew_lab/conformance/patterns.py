@@ -107,7 +107,13 @@ async def the_whole_language_is_closed_at_its_edges(stage: Stage) -> None:
 async def a_capability_that_is_no_pattern_is_refused(stage: Stage) -> None:
     admin, spare = await stage.seats("admin", "spare")
     kind = f"lent/{stage.new_id()}"
-    for bad in ({"kind": kind, "paylod": {"a": 1}}, {"payload": {}}, {"kind": ""}, {"kind": kind, "payload": 5}):
+    faulty: tuple[dict[str, Any], ...] = (
+        {"kind": kind, "paylod": {"a": 1}},
+        {"payload": {}},
+        {"kind": ""},
+        {"kind": kind, "payload": 5},
+    )
+    for bad in faulty:
         outcome = await admin.try_(stage.grant("spare", bad))
         stage.claim("C-7", outcome.refused, f"a grant of {bad} was accepted")
     outcome = await spare.try_(stage.message(kind, {}))

@@ -178,18 +178,20 @@ def read_profile(path: Path | str) -> Profile:
             f"the tokens file {path} can be read by others than its owner; run: chmod 600 {path}",
             path=str(path),
         )
-    said = read_yaml(text, path=str(path))
-    if not isinstance(said, dict):
+    told = read_yaml(text, path=str(path))
+    if not isinstance(told, dict):
         raise ConfigError(f"the tokens file {path} holds no mapping", path=str(path))
-    second = said.get("second")
-    profile = _profile(said, ROLES, path, key="")
+    second = told.get("second")
+    profile = _profile(told, ROLES, path, key="")
     return profile._replace(second=_profile(second, SECOND_ROLES, path, key="second.")) if second else profile
 
 
 def _profile(said: Any, roles: Mapping[str, Capabilities], path: Path, *, key: str) -> Profile:
     def wrong(what: str, where: str) -> ConfigError:
         help_ = "mew-lab conform --write-space FILE --tokens FILE writes both files"
-        return ConfigError(f"the tokens file {path}: {key}{where} {what}; {help_}", path=str(path), key=key + where)
+        return ConfigError(
+            f"the tokens file {path}: {key}{where} {what}; {help_}", path=str(path), key=key + where
+        )
 
     if not isinstance(said, dict):
         raise wrong("is no mapping", "")

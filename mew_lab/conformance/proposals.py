@@ -16,7 +16,9 @@ chapter = Chapter()
 @chapter.shows("P-9.1-1", "P-3.2.1-6")
 async def a_proposal_is_fulfilled_and_observed(stage: Stage) -> None:
     proposer, human, observer = await stage.seats("proposer", "human", "observer")
-    blocked = await stage.refuses(proposer, stage.message("mcp/request", call("write"), to=["observer"]), human)
+    blocked = await stage.refuses(
+        proposer, stage.message("mcp/request", call("write"), to=["observer"]), human
+    )
     stage.claim("P-9.1-1", blocked.refused, "a participant who may only propose could act")
     proposal = stage.message("mcp/proposal", call("write"), to=["observer"])
     await proposer.try_(proposal)
@@ -44,13 +46,17 @@ async def a_fulfilment_is_judged_by_who_fulfils(stage: Stage) -> None:
     await proposer.try_(proposal)
 
     def fulfilment() -> dict[str, object]:
-        return stage.message("mcp/request", call("write_file"), to=["observer"], correlation_id=[proposal["id"]])
+        return stage.message(
+            "mcp/request", call("write_file"), to=["observer"], correlation_id=[proposal["id"]]
+        )
 
     for guest in (proposer, reader):
         outcome = await stage.refuses(guest, fulfilment(), human, observer)
         stage.claim("P-3.2.1-4", outcome.refused, f"{guest.role}, who may not send it, fulfilled a proposal")
     outcome = await human.try_(fulfilment())
-    stage.claim("P-3.2.1-4", not outcome.refused, "human, who may send it, could not fulfil another's proposal")
+    stage.claim(
+        "P-3.2.1-4", not outcome.refused, "human, who may send it, could not fulfil another's proposal"
+    )
 
 
 @chapter.shows("P-3.3.2-1", "P-3.3.2-7")
@@ -60,7 +66,9 @@ async def whoever_may_reject_rejects(stage: Stage) -> None:
     await proposer.try_(proposal)
     rejections = []
     for guest, reason in ((human, "unsafe"), (admin, "made-up-reason")):
-        reject = stage.message("mcp/reject", {"reason": reason}, correlation_id=[proposal["id"]], to=["proposer"])
+        reject = stage.message(
+            "mcp/reject", {"reason": reason}, correlation_id=[proposal["id"]], to=["proposer"]
+        )
         rejections.append(reject["id"])
         outcome = await guest.try_(reject)
         said = f"{guest.role}, who may reject and was not addressed, was refused ({outcome.code})"

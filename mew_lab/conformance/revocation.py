@@ -27,7 +27,11 @@ async def a_revoke_by_id_takes_the_grant_and_what_rests_on_it(stage: Stage) -> N
     await admin.try_(stage.grant("worker", {"kind": kept}))
     await spare.settle()
     passed_on = await spare.try_(stage.grant("worker", {"kind": kind}))
-    stage.claim("P-3.6.2-1", not passed_on.refused, f"a right that was granted could not be passed on ({passed_on.code})")
+    stage.claim(
+        "P-3.6.2-1",
+        not passed_on.refused,
+        f"a right that was granted could not be passed on ({passed_on.code})",
+    )
     before = await _may(stage, worker, kind, kept)
     stage.claim("P-3.6.2-1", all(before), "a chain of two grants did not give the right")
     outcome = await admin.try_(stage.revoke("spare", grant_id=grant["id"]))
@@ -39,7 +43,9 @@ async def a_revoke_by_id_takes_the_grant_and_what_rests_on_it(stage: Stage) -> N
     stage.claim("P-3.6.2-1", taken, "what a revoke by grant_id had taken could still be sent")
     after = await _may(stage, worker, kind, kept)
     right = after == [False, True]
-    stage.claim("P-3.6.2-1", right, "what rested on the revoked grant, and only that, should have fallen with it")
+    stage.claim(
+        "P-3.6.2-1", right, "what rested on the revoked grant, and only that, should have fallen with it"
+    )
 
 
 @chapter.shows("P-3.6.2-2")
@@ -53,8 +59,14 @@ async def a_revoke_by_pattern_takes_all_that_match(stage: Stage) -> None:
     await spare.leave()
     spare = await stage.join("spare")
     left = [(await spare.try_(stage.message(f"{root}/{one}", {"n": 1}))).refused for one in "abc"]
-    stage.claim("P-3.6.2-2", all(left), "of several grants that a pattern matches, some outlived a revoke by it")
-    stage.claim("P-3.6.2-2", all(await _may(stage, spare, other, "chat")), "a revoke by pattern took more than matches")
+    stage.claim(
+        "P-3.6.2-2", all(left), "of several grants that a pattern matches, some outlived a revoke by it"
+    )
+    stage.claim(
+        "P-3.6.2-2",
+        all(await _may(stage, spare, other, "chat")),
+        "a revoke by pattern took more than matches",
+    )
 
 
 @chapter.shows("P-3.6.2-3")
@@ -64,10 +76,17 @@ async def only_who_may_revoke_revokes(stage: Stage) -> None:
     grant = stage.grant("spare", {"kind": kind})
     await admin.try_(grant)
     for guest in (granter, human):
-        for revoke in (stage.revoke("spare", grant_id=grant["id"]), stage.revoke("spare", capabilities=[{"kind": kind}])):
+        for revoke in (
+            stage.revoke("spare", grant_id=grant["id"]),
+            stage.revoke("spare", capabilities=[{"kind": kind}]),
+        ):
             outcome = await stage.refuses(guest, revoke, admin)
-            stage.claim("P-3.6.2-3", outcome.refused, f"a revoke by {guest.role}, who may not revoke, was accepted")
-    stage.claim("P-3.6.2-3", all(await _may(stage, spare, kind)), "a revoke by somebody without the right took effect")
+            stage.claim(
+                "P-3.6.2-3", outcome.refused, f"a revoke by {guest.role}, who may not revoke, was accepted"
+            )
+    stage.claim(
+        "P-3.6.2-3", all(await _may(stage, spare, kind)), "a revoke by somebody without the right took effect"
+    )
 
 
 @chapter.shows("P-3.6.8-4")
@@ -102,10 +121,16 @@ async def a_pattern_takes_configured_rights_and_tells_what_it_leaves(stage: Stag
     await admin.try_(stage.grant("spare", {"kind": f"{root}/*"}))
     mark = admin.mark
     await admin.try_(stage.revoke("spare", capabilities=[{"kind": f"{root}/a"}]))
-    stage.claim("C-10", all(await _may(stage, spare, f"{root}/b")), "a revoke took a right that is wider than it")
+    stage.claim(
+        "C-10", all(await _may(stage, spare, f"{root}/b")), "a revoke took a right that is wider than it"
+    )
     partly = [one for one in admin.inbox[mark:] if one.kind == "system/error"]
     words = {str(one.payload.get(key)) for one in partly for key in ("error", "code")}
-    stage.claim("C-10", "revoke_partial" in words, f"what a revoke had to leave was answered with {words or 'nothing'}")
+    stage.claim(
+        "C-10",
+        "revoke_partial" in words,
+        f"what a revoke had to leave was answered with {words or 'nothing'}",
+    )
 
 
 async def _give_back(stage: Stage) -> None:

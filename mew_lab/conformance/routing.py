@@ -33,7 +33,9 @@ async def all_see_one_stream_in_one_order(stage: Stage) -> None:
         await guest.settle()
         orders.append([one.id for one in guest.inbox if one.id in ids])
     complete = all(set(order) == ids and len(order) == len(ids) for order in orders)
-    stage.claim("P-2.1-1", complete, f"of {len(ids)} messages the four saw {[len(order) for order in orders]}")
+    stage.claim(
+        "P-2.1-1", complete, f"of {len(ids)} messages the four saw {[len(order) for order in orders]}"
+    )
     same = all(order == orders[0] for order in orders)
     stage.claim("P-2.1-1", same, "participants saw the same messages in different orders")
 
@@ -57,4 +59,6 @@ async def to_addresses_and_does_not_hide(stage: Stage) -> None:
         stage.claim("C-1 P-8.1-8", all(heard), f"a message to {to} did not reach everybody in the space")
         stage.claim("C-1", outcome.echo is not None, "the sender of a message got no echo of it")
         got = [one.members.get("to") for one in reader.inbox if one.id == message["id"]]
-        stage.claim("P-8.1-8", got in ([to], []), f"`to` was {to} when it was sent, and {got} when it arrived")
+        stage.claim(
+            "P-8.1-8", got in ([to], []), f"`to` was {to} when it was sent, and {got} when it arrived"
+        )

@@ -27,12 +27,16 @@ async def two_spaces_know_nothing_of_each_other(stage: Stage) -> None:
     await her.try_(there_chat)
     own = await stage.reaches(here_chat["id"], admin) and await stage.reaches(there_chat["id"], there)
     stage.claim("P-3.6-1", own, "a message did not reach its own space")
-    apart = await stage.hidden(here_chat["id"], there, her) and await stage.hidden(there_chat["id"], admin, human)
+    apart = await stage.hidden(here_chat["id"], there, her) and await stage.hidden(
+        there_chat["id"], admin, human
+    )
     stage.claim(rows, apart, "a message of one space reached the other")
     rights = all_in(stage.configured("human"), human.capabilities) and all_in(
         stage.configured("human", second=True), her.capabilities
     )
-    stage.claim("P-3.6-1 P-3.6-3", rights, f"human's rights here and there: {human.capabilities}, {her.capabilities}")
+    stage.claim(
+        "P-3.6-1 P-3.6-3", rights, f"human's rights here and there: {human.capabilities}, {her.capabilities}"
+    )
     marker = stage.new_id("stream")
     await her.try_(stage.message("stream/request", {"direction": "upload", "description": marker}))
     late = await stage.join("observer")
@@ -60,7 +64,13 @@ async def rights_are_checked_in_every_space(stage: Stage) -> None:
     there, her = await stage.join("admin", second=True), await stage.join("human", second=True)
     request = stage.message("mcp/request", {"method": "tools/list"})
     outcome = await stage.refuses(her, request, there)
-    stage.claim("P-3.6-4", outcome.refused, "what human may send in the first space alone was accepted in the second")
+    stage.claim(
+        "P-3.6-4", outcome.refused, "what human may send in the first space alone was accepted in the second"
+    )
     chat = stage.chat("allowed there")
     await her.try_(chat)
-    stage.claim("P-3.6-4", await stage.reaches(chat["id"], there), "what human may send in the second space was not delivered")
+    stage.claim(
+        "P-3.6-4",
+        await stage.reaches(chat["id"], there),
+        "what human may send in the second space was not delivered",
+    )

@@ -133,7 +133,13 @@ class Stage:
         return profile
 
     async def knock(
-        self, role: str, *, token: Token | None = None, header: bool = True, path: str = "", space: str | None = None
+        self,
+        role: str,
+        *,
+        token: Token | None = None,
+        header: bool = True,
+        path: str = "",
+        space: str | None = None,
     ) -> Guest:
         """A WebSocket that is open, and on which nothing has been said.
 
@@ -151,7 +157,9 @@ class Stage:
         self._guests.append(guest)
         return guest
 
-    def join_frame(self, role: str, *, token: Token | None = None, as_id: str = "", second: bool = False) -> str:
+    def join_frame(
+        self, role: str, *, token: Token | None = None, as_id: str = "", second: bool = False
+    ) -> str:
         """The first message of peers in the field, as text."""
         told = {
             "type": "join",
@@ -252,7 +260,11 @@ def all_in(wanted: Iterable[Any], found: Iterable[Any]) -> bool:
     """Whether each capability wanted is among those found; remarks of a gateway on them do not count."""
 
     def bare(one: Any) -> Any:
-        return {key: one[key] for key in one if key in ("kind", "payload", "to")} if isinstance(one, dict) else one
+        return (
+            {key: one[key] for key in one if key in ("kind", "payload", "to")}
+            if isinstance(one, dict)
+            else one
+        )
 
     seen = [bare(one) for one in found]
     return all(bare(one) in seen for one in wanted)

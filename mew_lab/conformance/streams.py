@@ -28,23 +28,24 @@ RICH = {
 }
 
 
-async def opened(stage: Stage, owner: Guest, **payload: Any) -> Heard | None:
+async def opened(stage: Stage, by: Guest, /, **payload: Any) -> Heard | None:
     """Asks for a stream; the stream/open that answers, if any."""
     request = stage.message("stream/request", {"direction": "upload", **payload}, to=["gateway"])
-    mark = owner.mark
-    await owner.try_(request)
+    mark = by.mark
+    await by.try_(request)
     return next(
-        (one for one in owner.inbox[mark:] if one.kind == "stream/open" and request["id"] in one.related), None
+        (one for one in by.inbox[mark:] if one.kind == "stream/open" and request["id"] in one.related),
+        None,
     )
 
 
-async def open_stream(stage: Stage, owner: Guest, **payload: Any) -> str:
+async def open_stream(stage: Stage, by: Guest, /, **payload: Any) -> str:
     """The id of a new stream.
 
     Raises:
         Unmet: none was opened.
     """
-    answer = await opened(stage, owner, **payload)
+    answer = await opened(stage, by, **payload)
     id = answer.payload.get("stream_id") if answer else None
     if not isinstance(id, str) or not id:
         raise Unmet("a stream/request was not answered by a stream/open with a stream_id")
@@ -75,7 +76,9 @@ async def a_request_is_answered_by_an_open(stage: Stage) -> None:
         answer = opens[0] if len(opens) == 1 else None
         id = answer.payload.get("stream_id") if answer else None
         named = isinstance(id, str) and bool(id)
-        stage.claim("P-3.10.1-7", named, f"a stream/request was answered by {len(opens)} stream/open, with id {id!r}")
+        stage.claim(
+            "P-3.10.1-7", named, f"a stream/request was answered by {len(opens)} stream/open, with id {id!r}"
+        )
         stage.claim("P-3.10.1-9", named, f"a stream/request to {to} was not answered by the gateway")
         ids.append(id)
         related = answer is not None and answer.related == [request["id"]]
@@ -96,7 +99,7 @@ async def a_request_is_answered_by_an_open(stage: Stage) -> None:
     "P-3.8.1-5", "P-3.8.1-6", "P-3.8.1-7", "P-3.10.1-6", "P-3.10.1-8", "P-3.10.8-1", "P-3.10.8-3", "C-18",
 )  # fmt: skip
 async def late_joiners_learn_of_streams(stage: Stage) -> None:
-    streamer, viewer = await stage.seats("streamer", "viewer")
+    streamer = (await stage.seats("streamer", "viewer"))[0]
     lies = {"stream_id": "evil", "owner": "viewer", "authorized_writers": ["viewer"], "created": "never"}
     id = await open_stream(stage, streamer, **RICH)
     false = await open_stream(stage, streamer, **lies)
@@ -117,7 +120,9 @@ async def late_joiners_learn_of_streams(stage: Stage) -> None:
     stage.claim("P-3.8.1-6", not lost, f"a late joiner was not told these fields of the request: {lost}")
     custom = [key for key in ("x_custom", "colour") if told.get(key) != RICH[key]]
     stage.claim("P-3.8.1-7 P-3.10.1-6", not custom, f"a late joiner was not told the custom fields {custom}")
-    stage.claim("P-3.10.1-8", not lost + custom, f"of the request's fields a late joiner was not told {lost + custom}")
+    stage.claim(
+        "P-3.10.1-8", not lost + custom, f"of the request's fields a late joiner was not told {lost + custom}"
+    )
     writers = told.get("authorized_writers")
     if writers is None:
         stage.cannot_tell("P-3.10.8-1", "the gateway lists no authorized_writers, which is allowed")
@@ -126,19 +131,25 @@ async def late_joiners_learn_of_streams(stage: Stage) -> None:
     owned = writers is None or (isinstance(writers, list) and "streamer" in writers)
     stage.claim("P-3.10.8-3", owned, f"authorized_writers {writers!r} did not hold the owner")
     forged = await active(stage, false)
-    own = forged is not None and forged.get("owner") == "streamer" and "viewer" not in forged.get("authorized_writers", [])
+    own = (
+        forged is not None
+        and forged.get("owner") == "streamer"
+        and "viewer" not in forged.get("authorized_writers", [])
+    )
     stage.claim("C-18", own, f"a requester's own words on owner and writers were published: {forged}")
 
 
 @chapter.shows("P-3.10.1-11", "P-3.10.2-2")
 async def targets_must_be_there(stage: Stage) -> None:
-    streamer, viewer = await stage.seats("streamer", "viewer")
+    streamer = (await stage.seats("streamer", "viewer"))[0]
     for target in (["nobody-here"], ["viewer", "nobody-here"]):
         request = stage.message("stream/request", {"direction": "upload", "target": target}, to=["gateway"])
         mark = streamer.mark
         outcome = await streamer.try_(request)
         right = outcome.refused_with("target_not_found")
-        stage.claim("P-3.10.1-11", right, f"a stream to {target} was answered with {outcome.code or 'no error'!r}")
+        stage.claim(
+            "P-3.10.1-11", right, f"a stream to {target} was answered with {outcome.code or 'no error'!r}"
+        )
         made = [one for one in streamer.inbox[mark:] if one.kind == "stream/open"]
         stage.claim("P-3.10.1-11", not made, "a stream was opened to a target that is not there")
     answer = await opened(stage, streamer, target=["viewer"])
@@ -156,7 +167,11 @@ async def the_owner_closes_a_stream(stage: Stage) -> None:
     await streamer.settle()
     await viewer.settle()
     frames = [one.data for one in viewer.inbox if one.data is not None]
-    stage.claim("P-3.10.4-1", f"#{id}#before".encode() in frames, "a stream was closed by somebody who does not own it")
+    stage.claim(
+        "P-3.10.4-1",
+        f"#{id}#before".encode() in frames,
+        "a stream was closed by somebody who does not own it",
+    )
     close = stage.message("stream/close", {"stream_id": id, "reason": "complete"})
     outcome = await streamer.try_(close)
     told = not outcome.refused and await stage.reaches(close["id"], viewer)
@@ -165,7 +180,9 @@ async def the_owner_closes_a_stream(stage: Stage) -> None:
     await streamer.settle()
     await viewer.settle()
     frames = [one.data for one in viewer.inbox if one.data is not None]
-    stage.claim("P-3.10.4-3", f"#{id}#after".encode() not in frames, "a frame was relayed after its stream was closed")
+    stage.claim(
+        "P-3.10.4-3", f"#{id}#after".encode() not in frames, "a frame was relayed after its stream was closed"
+    )
     gone = await active(stage, id) is None
     stage.claim("P-3.10.4-4", gone, "a closed stream stood among the active ones of a late joiner")
 
@@ -187,8 +204,12 @@ async def a_stream_ends_with_its_owner(stage: Stage) -> None:
         stage.cannot_tell("P-3.10.4-2", "the gateway closed no stream by itself")
         return
     reason = close.payload.get("reason")
-    stage.claim("C-18", reason == "owner_left", f"a stream whose owner had left was closed with reason {reason!r}")
-    stage.claim("P-3.10.4-2", isinstance(reason, str) and bool(reason), f"a stream was closed with reason {reason!r}")
+    stage.claim(
+        "C-18", reason == "owner_left", f"a stream whose owner had left was closed with reason {reason!r}"
+    )
+    stage.claim(
+        "P-3.10.4-2", isinstance(reason, str) and bool(reason), f"a stream was closed with reason {reason!r}"
+    )
     stage.claim("C-18", await active(stage, id) is None, "a stream outlived its owner")
 
 

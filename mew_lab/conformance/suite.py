@@ -139,17 +139,19 @@ async def play(
     try:
         address = Address(url)
     except ValueError as fault:
-        raise ConfigError(f"{url.rpartition('@')[2]!r} is no address of a gateway: {fault}", key="url") from None
+        raise ConfigError(
+            f"{url.rpartition('@')[2]!r} is no address of a gateway: {fault}", key="url"
+        ) from None
     wanted = _wanted(tuple(only))
     name = secrets.token_hex(3)
 
     def stage(number: int) -> Stage:
         return Stage(address, profile, timeout=timeout, run=f"{name}{number}")
 
-    fault = await _absent(stage(0))
-    if fault:
+    absent = await _absent(stage(0))
+    if absent:
         raise ConnectionLost(
-            f"no conformance run at {url}: {fault}. Is a gateway running there, with a space "
+            f"no conformance run at {url.partition('?')[0]}: {absent}. Is a gateway running there, with a space "
             f"{profile.space!r} that has the participants and tokens of this profile?"
         )
     chosen = [check for check in checks if wanted.intersection(check.rows)]

@@ -43,14 +43,18 @@ async def a_granted_writer_writes(stage: Stage) -> None:
     streamer, player, viewer, human = await stage.seats("streamer", "player", "viewer", "human")
     id = await open_stream(stage, streamer)
     outcome = await _ask(stage, streamer, "grant-write", id, "player")
-    stage.claim("P-3.10.5-4", not outcome.refused, f"the owner's stream/grant-write was refused ({outcome.code})")
+    stage.claim(
+        "P-3.10.5-4", not outcome.refused, f"the owner's stream/grant-write was refused ({outcome.code})"
+    )
     told = await _told("stream/write-granted", id, streamer, player, viewer, human)
     stage.claim("P-3.10.5-4", all(told), "stream/write-granted was not broadcast to all")
     writers = _writers(told[0])
     right = writers is None or (isinstance(writers, list) and sorted(writers) == ["player", "streamer"])
     stage.claim("P-3.10.5-4", right, f"stream/write-granted named the writers {writers!r}")
     got = await write(player, id, b"by a granted writer", viewer)
-    stage.claim("P-3.10.5-4", all(got), "a frame of a participant that was granted write access was not relayed")
+    stage.claim(
+        "P-3.10.5-4", all(got), "a frame of a participant that was granted write access was not relayed"
+    )
     again = await _ask(stage, streamer, "grant-write", id, "player")
     got = await write(player, id, b"granted twice", viewer)
     stream = await active(stage, id)
@@ -91,7 +95,9 @@ async def a_revoked_writer_writes_no_more(stage: Stage) -> None:
     id = await open_stream(stage, streamer)
     await _ask(stage, streamer, "grant-write", id, "player")
     outcome = await _ask(stage, streamer, "revoke-write", id, "player")
-    stage.claim("P-3.10.6-4", not outcome.refused, f"the owner's stream/revoke-write was refused ({outcome.code})")
+    stage.claim(
+        "P-3.10.6-4", not outcome.refused, f"the owner's stream/revoke-write was refused ({outcome.code})"
+    )
     told = await _told("stream/write-revoked", id, streamer, player, viewer, human)
     stage.claim("P-3.10.6-4", all(told), "stream/write-revoked was not broadcast to all")
     got = await write(player, id, b"after the revoke", viewer)
@@ -152,12 +158,22 @@ async def a_stream_changes_hands(stage: Stage) -> None:
     old = await write(streamer, id, b"by the old owner", viewer)
     stage.claim("C-19", not any(old), "a former owner could write without a grant")
     lost = await _ask(stage, streamer, "grant-write", id, "viewer")
-    stage.claim("P-3.10.7-3", lost.refused_with("unauthorized"), f"a former owner's grant was answered with {lost.code!r}")
+    stage.claim(
+        "P-3.10.7-3",
+        lost.refused_with("unauthorized"),
+        f"a former owner's grant was answered with {lost.code!r}",
+    )
     owns = [
         (await _ask(stage, player, verb, id, who)).code
-        for verb, who in (("grant-write", "viewer"), ("revoke-write", "viewer"), ("transfer-ownership", "viewer"))
+        for verb, who in (
+            ("grant-write", "viewer"),
+            ("revoke-write", "viewer"),
+            ("transfer-ownership", "viewer"),
+        )
     ]
-    stage.claim("P-3.10.7-2", not any(owns), f"a new owner's grant, revoke and transfer were answered with {owns}")
+    stage.claim(
+        "P-3.10.7-2", not any(owns), f"a new owner's grant, revoke and transfer were answered with {owns}"
+    )
     closed = await viewer.try_(stage.message("stream/close", {"stream_id": id, "reason": "complete"}))
     gone = not closed.refused and await active(stage, id) is None
     stage.claim("P-3.10.7-2", gone, f"a new owner could not close its stream ({closed.code})")
@@ -170,7 +186,11 @@ async def a_former_owner_keeps_what_it_was_granted(stage: Stage) -> None:
     await _ask(stage, streamer, "transfer-ownership", id, "player")
     granted = await _ask(stage, player, "grant-write", id, "streamer")
     got = await write(streamer, id, b"granted anew", viewer)
-    stage.claim("C-19", not granted.refused and all(got), "a former owner that was granted write access could not write")
+    stage.claim(
+        "C-19",
+        not granted.refused and all(got),
+        "a former owner that was granted write access could not write",
+    )
 
 
 @chapter.shows("P-3.10.7-1", "P-3.10.7-6", "P-3.10.7-7", "P-3.10.7-8")

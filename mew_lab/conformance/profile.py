@@ -21,7 +21,16 @@ from mew_lab.errors import ConfigError
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.config import read_yaml
 
-__all__ = ["ROLES", "SECOND_ROLES", "Profile", "fresh", "read_profile", "space_file", "write_profile"]
+__all__ = [
+    "ROLES",
+    "SECOND_ROLES",
+    "Profile",
+    "fresh",
+    "read_profile",
+    "space_file",
+    "write_private",
+    "write_profile",
+]
 
 Capabilities = tuple[Mapping[str, Any], ...]
 

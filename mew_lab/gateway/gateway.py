@@ -23,6 +23,7 @@ from mew_lab.gateway.auth import Tokens
 from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.duties import carry_out
 from mew_lab.gateway.outbox import Frame, Peer
+from mew_lab.gateway.ring import Page, Ring
 from mew_lab.protocol.envelope import PROTOCOL, compact
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.space.core import Space
@@ -42,6 +43,7 @@ from mew_lab.space.events import (
     Record,
     Reply,
 )
+from mew_lab.space.opening import opened
 from mew_lab.space.turn import Turn, timestamp
 
 __all__ = ["Gateway", "Recorder"]
@@ -64,12 +66,15 @@ class Recorder(Protocol):
 class _Running:
     """One space with what it runs on."""
 
-    __slots__ = ("busy", "connections", "journal", "last", "owed", "peers", "queue", "queue_bytes", "space")
+    __slots__ = (
+        "busy", "connections", "journal", "last", "owed", "peers", "queue", "queue_bytes", "ring", "space",
+    )  # fmt: skip
 
     def __init__(self, space: Space, journal: Recorder | None, *, queue_bytes: int) -> None:
         self.space = space
         self.queue_bytes = queue_bytes
         self.journal = journal
+        self.ring = Ring(space.state.logical)
         self.peers: dict[str, Peer] = {}
         self.connections = 0
         self.last = datetime.min.replace(tzinfo=UTC)
@@ -113,6 +118,7 @@ class Gateway:
 
         Raises:
             ValueError: when one of that name runs here already.
+            JournalError: when the journal cannot be written.
         """
         if config.name in self._spaces:
             raise ValueError(f"a space {config.name!r} runs in this gateway already; choose another name")
@@ -123,7 +129,10 @@ class Gateway:
             baseline=config.baseline,
             limit=config.message_bytes,
         )
-        self._spaces[config.name] = _Running(space, journal, queue_bytes=config.queue_bytes)
+        running = _Running(space, journal, queue_bytes=config.queue_bytes)
+        running.last = self._clock()
+        self._write(running, [opened(space, running.last)])
+        self._spaces[config.name] = running
         for name, participant in config.participants.items():
             self.enrol(config.name, name, participant.capabilities)
         return space
@@ -158,6 +167,12 @@ class Gateway:
         """How many connections are live, in one space or in all."""
         names = self._spaces if space is None else (space,)
         return sum(len(self._spaces[name].space.state.connections) for name in names)
+
+    def history(
+        self, space: str, participant: str, *, after: datetime | None, limit: int | None = None
+    ) -> Page | None:
+        """What the participant may see of what went out lately, as `Ring.since` gives it. Spec: §5.3."""
+        return self._spaces[space].ring.since(after, participant=participant, limit=limit)
 
     def logical(self, space: str, name: str) -> str:
         """The participant that a runtime id or a participant's own name means."""
@@ -308,11 +323,14 @@ class Gateway:
         return self._apply(running, turn)
 
     def _record(self, running: _Running, turn: Turn) -> None:
-        records = [effect for effect in turn.effects if type(effect) is Record]
+        self._write(running, [effect for effect in turn.effects if type(effect) is Record])
+
+    def _write(self, running: _Running, records: list[Record]) -> None:
         if running.journal is not None:
             running.journal.append(records)
-        if self.observe is not None:
-            for record in records:
+        for record in records:
+            running.ring.take(record)
+            if self.observe is not None:
                 self.observe(record)
 
     def _pay(self, running: _Running) -> None:

@@ -93,9 +93,9 @@ def _create(path: Path) -> int:
 class Journal:
     """An append-only file of records, and its successors once it is full.
 
-    The first line is an `opened` that tells format, epoch and vantage, unless the first record appended is
-    one; every file that follows begins with a copy of it that names its predecessor. `paths` lists the
-    files, the current one last.
+    The first line is an `opened` that tells format, epoch and vantage: the first record appended, where that is
+    one, else one of our own. Every file that follows begins with a copy of it that names its predecessor.
+    `paths` lists the files, the current one last.
 
     Args:
         path: The file to make; it must not exist yet. Folders that are missing are made.
@@ -120,8 +120,8 @@ class Journal:
         first = Path(path)
         self.rotate_at = rotate_at
         self.paths: tuple[Path, ...] = (first,)
-        about = compact({"format": FORMAT, "epoch": epoch, "vantage": vantage})
-        self._opened = Record(0, datetime.min, "opened", space, detail=about)
+        self._about = {"format": FORMAT, "epoch": epoch, "vantage": vantage}
+        self._opened = Record(0, datetime.min, "opened", space, detail=compact(self._about))
         self._size = 0
         self._torn = False
         self._fd = _create(first)
@@ -145,13 +145,13 @@ class Journal:
         batch = list(records)
         if not batch:
             return
+        if batch[0].event == "opened":
+            batch[0] = self._opened = self._completed(batch[0])
         lines = [write_line(record) for record in batch]
         longest = len(lines[0]) if len(lines) == 1 else max(map(len, lines))
         if longest > LINE_LIMIT:  # the reader would not take it
             raise self._fault(f"a line would have {longest} bytes, and the most is {LINE_LIMIT}")
-        if batch[0].event == "opened":
-            self._opened = batch[0]
-        elif not self._size:
+        if not self._size and batch[0].event != "opened":
             self._opened = self._opened._replace(space=self._opened.space or batch[0].space, now=batch[0].now)
             lines.insert(0, write_line(self._opened))
         data = b"".join(lines)
@@ -170,6 +170,12 @@ class Journal:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
+
+    def _completed(self, opened: Record) -> Record:
+        """A first line with what it does not tell itself."""
+        told = read_members(opened.detail) or {}
+        missing = {key: value for key, value in self._about.items() if key not in told}
+        return opened._replace(detail=compact({**told, **missing})) if missing else opened
 
     def _fault(self, why: str) -> JournalError:
         return JournalError(

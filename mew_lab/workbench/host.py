@@ -67,7 +67,7 @@ class Host:
         given = source(f"gateway of {name}")
         epoch = given.new_epoch()
         self.gateway = Gateway(clock=given.clock, new_epoch=lambda: epoch, observe=observe)
-        self.journal = Journal(journal, space=name, epoch=epoch) if journal is not None else None
+        self.journal = Journal(journal) if journal is not None else None
         self.url = ""
         self._at = (host, port)
         self._server: Server | None = None

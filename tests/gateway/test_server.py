@@ -9,7 +9,6 @@ import logging
 import socket
 import threading
 import time
-from typing import Any
 
 import pytest
 
@@ -18,7 +17,6 @@ from mew_lab.gateway import server
 from mew_lab.gateway.config import ParticipantConfig, SpaceConfig
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.local import attach
-from mew_lab.gateway.outbox import Outbox
 from mew_lab.gateway.server import Server
 from mew_lab.transport.link import HandshakeRefused, Link
 
@@ -57,173 +55,7 @@ async def test_configured_hosts_and_origins_are_let_in(open_house: Open) -> None
     assert response.status_code == 200
 
 
-# --- HTTP ---
-
-
-async def test_health_tells_no_names_and_asks_no_token(house: House) -> None:
-    await house.join("anna")
-    response = await house.http("GET", "/health")
-    said = response.json()
-    assert (said["status"], said["spaces"], said["clients"]) == ("ok", 1, 1)
-    assert said["features"] == ["capabilities", "context", "validation", "http-io"]
-    assert said["uptime"] >= 0
-    assert not any(name in response.text for name in ("demo", "anna", "bert"))
-
-
-async def test_participants_are_told_to_who_has_a_token_of_the_space(house: House) -> None:
-    await house.join("anna")
-    response = await house.http("GET", "/participants?space=demo", headers=house.bearer("bert"))
-    assert response.status_code == 200
-    told = {one["id"]: one["connected"] for one in response.json()["participants"]}
-    assert told == {"anna": True, "bert": False, "cora": False}
-    assert (await house.http("GET", "/participants?space=demo")).status_code == 401
-    wrong = await house.http("GET", "/participants?space=demo", headers={"Authorization": "Bearer wrong-one"})
-    nowhere = await house.http("GET", "/participants?space=nowhere", headers=house.bearer("bert"))
-    assert (wrong.status_code, wrong.content) == (nowhere.status_code, nowhere.content)
-    assert wrong.status_code == 403
-
-
-@pytest.mark.req("P-5.3-1", "P-5.3-4")
-async def test_a_post_is_delivered_like_any_message_and_answered(house: House) -> None:
-    anna = await house.join("anna")
-    response = await house.post("bert", {**CHAT, "id": "chosen-1"}, params={"space": "demo"})
-    envelope = await take(anna)
-    assert (envelope["from"], envelope["id"], envelope["kind"]) == ("bert", "chosen-1", "chat")
-    said = response.json()
-    assert (response.status_code, said["id"], said["status"]) == (200, "chosen-1", "accepted")
-    assert said["timestamp"] == envelope["ts"]
-
-
-async def test_what_a_post_causes_is_on_the_wire_before_its_answer(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await house.join("bert")
-    order: list[str] = []
-    flush, answer = Outbox.flush, server._yes
-
-    def flushed(self: Outbox) -> None:
-        order.append("delivered")
-        flush(self)
-
-    def answered(*said: Any, **more: Any) -> Any:
-        order.append("answered")
-        return answer(*said, **more)
-
-    monkeypatch.setattr(Outbox, "flush", flushed)
-    monkeypatch.setattr(server, "_yes", answered)
-    await house.post("anna", CHAT)
-    assert order == ["delivered", "answered"]
-
-
-async def test_a_body_that_does_not_come_is_not_waited_for(open_house: Open) -> None:
-    house = await open_house(limits={"body": 0.05})
-    head = (
-        f"POST /participants/anna/messages HTTP/1.1\nHost: {house.at}\nContent-Type: application/json\n"
-        f"Authorization: {house.bearer('anna')['Authorization']}\nContent-Length: 100\n\n"
-    )
-    status, body = await raw_request(house, head)
-    assert (status, json.loads(body)) == (408, {"error": "the body did not come within 0.05 s"})
-
-
-async def test_a_participant_may_post_under_the_runtime_id_it_has_now(house: House) -> None:
-    anna = await house.join("anna", runtime_id="anna-7")
-    response = await house.post("anna", CHAT, as_="anna-7")
-    assert response.status_code == 200
-    assert (await take(anna))["from"] == "anna-7"
-    assert (await house.post("anna", CHAT, as_="anna-8")).status_code == 403
-
-
-@pytest.mark.req("P-5.3-3")
-async def test_a_token_of_another_participant_does_not_post(house: House) -> None:
-    for asked in ({"as_": "bert"}, {"as_": "nobody"}, {"params": {"space": "nowhere"}}):
-        response = await house.post("anna", CHAT, **asked)
-        assert (response.status_code, response.json()) == (403, {"error": "Invalid token for participant"})
-
-
-@pytest.mark.parametrize("headers", [{}, {"Authorization": "Basic abc"}, {"Authorization": "Bearer"}])
-async def test_a_post_without_a_token_is_refused(house: House, headers: dict[str, str]) -> None:
-    response = await house.http("POST", "/participants/anna/messages", json=CHAT, headers=headers)
-    assert response.status_code == 401
-    assert response.json() == {"error": "Missing or invalid authorization header"}
-
-
-@pytest.mark.parametrize(
-    ("body", "error"),
-    [
-        (b'{"payload":{}}', "Message kind is required"),
-        (b"[]", None),
-        (b'"text"', None),
-        (b"{", None),
-        (b"", None),
-        (b"\xff\xfe", None),
-        (b'{"kind":"chat","kind":"chat"}', None),
-        (b"[" * 100_000, None),
-    ],
-)
-@pytest.mark.threat(8)
-async def test_a_body_that_is_no_envelope_is_a_bad_request(
-    house: House, body: bytes, error: str | None
-) -> None:
-    bert = await house.join("bert")
-    headers = {**house.bearer("anna"), "Content-Type": "application/json"}
-    response = await house.http("POST", "/participants/anna/messages", content=body, headers=headers)
-    assert response.status_code == 400
-    said = response.json()["error"]
-    assert said == error if error else "JSON" in said or "UTF-8" in said
-    await house.post("anna", CHAT)
-    assert (await take(bert))["kind"] == "chat"  # and nothing before it
-
-
-@pytest.mark.req("P-5.3-2")
-async def test_a_post_without_the_capability_is_refused_over_both_ways(house: House) -> None:
-    anna = await house.join("anna")
-    response = await house.post("anna", {"kind": "stream/request", "payload": {}})
-    assert response.status_code == 403
-    assert response.json()["error"] == "capability_violation"
-    assert response.json()["message"] == "Participant anna lacks capability for stream/request"
-    assert (await take(anna))["payload"]["error"] == "capability_violation"
-
-
-async def test_a_reserved_kind_is_refused_in_the_words_that_peers_look_for(house: House) -> None:
-    response = await house.post("anna", {"kind": "system/register", "payload": {}})
-    assert response.status_code == 400
-    assert response.json()["error"] == "invalid_request"
-    assert response.json()["message"] == (
-        "system/register is reserved for the gateway. Use capability/grant instead."
-    )
-
-
-@pytest.mark.threat(25)
-@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", ""])
-async def test_a_body_that_a_web_page_could_send_is_refused(house: House, content_type: str) -> None:
-    headers = {**house.bearer("anna"), "Content-Type": content_type}
-    response = await house.http("POST", "/participants/anna/messages", content=b"{}", headers=headers)
-    assert response.status_code == 415
-
-
-async def test_a_body_over_the_limit_is_refused_and_one_far_over_it_is_not_even_read(
-    open_house: Open,
-) -> None:
-    house = await open_house(space={"message_bytes": 10_000})
-    for size in (10_001, 40_001, 1_000_000):
-        response = await house.post("anna", {"kind": "chat", "payload": {"text": "x" * size}})
-        assert response.status_code == 413
-
-
-@pytest.mark.threat(9)
-async def test_who_posts_too_fast_is_told_and_others_may_go_on(open_house: Open) -> None:
-    house = await open_house(limits={"burst": 2, "messages_per_second": 0.001})
-    answers = [await house.post("anna", CHAT) for _ in range(3)]
-    assert [one.status_code for one in answers] == [200, 200, 429]
-    assert answers[2].json()["error"] == "limit_exceeded"
-    assert (await house.post("bert", CHAT)).status_code == 200
-
-
-async def test_what_does_not_exist_is_told_in_json(house: House) -> None:
-    for method, path, status in (("GET", "/nowhere", 404), ("PUT", "/health", 405), ("GET", "/ws", 426)):
-        response = await house.http(method, path)
-        assert response.status_code == status
-        assert set(response.json()) <= {"error", "message"}
+# --- everything together ---
 
 
 @pytest.mark.req("P-5.2-1", "P-5.3-1")
@@ -314,7 +146,7 @@ async def test_a_server_that_cannot_start_leaves_its_port_free(monkeypatch: pyte
     async def no_sockets(self: object, sockets: list[socket.socket]) -> None:
         raise NotImplementedError("no sockets here")
 
-    monkeypatch.setattr(server._Uvicorn, "startup", no_sockets)
+    monkeypatch.setattr(server.Uvicorn, "startup", no_sockets)
     one = Server(Gateway())
     with pytest.raises(NotImplementedError):
         await one.start()
@@ -397,3 +229,21 @@ def test_it_runs_in_the_loop_of_a_background_thread() -> None:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
         loop.close()
+
+
+@pytest.mark.threat(8, 9)
+async def test_a_text_frame_that_is_no_text_ends_its_connection_and_fills_no_log(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    bert = await house.join("bert")
+    reader, writer = await asyncio.open_connection("127.0.0.1", house.server.port)
+    head = f"GET /ws HTTP/1.1\nHost: {house.at}\nAuthorization: {house.bearer('anna')['Authorization']}\n{UPGRADE}\n"
+    writer.write(head.replace("\n", "\r\n").encode())
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"\x81\x82\0\0\0\0\xc0\xaf")  # masked with zeros
+    heard = await reader.read(-1)
+    assert (1007).to_bytes(2) in heard
+    writer.close()
+    await house.post("bert", CHAT)
+    assert (await take(bert, "chat"))["from"] == "bert"
+    assert [one for one in caplog.records if one.levelno >= logging.WARNING] == []

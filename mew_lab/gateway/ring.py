@@ -1,0 +1,115 @@
+"""What was said in a space lately?  A bounded memory of delivered envelopes, for who asks by HTTP instead of listening.
+
+Each stands under the time at which the gateway received it, whatever its own `ts` says. It knows no token and no
+request, and of the rules only which kinds are private to their addressee.
+
+Spec: §5.3 (rulings on retrieval).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.space.events import Record
+
+__all__ = ["MAX_BYTES", "MAX_ENVELOPES", "Page", "Ring"]
+
+MAX_ENVELOPES = 10_000
+MAX_BYTES = 16 * 1024 * 1024
+PRIVATE = frozenset({"system/welcome", "system/error", "space/invite-ack"})  # ruling R1
+DELIVERED = frozenset({"accepted", "sent"})  # the verdicts under which an envelope goes out
+TICK = timedelta(microseconds=1)
+
+
+class Page(NamedTuple):
+    """Exact texts in their order, the time to ask from for what follows, and whether some of it is here already."""
+
+    texts: tuple[str, ...]
+    next: datetime
+    more: bool
+
+
+class _Kept(NamedTuple):
+    at: datetime
+    text: str
+    size: int
+    only: frozenset[str] | None  # the participants that may see it; None for everybody
+
+
+class Ring:
+    """The last envelopes of one space: at most so many, and at most so many bytes of them.
+
+    Times are unique: what comes within one microsecond stands a microsecond apart, so that whoever asks from the
+    time of any envelope misses none and sees none twice. `participant_of` says whose a runtime id is. Tokens never
+    come here: a record holds a placeholder in their place.
+    """
+
+    __slots__ = ("_bytes", "_forgotten", "_kept", "_last", "_max_bytes", "_max_envelopes", "_participant_of")
+
+    def __init__(
+        self,
+        participant_of: Callable[[str], str],
+        *,
+        max_envelopes: int = MAX_ENVELOPES,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        self._participant_of = participant_of
+        self._max_envelopes = max_envelopes
+        self._max_bytes = max_bytes
+        self._kept: deque[_Kept] = deque()
+        self._bytes = 0
+        self._last = self._forgotten = datetime.min.replace(tzinfo=UTC)
+
+    def take(self, record: Record) -> None:
+        """Keeps the envelope that a record tells of, if it tells of one that went out; forgets the oldest."""
+        text = record.raw
+        if text is None or record.verdict not in DELIVERED:
+            return
+        only = self._addressees(text) if record.participant == GATEWAY else None
+        self._last = at = max(record.now, self._last + TICK)
+        size = len(text) if text.isascii() else len(text.encode())
+        self._kept.append(_Kept(at, text, size, only))
+        self._bytes += size
+        while self._bytes > self._max_bytes or len(self._kept) > self._max_envelopes:
+            oldest = self._kept.popleft()
+            self._bytes -= oldest.size
+            self._forgotten = oldest.at
+
+    def _addressees(self, text: str) -> frozenset[str] | None:
+        """Whom the gateway said this to; None when it was said to everybody.
+
+        By the kind and not by the record's receivers: a private message that reached nobody is no public one.
+        """
+        members = json.loads(text)
+        if members["kind"] not in PRIVATE:
+            return None
+        return frozenset(map(self._participant_of, members.get("to", ())))
+
+    def since(self, after: datetime | None, *, participant: str, limit: int | None = None) -> Page | None:
+        """What `participant` may see of all that was received strictly later than `after`, the oldest first.
+
+        Args:
+            after: None for all that is here.
+            limit: the most envelopes to give; None for no limit.
+
+        Returns:
+            None when some of it is not here any more.
+        """
+        if after is not None and after < self._forgotten:
+            return None
+        found: list[_Kept] = []
+        for one in reversed(self._kept):
+            if after is not None and one.at <= after:
+                break
+            if one.only is None or participant in one.only:
+                found.append(one)
+        found.reverse()
+        if limit is not None and len(found) > limit:
+            del found[limit:]
+            return Page(tuple(one.text for one in found), found[-1].at, True)
+        return Page(tuple(one.text for one in found), max(after or self._last, self._last), False)

@@ -1,0 +1,264 @@
+"""What is answered over HTTP?  The routes of a gateway, one method each.
+
+HTTP is the same pipeline as WebSocket: what comes in is handed to the gateway, and what it says is the answer. Host
+and Origin were judged before a request comes here.
+
+Spec: §5.3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from datetime import UTC, datetime, timedelta
+from email.utils import formatdate
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from mew_lab.gateway.door import MISSING_BEARER, Identity, bearer, whose
+from mew_lab.gateway.gateway import Gateway
+from mew_lab.gateway.limits import Limits, Rates
+from mew_lab.gateway.openapi import DESCRIPTION
+from mew_lab.gateway.ring import MAX_ENVELOPES, Page
+from mew_lab.gateway.sockets import OVERSIZE
+
+__all__ = ["Routes", "refusal"]
+
+FEATURES = ("capabilities", "context", "validation", "http-io")
+BAD_TOKEN = "Invalid token for participant"
+TOO_FAST = "too many messages in too short a time; send slower"
+NOT_AN_ENVELOPE = frozenset({"invalid_json", "invalid_envelope"})
+CHUNK = 64 * 1024  # characters of a page that are encoded at a time
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+_RFC_3339 = re.compile(
+    r"(\d{4}-\d\d-\d\d[Tt ](?:[01]\d|2[0-3]):[0-5]\d:)([0-5]\d|60)(\.\d+)?"
+    r"([Zz]|[+ -](?:[01]\d|2[0-3]):[0-5]\d)\Z",
+    re.ASCII,
+)
+
+
+class Routes:
+    """The HTTP half of one server, as an ASGI application.
+
+    `refusal_delay` makes a guess at a token take its time.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        *,
+        limits: Limits,
+        rates: Rates,
+        refusal_delay: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._gateway = gateway
+        self._limits = limits
+        self._rates = rates
+        self._refusal_delay = refusal_delay
+        self._opened = time.monotonic()
+        self._app = Starlette(
+            routes=[
+                Route("/ws", self._not_upgraded),
+                Route("/health", self._health),
+                Route("/openapi.json", self._openapi),
+                Route("/participants", self._participants),
+                Route("/participants/{id}/messages", self._mail, methods=["GET", "POST"]),
+            ],
+            exception_handlers={HTTPException: _as_json},
+        )
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """One request, as ASGI hands it over."""
+        await self._app(scope, receive, send)
+
+    async def _not_upgraded(self, request: Request) -> Response:
+        return refusal(426, "upgrade_required", "this is a WebSocket address", upgrade="websocket")
+
+    async def _openapi(self, request: Request) -> Response:
+        return _answer(DESCRIPTION)
+
+    async def _health(self, request: Request) -> Response:
+        return _answer(
+            {
+                "status": "ok",
+                "spaces": len(self._gateway.spaces),
+                "clients": self._gateway.connections(),
+                "uptime": round(time.monotonic() - self._opened, 1),
+                "features": FEATURES,
+            }
+        )
+
+    async def _participants(self, request: Request) -> Response:
+        identity = await self._identity(request)
+        return _answer({"participants": self._gateway.participants(identity.space)})
+
+    async def _mail(self, request: Request) -> Response:
+        return await (self._post if request.method == "POST" else self._messages)(request)
+
+    async def _post(self, request: Request) -> Response:
+        """One message by HTTP.
+
+        Spec: §5.3.
+        """
+        identity = await self._owner(request)
+        content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if content_type != "application/json":
+            raise HTTPException(415, "Content-Type must be application/json")
+        body = await self._body(request, limit=OVERSIZE * self._gateway.message_bytes(identity.space))
+        if not self._within_rate(identity):
+            return refusal(429, "limit_exceeded", TOO_FAST)
+        reply = self._gateway.post(identity.space, request.path_params["id"], body)
+        await asyncio.sleep(0)  # outboxes write at the end of a turn, and the answer is to come last
+        said = reply.body
+        if said.get("code") in NOT_AN_ENVELOPE:  # here the peers' answer is the sentence itself
+            said = {**said, "error": said["message"]}
+        return _answer(said, status=reply.status)
+
+    async def _messages(self, request: Request) -> Response:
+        """What went out lately, to poll for: all that is still here, or what came after `since`.
+
+        Spec: §5.3 (rulings on retrieval).
+        """
+        identity = await self._owner(request)
+        asked = request.query_params
+        after = _moment(asked["since"]) if "since" in asked else None
+        limit = _limit(asked["limit"]) if "limit" in asked else None
+        if not self._within_rate(identity):
+            return refusal(429, "limit_exceeded", TOO_FAST)
+        page = self._gateway.history(*identity, after=after, limit=limit)
+        if page is None:
+            return refusal(
+                410,
+                "gone",
+                "messages received after that time are not kept any more; leave since out to get all that are",
+            )
+        return _Messages(page, within=self._limits.body)
+
+    # --- what a request says ---
+
+    async def _identity(self, request: Request) -> Identity:
+        token = bearer(request.headers.get("authorization"))
+        if token is None:
+            raise HTTPException(401, MISSING_BEARER, {"www-authenticate": "Bearer"})
+        asked = request.query_params.get("space", "")
+        identity = whose(self._gateway.tokens, token, spaces=self._gateway.spaces, asked=asked)
+        if identity is None:
+            await self._refusal_delay()
+            raise HTTPException(403, BAD_TOKEN)
+        return identity
+
+    async def _owner(self, request: Request) -> Identity:
+        """Whose token it is, if that is the participant that the path names."""
+        identity = await self._identity(request)
+        if self._gateway.logical(identity.space, request.path_params["id"]) != identity.participant:
+            raise HTTPException(403, BAD_TOKEN)
+        return identity
+
+    def _within_rate(self, identity: Identity) -> bool:
+        now = asyncio.get_running_loop().time()
+        return self._rates.of(*identity, now).take(now)
+
+    async def _body(self, request: Request, *, limit: int) -> str | bytes:
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self._limits.body):
+                async for part in request.stream():
+                    parts.append(part)
+                    size += len(part)
+                    if size > limit:
+                        raise HTTPException(413, f"a message of over {limit} bytes")
+        except TimeoutError:
+            raise HTTPException(408, f"the body did not come within {self._limits.body:g} s") from None
+        except ClientDisconnect:
+            raise HTTPException(400, "the body ended early") from None
+        body = b"".join(parts)
+        try:
+            return body.decode()
+        except UnicodeDecodeError:
+            return body  # the space says what is wrong with it
+
+
+def _moment(text: str) -> datetime:
+    """The time that an RFC 3339 timestamp of any offset says."""
+    found = _RFC_3339.match(text)
+    if found is not None:
+        minute, second, fraction, offset = found.groups(default="")
+        leap = second == "60"
+        offset = offset.replace(" ", "+")  # a plus that was not escaped in the URL arrives as a blank
+        said = f"{minute}{'59' if leap else second}{fraction}{offset}".upper()
+        with contextlib.suppress(ValueError, OverflowError):  # a day that no month has, a year beyond ours
+            return datetime.fromisoformat(said).astimezone(UTC) + timedelta(seconds=leap)
+    said = "since must be an RFC 3339 timestamp such as 2026-01-09T10:00:00Z"
+    raise HTTPException(400, f"{said}, and not {text[:40]!r}")
+
+
+def _limit(text: str) -> int:
+    if re.fullmatch(r"[0-9]{1,5}", text) and 0 < int(text) <= MAX_ENVELOPES:
+        return int(text)
+    raise HTTPException(400, f"limit must be a number from 1 to {MAX_ENVELOPES}, and not {text[:40]!r}")
+
+
+# --- what is answered -----------------------------------------------------------------------------------------
+
+
+class _Messages(Response):
+    """A page of exact texts. It is never held as a whole: a slow reader must not cost what all of it weighs."""
+
+    media_type = "application/json"
+
+    def __init__(self, page: Page, *, within: float) -> None:
+        self._page = page
+        self._within = within
+        self.status_code = 200
+        self.background = None
+        self.init_headers({"date": formatdate(usegmt=True)})
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        try:
+            async with asyncio.timeout(self._within):
+                for part in self._parts():
+                    await send({"type": "http.response.body", "body": part.encode(), "more_body": True})
+                await send({"type": "http.response.body", "body": b""})
+        except TimeoutError:
+            pass  # the answer is not whole, so the server hangs up
+
+    def _parts(self) -> Iterator[str]:
+        said, size = ['{"messages":['], 0
+        for at, text in enumerate(self._page.texts):
+            said.append(f",{text}" if at else text)
+            size += len(text)
+            if size > CHUNK:
+                yield "".join(said)
+                said, size = [], 0
+        following = self._page.next.isoformat(timespec="microseconds").replace("+00:00", "Z")
+        said.append(f'],"next":"{following}","more":{"true" if self._page.more else "false"}}}')
+        yield "".join(said)
+
+
+def _answer(body: Mapping[str, Any], *, status: int = 200, **headers: str) -> JSONResponse:
+    return JSONResponse(body, status, {"date": formatdate(usegmt=True), **headers})
+
+
+def refusal(status: int, error: str, message: str = "", **headers: str) -> JSONResponse:
+    """A refusal; the connection closes after it, so that a body which nobody reads holds nothing up."""
+    body = {"error": error, "message": message} if message else {"error": error}
+    return _answer(body, status=status, connection="close", **headers)
+
+
+async def _as_json(request: Request, fault: Exception) -> JSONResponse:
+    assert isinstance(fault, HTTPException)
+    return refusal(fault.status_code, fault.detail, **(fault.headers or {}))

@@ -133,7 +133,7 @@ async def the_kinds_of_the_specification_are_passed_on(stage: Stage) -> None:
 @chapter.shows("P-3-14")
 async def an_error_names_its_cause(stage: Stage) -> None:
     (observer,) = await stage.seats("observer")
-    for message in (stage.chat(), stage.chat() | {"protocol": "mew/v0.3"}, stage.chat(from_="admin")):
+    for message in (stage.chat(), stage.chat() | {"protocol": "mew/v0.3"}, stage.message("system/forbidden")):
         mark = observer.mark
         await observer.try_(message)
         errors = [one.related for one in observer.inbox[mark:] if one.kind == "system/error"]

@@ -9,6 +9,7 @@ Spec: all sections; `rows.py` lists them.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
@@ -168,6 +169,8 @@ async def play(
             progress(f"{number}/{len(chosen)} {check.name}{': failed ' + ' '.join(bad) if bad else ''}")
         if not in_time and (gone := await _absent(stage(number))):
             silent = f"not tried, because the gateway had stopped answering: {gone}"
+    if not silent:
+        await _tidy(stage(0))
     return [_result(row, claims) for row in ROWS if row.id in wanted]
 
 
@@ -192,6 +195,16 @@ async def _absent(stage: Stage) -> str:
         except Unmet as fault:
             return str(fault)
     return ""
+
+
+async def _tidy(stage: Stage) -> None:
+    """Takes back what the checks granted, so that a gateway can be held against the specification many times."""
+    async with playing(stage):
+        with contextlib.suppress(Unmet):
+            admin = await stage.join("admin")
+            for recipient in ("spare", "worker"):
+                for kind in ("lent/*", "capability/grant"):
+                    await admin.try_(stage.revoke(recipient, capabilities=[{"kind": kind}]))
 
 
 async def _play(check: Check, stage: Stage) -> tuple[list[Claim], bool]:

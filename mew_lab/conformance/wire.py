@@ -128,6 +128,7 @@ class Guest:
         self._link = link
         self._exchange = exchange
         self._timeout = timeout
+        self._barrier = ""
 
     @property
     def id(self) -> str:
@@ -196,11 +197,13 @@ class Guest:
             raise
         if not _is_barrier(raw):
             self._exchange.heard(self.role, raw)
-        self.inbox.append(read(raw))
+        one = read(raw)
+        if one.kind != BARRIER or one.id == self._barrier:  # a gateway at fault passes on those of others
+            self.inbox.append(one)
 
     async def settle(self) -> None:
         """Waits until the gateway has dealt with all that was sent here, so that all it led to has come."""
-        id = f"{BARRIER_ID}{next(_count)}"
+        id = self._barrier = f"{BARRIER_ID}{next(_count)}"
         mark = self.mark
         await self.send({"protocol": "mew/v0.4", "id": id, "kind": BARRIER, "payload": {}})
 

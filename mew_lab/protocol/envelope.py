@@ -25,9 +25,11 @@ __all__ = [
     "Draft",
     "Envelope",
     "canonical",
+    "check_shape",
     "compact",
     "complete",
     "digest",
+    "is_id",
     "read_draft",
     "read_strict",
 ]
@@ -243,7 +245,8 @@ def read_strict(text: str | bytes, *, limit: int = MAX_MESSAGE) -> dict[str, Any
 # --- shape ----------------------------------------------------------------------------------------------------
 
 
-def _is_id(value: Any) -> bool:
+def is_id(value: Any) -> bool:
+    """Whether a message may be called so."""
     return isinstance(value, str) and 0 < len(value) <= MAX_ID and value.isprintable()
 
 
@@ -259,7 +262,7 @@ class _Shape(NamedTuple):
 
 
 _SHAPES = {
-    "id": _Shape(_is_id, f"1 to {MAX_ID} printable characters"),
+    "id": _Shape(is_id, f"1 to {MAX_ID} printable characters"),
     "ts": _Shape(lambda value: isinstance(value, str), "an RFC 3339 timestamp in a string"),
     "from": _Shape(lambda value: isinstance(value, str), "a participant id in a string"),
     "to": _Shape(lambda value: value is None or _strings(value), "an array of participant ids"),

@@ -38,7 +38,7 @@ ROWS: tuple[Row, ...] = (
     Row("P-3-1", "§3", "MUST", "A message is exactly one JSON object; what is not is refused"),
     Row("P-3-2", "§3", "MUST", "Every message says protocol mew/v0.4"),
     Row("P-3-4", "§3", "SHOULD", "ts is an RFC 3339 time"),
-    Row("P-3-6", "§3", "MUST", "to is an array of participant ids"),
+    Row("P-3-6", "§3", "MUST", "to is a list of ids, and nothing else"),
     Row("P-3-7", "§3", "MUST", "Without addressees a message is for everybody"),
     Row("P-3-8", "§3", "MUST", "kind is a word with slashes; the kinds of the list are known"),
     Row("P-3-9", "§3", "MUST", "correlation_id is an array, even of one"),

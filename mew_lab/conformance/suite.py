@@ -39,6 +39,7 @@ from mew_lab.conformance.rows import ROWS, Row
 from mew_lab.conformance.stage import Check, Claim, Stage, playing
 from mew_lab.conformance.wire import Address, Unmet
 from mew_lab.errors import ConfigError, ConnectionLost
+from mew_lab.protocol.token import mask
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -234,8 +235,9 @@ def _result(row: Row, claims: Iterable[Claim]) -> Result:
     about = row[:4]
     if failed:
         exchange = next((claim.exchange for claim in failed if claim.exchange), "")
-        return Result(*about, FAILED, "; ".join(dict.fromkeys(one.detail for one in failed)), exchange)
+        # A detail quotes what came over the wire, and a token may be in it.
+        return Result(*about, FAILED, mask("; ".join(dict.fromkeys(one.detail for one in failed))), exchange)
     if any(claim.ok for claim in mine):
         return Result(*about, PASSED, "", "")
     why = next((claim.detail for claim in mine), row.unseen) or "no check shows it"
-    return Result(*about, UNSEEN, why, why)
+    return Result(*about, UNSEEN, mask(why), mask(why))

@@ -328,9 +328,8 @@ class Gateway:
     def _write(self, running: _Running, records: list[Record]) -> None:
         if running.journal is not None:
             running.journal.append(records)
-        for record in records:
-            running.ring.take(record)
-            if self.observe is not None:
+        if self.observe is not None:
+            for record in records:
                 self.observe(record)
 
     def _pay(self, running: _Running) -> None:
@@ -376,6 +375,9 @@ class Gateway:
         return compact(members)
 
     def _apply(self, running: _Running, turn: Turn) -> tuple[Effect, ...]:
+        for effect in turn.effects:
+            if type(effect) is Record:
+                running.ring.take(effect)
         return carry_out(
             turn.effects,
             space=running.space.name,

@@ -22,9 +22,8 @@ def summary(results: Sequence[Result]) -> str:
     must = [one for one in results if one.level.startswith("MUST") and one.result != UNSEEN]
     kept = sum(one.result == PASSED for one in must)
     told = ", ".join(f"{number} {word}" for word, number in count.items())
-    return (
-        f"{len(results)} rows: {told}; of {len(must)} MUST and MUST NOT rows that can be seen, {kept} passed"
-    )
+    rows = "1 row" if len(results) == 1 else f"{len(results)} rows"
+    return f"{rows}: {told}; of {len(must)} MUST and MUST NOT rows that can be seen, {kept} passed"
 
 
 def lines(results: Sequence[Result]) -> Iterator[str]:

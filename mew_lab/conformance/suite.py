@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from mew_lab.conformance import (
     admission,
@@ -41,10 +41,7 @@ from mew_lab.conformance.wire import Address, Unmet
 from mew_lab.errors import ConfigError, ConnectionLost
 from mew_lab.protocol.token import mask
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["CHECKS", "FAILED", "PASSED", "UNSEEN", "Result", "arun", "play", "run"]
+__all__ = ["CHECKS", "FAILED", "PASSED", "UNSEEN", "Result", "play"]
 
 PASSED, FAILED, UNSEEN = "passed", "failed", "not testable from outside"
 PATIENCE = 6  # times the timeout: how long one check may take as a whole
@@ -88,45 +85,6 @@ class Result(NamedTuple):
 Progress = Callable[[str], object]
 
 
-def run(
-    url: str,
-    *,
-    tokens: Profile | Path | str,
-    only: Iterable[str] = (),
-    timeout: float = 5.0,
-    progress: Progress | None = None,
-) -> pd.DataFrame:
-    """The conformance table of the gateway at `url`: one row a requirement.
-
-    To be called where no event loop runs; `arun` is for elsewhere.
-
-    Args:
-        tokens: a profile, or the file that holds one.
-        only: ids or globs of ids; empty means all.
-        timeout: seconds that the gateway has to answer, each time.
-        progress: is called with one line for each check.
-
-    Raises:
-        ConfigError: the URL, the tokens file or `only` cannot be used.
-        ConnectionLost: nobody answers at `url`, or the admin of the profile is not let in.
-    """
-    return asyncio.run(arun(url, tokens=tokens, only=only, timeout=timeout, progress=progress))
-
-
-async def arun(
-    url: str,
-    *,
-    tokens: Profile | Path | str,
-    only: Iterable[str] = (),
-    timeout: float = 5.0,
-    progress: Progress | None = None,
-) -> pd.DataFrame:
-    """As `run`, on a running event loop."""
-    from mew_lab.conformance.table import to_frame
-
-    return to_frame(await play(url, tokens=tokens, only=only, timeout=timeout, progress=progress))
-
-
 async def play(
     url: str,
     *,
@@ -136,7 +94,19 @@ async def play(
     progress: Progress | None = None,
     checks: Sequence[Check] = CHECKS,
 ) -> list[Result]:
-    """The results behind the table."""
+    """Plays the checks and gives a result for each row asked for, in the order of the specification.
+
+    Args:
+        tokens: a profile, or the file that holds one.
+        only: ids or globs of ids; empty means all.
+        timeout: seconds that the gateway has to answer, each time.
+        progress: is called with one line for each check.
+        checks: those to play.
+
+    Raises:
+        ConfigError: the URL, the tokens file or `only` cannot be used.
+        ConnectionLost: nobody answers at `url`, or the admin of the profile is not let in.
+    """
     profile = tokens if isinstance(tokens, Profile) else read_profile(tokens)
     try:
         address = Address(url)

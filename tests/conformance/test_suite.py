@@ -14,7 +14,7 @@ import mew_lab.conformance
 from mew_lab.conformance.profile import fresh
 from mew_lab.conformance.rows import ROWS
 from mew_lab.conformance.stage import Check, Stage
-from mew_lab.conformance.suite import CHECKS, FAILED, PASSED, UNSEEN, arun, play
+from mew_lab.conformance.suite import CHECKS, FAILED, PASSED, UNSEEN, play
 from mew_lab.conformance.wire import Unmet
 from mew_lab.errors import ConfigError, ConnectionLost
 
@@ -87,7 +87,7 @@ async def test_only_the_rows_asked_for_are_looked_at(serve: Serve) -> None:
 
 async def test_the_table_is_a_frame_of_one_row_a_requirement(serve: Serve) -> None:
     ours = await serve(second=False)
-    frame = await arun(ours.url, tokens=ours.profile, only=["C-1", "P-RL-1"])
+    frame = await mew_lab.conformance.arun(ours.url, tokens=ours.profile, only=["C-1", "P-RL-1"])
     assert list(frame.columns) == ["id", "section", "level", "statement", "result", "detail", "exchange"]
     assert frame[["id", "result"]].to_numpy().tolist() == [["P-RL-1", UNSEEN], ["C-1", PASSED]]
     frame = await asyncio.to_thread(mew_lab.conformance.run, ours.url, tokens=ours.profile, only=["C-1"])

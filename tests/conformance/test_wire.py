@@ -68,7 +68,7 @@ async def test_a_message_goes_out_as_it_is_written(scene: Scene) -> None:
 
 async def test_what_does_not_come_is_named(scene: Scene) -> None:
     await scene.says(kind="chat")
-    with pytest.raises(Unmet, match="human waited 0.3 s for its welcome, which did not come"):
+    with pytest.raises(Unmet, match=r"human waited 0\.3 s for its welcome, which did not come"):
         await scene.guest.until("its welcome", lambda one: one.kind == "system/welcome")
     assert [one.kind for one in scene.guest.inbox] == ["chat"]
 
@@ -83,7 +83,7 @@ async def test_a_connection_that_ends_while_one_waits_is_named(scene: Scene) -> 
 
 
 async def test_a_connection_that_does_not_end_is_named(scene: Scene) -> None:
-    with pytest.raises(Unmet, match="was not closed within 0.3 s"):
+    with pytest.raises(Unmet, match=r"was not closed within 0\.3 s"):
         await scene.guest.ended()
 
 

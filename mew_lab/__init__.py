@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mew_lab.gateway.gateway import Gateway as Gateway
     from mew_lab.log.log import Log as Log
     from mew_lab.log.log import open_log as open_log
+    from mew_lab.protocol.covers import covers as covers
     from mew_lab.protocol.envelope import Envelope as Envelope
     from mew_lab.protocol.permit import PROFILES as PROFILES
     from mew_lab.protocol.permit import Capability as Capability
@@ -52,6 +53,7 @@ _HOMES = {
     "Envelope": "protocol.envelope",
     "Capability": "protocol.permit",
     "permit": "protocol.permit",
+    "covers": "protocol.covers",
     "PROFILES": "protocol.permit",
     "Log": "log.log",
     "errors": "",
@@ -73,6 +75,7 @@ __all__ = [
     "SpaceConfig",
     "ToolBox",
     "connect",
+    "covers",
     "errors",
     "labs",
     "open_log",

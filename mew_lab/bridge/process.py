@@ -21,10 +21,10 @@ from pathlib import Path
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.environment import inherited
 
-__all__ = ["INHERITED", "ServerProcess", "environment"]
+__all__ = ["ServerProcess", "environment"]
 
-INHERITED = ("PATH", "HOME", "LANG", "TMPDIR", "SYSTEMROOT")
 MAX_LINE = 8 * 1024 * 1024  # bytes; a message of the space takes far less
 LAST_WORDS = 4096  # bytes of its stderr
 GRACE = 1.0  # seconds between closing its input, asking it to end, and ending it
@@ -43,7 +43,7 @@ def environment(names: Sequence[str] = ()) -> dict[str, str]:
             path="environment",
             key=missing[0],
         )
-    return {name: os.environ[name] for name in (*INHERITED, *names) if name in os.environ}
+    return inherited() | {name: os.environ[name] for name in names}
 
 
 class ServerProcess:

@@ -1,63 +1,303 @@
 """What is a space configured to be?  Settings that are checked; reading them from files is somebody else's work.
 
+Every model refuses a key that it does not know, except `x-…`: a misspelt one must not be a setting silently not
+made. A key without a value counts as absent. What a value was is never told again where it may be a secret.
+
 Spec: §4.1 (profiles), §5.1.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    model_validator,
+)
 
 from mew_lab.errors import ConfigError
+from mew_lab.gateway.limits import Limits
 from mew_lab.protocol.envelope import MAX_MESSAGE
-from mew_lab.protocol.permit import CapabilitySet
+from mew_lab.protocol.permit import Capability
+from mew_lab.protocol.token import Token
 from mew_lab.space.core import BASELINE
-from mew_lab.space.state import is_participant_id
+from mew_lab.space.state import SpaceLimits, is_participant_id
 
-__all__ = ["ParticipantConfig", "SpaceConfig"]
+__all__ = [
+    "BridgeConfig",
+    "Capabilities",
+    "Defaults",
+    "FaultyCapability",
+    "LimitsConfig",
+    "LogsConfig",
+    "McpServerConfig",
+    "ParticipantConfig",
+    "ParticipantId",
+    "Section",
+    "SpaceConfig",
+    "SpaceName",
+    "SpaceSettings",
+]
+
+
+class FaultyCapability(ValueError):
+    """What is wrong with one capability; each of `faults` with its key path within it."""
+
+    def __init__(self, faults: list[ConfigError]) -> None:
+        super().__init__("; ".join(f"{one.key}: {one}" if one.key else str(one) for one in faults))
+        self.faults = faults
 
 
 def _participant_id(name: str) -> str:
     if not is_participant_id(name):
         raise ValueError(
-            f"{name!r} cannot be a participant id: 1 to 64 of A-Z a-z 0-9 . _ -, not gateway or system"
+            f"{name[:80]!r} cannot be a participant id: 1 to 64 of A-Z a-z 0-9 . _ -, not gateway or system"
         )
     return name
 
 
-def _capabilities(patterns: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    try:
-        CapabilitySet(patterns)
-    except ConfigError as fault:
-        raise ValueError(str(fault)) from None
-    return patterns
+def _space_name(name: str) -> str:
+    if not is_participant_id(name):
+        raise ValueError(
+            f"{name[:80]!r} cannot be a space's name: 1 to 64 of A-Z a-z 0-9 . _ -, no sign first"
+        )
+    return name
+
+
+def _capability(pattern: dict[str, Any]) -> dict[str, Any]:
+    faults = list(_faults_of(pattern))
+    if faults:
+        raise FaultyCapability(faults)
+    return pattern
+
+
+def _faults_of(pattern: Mapping[str, Any]) -> Iterator[ConfigError]:
+    """Every fault of a capability: the part at fault is taken out, and the rest looked at again."""
+    rest, told = copy.deepcopy(dict(pattern)), set()
+    while True:
+        try:
+            Capability.of(rest)
+        except ConfigError as fault:
+            if fault.key in told:
+                return
+            yield fault
+            told.add(fault.key)
+            if fault.key == "kind":
+                rest["kind"] = "any"
+            else:
+                _take_out(rest, fault.key)
+        else:
+            return
+
+
+def _take_out(part: Any, wanted: str, key: str = "") -> bool:
+    """Removes what lies at a key path; an element of a list leaves its place to an innocent one."""
+    for name, inner in list(part.items() if isinstance(part, dict) else enumerate(part)):
+        path = f"{key}[{name}]" if isinstance(part, list) else f"{key}.{name}" if key else str(name)
+        if path == wanted:
+            if isinstance(part, list):
+                part[name] = "any"
+            else:
+                del part[name]
+            return True
+        if isinstance(inner, dict | list) and _take_out(inner, wanted, path):
+            return True
+    return False
+
+
+def _secret(token: object) -> Token:
+    if isinstance(token, Token):
+        return token
+    if not isinstance(token, str):
+        raise ValueError("a token is text; put it in quotes")
+    if not token or not token.isascii() or not token.isprintable() or " " in token or len(token) > 4096:
+        raise ValueError("a token is 1 to 4096 printable ASCII characters without spaces")
+    return Token(token)
+
+
+def _word(value: object) -> object:
+    """What a program is given is text; a whole number or a truth value is taken as it is written."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int) else value
+
+
+def _without_nul(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("it holds a NUL character, which no program can be given")
+    return text
+
+
+def _variable(name: str) -> str:
+    if not name or "=" in name or "\0" in name:
+        raise ValueError(f"{name[:80]!r} cannot be the name of an environment variable")
+    return name
+
+
+def _inside(path: str) -> str:
+    """A file name that stays below the folder it is taken from, on any system. Links are judged when it is opened."""
+    windows = PureWindowsPath(path)
+    outside = PurePosixPath(path).is_absolute() or windows.drive or windows.root or ".." in windows.parts
+    if not path or "\0" in path or outside or windows.is_reserved():
+        raise ValueError(
+            f"{path[:80]!r} is no file below the folder of this file; give a relative path without `..`"
+        )
+    return path
 
 
 ParticipantId = Annotated[str, AfterValidator(_participant_id)]
-Capabilities = Annotated[list[dict[str, Any]], AfterValidator(_capabilities)]
+SpaceName = Annotated[str, AfterValidator(_space_name)]
+Capabilities = list[Annotated[dict[str, Any], AfterValidator(_capability)]]
+Secret = Annotated[Token, PlainValidator(_secret)]
+Word = Annotated[str, BeforeValidator(_word), AfterValidator(_without_nul)]
+Environment = dict[Annotated[str, AfterValidator(_variable)], Word]
+FileBelow = Annotated[str, AfterValidator(_inside)]
 
 
-class ParticipantConfig(BaseModel):
-    """One participant of a space: the patterns that say what it may send."""
+class Section(BaseModel):
+    """One mapping of settings."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
-    capabilities: Capabilities = Field(default_factory=list)
+    @model_validator(mode="before")
+    @classmethod
+    def _said(cls, members: object) -> object:
+        if members is None:
+            return {}
+        if not isinstance(members, dict):
+            return members
+        return {
+            key: value
+            for key, value in members.items()
+            if value is not None and not str(key).startswith("x-")
+        }
 
 
-class SpaceConfig(BaseModel):
-    """One space: its name, who may join it, and its limits.
+class McpServerConfig(Section):
+    """How an MCP server is started. `cwd` is taken from the folder of the file."""
 
-    `baseline` is what everyone holds besides their own; `message_bytes` the largest message taken, frames included;
-    `queue_bytes` how much may wait for one slow reader before it is cut.
+    command: Annotated[Word, Field(min_length=1)]
+    args: list[Word] = Field(default_factory=list, repr=False)
+    env: Environment = Field(default_factory=dict, repr=False)
+    cwd: Word = ""
+
+
+class BridgeConfig(Section):
+    """How a bridge treats its server; `init_timeout` in milliseconds, as peers in the field write it."""
+
+    init_timeout: float = Field(default=20_000.0, gt=0, le=3_600_000)
+    reconnect: bool = False
+    max_reconnects: int = Field(default=5, ge=0, le=1000)
+
+
+class Defaults(Section):
+    """`default_to` of peers in the field: whom their own front ends address."""
+
+    chat: list[str] = Field(default_factory=list)
+
+
+class LimitsConfig(Section):
+    """How much may be asked of a space and its port; None is what the house grants."""
+
+    participants: int | None = Field(default=None, ge=1)
+    streams: int | None = Field(default=None, ge=0)
+    grants: int | None = Field(default=None, ge=0)
+    invites: int | None = Field(default=None, ge=0)
+    capabilities: int | None = Field(default=None, ge=1)
+    connections: int | None = Field(default=None, ge=1)
+    unauthenticated: int | None = Field(default=None, ge=1)
+    messages_per_second: float | None = Field(default=None, gt=0)
+    burst: int | None = Field(default=None, ge=200)
+
+    @property
+    def of_space(self) -> SpaceLimits:
+        """Those that a space watches over."""
+        return SpaceLimits(**self._given(SpaceLimits._fields))
+
+    @property
+    def of_server(self) -> Limits:
+        """Those that a port watches over."""
+        return Limits(**self._given(one.name for one in fields(Limits)))
+
+    def _given(self, names: Iterable[str]) -> dict[str, Any]:
+        return {name: value for name in names if (value := getattr(self, name, None)) is not None}
+
+
+class LogsConfig(Section):
+    """Which of the peers' log files are written beside our journal."""
+
+    envelope_history: bool = True
+    capability_decisions: bool = True
+
+
+class ParticipantConfig(Section):
+    """One participant of a space: what it may send, how it shows who it is, and what runs as it.
+
+    `command`, `args` and `env` are a program that is started where `auto_start` says so; `mcp_server` is what a
+    participant of type `mcp-bridge` brings in. `output_log` names a file that is given all it would receive,
+    from the start (`auto_connect`) or from its first HTTP message. `fifo`, `io` and `default_to` mean something
+    to other programs only.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    capabilities: Capabilities = Field(default_factory=list)
+    type: Literal["local", "mcp-bridge", "key"] = "local"
+    tokens: list[Secret] = Field(default_factory=list)
+    auto_start: bool | None = None
+    command: Word = ""
+    args: list[Word] = Field(default_factory=list, repr=False)
+    env: Environment = Field(default_factory=dict, repr=False)
+    restart_policy: Literal["on-failure", "always", "never"] | None = None
+    mcp_server: McpServerConfig | None = None
+    bridge_config: BridgeConfig = Field(default_factory=BridgeConfig)
+    output_log: FileBelow = ""
+    auto_connect: bool = False
+    fifo: bool = False
+    io: str = ""
+    default_to: Defaults = Field(default_factory=Defaults)
+    description: str = ""
 
-    name: ParticipantId
-    participants: dict[ParticipantId, ParticipantConfig] = Field(default_factory=dict)
+    @property
+    def starts(self) -> bool:
+        """Whether a program is to be started as it; a bridge is unless the file says that it is not."""
+        if self.type == "mcp-bridge":
+            return self.auto_start is not False
+        return bool(self.auto_start)
+
+
+class SpaceSettings(Section):
+    """What a space is given beside its participants.
+
+    `owner` is who cannot be revoked or kicked; `default_participant` whom a person is seated as; `baseline` what
+    everyone holds besides their own; `hosts` and `origins` further names of this gateway and web pages that may come;
+    `message_bytes` the largest message taken, frames included; `queue_bytes` how much may wait for one slow reader
+    before it is cut.
+    """
+
     owner: ParticipantId | None = None
+    default_participant: ParticipantId | None = None
     baseline: Capabilities = Field(default_factory=lambda: [dict(one) for one in BASELINE])
+    hosts: list[str] = Field(default_factory=list)
+    origins: list[str] = Field(default_factory=list)
+    limits: LimitsConfig = Field(default_factory=LimitsConfig)
     message_bytes: int = Field(default=MAX_MESSAGE, ge=1024, le=64 * 1024 * 1024)
     queue_bytes: int = Field(default=8 * 1024 * 1024, ge=64 * 1024)
+
+
+class SpaceConfig(SpaceSettings):
+    """One space: its name, who may join it, and its limits.
+
+    `logs` says which log files in the peers' format are written; None: none.
+    """
+
+    name: SpaceName
+    participants: dict[ParticipantId, ParticipantConfig] = Field(default_factory=dict)
+    logs: LogsConfig | None = None

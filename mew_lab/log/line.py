@@ -27,6 +27,7 @@ _MARK = b',"envelope":'
 _END = ord("}")
 _ONLY_TEXT = {str}
 _SAID = ("event", "space", "participant", "connection", "via", "verdict", "code", "pattern")
+_SAID_SELDOM = ("grant", "runtime_id")  # they stand in the header only where they say something
 _OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NAIVE_UTC
 _CHECKED = frozenset({"accepted", "sent"})  # texts that the space has read strictly, or made itself
 
@@ -78,6 +79,7 @@ def _header(record: Record, **exact: str) -> bytes:
     }
     if record.to:
         fields["to"] = record.to
+    fields |= {key: value for key in _SAID_SELDOM if (value := getattr(record, key))}
     if exact:
         fields |= exact
     try:
@@ -93,15 +95,19 @@ def _header(record: Record, **exact: str) -> bytes:
 @lru_cache(maxsize=4096)
 def _usual(*said: str) -> bytes:
     """The header of a usual record from `event` on: a space says the same of most of its messages."""
-    return orjson.dumps(dict(zip(_SAID, said, strict=True)) | {"detail": "", "received": None})[1:-1]
+    *usual, grant = said
+    fields: dict[str, Any] = dict(zip(_SAID, usual, strict=True)) | {"detail": "", "received": None}
+    if grant:
+        fields["grant"] = grant
+    return orjson.dumps(fields)[1:-1]
 
 
 def _usual_header(record: Record) -> bytes | None:
     """What `_header` gives, for a record that says nothing of its own but when; None for the others."""
-    if record.detail or record.received is not None or record.to:
+    if record.detail or record.received is not None or record.to or record.runtime_id:
         return None
     try:
-        usual = _usual(*record[2:10])
+        usual = _usual(*record[2:10], record.grant)
     except TypeError:
         return None
     return b'{"seq":%d,"now":%b,%b}' % (record.seq, orjson.dumps(record.now, option=_OPTIONS), usual)
@@ -165,13 +171,15 @@ def _record(header: dict[str, Any], raw: str | None) -> Record | None:
         get("code", ""),
         get("pattern", ""),
         get("detail", ""),
+        get("grant", ""),
+        get("runtime_id", ""),
     )
     if {*map(type, texts)} != _ONLY_TEXT or type(seq) is not int:
         return None
     if not (received is None or type(received) is str) or not (raw is None or type(raw) is str):
         return None
     if to is None:
-        return Record(seq, now, *texts, received, raw)
+        return Record(seq, now, *texts[:9], received, raw, (), *texts[9:])
     if type(to) is not list or not {*map(type, to)} <= _ONLY_TEXT:
         return None
-    return Record(seq, now, *texts, received, raw, tuple(to))
+    return Record(seq, now, *texts[:9], received, raw, tuple(to), *texts[9:])

@@ -114,6 +114,7 @@ COLUMNS: tuple[Column, ...] = (
     ),
     Column("code", "object", "why it was refused, §3.8", attrgetter("record.code")),
     Column("pattern", "object", "the capability that allowed it, §4", attrgetter("record.pattern")),
+    Column("grant", "object", "the grant that capability came from, §3.6.1", attrgetter("record.grant")),
     Column("id", "object", "§3.1", _said("id")),
     Column("ts", "object", "the time that the sender claims, §3.1", _said("ts")),
     Column("method", "object", "its JSON-RPC method, §3.2", _method),

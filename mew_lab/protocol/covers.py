@@ -1,31 +1,276 @@
-"""temporary"""
+"""May this be granted?  Whether one capability permits everything that another permits.
 
-from typing import Any, NamedTuple
+Three answers: yes, when it is proved; no, with a message that the one permits and the other does not; unknown
+otherwise. There is no yes that a message could refute: patterns are compared by what they mean, and only what a
+match may cost is left aside. Who grants what to whom is not known here.
+
+Decided are literals, globs, lists, nested objects, numbers, booleans and null. A regular expression, a negation
+and a key that selects many (a glob, `**`, a JSONPath) are covered by the equal pattern, or where nothing is
+asked of their place. `id`, `description` and `x-…` do not count.
+
+Spec: §3.6.8, §4.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from typing import Literal as OneOf
+
+from mew_lab.protocol.inclusion import find, holds
+from mew_lab.protocol.miss import quote, spell
+from mew_lab.protocol.node import TOO_COSTLY, Meter, Node
+from mew_lab.protocol.pattern import AnyOf, Constant, Field, ObjectPattern, Selection
+from mew_lab.protocol.permit import Capability
+from mew_lab.protocol.strings import ANY_STRING, AnyString, Glob, Literal, Negation, Regex, StringNode
+from mew_lab.protocol.witness import ANY_OBJECT, STEPS, witness
+
+__all__ = ["Coverage", "covers", "disjoint", "possesses"]
 
 
-class Coverage(NamedTuple):
-    answer: str
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """The answer, and what it rests on. True only where it is yes.
+
+    `reason` is empty for a yes. `witness` goes with a no: a message `{kind, to, payload}` that is permitted by
+    what should have been covered and by nothing that should have covered it.
+    """
+
+    answer: OneOf["yes", "no", "unknown"]
     reason: str = ""
-    witness: Any = None
+    witness: dict[str, Any] | None = None
+
+    def __bool__(self) -> bool:
+        return self.answer == "yes"
 
 
-def covers(a, b):
-    if a.pattern == b.pattern or a.pattern == {"kind": "*"}:
-        return Coverage("yes")
-    if a.kind == b.kind and a.payload is None and a.to is None:
-        return Coverage("yes")
-    k = b.pattern["kind"]
-    if isinstance(k, str) and a.kind.matches(k) and a.payload is None and a.to is None:
-        return Coverage("yes")
-    return Coverage("no", "not covered")
+_YES: Final = Coverage("yes")
 
 
-def disjoint(a, b):
-    return isinstance(b.pattern["kind"], str) and not a.kind.matches(b.pattern["kind"])
+def covers(wider: Capability | Mapping[str, Any], narrower: Capability | Mapping[str, Any]) -> Coverage:
+    """Whether everything that `narrower` permits is permitted by `wider`.
+
+    Raises:
+        ConfigError: when one of them is no capability.
+
+    Spec: §3.6.8, §4.1.
+    """
+    return possesses((_compiled(wider),), _compiled(narrower))
 
 
-def possesses(held, wanted):
-    for h in held:
-        if covers(h, wanted).answer == "yes":
-            return Coverage("yes")
-    return Coverage("no", "nothing covers it")
+def possesses(held: Iterable[Capability], wanted: Capability) -> Coverage:
+    """Whether who holds `held` may send everything that `wanted` permits.
+
+    The lists in the kind and the payload of `wanted` are multiplied out, and each single capability has to be
+    covered by one that is held. A `to` stays whole: a list there permits to address some of both at once.
+
+    Spec: §3.6.8.
+    """
+    held = tuple(held)
+    proof = _Proof()
+    try:
+        if proof.possessed(held, wanted):
+            return _YES
+        reason = proof.gap or "no capability is held"
+    except TOO_COSTLY:
+        reason = "it costs too much to find out whether it is covered"
+    message = witness(wanted, held)
+    return Coverage("unknown" if message is None else "no", reason, message)
+
+
+def disjoint(a: Capability | Mapping[str, Any], b: Capability | Mapping[str, Any]) -> bool:
+    """Whether it is proved that no message is permitted by both.
+
+    Raises:
+        ConfigError: when one of them is no capability.
+    """
+    one, other = _compiled(a), _compiled(b)
+    meter = Meter(STEPS)
+    try:
+        return (
+            _apart(one.kind, other.kind, meter)
+            or (one.to is not None and other.to is not None and _apart(one.to, other.to, meter))
+            or _apart(one.payload or ANY_OBJECT, other.payload or ANY_OBJECT, meter)
+            or _permits_nothing(one, meter)
+            or _permits_nothing(other, meter)
+        )
+    except TOO_COSTLY:
+        return False
+
+
+class _Proof:
+    """An attempt to prove, with one budget. `gap` says where it failed, the deepest place first."""
+
+    __slots__ = ("_depth", "gap", "meter")
+
+    def __init__(self) -> None:
+        self.meter = Meter(STEPS)
+        self.gap = ""
+        self._depth = -1
+
+    def possessed(self, held: Sequence[Capability], wanted: Capability) -> bool:
+        if any(self._covered(one, wanted) for one in held) or _permits_nothing(wanted, self.meter):
+            return True
+        parts = _parts(wanted, self.meter)
+        return parts is not None and all(self.possessed(held, one) for one in parts)
+
+    def _covered(self, wider: Capability, narrower: Capability) -> bool:
+        if not self._node(wider.kind, narrower.kind, ("kind",)):
+            return False
+        payload = narrower.payload or ANY_OBJECT
+        if wider.payload is not None and not self._node(wider.payload, payload, ("payload",)):
+            return False
+        return wider.to is None or self._node(wider.to, narrower.to, ("to",))
+
+    def _node(self, wider: Node, narrower: Node | None, path: tuple[str, ...]) -> bool:
+        self.meter.spend()
+        if isinstance(narrower, AnyOf):
+            if isinstance(wider, AnyOf):
+                if _same(wider, narrower, self.meter):
+                    return True
+                if narrower.literals <= wider.literals:
+                    return all(self._node(wider, one, path) for one in narrower.others)
+            return all(self._node(wider, one, path) for one in narrower.alternatives)
+        if isinstance(narrower, ObjectPattern):
+            proved = self._object(wider, narrower, path) or _nothing(narrower, self.meter)
+        elif isinstance(narrower, (Literal, Constant)):
+            proved = holds(wider, narrower.source, self.meter)
+        else:
+            proved = self._words(wider, narrower)
+        return proved or self._fails(path, wider, narrower)
+
+    def _words(self, wider: Node, narrower: Node | None) -> bool:
+        """Whether every string of `narrower`, which is no literal, is one of `wider`."""
+        words = [one for one in _alternatives(wider, self.meter) if isinstance(one, StringNode)]
+        if narrower in words:
+            return True
+        plain = [one for one in words if isinstance(one, (Literal, Glob, AnyString))]
+        if isinstance(narrower, (Glob, AnyString)):
+            negated = [one for one in words if isinstance(one, Negation)]
+            return find([narrower], [*plain, *negated], meter=self.meter) is None
+        if isinstance(narrower, Negation) and _nothing(narrower, self.meter):
+            return True
+        # By the ruling, not by what could be found out: "!ab" is more than "!a*" and is not said to cover it.
+        return isinstance(narrower, StringNode) and find([ANY_STRING], plain, meter=self.meter) is None
+
+    def _object(self, wider: Node, narrower: ObjectPattern, path: tuple[str, ...]) -> bool:
+        if isinstance(wider, AnyOf):
+            return any(self._object(one, narrower, path) for one in wider.alternatives)
+        if not isinstance(wider, ObjectPattern):
+            return False
+        self.meter.spend(1 + len(narrower.members) // 2)
+        fields = {one.name: one.pattern for one in narrower.members if isinstance(one, Field)}
+        for member in wider.members:
+            if isinstance(member, Field):
+                if not self._node(member.pattern, fields.get(member.name), (*path, member.name)):
+                    return False
+            elif not any(_same_member(member, one, self.meter) for one in narrower.members):
+                return self._fails((*path, member.selector.text), member.pattern, None)
+        return True
+
+    def _fails(self, path: tuple[str, ...], wider: Node, narrower: Node | None) -> bool:
+        depth = len(path) + (path[0] != "kind")
+        if depth > self._depth:
+            self._depth = depth
+            self.gap = f"{quote('.'.join(path))[1:-1]}: {spell(wider)} does not cover {_wanted(narrower)}"
+        return False
+
+
+def _apart(one: Node, other: Node, meter: Meter) -> bool:
+    """Whether it is proved that no value matches both."""
+    meter.spend()
+    for some, against in ((one, other), (other, one)):
+        if isinstance(some, AnyOf):
+            return all(_apart(part, against, meter) for part in some.alternatives)
+    for some, against in ((one, other), (other, one)):
+        if isinstance(some, (Literal, Constant)):
+            return not holds(against, some.source, meter)
+    if isinstance(one, ObjectPattern) and isinstance(other, ObjectPattern):
+        meter.spend((len(one.members) + len(other.members)) // 4)
+        fields = {some.name: some.pattern for some in other.members if isinstance(some, Field)}
+        both = [some for some in one.members if isinstance(some, Field) and some.name in fields]
+        return any(_apart(some.pattern, fields[some.name], meter) for some in both)
+    if isinstance(one, ObjectPattern) or isinstance(other, ObjectPattern):
+        return True
+    words = [some for some in (one, other) if isinstance(some, (Glob, AnyString, Negation))]
+    return len(words) == 2 and find(words, meter=meter) is None
+
+
+def _permits_nothing(capability: Capability, meter: Meter) -> bool:
+    parts = (capability.kind, capability.payload, capability.to)
+    return any(_nothing(one, meter) for one in parts if one is not None)
+
+
+def _nothing(pattern: Node, meter: Meter) -> bool:
+    """Whether it is proved that no value matches: an empty list, or a string that is not any string."""
+    meter.spend(2)
+    if isinstance(pattern, AnyOf):
+        return all(_nothing(one, meter) for one in pattern.alternatives)
+    if isinstance(pattern, ObjectPattern):
+        return any(_nothing(one.pattern, meter) for one in pattern.members)
+    return isinstance(pattern, Negation) and find([pattern], meter=meter) is None
+
+
+def _parts(capability: Capability, meter: Meter) -> list[Capability] | None:
+    """The capability for each alternative of its first list; None where it has none."""
+    if isinstance(capability.kind, AnyOf):
+        return [replace(capability, kind=one) for one in capability.kind.alternatives]
+    payloads = None if capability.payload is None else _alternatives_within(capability.payload, meter)
+    return None if payloads is None else [replace(capability, payload=one) for one in payloads]
+
+
+def _alternatives_within(pattern: Node, meter: Meter) -> Sequence[Node] | None:
+    """The pattern for each alternative of its first list, however deep that lies."""
+    meter.spend()
+    if isinstance(pattern, AnyOf):
+        return pattern.alternatives
+    members = pattern.members if isinstance(pattern, ObjectPattern) else ()
+    for at, member in enumerate(members):
+        inner = _alternatives_within(member.pattern, meter)
+        if inner is not None:
+            meter.spend(len(inner) * len(members))
+            before, behind = members[:at], members[at + 1 :]
+            return [ObjectPattern.of([*before, replace(member, pattern=one), *behind]) for one in inner]
+    return None
+
+
+def _alternatives(pattern: Node, meter: Meter) -> Sequence[Node]:
+    if not isinstance(pattern, AnyOf):
+        return (pattern,)
+    meter.spend(len(pattern.alternatives))
+    return pattern.alternatives
+
+
+def _same_member(one: Field | Selection, other: Field | Selection, meter: Meter) -> bool:
+    return _key(one) == _key(other) and _same(one.pattern, other.pattern, meter)
+
+
+def _same(one: Node, other: Node, meter: Meter) -> bool:
+    """Whether two patterns are written alike; the order of an object's members does not count."""
+    meter.spend()
+    if isinstance(one, AnyOf) and isinstance(other, AnyOf):
+        pairs = zip(one.alternatives, other.alternatives, strict=False)
+        return len(one.alternatives) == len(other.alternatives) and all(_same(*pair, meter) for pair in pairs)
+    if isinstance(one, ObjectPattern) and isinstance(other, ObjectPattern):
+        members = zip(sorted(one.members, key=_key), sorted(other.members, key=_key), strict=False)
+        return len(one.members) == len(other.members) and all(_same_member(*pair, meter) for pair in members)
+    if isinstance(one, Constant) and isinstance(other, Constant):
+        return one.holds(other.value, meter)
+    return one == other
+
+
+def _key(member: Field | Selection) -> str:
+    return member.name if isinstance(member, Field) else member.selector.text
+
+
+def _wanted(narrower: Node | None) -> str:
+    if narrower is None:
+        return "what may be anything, or nothing"
+    if isinstance(narrower, (Regex, Negation)):
+        return f"{spell(narrower)}; an expression or a negation is covered by the equal pattern, or by '*'"
+    return spell(narrower)
+
+
+def _compiled(capability: Capability | Mapping[str, Any]) -> Capability:
+    return capability if isinstance(capability, Capability) else Capability.of(capability)

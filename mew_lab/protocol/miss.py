@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from mew_lab.protocol.node import TOO_COSTLY, Meter, Node
 from mew_lab.protocol.pattern import AnyOf, Field, ObjectPattern, Selection
 
-__all__ = ["QUOTED", "Miss", "miss", "quote"]
+__all__ = ["QUOTED", "Miss", "miss", "quote", "spell"]
 
 QUOTED = 80
 """Characters of a peer's text that a sentence may repeat."""
@@ -45,6 +45,16 @@ def quote(value: object) -> str:
     if isinstance(value, int) and value.bit_length() > 256:
         return "a very large number"
     return json.dumps(value)
+
+
+def spell(pattern: Node) -> str:
+    """A pattern for a sentence: a list with its first three, an object without its members."""
+    if isinstance(pattern, ObjectPattern):
+        return "an object" if pattern.members else "{}"
+    if isinstance(pattern, AnyOf):
+        first = ",".join(spell(one) for one in pattern.alternatives[:3])
+        return f"[{first}{',…' if len(pattern.alternatives) > 3 else ''}]"
+    return quote(pattern.source)
 
 
 def _miss(pattern: Node, value: object, path: str, meter: Meter) -> Miss:

@@ -81,8 +81,8 @@ class AnyOf(Node):
     nothing."""
 
     alternatives: tuple[Node, ...]
-    _literals: frozenset[str] = field(repr=False, compare=False)
-    _others: tuple[Node, ...] = field(repr=False, compare=False)
+    literals: frozenset[str] = field(repr=False, compare=False)
+    others: tuple[Node, ...] = field(repr=False, compare=False)
 
     @classmethod
     def of(cls, alternatives: tuple[Node, ...]) -> AnyOf:
@@ -98,9 +98,9 @@ class AnyOf(Node):
         return [one.source for one in self.alternatives]
 
     def holds(self, value: object, meter: Meter) -> bool:
-        if isinstance(value, str) and value in self._literals:
+        if isinstance(value, str) and value in self.literals:
             return True
-        for one in self._others:
+        for one in self.others:
             meter.spend()
             if one.holds(value, meter):
                 return True

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mew_lab.errors import ConfigError
-from mew_lab.protocol.miss import miss, quote
+from mew_lab.protocol.miss import miss, quote, spell
 from mew_lab.protocol.node import TOO_COSTLY, Meter, Node
 from mew_lab.protocol.pattern import AnyOf, Literal, compile_pattern, compile_strings
 from mew_lab.protocol.profiles import PROFILES
@@ -222,7 +222,7 @@ def _body_miss(
         if wrong is not None or not to:
             return (
                 0,
-                f"wants to {_source(capability.to)}, got {'a broadcast' if wrong is None else quote(wrong)}",
+                f"wants to {spell(capability.to)}, got {'a broadcast' if wrong is None else quote(wrong)}",
             )
     if capability.payload is None:
         return 0, "wants fewer addressees"
@@ -233,21 +233,14 @@ def _body_miss(
 def _no_kind(kind: str, capabilities: Sequence[Capability]) -> str:
     if not capabilities:
         return "no capability is held"
-    held = [_source(one.kind) for one in capabilities[:6]]
+    held = [spell(one.kind) for one in capabilities[:6]]
     more = ", …" if len(capabilities) > 6 else ""
     return f"no capability for kind {quote(kind)}; held are {', '.join(held)}{more}"
 
 
 def _short(capability: Capability) -> str:
     more = ",…" if capability.payload is not None or capability.to is not None else ""
-    return f'{{"kind":{_source(capability.kind)}{more}}}'
-
-
-def _source(pattern: Node) -> str:
-    source = pattern.source
-    if isinstance(source, list):
-        return f"[{','.join(quote(one) for one in source[:3])}{',…' if len(source) > 3 else ''}]"
-    return quote(source)
+    return f'{{"kind":{spell(capability.kind)}{more}}}'
 
 
 def _unknown(name: object) -> str:

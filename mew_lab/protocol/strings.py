@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.node import Meter, Node
@@ -61,6 +61,10 @@ class Literal(StringNode):
     def source(self) -> str:
         return self.text
 
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        return tuple(self.text)
+
     def holds(self, value: object, meter: Meter) -> bool:
         return value == self.text
 
@@ -71,6 +75,8 @@ class Literal(StringNode):
 @dataclass(frozen=True, slots=True)
 class AnyString(StringNode):
     """A bare `*`: any string, slashes included."""
+
+    tokens: ClassVar = ("**",)
 
     @property
     def source(self) -> str:

@@ -87,6 +87,7 @@ def join(turn: Turn, event: Joined) -> None:
             verdict="refused",
             code=str(refusal.code),
             detail=refusal.reason,
+            runtime_id=event.runtime_id,  # without it no replay could be refused the same
         )
         turn.do(refusal)
         return

@@ -14,6 +14,7 @@ from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.local import attach
 from mew_lab.gateway.outbox import Frame
+from mew_lab.log.replay import replay_records
 from mew_lab.space.events import Record
 from mew_lab.transport.link import LinkClosed
 
@@ -95,7 +96,7 @@ def test_nothing_is_delivered_that_was_not_recorded_first() -> None:
     gateway.leave("demo", names[0])
     assert [peer.unrecorded for peer in peers] == [[], []]
     assert "chat" in peers[1].kinds
-    assert [record.seq for record in tape.records] == list(range(1, len(tape.records) + 1))
+    assert [record.seq for record in tape.records] == list(range(len(tape.records)))
 
 
 def test_a_message_that_cannot_be_recorded_is_refused_and_never_was() -> None:
@@ -167,7 +168,7 @@ def test_time_never_runs_backwards_for_a_space() -> None:
     for _ in range(3):
         gateway.note("demo", "decided", participant="a", detail="")
     moments = [record.now for record in tape.records]
-    assert moments == sorted(moments) and len(moments) == 5
+    assert moments == sorted(moments) and len(moments) == 6
 
 
 @pytest.mark.req("P-3.6-1", "P-3.6-2", "P-3.6-3")
@@ -243,3 +244,33 @@ def test_a_dead_connection_gives_way_to_its_successor() -> None:
     assert first.closed is not None and first.closed[0] == 4409
     gateway.admit("demo", "alice", second)
     assert gateway.holder("demo", "alice") is second
+
+
+@pytest.mark.req("P-3.6.2-2")
+def test_a_space_goes_on_where_its_journal_ends() -> None:
+    gateway, tape = a_gateway(alice=[{"kind": "*"}], bob=CHAT)
+    one = gateway.admit("demo", "alice", Listener())
+    grant = {"recipient": "bob", "capabilities": [{"kind": "mcp/request"}]}
+    text = json.dumps({"id": "g-1", "kind": "capability/grant", "payload": grant})
+    gateway.receive("demo", one, text)
+    again = replay_records(tape.records)
+
+    other = Gateway(clock=lambda: START)  # a wall clock that went backwards meanwhile
+    other.resume_space(again.space, since=again.last, connections=again.connections, journal=tape)
+    assert [record.event for record in tape.records[-3:]] == ["resumed", "left", "sent"]
+    bob = Listener()
+    name = other.admit("demo", "bob", bob)
+    assert name != one
+    other.receive("demo", name, '{"kind":"mcp/request","payload":{"method":"tools/list"}}')
+    other.receive("demo", name, text.replace("mcp/request", "chat"))
+    assert tape.records[-3].grant == "g-1"
+    assert tape.records[-2].code == "capability_violation"
+    ids = [json.loads(record.raw)["id"] for record in tape.records if record.event == "sent" and record.raw]
+    assert len(ids) == len(set(ids))
+    moments = [record.now for record in tape.records]
+    assert moments == sorted(moments)
+    assert [record.seq for record in tape.records] == list(range(len(tape.records)))
+    assert replay_records(tape.records).unwritten == ()
+    assert other.history("demo", "bob", after=START) is None, "what was before is not at hand"
+    with pytest.raises(ValueError, match="runs in this gateway already"):
+        other.resume_space(again.space, since=again.last, connections=0)

@@ -85,11 +85,22 @@ def test_a_refused_text_comes_back_to_the_byte(raw: str) -> None:
     assert read_line(line) == refused
 
 
-@given(st.text(), st.text(), st.lists(st.text(), max_size=3))
-@example(',"envelope":{}', '"},"envelope":{"kind":"chat"}', ["c1"])
-def test_a_header_comes_back_whatever_its_texts_hold(detail: str, received: str, to: list[str]) -> None:
-    told = record(detail=detail, received=received, to=tuple(to))
+@given(st.text(), st.text(), st.lists(st.text(), max_size=3), st.text(), st.text())
+@example(',"envelope":{}', '"},"envelope":{"kind":"chat"}', ["c1"], '","envelope":{}', "")
+def test_a_header_comes_back_whatever_its_texts_hold(
+    detail: str, received: str, to: list[str], grant: str, runtime_id: str
+) -> None:
+    told = record(detail=detail, received=received, to=tuple(to), grant=grant, runtime_id=runtime_id)
     assert read_line(write_line(told)) == told
+
+
+def test_grant_and_runtime_id_stand_in_a_line_only_where_they_say_something() -> None:
+    assert b"grant" not in write_line(record())
+    assert b"runtime_id" not in write_line(record())
+    line = write_line(record(grant="g-1", runtime_id="client-7"))
+    header = json.loads(line)
+    assert (header["grant"], header["runtime_id"]) == ("g-1", "client-7")
+    assert line.endswith(b',"envelope":' + CHAT.encode() + b"}\n")
 
 
 def test_half_a_character_in_a_header_is_spelt_out() -> None:
@@ -141,6 +152,8 @@ def test_many_brackets_side_by_side_are_not_deep() -> None:
         b'{"seq":1,"now":"2026-11-21T22:40:01Z","event":null}\n',
         b'{"seq":1,"now":"2026-11-21T22:40:01Z","event":"left","participant":{}}\n',
         b'{"seq":1,"now":"2026-11-21T22:40:01Z","event":"left","to":"c1"}\n',
+        b'{"seq":1,"now":"2026-11-21T22:40:01Z","event":"left","grant":1}\n',
+        b'{"seq":1,"now":"2026-11-21T22:40:01Z","event":"left","runtime_id":null}\n',
         b'{"seq":1,"now":"2026-11-21T22:40:01Z","event":"left","to":[1]}\n',
         b'{"seq":1,"now":"2026-11-21T22:40:01Z","event":"left","received":[]}\n',
         b'{"seq":1,"now":"2026-11-21T22:40:01Z","event":"left","text":[]}\n',
@@ -189,8 +202,10 @@ def test_the_usual_header_is_the_header(monkeypatch: pytest.MonkeyPatch) -> None
     texts = ("", "x", 'a "quoted" é\n', "\ud800", "received")
     for seq, text in enumerate(texts):
         for now in (datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, 2, 3, 4, 500, tzinfo=UTC)):
-            record = Record(seq, now, "received", text, text, "c1", "memory", "accepted", "", text, raw="{}")
-            quick = write_line(record)
-            with monkeypatch.context() as patch:
-                patch.setattr(line, "_usual_header", lambda record: None)
-                assert write_line(record) == quick
+            for grant in ("", "g-1"):
+                usual = ("received", text, text, "c1", "memory", "accepted", "", text)
+                record = Record(seq, now, *usual, raw="{}", grant=grant)
+                quick = write_line(record)
+                with monkeypatch.context() as patch:
+                    patch.setattr(line, "_usual_header", lambda record: None)
+                    assert write_line(record) == quick

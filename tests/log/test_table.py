@@ -40,7 +40,12 @@ def record(members: Any = CALL, seq: int = 1, **fields: Any) -> Record:
 @pytest.mark.req("P-3-1")
 def test_a_row_says_what_the_envelope_says() -> None:
     sent = record(
-        participant="bot", connection="c1", via="memory", verdict="accepted", pattern='{"kind":"*"}'
+        participant="bot",
+        connection="c1",
+        via="memory",
+        verdict="accepted",
+        pattern='{"kind":"*"}',
+        grant="g-1",
     )
     frame = to_frame([sent])
     assert list(frame.columns) == [column.name for column in COLUMNS]
@@ -58,6 +63,7 @@ def test_a_row_says_what_the_envelope_says() -> None:
         "verdict": "accepted",
         "code": "",
         "pattern": '{"kind":"*"}',
+        "grant": "g-1",
         "id": "m-2",
         "ts": "2026-11-21T22:40:01Z",
         "method": "tools/call",

@@ -1,0 +1,223 @@
+"""How does a program end for certain when its gateway does, even by a kill?  A keeper stands between the two.
+
+It is a script of its own and knows the standard library alone. Its orders come as one line of JSON on stdin, which
+then stays open as long as whoever gave them lives: its end is the word to stop. It runs one program in its own
+process group, writes what that says into a log, and reports on stdout, in lines of JSON, `{"pid": …}` or
+`{"fault": …}` first and `{"exit": …}` last. Nothing that the program has started outlives it.
+
+Spec: threat 28.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import selectors
+import signal
+import stat
+import subprocess
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+__all__ = ["LogFile", "main"]
+
+MAX_LINE = 64 * 1024  # bytes of one line; the rest of a longer one is left out
+MAX_LOG = 64 * 1024 * 1024  # bytes; a log that is full is put aside once, over the one before it
+CHUNK = 64 * 1024
+SET_CHILD_SUBREAPER = 36  # of prctl(2)
+ROUNDS = 1000  # of killing what is left; whoever is still there then forks faster than we kill
+
+
+class LogFile:
+    """What a program has said, each line behind the time at which it came. A log that cannot be written is left."""
+
+    def __init__(self, path: str, *, secrets: Sequence[str] = ()) -> None:
+        self._path = path
+        self._secrets = [(one.encode(), f"tok_…{one[-4:]}".encode()) for one in secrets if len(one) >= 12]
+        self._line = b""
+        self._cut = False  # the rest of a line that was too long is on its way
+
+    def write(self, data: bytes) -> None:
+        """Takes the next bytes; whole lines are written."""
+        *whole, rest = (self._line + data).split(b"\n")
+        self._append([one for line in whole for one in self._ended(line)])
+        self._line = rest
+        if len(rest) > MAX_LINE:
+            self._append(self._ended(rest))
+            self._line, self._cut = b"", True
+
+    def close(self) -> None:
+        """Writes a last line that was not ended."""
+        if self._line:
+            self.write(b"\n")
+
+    def _ended(self, line: bytes) -> list[bytes]:
+        cut, self._cut = self._cut, False
+        if len(line) > MAX_LINE:
+            line = line[:MAX_LINE] + " …".encode()
+        return [] if cut else [line]
+
+    def _append(self, lines: list[bytes]) -> None:
+        if not lines:
+            return
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3].encode() + b"Z: "
+        text = b"".join(now + line.rstrip(b"\r") + b"\n" for line in lines)
+        for secret, shown in self._secrets:
+            text = text.replace(secret, shown)
+        with contextlib.suppress(OSError):
+            self._put(text)
+
+    def _put(self, text: bytes) -> None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+        log = os.open(self._path, flags, 0o600)
+        try:
+            found = os.fstat(log)
+            if stat.S_ISREG(found.st_mode):
+                os.write(log, text)
+                if found.st_size > MAX_LOG:
+                    os.replace(self._path, f"{self._path}.1")  # noqa: PTH105
+        finally:
+            os.close(log)
+
+
+class _Keeper:
+    def __init__(self, orders: dict[str, Any]) -> None:
+        self._grace: float = orders["grace"]
+        self._log = LogFile(orders["log"], secrets=orders["secrets"])
+        self._program = subprocess.Popen(
+            orders["argv"],
+            cwd=orders["cwd"],
+            env=orders["env"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            close_fds=True,
+        )
+        assert self._program.stdout is not None
+        self.pid = self._program.pid
+        self._output = self._program.stdout.fileno()
+        os.set_blocking(self._output, False)
+
+    def run(self, wake: int) -> int:
+        """Waits for the program's end, or brings it about; gives its exit status."""
+        events = selectors.DefaultSelector()
+        for one in (0, self._output, wake):
+            events.register(one, selectors.EVENT_READ)
+        deadline: float | None = None
+        while self._runs(stopping=deadline is not None):
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                break
+            for key, _ in events.select(left):
+                if key.fd == self._output:
+                    if self._listen() is False:
+                        events.unregister(self._output)
+                elif _read(key.fd) == b"" and key.fd == 0:
+                    events.unregister(0)
+                    deadline = time.monotonic() + self._grace
+                    os.killpg(0, signal.SIGTERM)
+        self._end()
+        return self._program.wait()
+
+    def _runs(self, *, stopping: bool) -> bool:
+        """Whether there is something to wait for: the program; when it is to stop, what it has started as well."""
+        alive = self._program.poll() is None
+        return alive or (stopping and bool(self._left()))
+
+    def _left(self) -> list[int]:
+        """Our children beside the program: processes that it has started and left behind."""
+        left = []
+        for pid in _children():
+            if pid != self.pid:
+                with contextlib.suppress(ChildProcessError):
+                    if os.waitpid(pid, os.WNOHANG)[0] == 0:
+                        left.append(pid)
+        return left
+
+    def _end(self) -> None:
+        """Ends what still runs: of one that is ended the children are then ours, and are ended in the next round."""
+        for _ in range(ROUNDS):
+            left = self._left() + ([self.pid] if self._program.poll() is None else [])
+            if not left:
+                break
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.002)
+        for _ in range(ROUNDS):
+            if not self._listen():
+                break
+        self._log.close()
+
+    def _listen(self) -> bool | None:
+        """Takes what the program has said; None when there is no more now, False when there will be none."""
+        data = _read(self._output)
+        self._log.write(data or b"")
+        return None if data is None else bool(data)
+
+
+def _read(fd: int) -> bytes | None:
+    try:
+        return os.read(fd, CHUNK)
+    except BlockingIOError:
+        return None
+
+
+def _children() -> list[int]:
+    """The children of this process, as far as the system tells."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:  # noqa: PTH123
+            return [int(pid) for pid in file.read().split()]
+    except OSError:
+        return []
+
+
+def _adopt_orphans() -> None:
+    """Makes the children of a dead child ours, where the system knows that."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _report(**said: Any) -> None:
+    with contextlib.suppress(OSError):  # whoever listened may be gone
+        os.write(1, json.dumps(said).encode() + b"\n")
+
+
+def _orders() -> dict[str, Any]:
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = os.read(0, 1)  # one by one: what follows the line is not ours to take
+        if not byte:
+            raise SystemExit(0)
+        line += byte
+    orders: dict[str, Any] = json.loads(line)
+    return orders
+
+
+def main() -> None:
+    """Takes its orders, carries them out, and ends with all of its process group."""
+    wake, woken = os.pipe()
+    for end in (wake, woken):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(woken)
+    # Handlers, and not SIG_IGN: the program would inherit that.
+    for one in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(one, lambda *_: None)
+    orders = _orders()
+    _adopt_orphans()
+    try:
+        keeper = _Keeper(orders)
+    except (OSError, ValueError) as fault:
+        _report(fault=getattr(fault, "strerror", None) or str(fault))
+        return
+    _report(pid=keeper.pid)
+    _report(exit=keeper.run(wake))
+    os.killpg(0, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

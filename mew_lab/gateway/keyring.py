@@ -1,0 +1,82 @@
+"""Which tokens open a space that a file describes?  From the file, the environment and token files, or fresh ones.
+
+Every participant has one token of its own: from the environment variable `MEW_TOKEN_<ID>`, else from a token file,
+else minted and written where its owner alone can read it. What `tokens` of the file lists is good beside it.
+It admits nobody: all it finds goes into a `Tokens`.
+
+Spec: §5.1, §5.2.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from mew_lab.errors import ConfigError
+from mew_lab.gateway.auth import Tokens, mint, read_token_file, write_token_file
+from mew_lab.gateway.faults import Fault, all_of
+from mew_lab.gateway.space_file import SpaceFile
+from mew_lab.protocol.token import Token
+
+__all__ = ["Key", "issue", "variable"]
+
+
+class Key(NamedTuple):
+    """A participant's own token, and the file that holds it; None where it came by the environment."""
+
+    token: Token
+    file: Path | None
+
+
+def variable(participant: str) -> str:
+    """The environment variable that may hold the participant's token: `MEW_TOKEN_MY_BOT` for `my-bot`."""
+    return f"MEW_TOKEN_{participant.upper().replace('-', '_')}"
+
+
+def issue(file: SpaceFile, tokens: Tokens, *, environ: Mapping[str, str] = os.environ) -> dict[str, Key]:
+    """Adds every token of the file's participants to `tokens`; gives each participant's own.
+
+    Raises:
+        ConfigError: with every fault: a token file that cannot be used, a token that two participants have.
+    """
+    space = file.config.name
+    keys: dict[str, Key] = {}
+    faults: list[Fault] = []
+    for name, participant in file.config.participants.items():
+        source = variable(name)
+        try:
+            for token in participant.tokens:
+                source = f"participants.{name}.tokens"
+                tokens.add(space, name, token)
+            source = variable(name)
+            key = keys[name] = _own(file, name, environ)
+            source = str(key.file or source)
+            tokens.add(space, name, key.token)
+        except ConfigError as fault:
+            faults.append(Fault(source, str(fault)))
+    if faults:
+        raise all_of(faults, file.path)
+    _hide(file.folder / ".mew")
+    return keys
+
+
+def _own(file: SpaceFile, participant: str, environ: Mapping[str, str]) -> Key:
+    given = environ.get(variable(participant), "")
+    if given:
+        return Key(Token(given), None)
+    space, kept = file.config.name, file.folder / ".mew" / "tokens"
+    name = f"{participant}.token"
+    for path in (kept / space / name, file.folder / "tokens" / name):
+        if os.path.lexists(path):
+            return Key(read_token_file(path), path)
+    token = mint()
+    return Key(token, write_token_file(kept, space, participant, token))
+
+
+def _hide(folder: Path) -> None:
+    """Sees to it that git does not take what lies in `.mew`."""
+    ignore = folder / ".gitignore"
+    if folder.is_dir() and not ignore.exists():
+        ignore.write_text("*\n")

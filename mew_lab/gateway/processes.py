@@ -1,0 +1,223 @@
+"""How do programs run beside a gateway, and for how long?  Started, restarted by their policy, ended with it.
+
+Each runs under a keeper (`keeper.py`), a process that ends it when we say so or when we are gone, for whatever
+reason. It has no open files of ours and a process group of its own; what it says goes into its log.
+
+It knows no protocol, and not why a program is to run.
+
+Spec: threat 28.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mew_lab.errors import ConfigError
+from mew_lab.gateway import keeper
+from mew_lab.gateway.programs import Program
+from mew_lab.protocol.token import mask
+from mew_lab.protocol.visible import one_line
+
+__all__ = ["Processes"]
+
+GRACE = 5.0  # seconds that a program has to end when it is asked to; a bridge ends its own server within them
+PATIENCE = 3.0  # seconds beyond that which a keeper has
+FIRST_DELAY = 1.0  # seconds before the first restart, doubled each time
+CALM = 60.0  # seconds after which a program that ran counts as well again
+
+
+class _Ended(NamedTuple):
+    """How a program ended: with an exit status, or not even started."""
+
+    status: int = 0
+    fault: str = ""
+
+    def __str__(self) -> str:
+        if self.fault:
+            return self.fault
+        return f"ended (exit {self.status})" if self.status >= 0 else f"was ended by signal {-self.status}"
+
+    @property
+    def well(self) -> bool:
+        return not self.fault and self.status == 0
+
+
+class Processes:
+    """The programs of one space while they run. To be used on one event loop.
+
+    Args:
+        tell: is given a participant and a sentence with the exact command, before its first start, and when it
+            has ended as it should.
+        fault: the same, when one cannot be started, has ended otherwise, is started again or given up.
+        first_delay: seconds before the first restart of a program, doubled with each further one.
+        calm: seconds after which a program that ran is no longer counted as one that fails.
+    """
+
+    def __init__(
+        self,
+        programs: Sequence[Program],
+        *,
+        tell: Callable[[str, str], object],
+        fault: Callable[[str, str], object],
+        first_delay: float = FIRST_DELAY,
+        calm: float = CALM,
+        grace: float = GRACE,
+    ) -> None:
+        self._programs = tuple(programs)
+        self._tell = tell
+        self._fault = fault
+        self._first_delay = first_delay
+        self._calm = calm
+        self._grace = grace
+        self._leave = asyncio.Event()
+        self._kept: list[asyncio.Task[object]] = []
+        self._keepers: dict[str, asyncio.subprocess.Process] = {}
+        self.pids: dict[str, int] = {}
+        """The process id of each program that runs now, by participant."""
+
+    async def start(self) -> None:
+        """Starts all of them; one that cannot be started is told, and hinders nobody.
+
+        Raises:
+            ConfigError: where programs cannot be ended for certain, because the system has no process groups.
+        """
+        if self._programs and os.name != "posix":
+            raise ConfigError(
+                "programs of a space.yaml are started on Linux and macOS only; use --no-auto-start",
+                key="auto_start",
+            )
+        loop = asyncio.get_running_loop()
+        first = [loop.create_future() for _ in self._programs]
+        self._kept = [
+            loop.create_task(self._keep(program, begun))
+            for program, begun in zip(self._programs, first, strict=True)
+        ]
+        await asyncio.gather(*first)
+
+    async def stop(self) -> None:
+        """Ends all of them with all that they have started. Twice is harmless."""
+        self._leave.set()
+        for keeper_ in self._keepers.values():
+            if keeper_.stdin is not None:
+                keeper_.stdin.close()
+        if self._kept:
+            await asyncio.wait(self._kept, timeout=self._grace + PATIENCE)
+        for name in list(self._keepers):
+            self._kill(name, lost=True)
+        if self._kept:
+            await asyncio.wait(self._kept, timeout=PATIENCE)
+
+    async def _keep(self, program: Program, begun: asyncio.Future[None]) -> object:
+        """Runs a program for as long as its policy wants."""
+        name, loop, failed = program.participant, asyncio.get_running_loop(), 0
+        self._tell(name, f"starting {program.command_line}")
+        while not self._leave.is_set():
+            started = loop.time()
+            ended = await self._run(program, begun)
+            if self._leave.is_set():
+                return None
+            if loop.time() - started >= self._calm:
+                failed = 0
+            say = self._tell if ended.well else self._fault
+            if program.restart == "never" or (program.restart == "on-failure" and ended.well):
+                return say(name, f"{ended}; what it said stands in {program.log}")
+            if failed >= program.restarts:
+                last = f"given up after {failed} restarts; what it said stands in {program.log}"
+                return self._fault(name, f"{ended}; {last}")
+            delay = self._first_delay * 2**failed
+            failed += 1
+            self._fault(name, f"{ended}; restart {failed} of {program.restarts} in {delay:g} s")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(delay):
+                    await self._leave.wait()
+        return None
+
+    async def _run(self, program: Program, begun: asyncio.Future[None]) -> _Ended:
+        """One life of a program, from its start to its end."""
+        name = program.participant
+        try:
+            log = _log_file(program)
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", "-S", "-X", "utf8", keeper.__file__),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,
+                env={},
+            )
+        except OSError as fault:
+            _done(begun)
+            return _Ended(fault=f"cannot be started: {fault.strerror}")
+        self._keepers[name] = process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        orders = {
+            "argv": program.command,
+            "cwd": str(program.cwd),
+            "env": dict(program.env),
+            "log": str(log),
+            "secrets": [one.reveal() for one in program.secrets],
+            "grace": self._grace,
+        }
+        process.stdin.write(json.dumps(orders).encode() + b"\n")
+        if self._leave.is_set():
+            process.stdin.close()
+        said: dict[str, Any] = {}
+        try:
+            while line := await process.stdout.readline():
+                said |= _report(line)
+                if "pid" in said:
+                    self.pids[name] = said["pid"]
+                    _done(begun)
+        finally:
+            _done(begun)
+            self.pids.pop(name, None)
+            self._kill(name, lost="exit" not in said)
+        await process.wait()
+        if "exit" in said:
+            return _Ended(said["exit"])
+        if "pid" in said:
+            return _Ended(fault="has lost its keeper, and was ended")
+        return _Ended(fault=f"cannot be started: {program.command[0]}: {said.get('fault', 'no keeper')}")
+
+    def _kill(self, name: str, *, lost: bool) -> None:
+        """Ends what a lost keeper has left: the process group bears its number as long as somebody is in it."""
+        process = self._keepers.pop(name, None)
+        if process is not None and lost:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def _done(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _report(line: bytes) -> dict[str, Any]:
+    """What a keeper reports; whatever else it says is a fault of its own."""
+    try:
+        said = json.loads(line)
+    except ValueError:
+        said = None
+    return said if isinstance(said, dict) else {"fault": one_line(mask(line.decode(errors="replace")), 200)}
+
+
+def _log_file(program: Program) -> Path:
+    """The log of a program, its folder made; a link that leads elsewhere is not followed.
+
+    Raises:
+        OSError: when there can be no such folder.
+    """
+    folder = program.log.parent
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.is_symlink():
+        raise OSError(0, f"{folder} is a link; logs are kept in a folder of their own")
+    return program.log

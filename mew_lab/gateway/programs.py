@@ -1,0 +1,132 @@
+"""Which programs does a space.yaml want to run, and what is each of them given?
+
+A clean environment with what the file names and its own token; `${PORT}`, `${SPACE}` and `${TOKEN}` in its arguments
+are filled in as the peers do. It starts nothing, and how a bridge is started is told to it from above.
+
+Spec: threat 28.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from mew_lab.gateway.config import ParticipantConfig
+from mew_lab.gateway.keyring import Key, variable
+from mew_lab.gateway.space_file import SpaceFile
+from mew_lab.protocol.token import Token, mask
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.environment import filled, inherited
+
+__all__ = ["RESTARTS", "Program", "programs_of"]
+
+RESTARTS = 5  # in a row
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """What is to be run for one participant. Its arguments and its environment may hold its token."""
+
+    participant: str
+    command: tuple[str, ...] = field(repr=False)
+    cwd: Path
+    env: Mapping[str, str] = field(repr=False)
+    log: Path
+    restart: str = "never"
+    restarts: int = RESTARTS
+    secrets: tuple[Token, ...] = ()
+
+    @property
+    def command_line(self) -> str:
+        """The exact command, as a shell would take it; only secrets that we know are masked."""
+        return one_line(mask(shlex.join(self.command)), 500)
+
+
+def programs_of(
+    file: SpaceFile,
+    keys: Mapping[str, Key],
+    *,
+    url: str,
+    port: int,
+    bridge: Sequence[str],
+    bridge_env: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> list[Program]:
+    """The programs of a space.yaml: agents that it wants started, and its MCP bridges.
+
+    Args:
+        keys: each participant's own token.
+        url: where the gateway is reached, and `port` its port.
+        bridge: the words of the command that brings an MCP server into a space, and `bridge_env` what it needs.
+        environ: what `${NAME}` in the file's `env` means; kept as it stands where it is not set.
+    """
+    programs = []
+    for name, one in file.config.participants.items():
+        if not one.starts:
+            continue
+        token = keys[name].token
+        given = {**inherited(environ), **_filled(one.env, environ), variable(name): token.reveal()}
+        program = Program(
+            participant=name,
+            command=(),
+            cwd=file.folder,
+            env=given,
+            log=file.folder / "logs" / f"{name}.log",
+            restart=one.restart_policy or "never",
+            secrets=(token, *one.tokens),
+        )
+        if one.type == "mcp-bridge":
+            words = (*bridge, url, "--space", file.config.name, "--as", name, "--token-env", variable(name))
+            programs.append(_bridge(program, one, words=words, more=bridge_env or {}, environ=environ))
+        else:
+            programs.append(_agent(program, one, space=file.config.name, port=port, token=token))
+    return programs
+
+
+def _agent(program: Program, one: ParticipantConfig, *, space: str, port: int, token: Token) -> Program:
+    said = {"PORT": str(port), "SPACE": space, "TOKEN": token.reveal()}
+    words = (
+        sys.executable if one.command == "python" else one.command,
+        *(_put(word, said) for word in one.args),
+    )
+    return replace(program, command=words, env={**program.env, **said})
+
+
+def _bridge(
+    program: Program,
+    one: ParticipantConfig,
+    *,
+    words: Sequence[str],
+    more: Mapping[str, str],
+    environ: Mapping[str, str],
+) -> Program:
+    server, settings = one.mcp_server, one.bridge_config
+    assert server is not None  # the file was checked
+    env = {**program.env, **_filled(server.env, environ)}
+    handed_on = [word for name in (*one.env, *server.env) for word in ("--env", name)]
+    wait = ["--init-timeout", f"{settings.init_timeout / 1000:g}"]
+    command = (*words, *wait, *handed_on, "--", server.command, *server.args)
+    restart = one.restart_policy or ("on-failure" if settings.reconnect else "never")
+    return replace(
+        program,
+        command=command,
+        env={**env, **more},
+        cwd=program.cwd / server.cwd,
+        restart=restart,
+        restarts=settings.max_reconnects if settings.reconnect else RESTARTS,
+    )
+
+
+def _filled(env: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+    return {name: filled(value, environ) for name, value in env.items()}
+
+
+def _put(word: str, said: Mapping[str, str]) -> str:
+    """A word with the first `${PORT}`, `${SPACE}` and `${TOKEN}` in it filled in, as the peers do."""
+    for name, value in said.items():
+        word = word.replace(f"${{{name}}}", value, 1)
+    return word

@@ -1,0 +1,254 @@
+"""What does a space.yaml say?  The whole of it checked at once: a `SpaceFile`, or every fault in one error.
+
+The keys are those of the peers in the field, so that their files are read unchanged, and a few of our own. A key
+that means something to other programs only is read and left alone. It opens one file and starts nothing.
+
+Spec: §4.1 (profiles), §5.1.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import Field, ValidationError
+
+from mew_lab.errors import ConfigError
+from mew_lab.gateway.config import (
+    Capabilities,
+    Defaults,
+    LogsConfig,
+    ParticipantConfig,
+    ParticipantId,
+    Section,
+    SpaceConfig,
+    SpaceName,
+    SpaceSettings,
+)
+from mew_lab.gateway.faults import Fault, all_of, told
+from mew_lab.protocol.pattern import warnings
+from mew_lab.protocol.token import Token, mask
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.config import read_yaml
+
+__all__ = ["SpaceFile", "names_file", "parse_space_file", "read_space_file"]
+
+MAX_FILE = 1024 * 1024  # bytes
+YES = frozenset({"true", "1", "yes", "on", "y", "enabled"})
+NO = frozenset({"false", "0", "no", "off", "n", "disabled"})
+
+
+class SpaceFile(NamedTuple):
+    """A space.yaml that was read. `remarks` are sentences about what may be meant otherwise than it is written."""
+
+    path: Path
+    config: SpaceConfig
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        """Where what the file names is: programs run here, logs and tokens are kept here."""
+        return self.path.parent
+
+    @property
+    def command_lines(self) -> tuple[str, ...]:
+        """What is started with the space, as the file says it: for showing it before it is."""
+        lines = []
+        for name, one in self.config.participants.items():
+            if one.starts:
+                server = one.mcp_server
+                words = [server.command, *server.args] if server else [one.command, *one.args]
+                lines.append(f"{name}: {one_line(mask(shlex.join(words)), 500)}")
+        return tuple(lines)
+
+
+# --- the shape of the file ---------------------------------------------------------------------------------------
+
+
+class _Switch(Section):
+    enabled: bool = True
+
+
+class _Logging(Section):
+    enabled: bool = True
+    envelope_history: _Switch = Field(default_factory=_Switch)
+    capability_decisions: _Switch = Field(default_factory=_Switch)
+
+
+class _Routing(Section):
+    default_to: Defaults = Field(default_factory=Defaults)
+
+
+class _FileDefaults(Section):
+    capabilities: Capabilities = Field(default_factory=list)
+    routing: _Routing = Field(default_factory=_Routing)
+
+
+class _Space(SpaceSettings):
+    id: SpaceName
+    name: str = ""
+    description: str = ""
+    ui_theme: str = ""
+
+
+class _File(Section):
+    space: _Space
+    participants: dict[ParticipantId, ParticipantConfig] = Field(default_factory=dict)
+    defaults: _FileDefaults = Field(default_factory=_FileDefaults)
+    gateway_logging: _Logging = Field(default_factory=_Logging)
+
+
+# --- reading -----------------------------------------------------------------------------------------------------
+
+
+def read_space_file(path: str | os.PathLike[str], *, environ: Mapping[str, str] = os.environ) -> SpaceFile:
+    """The space that a YAML or JSON file describes.
+
+    `environ` may switch the peers' log files: GATEWAY_LOGGING, ENVELOPE_HISTORY, CAPABILITY_DECISIONS.
+
+    Raises:
+        ConfigError: when it cannot be read, or with every fault of it, each with its key path.
+    """
+    place = Path(path)
+    try:
+        with place.open("rb") as file:
+            data = file.read(MAX_FILE + 1)
+    except (OSError, ValueError) as fault:
+        said = getattr(fault, "strerror", None) or str(fault)
+        raise ConfigError(f"cannot read the space file {place}: {said}", path=str(place)) from None
+    if len(data) > MAX_FILE:
+        raise ConfigError(
+            f"cannot read the space file {place}: it has more than {MAX_FILE} bytes", path=str(place)
+        )
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ConfigError(
+            f"cannot read the space file {place}: it is not UTF-8 text", path=str(place)
+        ) from None
+    return parse_space_file(text, path=place.absolute(), environ=environ)
+
+
+def names_file(name: str | os.PathLike[str]) -> bool:
+    """Whether this is the path of a space.yaml rather than the name of a space."""
+    return not isinstance(name, str) or name.endswith((".yaml", ".yml", ".json"))
+
+
+def parse_space_file(text: str, *, path: Path, environ: Mapping[str, str] = os.environ) -> SpaceFile:
+    """As `read_space_file`, of a text that was read already; `path` is where it is from."""
+    said = read_yaml(text, path=str(path))
+    faults: list[Fault] = []
+    file: _File | None = None
+    try:
+        file = _File.model_validate({} if said is None else said)
+    except ValidationError as fault:
+        faults += told(fault, root=_File)
+    faults += _across(said)
+    switches, more = _switches(environ)
+    faults += more
+    if file is None or faults:
+        raise all_of(faults, path)
+    return SpaceFile(path, _config(file, switches), tuple(_remarks(said)))
+
+
+def _config(file: _File, switches: Mapping[str, bool]) -> SpaceConfig:
+    standard = {"capabilities": file.defaults.capabilities}
+    participants = {
+        name: one if "capabilities" in one.model_fields_set else one.model_copy(update=standard)
+        for name, one in file.participants.items()
+    }
+    logging = file.gateway_logging
+    logs = LogsConfig(
+        envelope_history=switches.get("ENVELOPE_HISTORY", logging.envelope_history.enabled),
+        capability_decisions=switches.get("CAPABILITY_DECISIONS", logging.capability_decisions.enabled),
+    )
+    settings = {name: getattr(file.space, name) for name in SpaceSettings.model_fields}
+    return SpaceConfig(
+        name=file.space.id,
+        participants=participants,
+        logs=logs if switches.get("GATEWAY_LOGGING", logging.enabled) else None,
+        **settings,
+    )
+
+
+def _switches(environ: Mapping[str, str]) -> tuple[dict[str, bool], list[Fault]]:
+    """What the environment says about the peers' log files, as those peers read it."""
+    found, faults = {}, []
+    for name in ("GATEWAY_LOGGING", "ENVELOPE_HISTORY", "CAPABILITY_DECISIONS"):
+        word = environ.get(name, "").strip().lower()
+        if word in YES | NO:
+            found[name] = word in YES
+        elif word:
+            faults.append(
+                Fault(name, "this environment variable says neither yes nor no; set it to true or false")
+            )
+    return found, faults
+
+
+def _remarks(said: object) -> Iterator[str]:
+    for key, patterns in _capability_lists(said):
+        yield from warnings(patterns, key=key)
+    for name, one in _participants(said).items():
+        if one.get("auto_connect") and not one.get("output_log"):
+            yield f"participants.{name}.auto_connect: it does nothing without output_log"
+
+
+# --- what only several keys together can tell --------------------------------------------------------------------
+
+
+def _mapping(value: object, key: str = "") -> dict[str, Any]:
+    inner = value.get(key) if key and isinstance(value, dict) else value
+    return inner if isinstance(inner, dict) else {}
+
+
+def _participants(said: object) -> dict[str, dict[str, Any]]:
+    return {name: _mapping(one) for name, one in _mapping(said, "participants").items()}
+
+
+def _capability_lists(said: object) -> Iterator[tuple[str, object]]:
+    yield "space.baseline", _mapping(said, "space").get("baseline")
+    yield "defaults.capabilities", _mapping(said, "defaults").get("capabilities")
+    for name, one in _participants(said).items():
+        yield f"participants.{name}.capabilities", one.get("capabilities")
+
+
+def _across(said: object) -> Iterator[Fault]:
+    """Faults between keys. It looks at what stands in the file, sound or not, so that none hides another."""
+    participants = _participants(said)
+    folded: dict[str, str] = {}
+    owners: dict[str, str] = {}
+    for name, one in participants.items():
+        first = folded.setdefault(name.casefold(), name)
+        if first != name:
+            yield Fault(
+                f"participants.{name}", f"but for its case it is called like {first!r}; choose another id"
+            )
+        yield from _shared_tokens(name, one.get("tokens"), owners)
+        yield from _unstartable(name, one)
+    space = _mapping(said, "space")
+    for key in ("owner", "default_participant"):
+        named = space.get(key)
+        if isinstance(named, str) and named not in participants:
+            near = difflib.get_close_matches(named, participants, n=1)
+            help = f"did you mean {near[0]!r}?" if near else "name one that is"
+            yield Fault(f"space.{key}", f"{named[:80]!r} is none of the participants; {help}")
+
+
+def _shared_tokens(name: str, tokens: object, owners: dict[str, str]) -> Iterator[Fault]:
+    for at, token in enumerate(tokens if isinstance(tokens, list) else ()):
+        if isinstance(token, str) and owners.setdefault(token, name) != name:
+            said = f"the token {Token(token)} is {owners[token]!r}'s too, so it would not tell who comes"
+            yield Fault(f"participants.{name}.tokens[{at}]", f"{said}; give each participant its own")
+
+
+def _unstartable(name: str, one: dict[str, Any]) -> Iterator[Fault]:
+    if one.get("type") == "mcp-bridge":
+        if one.get("mcp_server") is None and one.get("auto_start") is not False:
+            said = "an mcp-bridge needs it: a mapping with command and args of the MCP server"
+            yield Fault(f"participants.{name}.mcp_server", said)
+    elif one.get("auto_start") is True and not one.get("command"):
+        yield Fault(f"participants.{name}.command", "auto_start needs it: the program that is to be started")

@@ -1,0 +1,273 @@
+"""Would a fresh space do the same again?  A journal in, its events fed to a new Space, the first difference out.
+
+A journal tells each event in one record, and behind it what the space then sent. So the records are taken one by
+one: what the fresh space has foretold must stand there to the letter, and where it has foretold nothing stands the
+next event. The space that comes out is the one that wrote the journal, as it was at the end.
+
+It knows no gateway, no token and no connection but by name. Frames that were passed on are not in a journal, since
+they change nothing; of those refused it tells the size, and any bytes of that size stand for them.
+
+Spec: §3.6.8.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import deque
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from mew_lab.errors import JournalError, MewError, ReplayMismatch
+from mew_lab.log.line import read_line, read_members, write_line
+from mew_lab.log.log import open_log
+from mew_lab.protocol.miss import quote
+from mew_lab.space.core import Space
+from mew_lab.space.events import (
+    Enrolled,
+    Event,
+    FrameReceived,
+    Joined,
+    Left,
+    Limited,
+    Mint,
+    Noted,
+    Oversize,
+    Received,
+    Record,
+    Void,
+)
+from mew_lab.space.opening import reopened
+
+__all__ = ["CAUSED", "Player", "Replayed", "event_of", "replay", "replay_records"]
+
+CAUSED = frozenset({"sent", "lapsed"})  # records of what an event leads to, and never of an event
+AROUND = 24  # characters shown before a difference
+QUOTED = 256  # characters of a stream's name that the refusal of a frame repeats, bytes beyond ASCII escaped
+NUMBERED = re.compile(r"[0-9]{1,15}\Z")
+ESCAPE = re.compile(r"\\x([89a-f][0-9a-f])")
+CUT_ESCAPE = re.compile(r"\\(x[89a-f]?)?\Z")
+
+
+class Replayed(NamedTuple):
+    """A journal was replayed, and nothing differed.
+
+    `space` is as it was after the last of `events` events, at `last`. `unwritten` are the records of the last event
+    that the journal does not hold, because its gateway ended while it wrote them. `void` names the participants
+    whose tokens were void at the end, `connections` is the highest number in a connection's name.
+    """
+
+    space: Space
+    events: int
+    last: datetime
+    unwritten: tuple[Record, ...]
+    void: frozenset[str]
+    connections: int
+
+    def __str__(self) -> str:
+        told = f"{self.events} event{'' if self.events == 1 else 's'}, no difference"
+        if self.unwritten:
+            told += (
+                f"; the last one's records end {len(self.unwritten)} short, as when its gateway was killed"
+            )
+        return told
+
+
+def replay(
+    path: str | os.PathLike[str], *, observe: Callable[[Record], None] = lambda record: None
+) -> Replayed:
+    """Replays the journal in a file, with the files that continue it; `observe` sees each record that held.
+
+    Raises:
+        ReplayMismatch: at the first record that differs.
+        JournalError: when there is no journal, or it cannot be replayed at all, such as one seen by a participant.
+    """
+    return replay_records(open_log(path).records, name=str(path), observe=observe)
+
+
+def replay_records(
+    records: Iterable[Record],
+    *,
+    name: str = "the journal",
+    observe: Callable[[Record], None] = lambda record: None,
+) -> Replayed:
+    """As `replay`, for records that are at hand.
+
+    Raises:
+        ReplayMismatch: at the first record that differs.
+        JournalError: when they cannot be replayed at all.
+    """
+    player = Player(name)
+    for record in records:
+        player.take(record)
+        observe(record)
+    return player.end()
+
+
+class Player:
+    """A replay, record by record: `take` each, look at `space` in between, `end` it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._space: Space | None = None
+        self._foretold: deque[Record] = deque()
+        self._events = 0
+        self._last = datetime.min.replace(tzinfo=UTC)
+        self._void: set[str] = set()
+        self._connections = 0
+
+    @property
+    def space(self) -> Space:
+        """The space after the records so far; there is none before the first."""
+        assert self._space is not None
+        return self._space
+
+    def take(self, record: Record) -> None:
+        """The next record.
+
+        Raises:
+            ReplayMismatch: when a fresh space would have recorded something else.
+            JournalError: when it cannot be replayed.
+        """
+        if record.event == "opened":
+            self._open(record)
+        elif self._space is None:
+            raise self._impossible(record, "it does not begin with the opening of a space")
+        elif self._foretold:
+            self._compare(record, self._foretold.popleft())
+        else:
+            self._step(self._space, record)
+        self._last = record.now
+
+    def end(self) -> Replayed:
+        """What came out."""
+        if self._space is None:
+            raise JournalError(f"{self._name} cannot be replayed: it holds no record", path=self._name)
+        return Replayed(
+            self._space,
+            self._events,
+            self._last,
+            tuple(self._foretold),
+            frozenset(self._void),
+            self._connections,
+        )
+
+    def _open(self, record: Record) -> None:
+        """A space begins; or, in a file that goes on from another, it goes on."""
+        about = read_members(record.detail) or {}
+        if about.get("vantage", "gateway") != "gateway":
+            raise self._impossible(
+                record,
+                "it was taken by a participant, who does not see what is refused or private; "
+                "replay the gateway's own",
+            )
+        if "previous" in about:
+            if self._space is None:
+                raise self._impossible(
+                    record, f"it goes on from {quote(about['previous'])}; name the first file"
+                )
+            if about.get("epoch") == self._space.epoch:
+                return
+        if self._foretold:
+            self._compare(record, self._foretold.popleft())
+        try:
+            self._space = reopened(record)
+        except MewError as fault:
+            raise self._impossible(record, str(fault)) from None
+        self._void.clear()
+
+    def _step(self, space: Space, record: Record) -> None:
+        if record.event in CAUSED:
+            self._compare(record, None)
+        try:
+            turn = space.plan(event_of(record), record.now)
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError, MewError) as fault:
+            raise self._impossible(record, f"its {record.event} cannot be read ({fault})") from None
+        turn.commit()
+        self._events += 1
+        if numbered := NUMBERED.search(record.connection):
+            self._connections = max(self._connections, int(numbered[0]))
+        for effect in turn.effects:
+            if type(effect) is Record:
+                self._foretold.append(effect)
+            elif type(effect) is Void:
+                self._void.add(effect.participant)
+            elif type(effect) is Mint:
+                self._void.discard(effect.participant)
+        self._compare(record, self._foretold.popleft() if self._foretold else None)
+
+    def _compare(self, journaled: Record, made: Record | None) -> None:
+        """Spec: §3.6.8."""
+        if made is not None and (journaled == made or journaled == read_line(write_line(made))):
+            return
+        where = f"record {journaled.seq} of {self._name}"
+        if made is None:
+            told = f"{where} ({_named(journaled)}) is nothing that a fresh space would record"
+        else:
+            field = next(key for key in Record._fields if getattr(journaled, key) != getattr(made, key))
+            ours, theirs = _around(getattr(made, field), getattr(journaled, field))
+            told = f"{where} ({_named(journaled)}) differs in {field}: it says {theirs}, a fresh space {ours}"
+        raise ReplayMismatch(told, index=journaled.seq, expected=journaled, actual=made)
+
+    def _impossible(self, record: Record, why: str) -> JournalError:
+        return JournalError(f"{self._name} cannot be replayed at record {record.seq}: {why}", path=self._name)
+
+
+def event_of(record: Record) -> Event:
+    """The event that a record tells of; one that no rule of the space makes is a note of the host's.
+
+    Raises:
+        KeyError, TypeError, ValueError: when it does not tell what such a record tells.
+    """
+    connection = record.connection or None
+    speaker = (record.participant, record.runtime_id or record.participant, record.via)
+    match record.event:
+        case "unreadable":
+            raise ValueError(record.detail)
+        case "enrolled":
+            return Enrolled(record.participant, tuple(json.loads(record.detail)))
+        case "joined":
+            runtime_id = record.detail if record.verdict == "accepted" else record.runtime_id
+            return Joined(record.connection, record.participant, runtime_id, record.via)
+        case "left":
+            return Left(record.connection, record.detail)
+        case "received":
+            text = record.raw if record.received is None else record.received
+            if text is None:
+                raise ValueError("the text is missing")
+            return Received(text, connection, *speaker)
+        case "frame":
+            return FrameReceived(record.connection, _frame(record.code, **json.loads(record.detail)), False)
+        case "oversize":
+            about = json.loads(record.detail)
+            return Oversize(connection, about["size"], about["sha256"], *speaker)
+        case "limited":
+            return Limited(record.connection, json.loads(record.detail)["messages"])
+    return Noted(record.event, record.participant, record.detail)
+
+
+def _frame(code: str, *, stream_id: str, size: int) -> bytes:
+    """A frame of that size that is refused with the same words, which quote its first bytes."""
+    if code == "invalid_frame":
+        return bytes(size)
+    if len(stream_id) == QUOTED:  # it was cut there, perhaps within an escape
+        stream_id = CUT_ESCAPE.sub(lambda found: found[0] + "x80"[len(found[0]) - 1 :], stream_id)
+    quoted = ESCAPE.sub(lambda found: chr(int(found[1], 16)), stream_id).encode("latin-1")
+    return b"#" + quoted + (b"#" + bytes(size))[: max(0, size - 1 - len(quoted))]
+
+
+def _named(record: Record) -> str:
+    kind = (read_members(record.raw) or {}).get("kind") if record.raw is not None else None
+    return f"{record.event} {quote(kind)}" if isinstance(kind, str) else record.event
+
+
+def _around(one: Any, other: Any) -> tuple[str, str]:
+    """Both values, texts from shortly before they part."""
+    if not isinstance(one, str) or not isinstance(other, str):
+        return quote(str(one)), quote(str(other))
+    parted = next((n for n, pair in enumerate(zip(one, other, strict=False)) if len({*pair}) > 1), None)
+    at = max(0, (min(len(one), len(other)) if parted is None else parted) - AROUND)
+    more = "…" if at else ""
+    return more + quote(one[at:]), more + quote(other[at:])

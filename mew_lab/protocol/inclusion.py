@@ -1,0 +1,202 @@
+"""Is there a string that these patterns match and those do not?  Answered by automata, with the shortest one.
+
+One question serves three: the string is the witness that a pattern is not covered by others, its absence is the
+proof that it is, and, with nothing to avoid, its absence proves that patterns have no string in common. Asked
+of literals, globs and their negations; of JSON and of regular expressions nothing is known here.
+
+Spec: §4.1.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, product
+from typing import Final
+
+from mew_lab.protocol.node import Meter, Node
+from mew_lab.protocol.strings import ANY_STRING, AnyString, Glob, Literal, Negation
+
+__all__ = ["Plain", "Word", "find", "holds"]
+
+Plain = Literal | Glob | AnyString
+Word = Plain | Negation
+
+_READABLE: Final = "xyzabcdefghijklmnopqrstuvw0123456789"
+# What is paid for in the unit of `Meter`, here about a microsecond.
+_STEP: Final = 5
+_BITS_PER_STEP: Final = 1_000
+_COMPARED_PER_STEP: Final = 10
+_CHARACTERS_READ_PER_STEP: Final = 4
+_CHARACTERS_MATCHED_PER_STEP: Final = 16
+
+
+def holds(pattern: Node, value: object, meter: Meter) -> bool:
+    """Whether `value` matches, paid by its length too: the steps of a match are made for a budget of a second.
+
+    Raises:
+        OverBudget: when that is more than `meter` has left.
+    """
+    size = len(value) if isinstance(value, str) else len(repr(value)) if isinstance(value, dict) else 0
+    weight = 1 + size // _CHARACTERS_MATCHED_PER_STEP
+    meter.spend(2 + weight // 64)
+    given = meter.left // weight
+    trial = Meter(given)
+    try:
+        return pattern.holds(value, trial)
+    finally:
+        meter.left -= (given - trial.left) * weight
+
+
+def find(inside: Sequence[Word], outside: Sequence[Word] = (), *, meter: Meter) -> str | None:
+    """The shortest string that all patterns `inside` match and none of `outside`; None when there is none.
+
+    The empty string is told only where no other will do: a kind or a name is never empty. Paid from `meter`,
+    for there are globs that nobody can wait for: OverBudget goes up to its maker.
+    """
+    all_of: list[Plain] = [one for one in inside if not isinstance(one, Negation)]
+    all_of += [one.inner for one in outside if isinstance(one, Negation)]
+    none_of: list[Plain] = [one.inner for one in inside if isinstance(one, Negation)]
+    meter.spend(len(outside) // 2)
+    for one in outside:
+        # A literal that is not inside can be left out; a list may well hold a thousand of them.
+        if isinstance(one, (Glob, AnyString)) or (
+            isinstance(one, Literal) and all(holds(some, one.text, meter) for some in inside)
+        ):
+            none_of.append(one)
+    characters = sum(len(one.source) for one in (*all_of, *none_of))
+    meter.spend(_STEP + characters * (1 + characters // _BITS_PER_STEP) // _CHARACTERS_READ_PER_STEP)
+    tracks = [_Track.of(one.tokens) for one in all_of or (ANY_STRING,)]
+    avoided = _Union.of([one.tokens for one in none_of])
+    fresh = _fresh({token for track in tracks for token in track.tokens} | avoided.wants.keys())
+    at = (0,) * len(tracks)
+    end = tuple(len(track.tokens) for track in tracks)
+    only_empty = at == end and not avoided.start & avoided.final
+    # The fewer positions `avoided` is in, the more strings escape it: of two such sets at the same place in
+    # `tracks`, only the smaller has to be followed.
+    reached: dict[tuple[int, ...], list[int]] = {}
+    waiting = deque([(at, avoided.start, "")])
+    while waiting:
+        at, states, text = waiting.popleft()
+        for character in _characters(tracks, at, avoided, states, fresh):
+            meter.spend(avoided.cost)
+            after = avoided.step(states, character)
+            if after & avoided.everything:
+                continue
+            for then in product(
+                *[track.moves(one, character) for track, one in zip(tracks, at, strict=True)]
+            ):
+                if then == end and not after & avoided.final:
+                    return text + character
+                known = reached.setdefault(then, [])
+                meter.spend(len(known) // _COMPARED_PER_STEP)
+                if not any(one & ~after == 0 for one in known):
+                    known.append(after)
+                    waiting.append((then, after, text + character))
+    return "" if only_empty else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Track:
+    """A glob as a row of positions: position n is reached when n consuming tokens have been matched; a star is
+    a loop at a position."""
+
+    tokens: tuple[str, ...]
+    loops: tuple[str, ...]
+
+    @classmethod
+    def of(cls, glob: Iterable[str]) -> _Track:
+        tokens: list[str] = []
+        loops = [""]
+        for token in glob:
+            if token not in ("*", "**"):
+                tokens.append(token)
+                loops.append("")
+            elif loops[-1] != "**":
+                loops[-1] = token
+        return cls(tuple(tokens), (*loops,))
+
+    def moves(self, at: int, character: str) -> tuple[int, ...]:
+        """The positions after one more character."""
+        stays = self.loops[at] == "**" or (self.loops[at] == "*" and character != "/")
+        if at == len(self.tokens):
+            goes = False
+        else:
+            goes = self.tokens[at] == character or (self.tokens[at] == "?" and character != "/")
+        return (at,) * stays + (at + 1,) * goes
+
+
+@dataclass(frozen=True, slots=True)
+class _Union:
+    """Several globs at once, all their positions as the bits of one integer, one glob above the other."""
+
+    wants: dict[str, int]
+    wants_any: int
+    loops: int
+    loops_over_slash: int
+    start: int
+    final: int
+    everything: int
+    """Final positions with a `**`: whatever follows, it is matched."""
+    cost: int
+    """Of one step: a thousand globs are not carried along as fast as one."""
+
+    @classmethod
+    def of(cls, globs: Sequence[Sequence[str]]) -> _Union:
+        wants: dict[str, int] = {}
+        wants_any = loops = loops_over_slash = start = final = 0
+        here = 1
+        for glob in globs:
+            start |= here
+            for token in glob:
+                if token == "**":
+                    loops_over_slash |= here
+                elif token == "*":
+                    loops |= here
+                else:
+                    if token == "?":
+                        wants_any |= here
+                    else:
+                        wants[token] = wants.get(token, 0) | here
+                    here <<= 1
+            final |= here
+            here <<= 1
+        return cls(
+            wants,
+            wants_any,
+            loops | loops_over_slash,
+            loops_over_slash,
+            start,
+            final,
+            final & loops_over_slash,
+            _STEP + here.bit_length() // _BITS_PER_STEP,
+        )
+
+    def step(self, states: int, character: str) -> int:
+        """The positions after one more character."""
+        if character == "/":
+            return ((states & self.wants.get("/", 0)) << 1) | (states & self.loops_over_slash)
+        return ((states & (self.wants.get(character, 0) | self.wants_any)) << 1) | (states & self.loops)
+
+
+def _characters(
+    tracks: Sequence[_Track], at: Sequence[int], avoided: _Union, states: int, fresh: str
+) -> Iterable[str]:
+    """One character of each sort that makes a difference here: one that no glob names, those that are named at
+    these positions, and the slash."""
+    named: list[str] = []
+    for track, one in zip(tracks, at, strict=True):
+        token = track.tokens[one] if one < len(track.tokens) else ""
+        if not track.loops[one] and token != "?":
+            return (token,) * bool(token)
+        if token and token != "?":
+            named.append(token)
+    wanted = [character for character, places in avoided.wants.items() if places & states]
+    return dict.fromkeys(chain(fresh, named, wanted, "/"))
+
+
+def _fresh(used: set[str]) -> str:
+    """A character that no glob names, a readable one where there is one."""
+    others: Iterator[str] = map(chr, range(0x100, 0xD800))
+    return next(one for one in chain(_READABLE, others) if one not in used)

@@ -1,0 +1,218 @@
+"""Which message does one capability permit that others do not?  Searched for, and told only when `permit` says
+so.
+
+The message is made from the pattern: a shortest string for every string that is asked for. Whoever of the others
+permits it is then avoided at one of its places after the other. What is found is certain; that nothing was found
+proves nothing.
+
+Spec: §4.1, §4.2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from mew_lab.protocol.inclusion import Word, find, holds
+from mew_lab.protocol.node import TOO_COSTLY, Meter, Node
+from mew_lab.protocol.pattern import AnyOf, Anywhere, Field, KeyGlob, ObjectPattern
+from mew_lab.protocol.permit import Capability
+from mew_lab.protocol.strings import ANY_STRING, AnyString, Glob, Literal, Negation, Regex
+
+__all__ = ["ANY_OBJECT", "STEPS", "witness"]
+
+STEPS: Final = 3_000
+"""What a search may cost, one or two microseconds each."""
+ANY_OBJECT: Final = ObjectPattern.of([])
+_SECOND_TRIES: Final = 4
+_NOTHING: Final = object()
+_DEEPEST_GROUP: Final = 8
+_GROUP: Final = re.compile(r"\((?:\?[^:)]*:?)?((?:\\.|[^()|\\])*)(?:\|(?:\\.|[^()\\])*)?\)", re.DOTALL)
+_TOKEN: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])+\]|\{[0-9]+(?:,[0-9]*)?\}|.", re.DOTALL)
+
+_Values = dict[str, Any]
+_Avoided = Mapping[str, tuple[Node, ...]]
+
+
+def witness(permitting: Capability, others: Sequence[Capability]) -> dict[str, Any] | None:
+    """A message `{kind, to, payload}` that `permitting` permits and none of `others` does, None if none was
+    found."""
+    try:
+        found = _Search().message(permitting, others)
+    except TOO_COSTLY:
+        return None
+    if found is None or any(one.permits(**found) for one in others) or not permitting.permits(**found):
+        return None
+    return found
+
+
+class _Search:
+    """One search, with one budget."""
+
+    def __init__(self) -> None:
+        self.meter = Meter(STEPS)
+
+    def message(self, permitting: Capability, others: Sequence[Capability]) -> dict[str, Any] | None:
+        """Kind, addressees and payload, each avoided where it is asked for."""
+        payload = permitting.payload or ANY_OBJECT
+
+        def pick(place: str, avoid: tuple[Node, ...]) -> Any:
+            if place == "to":
+                return self._addressees(permitting.to, avoid)
+            return self._value(permitting.kind if place == "kind" else payload, avoid)
+
+        def hit(values: _Values) -> dict[str, Node] | None:
+            for one in others:
+                if self._permits(one, values):
+                    places = {"kind": one.kind, "payload": one.payload, "to": one.to}
+                    return {place: pattern for place, pattern in places.items() if pattern is not None}
+            return None
+
+        return self._dodge(("kind", "to", "payload"), pick, hit)
+
+    def _permits(self, capability: Capability, values: _Values) -> bool:
+        if not holds(capability.kind, values["kind"], self.meter):
+            return False
+        if capability.to is not None and not (
+            values["to"] and all(holds(capability.to, one, self.meter) for one in values["to"])
+        ):
+            return False
+        return capability.payload is None or holds(capability.payload, values["payload"], self.meter)
+
+    def _addressees(self, pattern: Node | None, avoid: tuple[Node, ...]) -> Any:
+        """Nobody, where nobody is asked for; else one who is avoided by each of `avoid`: a `to` asks for all."""
+        if pattern is None:
+            return []
+        names = [self._value(pattern, (one,)) for one in avoid] or [self._value(pattern, ())]
+        return _NOTHING if _NOTHING in names else names
+
+    def _dodge(
+        self,
+        places: Sequence[str],
+        pick: Callable[[str, tuple[Node, ...]], Any],
+        hit: Callable[[_Values], Mapping[str, Node] | None],
+    ) -> _Values | None:
+        """Values for all `places` by which nobody is hit, None where there seem to be none.
+
+        `pick` makes the value of a place that avoids some patterns; `hit` says where the first who is hit could
+        be avoided.
+        """
+        values = {place: pick(place, ()) for place in places}
+        if any(one is _NOTHING for one in values.values()):
+            return None
+        return self._dodged(values, {}, pick, hit)
+
+    def _dodged(
+        self,
+        values: _Values,
+        avoided: _Avoided,
+        pick: Callable[[str, tuple[Node, ...]], Any],
+        hit: Callable[[_Values], Mapping[str, Node] | None],
+    ) -> _Values | None:
+        self.meter.spend(1 + len(values) // 16)
+        where = hit(values)
+        if where is None:
+            return values
+        for place, pattern in where.items():
+            more = (*avoided.get(place, ()), pattern)
+            value = pick(place, more)
+            if value is not _NOTHING:
+                found = self._dodged({**values, place: value}, {**avoided, place: more}, pick, hit)
+                if found is not None:
+                    return found
+        return None
+
+    def _value(self, pattern: Node, avoid: tuple[Node, ...]) -> Any:
+        """A value that matches `pattern` and none of `avoid`."""
+        self.meter.spend(3)
+        if isinstance(pattern, AnyOf):
+            made = (self._value(one, avoid) for one in pattern.alternatives)
+            return next((one for one in made if one is not _NOTHING), _NOTHING)
+        if isinstance(pattern, ObjectPattern):
+            return self._object(pattern, avoid)
+        for value in self._scalars(pattern, avoid):
+            if not any(holds(one, value, self.meter) for one in avoid):
+                return value
+        return _NOTHING
+
+    def _scalars(self, pattern: Node, avoid: tuple[Node, ...]) -> Iterator[object]:
+        """Some values that match; for a glob those that no glob to be avoided matches."""
+        if isinstance(pattern, Regex):
+            yield from (one for one in _guesses(pattern.expression) if holds(pattern, one, self.meter))
+        elif not isinstance(pattern, (Glob, AnyString, Negation)):  # a literal or a constant
+            yield pattern.source
+        else:
+            singles = [
+                one for some in avoid for one in (some.alternatives if isinstance(some, AnyOf) else (some,))
+            ]
+            self.meter.spend(len(singles))
+            words: list[Word] = [
+                one for one in singles if isinstance(one, (Literal, Glob, AnyString, Negation))
+            ]
+            for _ in range(_SECOND_TRIES):
+                text = find([pattern], words, meter=self.meter)
+                if text is None:
+                    return
+                yield text
+                # The next one differs in more than a character.
+                words += (Literal(text), Glob.of("?" * len(text) or "?"))
+
+    def _object(self, pattern: ObjectPattern, avoid: tuple[Node, ...]) -> Any:
+        self.meter.spend(3 + len(pattern.members) // 2)
+        fields = {one.name: one.pattern for one in pattern.members if isinstance(one, Field)}
+        selected = self._selected(pattern, fields)
+
+        def pick(place: str, avoid: tuple[Node, ...]) -> Any:
+            return self._value(fields[place], avoid)
+
+        def hit(values: _Values) -> dict[str, Node] | None:
+            for some in avoid:
+                for one in some.alternatives if isinstance(some, AnyOf) else (some,):
+                    if isinstance(one, ObjectPattern) and holds(one, {**values, **selected}, self.meter):
+                        members = (part for part in one.members if isinstance(part, Field))
+                        return {part.name: part.pattern for part in members if part.name in fields}
+            return None
+
+        values = self._dodge((*fields,), pick, hit)
+        if values is None:
+            return _NOTHING
+        made = {**values, **selected}
+        # A key that selects many may have selected what it must not, and a path nothing at all.
+        certain = len(fields) == len(pattern.members)
+        return made if certain or holds(pattern, made, self.meter) else _NOTHING
+
+    def _selected(self, pattern: ObjectPattern, fields: Mapping[str, Node]) -> _Values:
+        """A member for each key that selects by its name, or at any depth."""
+        selected: _Values = {}
+        for one in pattern.members:
+            if not isinstance(one, Field) and isinstance(one.selector, (KeyGlob, Anywhere)):
+                names = one.selector.glob if isinstance(one.selector, KeyGlob) else ANY_STRING
+                taken = [Literal(name) for name in (*fields, *selected)]
+                name = find([names], taken, meter=self.meter)
+                value = self._value(one.pattern, ())
+                if name is not None and value is not _NOTHING:
+                    selected[name] = value
+        return selected
+
+
+def _guesses(expression: str) -> tuple[str, str]:
+    """Strings that an expression may well match: its first branch with every part once, and its own text."""
+    for _ in range(_DEEPEST_GROUP):
+        expression, groups = _GROUP.subn(r"\1", expression)
+        if not groups:
+            break
+    parts: list[str] = []
+    for token in _TOKEN.findall(expression):
+        if token == "|":
+            break
+        if len(token) == 1:
+            parts.append("" if token in "^$*+?" else "a" if token == "." else token)
+        elif token[0] == "{":
+            parts[-1:] = [one * int(re.findall("[0-9]+", token)[0]) for one in parts[-1:]]
+        elif token.startswith("[^"):
+            parts.append(next((one for one in "xyz" if one not in token), "/"))
+        else:  # what is escaped, alone or as the first of a class
+            one = token[1:3] if token[0] == "[" else token
+            parts.append({"\\d": "1", "\\w": "a", "\\s": " "}.get(one[:2], one[one[0] == "\\"]))
+    return "".join(parts), expression

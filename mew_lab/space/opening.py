@@ -1,0 +1,66 @@
+"""What must be known of a space before its first event?  All that a second one needs to do the same again.
+
+It stands in the first line of a journal, a record `opened`, and there it is read back; who keeps journals adds
+what is his own. Nothing here knows what an event does.
+
+Spec: §3.6.8.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+from mew_lab.errors import MewError, ProtocolError
+from mew_lab.protocol.envelope import MAX_MESSAGE, compact
+from mew_lab.space.core import BASELINE, Space
+from mew_lab.space.events import Record
+from mew_lab.space.state import SpaceLimits
+
+__all__ = ["opened", "reopened"]
+
+
+def opened(space: Space, now: datetime) -> Record:
+    """The record with which the journal of `space` begins, before any of its own."""
+    about = {
+        "epoch": space.epoch,
+        "owner": space.state.owner,
+        "message_bytes": space.limit,
+        "baseline": [one.pattern for one in space.state.baseline],
+        "limits": space.state.limits._asdict(),
+    }
+    return Record(0, now, "opened", space.name, detail=compact(about))
+
+
+def reopened(record: Record) -> Space:
+    """A space like the one whose journal begins with `record`, to which nothing has happened yet.
+
+    What a journal of an earlier version does not tell was then the same for every space.
+
+    Raises:
+        ProtocolError: when the record does not tell enough of a space.
+    """
+    try:
+        about: dict[str, Any] = json.loads(record.detail)
+        return Space(
+            record.space,
+            epoch=_whole(about["epoch"]),
+            owner=str(about.get("owner", "")),
+            limit=_whole(about.get("message_bytes", MAX_MESSAGE)),
+            baseline=about.get("baseline", BASELINE),
+            limits=SpaceLimits(**{key: _whole(most) for key, most in about.get("limits", {}).items()}),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, MewError) as fault:
+        raise ProtocolError(
+            f"this is no space's first record: it does not say what a second one would need ({fault})",
+            code="invalid_journal",
+            section="§3.6.8",
+            raw=record.detail,
+        ) from None
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{value!r:.40} is no whole number")
+    return value

@@ -1,0 +1,107 @@
+"""What a space.yaml wants to run, and what each program is given: as the peers do, and nothing more."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mew_lab.gateway.keyring import Key
+from mew_lab.gateway.programs import Program, programs_of
+from mew_lab.gateway.space_file import parse_space_file
+from mew_lab.protocol.token import Token
+
+OURS = {"PATH": "/bin", "HOME": "/home/a", "SECRET_OF_OURS": "canary", "NEEDED": "from us"}
+BRIDGE = ("python", "-m", "bridge")
+
+
+def programs(participants: str, **more: Any) -> dict[str, Program]:
+    text = f"space: {{id: demo}}\nparticipants:\n{participants}"
+    file = parse_space_file(text, path=Path("/spaces/one/space.yaml"), environ={})
+    keys = {name: Key(Token(f"token-of-{name}-12345"), None) for name in file.config.participants}
+    given = {"url": "ws://127.0.0.1:7000/ws", "port": 7000, "bridge": BRIDGE, "environ": OURS, **more}
+    return {one.participant: one for one in programs_of(file, keys, **given)}
+
+
+def test_only_those_with_auto_start_and_bridges_are_run() -> None:
+    found = programs(
+        "  human: {type: key}\n"
+        "  idle: {command: idle}\n"
+        "  off: {command: off, auto_start: false}\n"
+        "  agent: {command: agent, auto_start: true}\n"
+        "  files: {type: mcp-bridge, mcp_server: {command: files}}\n"
+        "  later: {type: mcp-bridge, mcp_server: {command: later}, auto_start: false}\n"
+    )
+    assert list(found) == ["agent", "files"]
+
+
+def test_the_first_of_each_variable_in_an_argument_is_filled_in() -> None:
+    agent = programs(
+        '  agent: {command: run, auto_start: true, args: ["--at=${PORT}/${SPACE}?${TOKEN}", "${PORT}${PORT}", "${HOME}"]}'
+    )["agent"]
+    assert agent.command == ("run", "--at=7000/demo?token-of-agent-12345", "7000${PORT}", "${HOME}")
+
+
+@pytest.mark.threat(28)
+def test_the_environment_is_what_the_file_names_and_the_token() -> None:
+    agent = programs(
+        '  my-bot: {command: run, auto_start: true, env: {A: "x ${NEEDED}", B: "${UNSET}", PATH: "/mine:${PATH}"}}'
+    )["my-bot"]
+    token = "token-of-my-bot-12345"
+    assert dict(agent.env) == {
+        "PATH": "/mine:/bin",
+        "HOME": "/home/a",
+        "A": "x from us",
+        "B": "${UNSET}",
+        "MEW_TOKEN_MY_BOT": token,
+        "PORT": "7000",
+        "SPACE": "demo",
+        "TOKEN": token,
+    }
+    assert (agent.cwd, agent.log) == (Path("/spaces/one"), Path("/spaces/one/logs/my-bot.log"))
+
+
+@pytest.mark.threat(1, 28)
+def test_a_bridge_has_its_token_in_the_environment_and_its_server_only_what_is_named() -> None:
+    files = programs(
+        "  files:\n"
+        "    type: mcp-bridge\n"
+        "    env: {LEVEL: debug}\n"
+        '    mcp_server: {command: npx, args: [-y, server], env: {ROOT: "${HOME}/data"}, cwd: sub}\n'
+        "    bridge_config: {init_timeout: 15000, reconnect: true, max_reconnects: 2}\n",
+        bridge_env={"PYTHONPATH": "/ours"},
+    )["files"]
+    assert files.command == (
+        *("python", "-m", "bridge", "ws://127.0.0.1:7000/ws", "--space", "demo", "--as", "files"),
+        *("--token-env", "MEW_TOKEN_FILES", "--init-timeout", "15"),
+        *("--env", "LEVEL", "--env", "ROOT", "--", "npx", "-y", "server"),
+    )
+    assert files.env["MEW_TOKEN_FILES"] == "token-of-files-12345"
+    assert (files.env["ROOT"], files.env["PYTHONPATH"]) == ("/home/a/data", "/ours")
+    assert "SECRET_OF_OURS" not in files.env
+    assert (files.cwd, files.restart, files.restarts) == (Path("/spaces/one/sub"), "on-failure", 2)
+
+
+def test_without_a_policy_nothing_is_started_again() -> None:
+    found = programs(
+        "  plain: {command: run, auto_start: true}\n"
+        "  keen: {command: run, auto_start: true, restart_policy: always}\n"
+        "  files: {type: mcp-bridge, mcp_server: {command: files}}\n"
+    )
+    assert [one.restart for one in found.values()] == ["never", "always", "never"]
+
+
+def test_python_is_this_interpreter() -> None:
+    assert programs("  a: {command: python, args: [a.py], auto_start: true}")["a"].command == (
+        sys.executable,
+        "a.py",
+    )
+
+
+@pytest.mark.threat(1)
+def test_neither_its_repr_nor_its_command_line_tells_the_token() -> None:
+    agent = programs('  agent: {command: run, auto_start: true, args: ["${TOKEN}"]}')["agent"]
+    assert agent.command_line == "run tok_…2345"
+    assert "token-of-agent" not in repr(agent) + agent.command_line

@@ -1,0 +1,81 @@
+"""The first line of a journal is enough to make the same space again."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from mew_lab.errors import ProtocolError
+from mew_lab.space.core import BASELINE, Space
+from mew_lab.space.events import Enrolled, Joined, Record
+from mew_lab.space.opening import opened, reopened
+from mew_lab.space.state import SpaceLimits
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_a_space_made_anew_from_its_first_record_does_the_same() -> None:
+    space = Space(
+        "demo",
+        epoch=2**64 - 1,
+        owner="anna",
+        baseline=[{"kind": "chat", "id": "all"}],
+        limit=4096,
+        limits=SpaceLimits(grants=3, streams=0),
+    )
+    record = opened(space, NOW)
+    assert (record.seq, record.now, record.event, record.space, record.raw) == (
+        0,
+        NOW,
+        "opened",
+        "demo",
+        None,
+    )
+    assert json.loads(record.detail) == {
+        "epoch": 2**64 - 1,
+        "owner": "anna",
+        "message_bytes": 4096,
+        "baseline": [{"kind": "chat", "id": "all"}],
+        "limits": {
+            "participants": 1000,
+            "streams": 0,
+            "grants": 3,
+            "invites": 1000,
+            "capabilities": 1000,
+            "description_bytes": 1024 * 1024,
+        },
+    }
+    again = reopened(record)
+    assert opened(again, NOW) == record
+    for event in (Enrolled("anna", ({"kind": "mcp/*"},)), Joined("c1", "anna", "anna", "memory")):
+        assert again.step(event, NOW) == space.step(event, NOW)
+
+
+def test_what_an_older_journal_does_not_tell_is_as_it_was_then() -> None:
+    again = reopened(Record(0, NOW, "opened", "demo", detail='{"format":1,"epoch":7}'))
+    assert opened(again, NOW) == opened(Space("demo", epoch=7, baseline=BASELINE), NOW)
+
+
+@pytest.mark.threat(32)
+@pytest.mark.parametrize(
+    "detail",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"epoch":null}',
+        '{"epoch":true}',
+        '{"epoch":1,"message_bytes":1.5}',
+        '{"epoch":1,"baseline":4}',
+        '{"epoch":1,"baseline":[{"kind":"chat","paylod":{}}]}',
+        '{"epoch":1,"limits":[]}',
+        '{"epoch":1,"limits":{"grants":"many"}}',
+        '{"epoch":1,"limits":{"wings":2}}',
+        "[" * 100_000,
+    ],
+)
+def test_a_record_that_does_not_tell_enough_is_reported(detail: str) -> None:
+    with pytest.raises(ProtocolError, match="this is no space's first record"):
+        reopened(Record(0, NOW, "opened", "demo", detail=detail))

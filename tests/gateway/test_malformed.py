@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+import httpx
 import pytest
 
 from mew_lab.transport.link import Link
@@ -112,24 +113,26 @@ async def test_whatever_is_wrong_over_http_is_refused_alike_and_no_peer_hears_of
     house, bert = await a_house(open_house)
     links = {name: await house.join(name) for name in ("anna", "cora")}
     found = []
-    for n, row in enumerate([*ROWS, *OVER_HTTP_ALONE]):
-        headers = {**house.bearer(row.by), "Content-Type": "application/json"}
-        data = row.data.encode() if isinstance(row.data, str) else row.data
-        response = await house.http("POST", f"/participants/{row.by}/messages", content=data, headers=headers)
-        said = response.json()
-        said = said.get("payload", said)  # about streams the whole envelope is told
-        code = row.code or row.error
-        if (response.status_code, said.get("code", said["error"])) != (row.status, code):
-            found.append(f"{row.name}: {response.status_code} {said} instead of {row.status} {code}")
-        if len(said["message"]) < 15:
-            found.append(f"{row.name}: no sentence")
-        house.gateway.post("demo", "cora", marker(str(n)))
-        if fault := wrong(row, [one for one in await drained(links[row.by], str(n)) if is_error(one)]):
-            found.append(f"{row.name}: over its socket {fault}")
-        if heard := [
-            one for one in await drained(bert, str(n)) if is_error(one) or one["from"] != "system:gateway"
-        ]:
-            found.append(f"{row.name}: bert heard {heard}")
+    async with httpx.AsyncClient(base_url=f"http://{house.at}", trust_env=False) as client:
+        for n, row in enumerate([*ROWS, *OVER_HTTP_ALONE]):
+            response = await client.post(
+                f"/participants/{row.by}/messages",
+                content=row.data.encode() if isinstance(row.data, str) else row.data,
+                headers={**house.bearer(row.by), "Content-Type": "application/json"},
+            )
+            said = response.json()
+            said = said.get("payload", said)  # about streams the whole envelope is told
+            code = row.code or row.error
+            if (response.status_code, said.get("code", said["error"])) != (row.status, code):
+                found.append(f"{row.name}: {response.status_code} {said} instead of {row.status} {code}")
+            if len(said["message"]) < 15:
+                found.append(f"{row.name}: no sentence")
+            house.gateway.post("demo", "cora", marker(str(n)))
+            if fault := wrong(row, [one for one in await drained(links[row.by], str(n)) if is_error(one)]):
+                found.append(f"{row.name}: over its socket {fault}")
+            heard = await drained(bert, str(n))
+            if any(is_error(one) or one["from"] != "system:gateway" for one in heard):
+                found.append(f"{row.name}: bert heard {heard}")
     assert found == []
 
 

@@ -1,7 +1,7 @@
 """What does `mew-lab` do in a shell?  Parses its words, calls a room below, prints what comes.
 
-Errors are one line on stderr: exit 2 for a command that is written wrongly, 1 for one that fails. No option takes a
-token: an argument list can be read by every user of a machine.
+Errors are one line on stderr, and one for each fault of a space.yaml: exit 2 for a command that is written wrongly,
+1 for one that fails. No option takes a token: an argument list can be read by every user of a machine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from mew_lab.errors import MewError
+from mew_lab.errors import ConfigError, MewError
 
 if TYPE_CHECKING:
     from mew_lab.workbench.cards import Row
@@ -50,14 +50,22 @@ def build_parser() -> argparse.ArgumentParser:
         return one
 
     serve = add("serve", _serve, "runs a space until it is interrupted")
-    serve.add_argument("--space", default="demo", metavar="NAME", help="its name; demo unless given")
+    what = serve.add_mutually_exclusive_group()
+    what.add_argument("--space", default="demo", metavar="NAME", help="its name; demo unless given")
+    what.add_argument(
+        "--space-config",
+        type=Path,
+        metavar="FILE",
+        help="a space.yaml that describes it, with its participants",
+    )
     serve.add_argument(
         "--host", default="127.0.0.1", choices=LOOPBACK, help="an address of this machine alone"
     )
     serve.add_argument("--port", type=int, default=0, metavar="N", help="a free one unless given")
-    serve.add_argument(
-        "--as", dest="as_id", default="human", metavar="ID", help="the participant that owns it"
-    )
+    about = "the participant that owns it; human unless given, with a space.yaml its own"
+    serve.add_argument("--as", dest="as_id", metavar="ID", help=about)
+    about = "starts no agent and no bridge of the space.yaml"
+    serve.add_argument("--no-auto-start", action="store_true", help=about)
     about = "lets another participant join: human, proposer, tool, observer or admin; may be repeated"
     serve.add_argument("--enrol", action="append", default=[], metavar="ID=PROFILE", help=about)
     serve.add_argument("--journal", type=Path, metavar="PATH", help="the file that records everything")
@@ -80,6 +88,8 @@ def build_parser() -> argparse.ArgumentParser:
     _add_elsewhere(bridge)
     about = "an environment variable that the server may see; may be repeated"
     bridge.add_argument("--env", action="append", default=[], metavar="VARIABLE", help=about)
+    about = "seconds that the server may take to answer at first; 20 unless given"
+    bridge.add_argument("--init-timeout", type=float, default=20.0, metavar="SECONDS", help=about)
     bridge.add_argument("words", nargs="+", metavar="-- COMMAND", help="the command that starts the server")
 
     _add_conform(add("conform", _conform, "holds a gateway against the specification, over the wire alone"))
@@ -130,6 +140,12 @@ def main(words: Sequence[str] | None = None) -> int:
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except ConfigError as fault:
+        first, *others = str(fault).split("\n")
+        status = _failed(options.command, first)
+        for one in others:  # the faults of a file
+            print(one, file=sys.stderr)
+        return status
     except MewError as fault:
         return _failed(options.command, str(fault))
     except OSError as fault:
@@ -157,24 +173,31 @@ def _colour(options: argparse.Namespace) -> bool:
 
 
 def _serve(options: argparse.Namespace) -> None:
-    from mew_lab.workbench.serve import serve
+    from mew_lab.gateway.space_file import read_space_file
+    from mew_lab.workbench.serve import serve, serve_file
 
     logging.basicConfig(level=options.log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
     enrolled = [
         (name, profile or "proposer") for name, _, profile in (one.partition("=") for one in options.enrol)
     ]
 
+    more: dict[str, Any] = {
+        "enrolled": enrolled,
+        "journal": options.journal,
+        "host": options.host,
+        "port": options.port,
+        "say": _say,
+    }
+
     async def run() -> None:
-        await serve(
-            options.space,
-            owner=options.as_id,
-            enrolled=enrolled,
-            folder=Path.cwd(),
-            journal=options.journal,
-            host=options.host,
-            port=options.port,
-            say=_say,
-            ended=_ended_by_signal(),
+        ended = _ended_by_signal()
+        if options.space_config is None:
+            owner = options.as_id or "human"
+            return await serve(options.space, owner=owner, folder=Path.cwd(), ended=ended, **more)
+        file = read_space_file(options.space_config)
+        person = options.as_id or file.config.default_participant
+        return await serve_file(
+            file, person=person, auto_start=not options.no_auto_start, ended=ended, **more
         )
 
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -198,6 +221,7 @@ def _bridge(options: argparse.Namespace) -> None:
             token=token,
             participant=options.as_id,
             env=options.env,
+            start_timeout=options.init_timeout,
             say=_say,
             ended=_ended_by_signal(),
         )

@@ -64,6 +64,7 @@ PLACES: dict[str, tuple[str, ...]] = {
 
 # Modules without a test module of their own name, and the one that shows them.
 SHOWN_BY: dict[str, str] = {
+    "gateway.running": "gateway/test_gateway.py",
     "conformance.admission": "conformance/test_suite.py",
     "conformance.capabilities": "conformance/test_suite.py",
     "conformance.controls": "conformance/test_suite.py",
@@ -97,7 +98,6 @@ SHOWN_BY: dict[str, str] = {
     "space.state": "space/test_core.py",
     "space.turn": "space/test_conversations.py",
     "workbench.decisions": "workbench/test_lab.py",
-    "workbench.host": "workbench/test_lab.py",
     "workbench.labs": "workbench/test_lab.py",
     "workbench.pending": "workbench/test_lab.py",
     "workbench.report": "workbench/test_lab.py",

@@ -20,6 +20,7 @@ from mew_lab.errors import ProtocolError
 
 __all__ = [
     "MAX_DEPTH",
+    "MAX_ID",
     "MAX_MESSAGE",
     "PROTOCOL",
     "Draft",
@@ -29,8 +30,6 @@ __all__ = [
     "compact",
     "complete",
     "digest",
-    "is_id",
-    "read_draft",
     "read_strict",
 ]
 
@@ -245,8 +244,7 @@ def read_strict(text: str | bytes, *, limit: int = MAX_MESSAGE) -> dict[str, Any
 # --- shape ----------------------------------------------------------------------------------------------------
 
 
-def is_id(value: Any) -> bool:
-    """Whether a message may be called so."""
+def _is_id(value: Any) -> bool:
     return isinstance(value, str) and 0 < len(value) <= MAX_ID and value.isprintable()
 
 
@@ -262,7 +260,7 @@ class _Shape(NamedTuple):
 
 
 _SHAPES = {
-    "id": _Shape(is_id, f"1 to {MAX_ID} printable characters"),
+    "id": _Shape(_is_id, f"1 to {MAX_ID} printable characters"),
     "ts": _Shape(lambda value: isinstance(value, str), "an RFC 3339 timestamp in a string"),
     "from": _Shape(lambda value: isinstance(value, str), "a participant id in a string"),
     "to": _Shape(lambda value: value is None or _strings(value), "an array of participant ids"),
@@ -301,18 +299,6 @@ def check_shape(members: Any, *, raw: str) -> None:
 
 
 # --- drafts ---------------------------------------------------------------------------------------------------
-
-
-def read_draft(text: str | bytes, *, limit: int = MAX_MESSAGE) -> Draft:
-    """What came in, read strictly and of the right shape.
-
-    Raises:
-        ProtocolError: when it is not; `code` says which rule.
-    """
-    members = read_strict(text, limit=limit)
-    raw = text if isinstance(text, str) else text.decode()
-    check_shape(members, raw=raw)
-    return Draft(raw, members)
 
 
 _COMPLETE = frozenset({"protocol", "id", "ts", "from"})

@@ -154,7 +154,6 @@ class Space:
         envelope: Envelope | None = None
         members: dict[str, Any] = {}
         try:
-            # Two steps, so that what is JSON of a wrong shape is still answered by its id.
             members = read_strict(event.text, limit=self.limit)
             check_shape(members, raw=text)
             draft = Draft(text, members)

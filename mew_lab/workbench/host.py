@@ -1,4 +1,4 @@
-"""What does a space of our own need to run?  Gateway, server, journal, tokens and bridges, opened and closed as one.
+"""What does a space of our own need to run?  Gateway, server, journal, tokens and programs, opened and closed as one.
 
 Runs on the loop; it knows no human, no view and no sync code.
 
@@ -8,16 +8,23 @@ Spec: §3.6, §5.
 from __future__ import annotations
 
 import contextlib
+import logging
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.gateway.auth import write_token_file
-from mew_lab.gateway.config import SpaceConfig
+from mew_lab.gateway.config import ParticipantConfig, SpaceConfig
 from mew_lab.gateway.gateway import Gateway
+from mew_lab.gateway.keyring import Key, issue
 from mew_lab.gateway.local import attach
+from mew_lab.gateway.processes import Processes
+from mew_lab.gateway.programs import programs_of
 from mew_lab.gateway.server import Server
+from mew_lab.gateway.sinks import Sinks
+from mew_lab.gateway.space_file import SpaceFile
 from mew_lab.log.journal import Journal
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.token import Token
@@ -27,6 +34,12 @@ from mew_lab.transport.link import Link
 from mew_lab.workbench.seed import source
 
 __all__ = ["Host", "capabilities_of"]
+
+logger = logging.getLogger(__name__)
+
+# How a bridge is started: by this interpreter, with this very package, and with nothing from its folder.
+BRIDGE = (sys.executable, "-P", "-m", "mew_lab.cli", "bridge")
+BRIDGE_ENV = {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}
 
 
 def capabilities_of(can: str | Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -69,8 +82,11 @@ class Host:
         self.gateway = Gateway(clock=given.clock, new_epoch=lambda: epoch, observe=observe)
         self.journal = Journal(journal) if journal is not None else None
         self.url = ""
+        self.keys: dict[str, Key] = {}
+        """The own token of each participant that a space.yaml names."""
         self._at = (host, port)
         self._server: Server | None = None
+        self._processes: Processes | None = None
 
     async def open(self, *, owner: str, can: str | Sequence[Mapping[str, Any]]) -> None:
         """Opens the space with its owner, and the port; or leaves nothing behind.
@@ -89,23 +105,96 @@ class Host:
             )
         except ValueError as fault:
             raise ConfigError(f"cannot open the space {self.name!r}: {_first_fault(fault)}") from None
+        await self._open(config)
+
+    async def open_file(
+        self, file: SpaceFile, *, person: str | None = None, fault: Callable[[str], object] = logger.warning
+    ) -> None:
+        """Opens the space that a space.yaml describes, and the port; or leaves nothing behind. Starts no program.
+
+        Args:
+            person: who runs it, enrolled as a human where the file does not name it; the owner where the file
+                names none.
+            fault: is given a sentence when an `output_log` cannot be written.
+
+        Raises:
+            ConfigError: when a token, the person's id or the port cannot be.
+            JournalError: when the journal cannot be written.
+        """
+        config = file.config
+        if person is not None:
+            owned: dict[str, Any] = {"owner": config.owner or person}
+            if person not in config.participants:
+                human = ParticipantConfig(capabilities=capabilities_of("human"))
+                owned["participants"] = {**config.participants, person: human}
+            try:
+                config = SpaceConfig.model_validate({**dict(config), **owned})
+            except ValueError as wrong:
+                raise ConfigError(f"cannot open the space {self.name!r}: {_first_fault(wrong)}") from None
+        self.keys = issue(file._replace(config=config), self.gateway.tokens)
+        sinks = Sinks(self.gateway, file, fault=fault)
+        await self._open(config, sinks.open)
+
+    async def _open(self, config: SpaceConfig, first: Callable[[], None] = lambda: None) -> None:
+        """Opens space and port; `first` is called when the space is there, before anybody can come."""
         try:
-            self.gateway.add_space(config, journal=self.journal)
+            try:
+                self.gateway.add_space(config, journal=self.journal)
+            except ValueError as wrong:  # two participants of one name
+                raise ConfigError(f"cannot open the space {self.name!r}: {wrong}") from None
+            first()
             host, port = self._at
             if port is not None:
-                await self._serve(host, port)
+                await self._serve(config, host, port)
         except BaseException:
             await self.close()
             raise
 
-    async def _serve(self, host: str, port: int) -> None:
-        server = Server(self.gateway, host=host, port=port)
+    async def _serve(self, config: SpaceConfig, host: str, port: int) -> None:
+        server = Server(
+            self.gateway,
+            host=host,
+            port=port,
+            allowed_hosts=config.hosts,
+            allowed_origins=config.origins,
+            limits=config.limits.of_server,
+        )
         try:
             found = await server.start()
         except NotImplementedError:  # a platform without sockets: the space still runs in memory
             return
         self._server = server
         self.url = f"ws://{host}:{found}/ws"
+
+    async def start_programs(
+        self, file: SpaceFile, *, tell: Callable[[str], object], fault: Callable[[str], object]
+    ) -> None:
+        """Starts what the file wants to be run beside the space; each is ended with it.
+
+        Args:
+            tell: is given the exact command of each before it is started.
+            fault: is given a sentence when one cannot be started, or ends.
+
+        Raises:
+            ConfigError: on a system where programs cannot be ended for certain.
+        """
+        if self._server is None:
+            if any(one.starts for one in file.config.participants.values()):
+                fault("no program is started: this space is in memory alone, where none could reach it")
+            return
+        programs = programs_of(
+            file, self.keys, url=self.url, port=self._server.port, bridge=BRIDGE, bridge_env=BRIDGE_ENV
+        )
+
+        def noted(say: Callable[[str], object]) -> Callable[[str, str], object]:
+            def both(participant: str, sentence: str) -> None:
+                self.gateway.note(self.name, "program", participant=participant, detail=sentence)
+                say(f"{participant}: {sentence}")
+
+            return both
+
+        self._processes = Processes(programs, tell=noted(tell), fault=noted(fault))
+        await self._processes.start()
 
     def enrol(self, participant: str, can: str | Sequence[Mapping[str, Any]]) -> None:
         """Lets a participant join.
@@ -119,7 +208,10 @@ class Host:
             raise ConfigError(f"cannot enrol {participant[:80]!r} in {self.name!r}: {fault}") from None
 
     def token_file(self, participant: str) -> Path:
-        """Mints a token for the participant and writes it where only the owner of this process can read it."""
+        """A file with a token of the participant that only the owner of this process can read; made where none is."""
+        key = self.keys.get(participant)
+        if key is not None and key.file is not None:
+            return key.file
         token: Token = self.gateway.tokens.mint(self.name, participant)
         return write_token_file(self.folder / ".mew" / "tokens", self.name, participant, token)
 
@@ -133,7 +225,10 @@ class Host:
         return MEWClient(space=self.name, connect_link=connect, clock=given.clock, new_id=given.new_id)
 
     async def close(self) -> None:
-        """Closes port, connections and journal. Closing twice is harmless."""
+        """Ends programs, port, connections and journal. Closing twice is harmless."""
+        if self._processes is not None:
+            processes, self._processes = self._processes, None
+            await processes.stop()
         if self._server is not None:
             server, self._server = self._server, None
             await server.stop()

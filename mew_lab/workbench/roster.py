@@ -114,8 +114,10 @@ class Roster:
                 await self._quietly(seat.participant.stop())
         if self.host is not None:
             await self._quietly(self.host.close())
+        kept = {key.file for key in self.host.keys.values()} if self.host is not None else set()
         for path in self._token_files.values():
-            path.unlink(missing_ok=True)
+            if path not in kept:
+                path.unlink(missing_ok=True)
 
     async def _quietly(self, work: Awaitable[object]) -> None:
         try:

@@ -9,7 +9,9 @@ import pytest
 
 from mew_lab.errors import ConfigError
 from mew_lab.gateway.config import SpaceConfig
+from mew_lab.gateway.limits import Limits
 from mew_lab.gateway.space_file import SpaceFile, parse_space_file, read_space_file
+from mew_lab.space.state import SpaceLimits
 
 PLACE = Path("/spaces/one/space.yaml")
 
@@ -124,8 +126,8 @@ def test_settings_of_our_own_are_read() -> None:
     ).config
     assert (config.owner, config.baseline, config.hosts) == ("anna", [], ["box.local"])
     assert config.origins == ["http://localhost:8888"]
-    assert (config.limits.participants, config.limits.invites, config.limits.burst) == (5, 8, 200)
-    assert config.limits.unauthenticated is None
+    assert config.limits.of_space == SpaceLimits(participants=5, streams=6, grants=7, invites=8)
+    assert config.limits.of_server == Limits(connections=9, burst=200)
     assert (config.message_bytes, config.queue_bytes, config.logs) == (2048, 65536, None)
 
 
@@ -326,3 +328,14 @@ def test_neither_tokens_nor_what_programs_are_given_stand_in_a_repr() -> None:
     ).config
     assert "tok_…abcd" in repr(config)
     assert "canary" not in repr(config) + str(config.participants["a"])
+
+
+@pytest.mark.threat(1, 28)
+def test_what_will_be_started_can_be_shown_before() -> None:
+    file = parsed(
+        "space: {id: s}\nparticipants:\n"
+        "  agent: {command: node, args: [a b, --key, key-of-the-file], tokens: [key-of-the-file], auto_start: true}\n"
+        "  files: {type: mcp-bridge, mcp_server: {command: npx, args: [server]}}\n"
+        "  idle: {command: idle}\n"
+    )
+    assert file.command_lines == ("agent: node 'a b' --key tok_…file", "files: npx server")

@@ -151,6 +151,8 @@ async def a_pattern_takes_what_everybody_holds(stage: Stage) -> None:
     guest = await stage.join(name, token=Token(token))
     before = await _may(stage, guest, "mcp/response")
     await admin.try_(stage.revoke(name, capabilities=[{"kind": "mcp/*"}]))
+    await guest.leave()
+    guest = await stage.join(name, token=Token(token))  # when it takes effect is another row's question
     after = await _may(stage, guest, "mcp/response", "chat")
     right = before == [True] and after == [False, True]
     stage.claim(

@@ -87,14 +87,8 @@ SHOWN_BY: dict[str, str] = {
     "gateway.faults": "gateway/test_space_file.py",
     "space.events": "space/test_conversations.py",
     "gateway.duties": "gateway/test_gateway.py",
-    "space.controls": "space/test_conversations.py",
-    "space.grants": "space/test_conversations.py",
-    "space.invites": "space/test_conversations.py",
-    "space.membership": "space/test_conversations.py",
     "space.outcome": "space/test_conversations.py",
     "space.refusal": "space/test_conversations.py",
-    "space.rights": "space/test_conversations.py",
-    "space.streams": "space/test_conversations.py",
     "space.state": "space/test_core.py",
     "space.turn": "space/test_conversations.py",
     "workbench.decisions": "workbench/test_lab.py",
@@ -431,7 +425,13 @@ def test_every_test_module_has_its_module() -> None:
 
 
 # Tests of a room as a whole.
-ACROSS = {"test_broken_gateways.py", "test_conversations.py", "test_same_stream.py", "test_hardship.py"}
+ACROSS = {
+    "test_autobahn.py",
+    "test_broken_gateways.py",
+    "test_conversations.py",
+    "test_same_stream.py",
+    "test_hardship.py",
+}
 
 
 # --- calls and words that are never needed -----------------------------------------------------------------------

@@ -52,12 +52,8 @@ def build_parser() -> argparse.ArgumentParser:
     serve = add("serve", _serve, "runs a space until it is interrupted")
     what = serve.add_mutually_exclusive_group()
     what.add_argument("--space", default="demo", metavar="NAME", help="its name; demo unless given")
-    what.add_argument(
-        "--space-config",
-        type=Path,
-        metavar="FILE",
-        help="a space.yaml that describes it, with its participants",
-    )
+    about = "a space.yaml that describes it, with its participants"
+    what.add_argument("--space-config", type=Path, metavar="FILE", help=about)
     serve.add_argument(
         "--host", default="127.0.0.1", choices=LOOPBACK, help="an address of this machine alone"
     )
@@ -114,8 +110,7 @@ def _add_conform(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(flag, metavar="FILE", type=Path, help=about)
     about = "rows to look at, such as P-3.6.8-2 or 'P-3.10*'; may be repeated"
     parser.add_argument("--only", metavar="IDS", action="append", default=[], help=about)
-    about = "how long each answer may take; 5 unless given"
-    parser.add_argument("--timeout", metavar="SECONDS", type=float, default=5.0, help=about)
+    parser.add_argument("--timeout", metavar="S", type=float, default=5.0, help="seconds an answer may take")
     parser.epilog = "Exits with 0 when no row failed, 1 when some did, 2 when there was no run."
 
 

@@ -14,6 +14,7 @@ from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.local import attach
 from mew_lab.gateway.outbox import Frame
+from mew_lab.log.replay import replay_records
 from mew_lab.space.events import Record
 from mew_lab.space.turn import Turn
 from mew_lab.transport.link import LinkClosed
@@ -261,3 +262,33 @@ async def test_whoever_observes_turns_sees_each_before_it_is_delivered_and_canno
     assert gateway.post("demo", "anna", HELLO).status == 200
     assert seen[-1] == (before + 1, 1)  # journaled, and only the welcome heard by then
     assert anna.kinds == ["system/welcome", "chat"]
+
+
+@pytest.mark.req("P-3.6.2-2")
+def test_a_space_goes_on_where_its_journal_ends() -> None:
+    gateway, tape = a_gateway(alice=[{"kind": "*"}], bob=CHAT)
+    one = gateway.admit("demo", "alice", Listener())
+    grant = {"recipient": "bob", "capabilities": [{"kind": "mcp/request"}]}
+    text = json.dumps({"id": "g-1", "kind": "capability/grant", "payload": grant})
+    gateway.receive("demo", one, text)
+    again = replay_records(tape.records)
+
+    other = Gateway(clock=lambda: START)  # a wall clock that went backwards meanwhile
+    other.resume_space(again.space, since=again.last, connections=again.connections, journal=tape)
+    assert [record.event for record in tape.records[-3:]] == ["resumed", "left", "sent"]
+    bob = Listener()
+    name = other.admit("demo", "bob", bob)
+    assert name != one
+    other.receive("demo", name, '{"kind":"mcp/request","payload":{"method":"tools/list"}}')
+    other.receive("demo", name, text.replace("mcp/request", "chat"))
+    assert tape.records[-3].grant == "g-1"
+    assert tape.records[-2].code == "capability_violation"
+    ids = [json.loads(record.raw)["id"] for record in tape.records if record.event == "sent" and record.raw]
+    assert len(ids) == len(set(ids))
+    moments = [record.now for record in tape.records]
+    assert moments == sorted(moments)
+    assert [record.seq for record in tape.records] == list(range(len(tape.records)))
+    assert replay_records(tape.records).unwritten == ()
+    assert other.history("demo", "bob", after=START) is None, "what was before is not at hand"
+    with pytest.raises(ValueError, match="runs in this gateway already"):
+        other.resume_space(again.space, since=again.last, connections=0)

@@ -91,6 +91,7 @@ SHOWN_BY: dict[str, str] = {
     "space.refusal": "space/test_conversations.py",
     "space.state": "space/test_core.py",
     "space.turn": "space/test_conversations.py",
+    "workbench.console": "test_cli.py",
     "workbench.decisions": "workbench/test_lab.py",
     "workbench.labs": "workbench/test_lab.py",
     "workbench.pending": "workbench/test_lab.py",

@@ -265,7 +265,6 @@ def test_notes_and_empty_keys_are_no_faults() -> None:
     assert file.config.participants["a"].env == {}
 
 
-@pytest.mark.req("P-4.1-1")
 def test_a_path_that_is_a_regular_expression_is_remarked_on() -> None:
     file = parsed(
         "space: {id: s}\nparticipants: {a: {capabilities: [{kind: chat, payload: {path: /tmp/}}], auto_connect: true}}"

@@ -81,7 +81,6 @@ def kept() -> Kept:
     return one
 
 
-@pytest.mark.req("P-3.6.8-3")
 def test_each_line_is_made_as_lines_of_the_captures_are(kept: Kept, shared: Path) -> None:
     for lines, name in ((kept.history, HISTORY), (kept.decisions, DECISIONS)):
         known = set()

@@ -41,9 +41,10 @@ Append = Callable[[str], object]
 
 
 class _End(NamedTuple):
-    """Whom a connection belongs to."""
+    """Whom a connection belongs to; `quoted` is that as JSON."""
 
     runtime_id: str
+    quoted: str
     sink: bool
 
 
@@ -63,7 +64,9 @@ class PeerFiles:
         for effect in turn.effects:
             if type(effect) is Record:
                 if effect.event == "joined" and effect.verdict == "accepted":
-                    self._ends[effect.connection] = _End(effect.detail, effect.via == LOG_SINK)
+                    self._ends[effect.connection] = _End(
+                        effect.detail, compact(effect.detail), effect.via == LOG_SINK
+                    )
                     history += self._joined(effect, now)
                 elif effect.event == "received" and effect.raw is not None:
                     came = self._came(effect)
@@ -155,15 +158,16 @@ class PeerFiles:
     def _delivered(self, effect: Deliver, space: str, now: str) -> Iterator[str]:
         envelope = effect.envelope
         text, about = mask(compact(envelope.members)), _about(envelope)
+        before, after = _around(now, "delivered", envelope.id, text, space, "outbound", "websocket", about)
         for connection in effect.connections:
             end = self._ends.get(connection)
-            if end is not None:
-                transport, more = "websocket", about
-                if end.sink and envelope.kind == "system/welcome":
-                    transport, more = "virtual", {**about, "auto_connect": True}
+            if end is not None and end.sink and envelope.kind == "system/welcome":
+                more = {**about, "auto_connect": True}
                 yield _line(
-                    now, "delivered", envelope.id, text, end.runtime_id, space, "outbound", transport, more
+                    now, "delivered", envelope.id, text, end.runtime_id, space, "outbound", "virtual", more
                 )
+            elif end is not None:  # a line for each receiver: all but its name is made once
+                yield f"{before}{end.quoted}{after}"
 
 
 def _about(envelope: Envelope) -> dict[str, Any]:
@@ -200,13 +204,27 @@ def _line(
     transport: str,
     metadata: Mapping[str, Any] | None = None,
 ) -> str:
-    """One line of the history; `envelope` is JSON already, since it stands in a line for each receiver."""
+    """One line of the history; `envelope` is JSON already."""
+    before, after = _around(now, event, id, envelope, space, direction, transport, metadata)
+    return f"{before}{compact(participant)}{after}"
+
+
+def _around(
+    now: str,
+    event: str,
+    id: Any,
+    envelope: str,
+    space: str,
+    direction: str,
+    transport: str,
+    metadata: Mapping[str, Any] | None,
+) -> tuple[str, str]:
+    """What stands before and after the participant of a line."""
     before = {"timestamp": now, "event": event, **({"id": id} if id else {})}
     after: dict[str, Any] = {
-        "participant": participant,
         "space_id": space,
         "direction": direction,
         "transport": transport,
         **({"metadata": metadata} if metadata else {}),
     }
-    return f'{compact(before)[:-1]},"envelope":{envelope},{compact(after)[1:]}'
+    return f'{compact(before)[:-1]},"envelope":{envelope},"participant":', f",{compact(after)[1:]}"

@@ -110,6 +110,7 @@ def join_words(line: str) -> list[str]:
         (["nope"], "invalid choice: 'nope'"),
         (["join"], "required: URL"),
         (["serve", "--port", "x"], "invalid int value: 'x'"),
+        (["serve", "--space", "a", "--space-config", "b.yaml"], "not allowed with"),
         (["serve", "--host", "0.0.0.0"], "invalid choice: '0.0.0.0'"),
         (["join", "ws://x", "--token", "abc"], "unrecognized arguments: --token abc"),
         (["join", "ws://x", "--token-file", "a", "--token-env", "b"], "not allowed with"),
@@ -163,6 +164,7 @@ def test_no_option_takes_a_token() -> None:
         (["bridge", "ws://127.0.0.1:1/ws", "--space", "s", "--", "x"], "--as names no participant"),
         (["serve", "--enrol", "bot=emperor"], "there is no profile 'emperor'"),
         (["serve", "--space", "a/b"], "'a/b'"),
+        (["serve", "--space-config", "none.yaml"], "cannot read the space file none.yaml: No such file"),
     ],
 )
 def test_what_fails_is_one_line_and_exit_1(

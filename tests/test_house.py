@@ -85,6 +85,7 @@ SHOWN_BY: dict[str, str] = {
     "workbench.pending": "workbench/test_lab.py",
     "workbench.report": "workbench/test_lab.py",
     "workbench.roster": "workbench/test_lab.py",
+    "workbench.screen": "test_cli.py",
     "workbench.seat": "workbench/test_lab.py",
     "workbench.vantage": "workbench/test_lab.py",
 }

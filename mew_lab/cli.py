@@ -101,12 +101,30 @@ def build_parser() -> argparse.ArgumentParser:
     bridge.add_argument("--init-timeout", type=float, default=20.0, metavar="SECONDS", help=about)
     bridge.add_argument("words", nargs="+", metavar="-- COMMAND", help="the command that starts the server")
 
+    _add_conform(add("conform", _conform, "holds a gateway against the specification, over the wire alone"))
+
     demo = add("demo", _demo, "shows a proposal, a human's decision and a real tool, in this terminal")
     demo.add_argument("--message", metavar="TEXT", help="the message of the one commit in the repository")
     demo.add_argument("--keep", type=Path, metavar="DIR", help="an empty folder for repository and journal")
     demo.add_argument("--no-color", action="store_true", help="prints no colours")
     demo.add_argument("--yes", action="store_true", help="lets a policy approve instead of asking")
     return parser
+
+
+def _add_conform(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("url", metavar="URL", nargs="?", help="ws://… of the gateway")
+    about = "the file with a token for each role, yours alone to read; --write-space makes it"
+    parser.add_argument("--tokens", metavar="FILE", type=Path, help=about)
+    about = "instead of a run: writes a space.yaml with all roles, to start the gateway with"
+    parser.add_argument("--write-space", metavar="FILE", type=Path, help=about)
+    about = "with --write-space: also a second space, for a gateway that can run two"
+    parser.add_argument("--write-second", metavar="FILE", type=Path, help=about)
+    about = "rows to look at, such as P-3.6.8-2 or 'P-3.10*'; may be repeated"
+    parser.add_argument("--only", metavar="IDS", action="append", default=[], help=about)
+    parser.add_argument("--json", metavar="FILE", type=Path, help="writes the table there too, as JSON")
+    about = "seconds that each answer may take; 5 unless given"
+    parser.add_argument("--timeout", metavar="S", type=float, default=5.0, help=about)
+    parser.epilog = "Exits with 0 when no row failed, 1 when some did, 2 when there was no run."
 
 
 def _add_elsewhere(parser: argparse.ArgumentParser) -> None:
@@ -221,6 +239,24 @@ def _bridge(options: argparse.Namespace) -> None:
 
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(run())
+
+
+def _conform(options: argparse.Namespace) -> None:
+    from mew_lab.conformance.command import conform
+
+    status = conform(
+        options.url,
+        tokens=options.tokens,
+        write_space=options.write_space,
+        write_second=options.write_second,
+        only=[one for ids in options.only for one in ids.replace(",", " ").split()],
+        json_file=options.json,
+        timeout=options.timeout,
+        say=_say,
+        progress=lambda line: print(line, file=sys.stderr, flush=True),
+    )
+    if status:
+        raise SystemExit(status)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

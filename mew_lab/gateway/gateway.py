@@ -61,7 +61,8 @@ class Gateway:
 
     `clock` gives the wall time in UTC, `new_epoch` a number of 64 random bits a space, and `observe` is called with
     every record after it was journaled, before its message is delivered. `connection_url` is what an invitation
-    says of where to connect; empty while nobody serves this gateway.
+    says of where to connect; empty while nobody serves this gateway. `before_post` is called with space and
+    participant before an HTTP message is taken: a log sink that waits for the first one is then attached.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Gateway:
         self.tokens = Tokens()
         self.observe = observe
         self.connection_url = ""
+        self.before_post: Callable[[str, str], object] = lambda space, participant: None
         self.started = clock()
         self._clock = clock
         self._new_epoch = new_epoch
@@ -268,6 +270,7 @@ class Gateway:
         running = self._spaces[space]
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         who = (self.logical(space, name), name)
+        self.before_post(space, who[0])
         event: Event = (
             Oversize(None, len(data), sha256(data).hexdigest(), *who)
             if len(data) > running.space.limit

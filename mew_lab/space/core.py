@@ -18,7 +18,7 @@ from hashlib import sha256
 from typing import Any
 
 from mew_lab.errors import ProtocolError
-from mew_lab.protocol.envelope import MAX_MESSAGE, Envelope, complete, read_draft
+from mew_lab.protocol.envelope import MAX_MESSAGE, Draft, Envelope, check_shape, complete, read_strict
 from mew_lab.protocol.kinds import HANDLES, is_reserved
 from mew_lab.protocol.permit import Verdict
 from mew_lab.space import controls, grants, invites, streams
@@ -154,8 +154,9 @@ class Space:
         envelope: Envelope | None = None
         members: dict[str, Any] = {}
         try:
-            draft = read_draft(event.text, limit=self.limit)
-            members = draft.members
+            members = read_strict(event.text, limit=self.limit)
+            check_shape(members, raw=text)
+            draft = Draft(text, members)
             self._check_identity(sender, members)
             held_back = controls.held_back(sender.member, members["kind"], turn.now)
             if held_back:

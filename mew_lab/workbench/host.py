@@ -23,6 +23,7 @@ from mew_lab.gateway.local import attach
 from mew_lab.gateway.processes import Processes
 from mew_lab.gateway.programs import programs_of
 from mew_lab.gateway.server import Server
+from mew_lab.gateway.sinks import Sinks
 from mew_lab.gateway.space_file import SpaceFile
 from mew_lab.log.journal import Journal
 from mew_lab.protocol.envelope import compact
@@ -115,12 +116,15 @@ class Host:
             raise ConfigError(f"cannot open the space {self.name!r}: {_first_fault(fault)}") from None
         await self._open(config)
 
-    async def open_file(self, file: SpaceFile, *, person: str | None = None) -> None:
+    async def open_file(
+        self, file: SpaceFile, *, person: str | None = None, fault: Callable[[str], object] = logger.warning
+    ) -> None:
         """Opens the space that a space.yaml describes, and the port; or leaves nothing behind. Starts no program.
 
         Args:
             person: who runs it, enrolled as a human where the file does not name it; the owner where the file
                 names none.
+            fault: is given a sentence when an `output_log` cannot be written.
 
         Raises:
             ConfigError: when a token, the person's id or the port cannot be.
@@ -134,10 +138,11 @@ class Host:
                 owned["participants"] = {**config.participants, person: human}
             try:
                 config = SpaceConfig.model_validate({**dict(config), **owned})
-            except ValueError as fault:
-                raise ConfigError(f"cannot open the space {self.name!r}: {_first_fault(fault)}") from None
+            except ValueError as wrong:
+                raise ConfigError(f"cannot open the space {self.name!r}: {_first_fault(wrong)}") from None
         self.keys = issue(file._replace(config=config), self.gateway.tokens)
-        await self._open(config)
+        sinks = Sinks(self.gateway, file, fault=fault)
+        await self._open(config, sinks.open)
 
     async def resume(self, *, person: str) -> None:
         """Goes on with the space that ran before, on its port where that is free; or leaves nothing behind.
@@ -170,9 +175,14 @@ class Host:
             await self.close()
             raise
 
-    async def _open(self, config: SpaceConfig) -> None:
+    async def _open(self, config: SpaceConfig, first: Callable[[], None] = lambda: None) -> None:
+        """Opens space and port; `first` is called when the space is there, before anybody can come."""
         try:
-            self.gateway.add_space(config, journal=self.journal)
+            try:
+                self.gateway.add_space(config, journal=self.journal)
+            except ValueError as wrong:  # two participants of one name
+                raise ConfigError(f"cannot open the space {self.name!r}: {wrong}") from None
+            first()
             host, port = self._at
             if port is not None:
                 await self._serve(config, host, port)

@@ -142,7 +142,7 @@ def up(
             if file is None:
                 await host.open(owner=me, can="human")
             else:
-                await host.open_file(file, person=me)
+                await host.open_file(file, person=me, fault=lab.fault)
             lab.url = host.url
             await lab.open(
                 MEWParticipant(host.client_for(me), tools=ToolBox(name=me)), name=me, policy=policy

@@ -86,7 +86,7 @@ async def serve_file(
     async def open_() -> list[str]:
         for remark in file.remarks:
             say(f"note: {remark}")
-        await one.open_file(file, person=person)
+        await one.open_file(file, person=person, fault=say)
         return list(one.keys)
 
     async def start() -> None:

@@ -328,3 +328,14 @@ def test_neither_tokens_nor_what_programs_are_given_stand_in_a_repr() -> None:
     ).config
     assert "tok_…abcd" in repr(config)
     assert "canary" not in repr(config) + str(config.participants["a"])
+
+
+@pytest.mark.threat(1, 28)
+def test_what_will_be_started_can_be_shown_before() -> None:
+    file = parsed(
+        "space: {id: s}\nparticipants:\n"
+        "  agent: {command: node, args: [a b, --key, key-of-the-file], tokens: [key-of-the-file], auto_start: true}\n"
+        "  files: {type: mcp-bridge, mcp_server: {command: npx, args: [server]}}\n"
+        "  idle: {command: idle}\n"
+    )
+    assert file.command_lines == ("agent: node 'a b' --key tok_…file", "files: npx server")

@@ -51,6 +51,8 @@ def build_parser() -> argparse.ArgumentParser:
     what.add_argument("--space", default="demo", metavar="NAME", help="its name; demo unless given")
     about = "a space.yaml that describes it, with its participants"
     what.add_argument("--space-config", type=Path, metavar="FILE", help=about)
+    about = "the journal of a space that ran before, to go on with"
+    what.add_argument("--resume", type=Path, metavar="FILE", help=about)
     serve.add_argument(
         "--host", default="127.0.0.1", choices=LOOPBACK, help="an address of this machine alone"
     )
@@ -75,6 +77,15 @@ def build_parser() -> argparse.ArgumentParser:
     tail.add_argument("--json", action="store_true", help="prints the exact text of each envelope")
     tail.add_argument("--no-color", action="store_true", help="prints no colours")
     _add_elsewhere(tail)
+
+    replay = add(
+        "replay", _replay, "does again what a journal tells, and says where it would come out otherwise"
+    )
+    replay.add_argument("file", type=Path, metavar="FILE", help="the journal of a gateway")
+
+    audit = add("audit", _audit, "tells who sent an envelope, and by which right or why not")
+    audit.add_argument("file", type=Path, metavar="FILE", help="the journal of a gateway")
+    audit.add_argument("id", metavar="ID", help="the envelope's id, or a beginning that only it has")
 
     bridge = add("bridge", _bridge, "lets an MCP server take part in a space elsewhere")
     bridge.add_argument("url", metavar="URL", help="ws://… of the gateway")
@@ -167,7 +178,7 @@ def _colour(options: argparse.Namespace) -> bool:
 
 def _serve(options: argparse.Namespace) -> None:
     from mew_lab.gateway.space_file import read_space_file
-    from mew_lab.workbench.serve import serve, serve_file
+    from mew_lab.workbench.serve import serve, serve_again, serve_file
 
     logging.basicConfig(level=options.log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
     enrolled = [
@@ -176,7 +187,7 @@ def _serve(options: argparse.Namespace) -> None:
 
     more: dict[str, Any] = {
         "enrolled": enrolled,
-        "journal": options.journal,
+        "journal": options.resume or options.journal,
         "host": options.host,
         "port": options.port,
         "say": _say,
@@ -184,6 +195,8 @@ def _serve(options: argparse.Namespace) -> None:
 
     async def run() -> None:
         ended = _ended_by_signal()
+        if options.resume is not None:
+            return await serve_again(ended=ended, **more)
         if options.space_config is None:
             owner = options.as_id or "human"
             return await serve(options.space, owner=owner, folder=Path.cwd(), ended=ended, **more)
@@ -309,6 +322,21 @@ def _tail(options: argparse.Namespace) -> None:
     path = Path(options.source)
     for line in journal_lines(path, follow=options.follow, exact=options.json, colour=_colour(options)):
         _say(line)
+
+
+# --- replay and audit ------------------------------------------------------------------------------------------
+
+
+def _replay(options: argparse.Namespace) -> None:
+    from mew_lab.log.replay import replay
+
+    _say(str(replay(options.file)))
+
+
+def _audit(options: argparse.Namespace) -> None:
+    from mew_lab.log.log import open_log
+
+    _say(str(open_log(options.file).audit(options.id)))
 
 
 # --- demo ------------------------------------------------------------------------------------------------------

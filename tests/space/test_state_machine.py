@@ -20,7 +20,13 @@ import hypothesis
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from mew_lab.space.core import Space
 from mew_lab.space.events import (
@@ -79,7 +85,9 @@ CAPABILITIES: list[dict[str, Any]] = [
     {"kind": "stream/*"},
     {"kind": "stream/request"},
 ]
-RICH = [{"kind": kind} for kind in "capability/* space/* participant/* stream/* mcp/* chat reasoning/*".split()]
+RICH = [
+    {"kind": kind} for kind in "capability/* space/* participant/* stream/* mcp/* chat reasoning/*".split()
+]
 
 KINDS = [
     *"chat mcp/request mcp/request mcp/proposal mcp/response mcp/withdraw participant/status chat/cancel zz".split(),
@@ -171,7 +179,11 @@ def said_by(effects: tuple[Effect, ...], *, frame: bool) -> list[tuple[str, str,
                     payload = facts_of(envelope.payload, envelope.kind, frame=frame)
                     add(envelope.kind, connections, to=to, correlation=related, payload=payload)
                 else:
-                    whole = {"id": slow["plain_id"](envelope.id), "from": envelope.sender, "kind": envelope.kind}
+                    whole = {
+                        "id": slow["plain_id"](envelope.id),
+                        "from": envelope.sender,
+                        "kind": envelope.kind,
+                    }
                     add("message", connections, **whole, to=to, correlation=related, payload=envelope.payload)
             case Relay(data, text, connections):
                 add("relay", connections, data=data.decode("latin-1"), text=text)
@@ -332,13 +344,17 @@ class Machine(RuleBasedStateMachine):
             assert (json.loads(record.pattern), grant if grant != "gw" else "gw-") in permitted
             said = json.loads(event.text)
             if {"protocol", "id", "ts", "from"} <= set(said) and record.raw is not None:
-                untouched = json.loads(record.raw).get("to") == said.get("to") and "email" not in said["payload"]
+                untouched = (
+                    json.loads(record.raw).get("to") == said.get("to") and "email" not in said["payload"]
+                )
                 assert (record.raw == event.text) == untouched, "what is complete goes out to the byte"
         else:
             poster = [one.name for one in self.model.here if one.person == record.participant]
             for effect in effects:
                 if isinstance(effect, Deliver):
-                    assert set(effect.connections) <= set(poster), "what is refused is told to its sender alone"
+                    assert set(effect.connections) <= set(poster), (
+                        "what is refused is told to its sender alone"
+                    )
 
     def check_welcomes(self, effects: tuple[Effect, ...]) -> None:
         """At any moment, what a connection was last told is what its participant may do."""
@@ -460,7 +476,11 @@ class Machine(RuleBasedStateMachine):
         addressed = None if to is None else [self.named(one) for one in to]
         self.send(speaker, kind, payload, to=addressed, mark=mark, whole=whole)
 
-    @rule(speaker=speakers, mark=st.sampled_from(["h1", "h2", "h3"]), kind=st.sampled_from(sorted(slow["HANDLES"])))
+    @rule(
+        speaker=speakers,
+        mark=st.sampled_from(["h1", "h2", "h3"]),
+        kind=st.sampled_from(sorted(slow["HANDLES"])),
+    )
     def take_a_handle(self, speaker: Any, mark: str, kind: str) -> None:
         whom = {"recipient": "ben", "capabilities": [{"kind": "chat"}], "participant_id": "eve"}
         self.send(speaker, kind, whom, mark=mark)
@@ -502,7 +522,9 @@ class Machine(RuleBasedStateMachine):
 
     @rule(speaker=speakers, to=references, capabilities=faulty)
     def grant_badly(self, speaker: Any, to: Any, capabilities: Any) -> None:
-        payload = {"recipient": self.named(to)} | ({} if capabilities is None else {"capabilities": capabilities})
+        payload = {"recipient": self.named(to)} | (
+            {} if capabilities is None else {"capabilities": capabilities}
+        )
         self.send(speaker, "capability/grant", payload)
 
     @precondition(lambda self: self.grants)
@@ -604,7 +626,11 @@ class Machine(RuleBasedStateMachine):
         key = "new_owner" if deed == "transfer-ownership" else "participant_id"
         self.send(owner if by_owner else speaker, f"stream/{deed}", {"stream_id": id, key: self.named(whom)})
 
-    @rule(speaker=speakers, deed=st.sampled_from(["grant-write", "revoke-write", "transfer-ownership"]), which=some)
+    @rule(
+        speaker=speakers,
+        deed=st.sampled_from(["grant-write", "revoke-write", "transfer-ownership"]),
+        which=some,
+    )
     def decide_badly(self, speaker: Any, deed: str, which: int) -> None:
         whom = {"participant_id": "ben", "new_owner": "ben"}
         id, owner = self.stream(which)
@@ -626,14 +652,23 @@ class Machine(RuleBasedStateMachine):
         for id in (self.stream(which)[0], "stream-99", 7):
             self.send(speaker, kind, {"stream_id": id})
 
-    @rule(which=some, speaker=speakers, by_owner=st.booleans(), text=st.booleans(), times=st.sampled_from([1, 1, 12]))
+    @rule(
+        which=some,
+        speaker=speakers,
+        by_owner=st.booleans(),
+        text=st.booleans(),
+        times=st.sampled_from([1, 1, 12]),
+    )
     def write(self, which: int, speaker: Any, by_owner: bool, text: bool, times: int) -> None:
         id, owner = self.stream(which)
         connection = self.place_of(owner if by_owner else speaker)[0]
         for n in range(times if connection else 0):
             self.obey(FrameReceived(connection or "", f"#{id}#{n}#".encode(), text))
 
-    @rule(speaker=speakers, data=st.sampled_from([b"", b"#", b"##x", b"#stream-1", b"x#stream-1#", b"#stream-9#x"]))
+    @rule(
+        speaker=speakers,
+        data=st.sampled_from([b"", b"#", b"##x", b"#stream-1", b"x#stream-1#", b"#stream-9#x"]),
+    )
     def write_badly(self, speaker: Any, data: bytes) -> None:
         connection = self.place_of(speaker)[0]
         if connection:

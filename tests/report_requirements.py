@@ -103,7 +103,9 @@ def read_report(tests: Path = HERE) -> Report:
     marks = [
         mark
         for path in sorted(tests.rglob("test_*.py"))
-        if not any(part.startswith(".") for part in path.relative_to(tests).parts)  # environments made by tests
+        if not any(
+            part.startswith(".") for part in path.relative_to(tests).parts
+        )  # environments made by tests
         for mark in marks_in(path.read_text(encoding="utf-8"), name=str(path.relative_to(tests.parent)))
     ]
     return report(read_rows(), marks)

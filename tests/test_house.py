@@ -51,7 +51,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "jsonschema": ("sdk.signature",),
     "openai": ("agent.model",),
     "mcp": ("bridge.*", "tools_agent.server"),
-    "pandas": ("log.log", "log.table", "log.payloads"),
+    "pandas": ("log.log", "log.table", "log.payloads", "conformance.table"),
     "numpy": ("log.payloads",),  # pandas brings it; the payload column is an extension array
     "IPython": ("notebook.*",),
     "ipykernel": ("notebook.widgets.live",),
@@ -64,22 +64,30 @@ PLACES: dict[str, tuple[str, ...]] = {
 
 # Modules without a test module of their own name, and the one that shows them.
 SHOWN_BY: dict[str, str] = {
+    "gateway.running": "gateway/test_gateway.py",
+    "conformance.admission": "conformance/test_suite.py",
+    "conformance.capabilities": "conformance/test_suite.py",
+    "conformance.controls": "conformance/test_suite.py",
+    "conformance.delegation": "conformance/test_suite.py",
+    "conformance.envelope": "conformance/test_suite.py",
+    "conformance.frames": "conformance/test_suite.py",
+    "conformance.http": "conformance/test_suite.py",
+    "conformance.identity": "conformance/test_suite.py",
+    "conformance.membership": "conformance/test_suite.py",
+    "conformance.patterns": "conformance/test_suite.py",
+    "conformance.proposals": "conformance/test_suite.py",
+    "conformance.revocation": "conformance/test_suite.py",
+    "conformance.routing": "conformance/test_suite.py",
+    "conformance.rows": "conformance/test_suite.py",
+    "conformance.spaces": "conformance/test_suite.py",
+    "conformance.streams": "conformance/test_suite.py",
+    "conformance.table": "conformance/test_suite.py",
+    "conformance.writers": "conformance/test_suite.py",
     "gateway.config": "gateway/test_space_file.py",
     "gateway.faults": "gateway/test_space_file.py",
     "space.events": "space/test_conversations.py",
-    "gateway.duties": "gateway/test_gateway.py",
-    "space.controls": "space/test_conversations.py",
-    "space.grants": "space/test_conversations.py",
-    "space.invites": "space/test_conversations.py",
-    "space.membership": "space/test_conversations.py",
-    "space.outcome": "space/test_conversations.py",
-    "space.refusal": "space/test_conversations.py",
-    "space.rights": "space/test_conversations.py",
-    "space.streams": "space/test_conversations.py",
-    "space.state": "space/test_core.py",
-    "space.turn": "space/test_conversations.py",
+    "workbench.console": "test_cli.py",
     "workbench.decisions": "workbench/test_lab.py",
-    "workbench.host": "workbench/test_lab.py",
     "workbench.labs": "workbench/test_lab.py",
     "workbench.pending": "workbench/test_lab.py",
     "workbench.report": "workbench/test_lab.py",
@@ -413,7 +421,13 @@ def test_every_test_module_has_its_module() -> None:
 
 
 # Tests of a room as a whole.
-ACROSS = {"test_conversations.py", "test_same_stream.py", "test_hardship.py"}
+ACROSS = {
+    "test_autobahn.py",
+    "test_broken_gateways.py",
+    "test_conversations.py",
+    "test_same_stream.py",
+    "test_hardship.py",
+}
 
 
 # --- calls and words that are never needed -----------------------------------------------------------------------

@@ -9,7 +9,8 @@ Spec: §4.1 (profiles), §5.1.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Annotated, Any, Literal
 
@@ -24,11 +25,12 @@ from pydantic import (
 )
 
 from mew_lab.errors import ConfigError
+from mew_lab.gateway.limits import Limits
 from mew_lab.protocol.envelope import MAX_MESSAGE
 from mew_lab.protocol.permit import Capability
 from mew_lab.protocol.token import Token
 from mew_lab.space.core import BASELINE
-from mew_lab.space.state import is_participant_id
+from mew_lab.space.state import SpaceLimits, is_participant_id
 
 __all__ = [
     "BridgeConfig",
@@ -45,6 +47,9 @@ __all__ = [
     "SpaceName",
     "SpaceSettings",
 ]
+
+
+MAX_FAULTS = 20  # told of one capability
 
 
 class FaultyCapability(ValueError):
@@ -80,8 +85,9 @@ def _capability(pattern: dict[str, Any]) -> dict[str, Any]:
 
 def _faults_of(pattern: Mapping[str, Any]) -> Iterator[ConfigError]:
     """Every fault of a capability: the part at fault is taken out, and the rest looked at again."""
-    rest, told = copy.deepcopy(dict(pattern)), set()
-    while True:
+    rest = copy.deepcopy(dict(pattern))
+    told: set[str] = set()
+    while len(told) < MAX_FAULTS:
         try:
             Capability.of(rest)
         except ConfigError as fault:
@@ -210,10 +216,24 @@ class LimitsConfig(Section):
     streams: int | None = Field(default=None, ge=0)
     grants: int | None = Field(default=None, ge=0)
     invites: int | None = Field(default=None, ge=0)
+    capabilities: int | None = Field(default=None, ge=1)
     connections: int | None = Field(default=None, ge=1)
     unauthenticated: int | None = Field(default=None, ge=1)
     messages_per_second: float | None = Field(default=None, gt=0)
     burst: int | None = Field(default=None, ge=200)
+
+    @property
+    def of_space(self) -> SpaceLimits:
+        """Those that a space watches over."""
+        return SpaceLimits(**self._given(SpaceLimits._fields))
+
+    @property
+    def of_server(self) -> Limits:
+        """Those that a port watches over."""
+        return Limits(**self._given(one.name for one in fields(Limits)))
+
+    def _given(self, names: Iterable[str]) -> dict[str, Any]:
+        return {name: value for name in names if (value := getattr(self, name, None)) is not None}
 
 
 class LogsConfig(Section):

@@ -12,18 +12,18 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Any
 
 from mew_lab.errors import JournalError, NotAdmitted
 from mew_lab.gateway.auth import Tokens
 from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.duties import carry_out
 from mew_lab.gateway.outbox import Frame, Peer
-from mew_lab.gateway.ring import Page, Ring
+from mew_lab.gateway.ring import Page
+from mew_lab.gateway.running import Recorder, Running
 from mew_lab.protocol.envelope import PROTOCOL, compact
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.space.core import Space
@@ -56,39 +56,15 @@ JOURNAL_MESSAGE = (
 MAX_OWED = 10_000  # effects of leaves and notes that wait for the journal
 
 
-class Recorder(Protocol):
-    """What the gateway needs of a journal."""
-
-    def append(self, records: Iterable[Record]) -> None:
-        """Writes the records to the operating system, or raises JournalError and writes nothing."""
-
-
-class _Running:
-    """One space with what it runs on."""
-
-    __slots__ = (
-        "busy", "connections", "journal", "last", "owed", "peers", "queue", "queue_bytes", "ring", "space",
-    )  # fmt: skip
-
-    def __init__(self, space: Space, journal: Recorder | None, *, queue_bytes: int) -> None:
-        self.space = space
-        self.queue_bytes = queue_bytes
-        self.journal = journal
-        self.ring = Ring(space.state.logical)
-        self.peers: dict[str, Peer] = {}
-        self.connections = 0
-        self.last = datetime.min.replace(tzinfo=UTC)
-        self.owed: list[Turn] = []
-        self.queue: deque[Event] = deque()
-        self.busy = False
-
-
 class Gateway:
     """Several isolated spaces, their connections and their journals.
 
     `clock` gives the wall time in UTC, `new_epoch` a number of 64 random bits a space, and `observe` is called with
     every record after it was journaled, before its message is delivered. `connection_url` is what an invitation
-    says of where to connect; empty while nobody serves this gateway.
+    says of where to connect; empty while nobody serves this gateway. `before_post` is called with space and
+    participant before an HTTP message is taken: a log sink that waits for the first one is then attached.
+    `observe_turn` is called with each turn after it was journaled, before anything is changed or delivered; what it
+    raises is logged and hinders nobody.
     """
 
     def __init__(
@@ -101,10 +77,12 @@ class Gateway:
         self.tokens = Tokens()
         self.observe = observe
         self.connection_url = ""
+        self.observe_turn: Callable[[Space, Turn], object] | None = None
+        self.before_post: Callable[[str, str], object] = lambda space, participant: None
         self.started = clock()
         self._clock = clock
         self._new_epoch = new_epoch
-        self._spaces: dict[str, _Running] = {}
+        self._spaces: dict[str, Running] = {}
 
     # --- spaces and participants ---
 
@@ -128,14 +106,43 @@ class Gateway:
             owner=config.owner or "",
             baseline=config.baseline,
             limit=config.message_bytes,
+            limits=config.limits.of_space,
         )
-        running = _Running(space, journal, queue_bytes=config.queue_bytes)
+        running = Running(space, journal, queue_bytes=config.queue_bytes)
         running.last = self._clock()
         self._write(running, [opened(space, running.last)])
         self._spaces[config.name] = running
         for name, participant in config.participants.items():
             self.enrol(config.name, name, participant.capabilities)
         return space
+
+    def resume_space(
+        self,
+        space: Space,
+        *,
+        since: datetime,
+        connections: int,
+        journal: Recorder | None = None,
+        queue_bytes: int = SpaceConfig.model_fields["queue_bytes"].default,
+    ) -> None:
+        """Goes on with a space that ran before, as it was then; whoever was connected has left.
+
+        Args:
+            since: When it was last heard of: its time never runs backwards.
+            connections: The highest number in a name of its connections, so that no name comes twice.
+
+        Raises:
+            ValueError: when one of that name runs here already.
+            JournalError: when the journal cannot be written.
+        """
+        if space.name in self._spaces:
+            raise ValueError(f"a space {space.name!r} runs in this gateway already; choose another name")
+        running = Running(space, journal, queue_bytes=queue_bytes, since=since)
+        running.connections = connections
+        self._feed(running, Noted("resumed", space.state.owner, ""))
+        self._spaces[space.name] = running
+        for name in (*space.state.connections, *space.state.sinks):
+            self._feed(running, Left(name, "the gateway was started anew"))
 
     def enrol(self, space: str, participant: str, capabilities: Sequence[Mapping[str, Any]]) -> None:
         """Lets a participant join, or changes what it may do; one that is connected learns it by a new welcome.
@@ -266,6 +273,7 @@ class Gateway:
         running = self._spaces[space]
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         who = (self.logical(space, name), name)
+        self.before_post(space, who[0])
         event: Event = (
             Oversize(None, len(data), sha256(data).hexdigest(), *who)
             if len(data) > running.space.limit
@@ -297,7 +305,7 @@ class Gateway:
 
     # --- the one way ---
 
-    def _feed(self, running: _Running, event: Event) -> tuple[object, ...]:
+    def _feed(self, running: Running, event: Event) -> tuple[object, ...]:
         """Plans, records, commits, applies. An event that comes while another is applied waits its turn."""
         if running.busy:
             running.queue.append(event)
@@ -311,7 +319,7 @@ class Gateway:
             running.busy = False
         return effects
 
-    def _turn(self, running: _Running, event: Event) -> tuple[object, ...]:
+    def _turn(self, running: Running, event: Event) -> tuple[object, ...]:
         now = running.last = max(running.last, self._clock())
         turn = running.space.plan(event, now)
         try:
@@ -322,25 +330,29 @@ class Gateway:
         turn.commit()
         return self._apply(running, turn)
 
-    def _record(self, running: _Running, turn: Turn) -> None:
+    def _record(self, running: Running, turn: Turn) -> None:
         self._write(running, [effect for effect in turn.effects if type(effect) is Record])
+        if self.observe_turn is not None:
+            try:
+                self.observe_turn(running.space, turn)
+            except Exception:
+                logger.exception("%s: whoever observes its turns has failed", running.space.name)
 
-    def _write(self, running: _Running, records: list[Record]) -> None:
+    def _write(self, running: Running, records: list[Record]) -> None:
         if running.journal is not None:
             running.journal.append(records)
-        for record in records:
-            running.ring.take(record)
-            if self.observe is not None:
+        if self.observe is not None:
+            for record in records:
                 self.observe(record)
 
-    def _pay(self, running: _Running) -> None:
+    def _pay(self, running: Running) -> None:
         """Records and delivers what a full disk has left waiting, in its order."""
         while running.owed:
             self._record(running, running.owed[0])
             self._apply(running, running.owed.pop(0))
 
     def _unrecorded(
-        self, running: _Running, event: Event, turn: Turn, fault: JournalError
+        self, running: Running, event: Event, turn: Turn, fault: JournalError
     ) -> tuple[object, ...]:
         logger.error("%s: %s", running.space.name, fault)
         if isinstance(event, Left | Noted):  # it has happened: nothing can refuse it
@@ -358,7 +370,7 @@ class Gateway:
             return ()
         return (Reply(503, {"error": "journal_unavailable", "message": JOURNAL_MESSAGE}),)
 
-    def _complaint(self, running: _Running, connection: str, turn: Turn) -> str:
+    def _complaint(self, running: Running, connection: str, turn: Turn) -> str:
         """A system/error outside the space's own count, since no record of it will ever be."""
         members: dict[str, Any] = {
             "protocol": PROTOCOL,
@@ -375,7 +387,10 @@ class Gateway:
         members["payload"] = {"error": "journal_unavailable", "message": JOURNAL_MESSAGE}
         return compact(members)
 
-    def _apply(self, running: _Running, turn: Turn) -> tuple[Effect, ...]:
+    def _apply(self, running: Running, turn: Turn) -> tuple[Effect, ...]:
+        for effect in turn.effects:
+            if type(effect) is Record:
+                running.ring.take(effect)
         return carry_out(
             turn.effects,
             space=running.space.name,

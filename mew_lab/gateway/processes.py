@@ -54,7 +54,9 @@ class Processes:
     """The programs of one space while they run. To be used on one event loop.
 
     Args:
-        tell: is given a sentence whenever one is started, has ended, or is given up.
+        tell: is given a participant and a sentence with the exact command, before its first start, and when it
+            has ended as it should.
+        fault: the same, when one cannot be started, has ended otherwise, is started again or given up.
         first_delay: seconds before the first restart of a program, doubled with each further one.
         calm: seconds after which a program that ran is no longer counted as one that fails.
     """
@@ -63,18 +65,20 @@ class Processes:
         self,
         programs: Sequence[Program],
         *,
-        tell: Callable[[str], object],
+        tell: Callable[[str, str], object],
+        fault: Callable[[str, str], object],
         first_delay: float = FIRST_DELAY,
         calm: float = CALM,
         grace: float = GRACE,
     ) -> None:
         self._programs = tuple(programs)
         self._tell = tell
+        self._fault = fault
         self._first_delay = first_delay
         self._calm = calm
         self._grace = grace
         self._leave = asyncio.Event()
-        self._kept: list[asyncio.Task[None]] = []
+        self._kept: list[asyncio.Task[object]] = []
         self._keepers: dict[str, asyncio.subprocess.Process] = {}
         self.pids: dict[str, int] = {}
         """The process id of each program that runs now, by participant."""
@@ -111,31 +115,30 @@ class Processes:
         if self._kept:
             await asyncio.wait(self._kept, timeout=PATIENCE)
 
-    async def _keep(self, program: Program, begun: asyncio.Future[None]) -> None:
+    async def _keep(self, program: Program, begun: asyncio.Future[None]) -> object:
         """Runs a program for as long as its policy wants."""
         name, loop, failed = program.participant, asyncio.get_running_loop(), 0
-        self._tell(f"starting {name}: {program.command_line}")
+        self._tell(name, f"starting {program.command_line}")
         while not self._leave.is_set():
             started = loop.time()
             ended = await self._run(program, begun)
             if self._leave.is_set():
-                return
+                return None
             if loop.time() - started >= self._calm:
                 failed = 0
+            say = self._tell if ended.well else self._fault
             if program.restart == "never" or (program.restart == "on-failure" and ended.well):
-                self._tell(f"{name} {ended}; what it said stands in {program.log}")
-                return
+                return say(name, f"{ended}; what it said stands in {program.log}")
             if failed >= program.restarts:
-                self._tell(
-                    f"{name} {ended}; it is given up after {failed} restarts, what it said stands in {program.log}"
-                )
-                return
+                last = f"given up after {failed} restarts; what it said stands in {program.log}"
+                return self._fault(name, f"{ended}; {last}")
             delay = self._first_delay * 2**failed
             failed += 1
-            self._tell(f"{name} {ended}; restart {failed} of {program.restarts} in {delay:g} s")
+            self._fault(name, f"{ended}; restart {failed} of {program.restarts} in {delay:g} s")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(delay):
                     await self._leave.wait()
+        return None
 
     async def _run(self, program: Program, begun: asyncio.Future[None]) -> _Ended:
         """One life of a program, from its start to its end."""

@@ -17,12 +17,13 @@ from typing import NamedTuple
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.space.events import Record
 
-__all__ = ["MAX_BYTES", "MAX_ENVELOPES", "Page", "Ring"]
+__all__ = ["BEGINNING", "MAX_BYTES", "MAX_ENVELOPES", "Page", "Ring"]
 
 MAX_ENVELOPES = 10_000
 MAX_BYTES = 16 * 1024 * 1024
 PRIVATE = frozenset({"system/welcome", "system/error", "space/invite-ack"})  # ruling R1
 DELIVERED = frozenset({"accepted", "sent"})  # the verdicts under which an envelope goes out
+BEGINNING = datetime.min.replace(tzinfo=UTC)
 TICK = timedelta(microseconds=1)
 
 
@@ -45,8 +46,8 @@ class Ring:
     """The last envelopes of one space: at most so many, and at most so many bytes of them.
 
     Times are unique: what comes within one microsecond stands a microsecond apart, so that whoever asks from the
-    time of any envelope misses none and sees none twice. `participant_of` says whose a runtime id is. Tokens never
-    come here: a record holds a placeholder in their place.
+    time of any envelope misses none and sees none twice. `participant_of` says whose a runtime id is; what was
+    before `begins` is not here. Tokens never come here: a record holds a placeholder in their place.
     """
 
     __slots__ = ("_bytes", "_forgotten", "_kept", "_last", "_max_bytes", "_max_envelopes", "_participant_of")
@@ -57,13 +58,14 @@ class Ring:
         *,
         max_envelopes: int = MAX_ENVELOPES,
         max_bytes: int = MAX_BYTES,
+        begins: datetime = BEGINNING,
     ) -> None:
         self._participant_of = participant_of
         self._max_envelopes = max_envelopes
         self._max_bytes = max_bytes
         self._kept: deque[_Kept] = deque()
         self._bytes = 0
-        self._last = self._forgotten = datetime.min.replace(tzinfo=UTC)
+        self._last = self._forgotten = begins
 
     def take(self, record: Record) -> None:
         """Keeps the envelope that a record tells of, if it tells of one that went out; forgets the oldest."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,10 +31,11 @@ from mew_lab.gateway.config import (
 )
 from mew_lab.gateway.faults import Fault, all_of, told
 from mew_lab.protocol.pattern import warnings
-from mew_lab.protocol.token import Token
+from mew_lab.protocol.token import Token, mask
+from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.config import read_yaml
 
-__all__ = ["SpaceFile", "parse_space_file", "read_space_file"]
+__all__ = ["SpaceFile", "names_file", "parse_space_file", "read_space_file"]
 
 MAX_FILE = 1024 * 1024  # bytes
 YES = frozenset({"true", "1", "yes", "on", "y", "enabled"})
@@ -51,6 +53,17 @@ class SpaceFile(NamedTuple):
     def folder(self) -> Path:
         """Where what the file names is: programs run here, logs and tokens are kept here."""
         return self.path.parent
+
+    @property
+    def command_lines(self) -> tuple[str, ...]:
+        """What is started with the space, as the file says it: for showing it before it is."""
+        lines = []
+        for name, one in self.config.participants.items():
+            if one.starts:
+                server = one.mcp_server
+                words = [server.command, *server.args] if server else [one.command, *one.args]
+                lines.append(f"{name}: {one_line(mask(shlex.join(words)), 500)}")
+        return tuple(lines)
 
 
 # --- the shape of the file ---------------------------------------------------------------------------------------
@@ -118,6 +131,11 @@ def read_space_file(path: str | os.PathLike[str], *, environ: Mapping[str, str] 
             f"cannot read the space file {place}: it is not UTF-8 text", path=str(place)
         ) from None
     return parse_space_file(text, path=place.absolute(), environ=environ)
+
+
+def names_file(name: str | os.PathLike[str]) -> bool:
+    """Whether this is the path of a space.yaml rather than the name of a space."""
+    return not isinstance(name, str) or name.endswith((".yaml", ".yml", ".json"))
 
 
 def parse_space_file(text: str, *, path: Path, environ: Mapping[str, str] = os.environ) -> SpaceFile:
@@ -223,7 +241,7 @@ def _across(said: object) -> Iterator[Fault]:
 def _shared_tokens(name: str, tokens: object, owners: dict[str, str]) -> Iterator[Fault]:
     for at, token in enumerate(tokens if isinstance(tokens, list) else ()):
         if isinstance(token, str) and owners.setdefault(token, name) != name:
-            said = f"the token {Token(token)} is {owners[token]!r}'s too, so it would not tell who comes"
+            said = f"the token {Token(token, remember=False)} is {owners[token]!r}'s too, so it would not tell who comes"
             yield Fault(f"participants.{name}.tokens[{at}]", f"{said}; give each participant its own")
 
 

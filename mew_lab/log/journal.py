@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -22,9 +23,14 @@ from pathlib import Path
 
 from mew_lab.errors import JournalError
 from mew_lab.log.line import read_members, write_line
-from mew_lab.log.reading import LINE_LIMIT, Reading, read_journal
+from mew_lab.log.reading import LINE_LIMIT, Reading, continued, first_record, read_journal, successor
 from mew_lab.protocol.envelope import compact
 from mew_lab.space.events import Record
+
+if sys.platform == "win32":
+    fcntl = None
+else:
+    import fcntl
 
 __all__ = ["ROTATE_AT", "Journal", "Reading", "journal_path", "read_journal"]
 
@@ -75,7 +81,7 @@ def _create(path: Path) -> int:
         flags |= getattr(os, name, 0)
     try:
         _make_folders(path.parent)
-        return os.open(path, flags, 0o600)
+        return _owned(os.open(path, flags, 0o600), path)
     except FileExistsError:
         raise JournalError(
             f"Cannot begin the journal {path}: there is a file already, and a journal never writes over one. "
@@ -88,6 +94,54 @@ def _create(path: Path) -> int:
             f"Cannot begin the journal {path}: {why}. Name a file in a folder that can be written to.",
             path=str(path),
         ) from None
+
+
+def _reopen(path: Path) -> int:
+    """A descriptor of a file that exists, to be written behind its end."""
+    flags = os.O_RDWR | os.O_APPEND
+    for name in ("O_NOFOLLOW", "O_BINARY"):
+        flags |= getattr(os, name, 0)
+    try:
+        return _owned(os.open(path, flags), path)
+    except OSError as fault:
+        raise JournalError(
+            f"Cannot go on with the journal {path}: {fault.strerror}. Name a file that can be written to.",
+            path=str(path),
+        ) from None
+
+
+def _owned(fd: int, path: Path) -> int:
+    """The same descriptor, now ours alone to write by: two writers would make one journal of two spaces.
+
+    The operating system ends that when the process ends, however it ends.
+    """
+    if fcntl is not None:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(fd)
+            raise JournalError(
+                f"Cannot write the journal {path}: another process is writing it. End that one first.",
+                path=str(path),
+            ) from None
+    return fd
+
+
+def _whole_lines(fd: int) -> tuple[int, bytes]:
+    """How many bytes of a file are whole lines, and what stands behind them."""
+    size = os.fstat(fd).st_size
+    os.lseek(fd, max(0, size - LINE_LIMIT - 1), os.SEEK_SET)
+    end = b""
+    while part := os.read(fd, 1 << 20):
+        end += part
+    tail = end[end.rfind(b"\n") + 1 :]
+    return size - len(tail), tail
+
+
+def _is_stub(path: Path) -> bool:
+    """Whether a file of ours ends within its first line."""
+    data = path.read_bytes()
+    return b"\n" not in data and data[:7] == b'{"seq":'[: len(data)]
 
 
 class Journal:
@@ -123,8 +177,46 @@ class Journal:
         self._about = {"format": FORMAT, "epoch": epoch, "vantage": vantage}
         self._opened = Record(0, datetime.min, "opened", space, detail=compact(self._about))
         self._size = 0
-        self._torn = False
+        self._torn = False  # the last line is not ended
+        self._cut = False  # half a line stands behind what counts
         self._fd = _create(first)
+
+    @classmethod
+    def resume(cls, path: str | os.PathLike[str], *, rotate_at: int = ROTATE_AT) -> Journal:
+        """Goes on writing a journal behind its last whole line; half a line that a killed process left is taken away
+        by the first append, not before.
+
+        Args:
+            path: The first file of the journal.
+
+        Raises:
+            JournalError: when there is none, another process is still writing it, or it cannot be written.
+        """
+        found = continued(Path(path))
+        opened = first_record(found[0])
+        if opened is None or opened.event != "opened":
+            raise JournalError(
+                f"Cannot go on with the journal {path}: it does not begin with the opening of a space. Name the first "
+                "file of a journal that a gateway wrote.",
+                path=str(path),
+            )
+        self = cls.__new__(cls)
+        self.rotate_at = rotate_at
+        self.paths = found
+        self._about = {}
+        self._opened = opened
+        self._torn = self._cut = False
+        self._fd = _reopen(found[-1])
+        whole, tail = _whole_lines(self._fd)
+        self._size = whole
+        if tail and read_members(tail) is not None:  # a whole record, but for the end of its line
+            self._size, self._torn = whole + len(tail), True
+        elif tail:
+            self._cut = True
+        following = successor(found)
+        if following.is_file() and following.stat().st_size < LINE_LIMIT and _is_stub(following):
+            following.unlink()  # begun when the last was full, and killed before its first line was whole
+        return self
 
     def __repr__(self) -> str:
         return f"<Journal {self.path}{'' if self._fd >= 0 else ', closed'}>"
@@ -133,6 +225,11 @@ class Journal:
     def path(self) -> Path:
         """The file that is written now."""
         return self.paths[-1]
+
+    @property
+    def space(self) -> str:
+        """The name of the space, empty until it is known."""
+        return self._opened.space
 
     def append(self, records: Iterable[Record]) -> None:
         """Hands the records to the operating system with one write, all or none.
@@ -185,6 +282,12 @@ class Journal:
         )
 
     def _write(self, data: bytes) -> None:
+        if self._cut:
+            try:
+                os.ftruncate(self._fd, self._size)
+            except OSError as fault:
+                raise self._fault(fault.strerror or str(fault)) from None
+            self._cut = False
         if self._torn:  # half a line stands there and could not be taken back: end it, so that ours is whole
             data = b"\n" + data
         try:
@@ -207,8 +310,7 @@ class Journal:
     def _rotate(self, data: bytes, now: datetime) -> None:
         """Goes on in the next file; when that fails, all is as before and the next append tries again."""
         before = self._fd, self._size, self._torn, self.paths
-        first = self.paths[0]
-        path = first.with_name(f"{first.stem}-{len(self.paths) + 1}{first.suffix}")
+        path = successor(self.paths)
         about = {**(read_members(self._opened.detail) or {"format": FORMAT}), "previous": self.path.name}
         opened = self._opened._replace(seq=0, now=now, detail=compact(about))
         self._fd, self._size, self._torn, self.paths = _create(path), 0, False, (*self.paths, path)

@@ -25,13 +25,15 @@ from mew_lab.errors import JournalError
 from mew_lab.log.journal import FORMAT
 from mew_lab.log.line import read_members, write_line
 from mew_lab.log.peers import merge_decisions
-from mew_lab.log.reading import Reading, read_journal
+from mew_lab.log.reading import Reading, continued, first_record, read_journal
 from mew_lab.log.table import COLUMNS, Column, to_frame
 from mew_lab.protocol.envelope import compact
 from mew_lab.space.events import Record
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from mew_lab.log.audit import Audit
 
 __all__ = ["Files", "Log", "Saved", "open_log"]
 
@@ -177,6 +179,20 @@ class Log:
         """A table with columns of your own, or with a row for each record that is no envelope too."""
         return to_frame(self.records, columns, events=events)
 
+    def audit(self, id: str | int) -> Audit:
+        """Who sent the envelope with that id, by which capability and whose grants, or why it was refused.
+
+        A number is the record's place in the journal.
+
+        Raises:
+            JournalError: when there is none.
+
+        Spec: §3.6.8.
+        """
+        from mew_lab.log.audit import audit
+
+        return audit(self.records, id)
+
     @property
     def faults(self) -> tuple[str, ...]:
         """What could not be read, as sentences; reads the files if nothing has yet."""
@@ -287,39 +303,14 @@ def open_log(path: str | os.PathLike[str]) -> Log:
         JournalError: when there is no journal there.
     """
     place = Path(path)
-    paths = _in_folder(place) if place.is_dir() else _continued(place)
-    first = _first(paths[0])
+    paths = _in_folder(place) if place.is_dir() else continued(place)
+    first = first_record(paths[0])
     space, about = "", dict[str, Any]()
     if first is not None:
         space = first.space
         about = (read_members(first.detail) or {}) if first.event == "opened" else {}
     vantage = "participant" if about.get("vantage") == "participant" else "gateway"
     return Log(Files(paths), space=space, vantage=vantage)
-
-
-def _first(path: Path) -> Record | None:
-    reading = read_journal(path)
-    record = next(reading, None)
-    reading.close()
-    return record
-
-
-def _continued(first: Path) -> tuple[Path, ...]:
-    """The file, and those that say in their first line that they go on from it."""
-    read_journal(first).close()
-    paths = [first]
-    while True:
-        path = first.with_name(f"{first.stem}-{len(paths) + 1}{first.suffix}")
-        if not path.is_file():
-            return tuple(paths)
-        try:
-            opened = _first(path)
-        except JournalError:
-            return tuple(paths)
-        about = read_members(opened.detail) if opened is not None and opened.event == "opened" else None
-        if (about or {}).get("previous") != paths[-1].name:
-            return tuple(paths)
-        paths.append(path)
 
 
 def _in_folder(folder: Path) -> tuple[Path, ...]:

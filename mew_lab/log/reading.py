@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
@@ -21,7 +21,7 @@ from mew_lab.log.line import read_line, read_members
 from mew_lab.log.peers import Line, read_decisions, read_history
 from mew_lab.space.events import Record
 
-__all__ = ["LINE_LIMIT", "Reading", "read_journal"]
+__all__ = ["LINE_LIMIT", "Reading", "continued", "first_record", "read_journal", "successor"]
 
 LINE_LIMIT = 8 * 1024 * 1024  # bytes
 
@@ -139,3 +139,42 @@ def read_journal(path: str | os.PathLike[str]) -> Reading:
         JournalError: when the file cannot be read or is no journal. Broken lines within it raise nothing.
     """
     return Reading(Path(path))
+
+
+def first_record(path: Path) -> Record | None:
+    """The first record of a journal; None where it ends within its first line.
+
+    Raises:
+        JournalError: when the file is no journal.
+    """
+    reading = read_journal(path)
+    record = next(reading, None)
+    reading.close()
+    return record
+
+
+def continued(first: Path) -> tuple[Path, ...]:
+    """The file, and those that say in their first line that they go on from it.
+
+    Raises:
+        JournalError: when `first` is no journal.
+    """
+    read_journal(first).close()
+    paths = [first]
+    while True:
+        path = successor(paths)
+        if not path.is_file():
+            return tuple(paths)
+        try:
+            opened = first_record(path)
+        except JournalError:
+            return tuple(paths)
+        about = read_members(opened.detail) if opened is not None and opened.event == "opened" else None
+        if (about or {}).get("previous") != paths[-1].name:
+            return tuple(paths)
+        paths.append(path)
+
+
+def successor(paths: Sequence[Path]) -> Path:
+    """Where a journal of these files goes on when the last of them is full."""
+    return paths[0].with_name(f"{paths[0].stem}-{len(paths) + 1}{paths[0].suffix}")

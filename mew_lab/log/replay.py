@@ -41,11 +41,12 @@ from mew_lab.space.events import (
 )
 from mew_lab.space.opening import reopened
 
-__all__ = ["Replayed", "event_of", "replay", "replay_records"]
+__all__ = ["CAUSED", "Player", "Replayed", "event_of", "replay", "replay_records"]
 
 CAUSED = frozenset({"sent", "lapsed"})  # records of what an event leads to, and never of an event
 AROUND = 24  # characters shown before a difference
 QUOTED = 256  # characters of a stream's name that the refusal of a frame repeats, bytes beyond ASCII escaped
+NUMBERED = re.compile(r"[0-9]{1,15}\Z")
 ESCAPE = re.compile(r"\\x([89a-f][0-9a-f])")
 CUT_ESCAPE = re.compile(r"\\(x[89a-f]?)?\Z")
 
@@ -55,7 +56,7 @@ class Replayed(NamedTuple):
 
     `space` is as it was after the last of `events` events, at `last`. `unwritten` are the records of the last event
     that the journal does not hold, because its gateway ended while it wrote them. `void` names the participants
-    whose tokens were void at the end.
+    whose tokens were void at the end, `connections` is the highest number in a connection's name.
     """
 
     space: Space
@@ -63,6 +64,7 @@ class Replayed(NamedTuple):
     last: datetime
     unwritten: tuple[Record, ...]
     void: frozenset[str]
+    connections: int
 
     def __str__(self) -> str:
         told = f"{self.events} event{'' if self.events == 1 else 's'}, no difference"
@@ -97,15 +99,15 @@ def replay_records(
         ReplayMismatch: at the first record that differs.
         JournalError: when they cannot be replayed at all.
     """
-    player = _Player(name)
+    player = Player(name)
     for record in records:
         player.take(record)
         observe(record)
     return player.end()
 
 
-class _Player:
-    """What is known after some records."""
+class Player:
+    """A replay, record by record: `take` each, look at `space` in between, `end` it."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -114,8 +116,21 @@ class _Player:
         self._events = 0
         self._last = datetime.min.replace(tzinfo=UTC)
         self._void: set[str] = set()
+        self._connections = 0
+
+    @property
+    def space(self) -> Space:
+        """The space after the records so far; there is none before the first."""
+        assert self._space is not None
+        return self._space
 
     def take(self, record: Record) -> None:
+        """The next record.
+
+        Raises:
+            ReplayMismatch: when a fresh space would have recorded something else.
+            JournalError: when it cannot be replayed.
+        """
         if record.event == "opened":
             self._open(record)
         elif self._space is None:
@@ -127,9 +142,17 @@ class _Player:
         self._last = record.now
 
     def end(self) -> Replayed:
+        """What came out."""
         if self._space is None:
             raise JournalError(f"{self._name} cannot be replayed: it holds no record", path=self._name)
-        return Replayed(self._space, self._events, self._last, tuple(self._foretold), frozenset(self._void))
+        return Replayed(
+            self._space,
+            self._events,
+            self._last,
+            tuple(self._foretold),
+            frozenset(self._void),
+            self._connections,
+        )
 
     def _open(self, record: Record) -> None:
         """A space begins; or, in a file that goes on from another, it goes on."""
@@ -140,8 +163,13 @@ class _Player:
                 "it was taken by a participant, who does not see what is refused or private; "
                 "replay the gateway's own",
             )
-        if "previous" in about and self._space is not None and about.get("epoch") == self._space.epoch:
-            return
+        if "previous" in about:
+            if self._space is None:
+                raise self._impossible(
+                    record, f"it goes on from {quote(about['previous'])}; name the first file"
+                )
+            if about.get("epoch") == self._space.epoch:
+                return
         if self._foretold:
             self._compare(record, self._foretold.popleft())
         try:
@@ -159,6 +187,8 @@ class _Player:
             raise self._impossible(record, f"its {record.event} cannot be read ({fault})") from None
         turn.commit()
         self._events += 1
+        if numbered := NUMBERED.search(record.connection):
+            self._connections = max(self._connections, int(numbered[0]))
         for effect in turn.effects:
             if type(effect) is Record:
                 self._foretold.append(effect)

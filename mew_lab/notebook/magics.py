@@ -39,9 +39,25 @@ def _lab() -> Lab:
 
 def up(options: Namespace, tail: Any) -> object:
     import mew_lab
+    from mew_lab.gateway.space_file import names_file, read_space_file
 
     journal = None if options.no_journal else options.journal or "auto"
-    return mew_lab.up(options.name or "demo", as_id=options.as_id, journal=journal, port=options.port)
+    name = options.name or "demo"
+    if names_file(name):
+        file = read_space_file(name)
+        for remark in file.remarks:
+            print(f"note: {remark}")
+        # Programs are about to run with the user's rights: first they are shown, then they start.
+        for line in () if options.no_auto_start else file.command_lines:
+            print(f"starting {line} in {file.folder}", flush=True)
+    return mew_lab.up(
+        name,
+        as_id=options.as_id,
+        journal=journal,
+        port=options.port,
+        auto_start=not options.no_auto_start,
+        resume=options.resume,
+    )
 
 
 def down(options: Namespace, tail: Any) -> object:

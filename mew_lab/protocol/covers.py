@@ -20,16 +20,13 @@ from typing import Literal as OneOf
 
 from mew_lab.protocol.inclusion import find, holds
 from mew_lab.protocol.miss import quote, spell
-from mew_lab.protocol.node import TOO_COSTLY, Meter, Node, OverBudget
+from mew_lab.protocol.node import TOO_COSTLY, Meter, Node
 from mew_lab.protocol.pattern import AnyOf, Constant, Field, ObjectPattern, Selection
 from mew_lab.protocol.permit import Capability
 from mew_lab.protocol.strings import ANY_STRING, AnyString, Glob, Literal, Negation, Regex, StringNode
 from mew_lab.protocol.witness import ANY_OBJECT, STEPS, witness
 
 __all__ = ["Coverage", "covers", "disjoint", "possesses"]
-
-MOST_PARTS: Final = 256
-"""Capabilities into which the lists of one are multiplied out at the most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,20 +102,16 @@ def disjoint(a: Capability | Mapping[str, Any], b: Capability | Mapping[str, Any
 class _Proof:
     """An attempt to prove, with one budget. `gap` says where it failed, the deepest place first."""
 
-    __slots__ = ("_depth", "_parts", "gap", "meter")
+    __slots__ = ("_depth", "gap", "meter")
 
     def __init__(self) -> None:
         self.meter = Meter(STEPS)
         self.gap = ""
         self._depth = -1
-        self._parts = 0
 
     def possessed(self, held: Sequence[Capability], wanted: Capability) -> bool:
         if any(self._covered(one, wanted) for one in held) or _permits_nothing(wanted, self.meter):
             return True
-        self._parts += 1
-        if self._parts > MOST_PARTS:
-            raise OverBudget
         parts = _parts(wanted, self.meter)
         return parts is not None and all(self.possessed(held, one) for one in parts)
 
@@ -134,10 +127,10 @@ class _Proof:
         self.meter.spend()
         if isinstance(narrower, AnyOf):
             if isinstance(wider, AnyOf):
-                if narrower.literals <= wider.literals:
-                    return all(self._node(wider, one, path) for one in narrower.others)
                 if _same(wider, narrower, self.meter):
                     return True
+                if narrower.literals <= wider.literals:
+                    return all(self._node(wider, one, path) for one in narrower.others)
             return all(self._node(wider, one, path) for one in narrower.alternatives)
         if isinstance(narrower, ObjectPattern):
             proved = self._object(wider, narrower, path) or _nothing(narrower, self.meter)
@@ -245,7 +238,7 @@ def _alternatives_within(pattern: Node, meter: Meter) -> Sequence[Node] | None:
 def _alternatives(pattern: Node, meter: Meter) -> Sequence[Node]:
     if not isinstance(pattern, AnyOf):
         return (pattern,)
-    meter.spend(len(pattern.alternatives) // 2)
+    meter.spend(len(pattern.alternatives))
     return pattern.alternatives
 
 

@@ -20,15 +20,16 @@ from mew_lab.errors import ProtocolError
 
 __all__ = [
     "MAX_DEPTH",
+    "MAX_ID",
     "MAX_MESSAGE",
     "PROTOCOL",
     "Draft",
     "Envelope",
     "canonical",
+    "check_shape",
     "compact",
     "complete",
     "digest",
-    "read_draft",
     "read_strict",
 ]
 
@@ -298,18 +299,6 @@ def check_shape(members: Any, *, raw: str) -> None:
 
 
 # --- drafts ---------------------------------------------------------------------------------------------------
-
-
-def read_draft(text: str | bytes, *, limit: int = MAX_MESSAGE) -> Draft:
-    """What came in, read strictly and of the right shape.
-
-    Raises:
-        ProtocolError: when it is not; `code` says which rule.
-    """
-    members = read_strict(text, limit=limit)
-    raw = text if isinstance(text, str) else text.decode()
-    check_shape(members, raw=raw)
-    return Draft(raw, members)
 
 
 _COMPLETE = frozenset({"protocol", "id", "ts", "from"})

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from mew_lab.protocol.inclusion import Word, find, holds
 from mew_lab.protocol.node import TOO_COSTLY, Meter, Node
-from mew_lab.protocol.pattern import AnyOf, Anywhere, Constant, Field, KeyGlob, ObjectPattern
+from mew_lab.protocol.pattern import AnyOf, Anywhere, Field, KeyGlob, ObjectPattern
 from mew_lab.protocol.permit import Capability
 from mew_lab.protocol.strings import ANY_STRING, AnyString, Glob, Literal, Negation, Regex
 
@@ -27,7 +27,9 @@ STEPS: Final = 3_000
 ANY_OBJECT: Final = ObjectPattern.of([])
 _SECOND_TRIES: Final = 4
 _NOTHING: Final = object()
-_QUANTIFIER: Final = re.compile(r"[*+?]|\{[0-9,]*\}")
+_DEEPEST_GROUP: Final = 8
+_GROUP: Final = re.compile(r"\((?:\?[^:)]*:?)?((?:\\.|[^()|\\])*)(?:\|(?:\\.|[^()\\])*)?\)", re.DOTALL)
+_TOKEN: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])+\]|\{[0-9]+(?:,[0-9]*)?\}|.", re.DOTALL)
 
 _Values = dict[str, Any]
 _Avoided = Mapping[str, tuple[Node, ...]]
@@ -136,25 +138,25 @@ class _Search:
 
     def _scalars(self, pattern: Node, avoid: tuple[Node, ...]) -> Iterator[object]:
         """Some values that match; for a glob those that no glob to be avoided matches."""
-        if isinstance(pattern, Constant):
-            yield pattern.value
-        elif isinstance(pattern, Literal):
-            yield pattern.text
-        elif isinstance(pattern, Regex):
+        if isinstance(pattern, Regex):
             yield from (one for one in _guesses(pattern.expression) if holds(pattern, one, self.meter))
-        elif isinstance(pattern, (Glob, AnyString, Negation)):
+        elif not isinstance(pattern, (Glob, AnyString, Negation)):  # a literal or a constant
+            yield pattern.source
+        else:
+            singles = [
+                one for some in avoid for one in (some.alternatives if isinstance(some, AnyOf) else (some,))
+            ]
+            self.meter.spend(len(singles))
             words: list[Word] = [
-                one
-                for some in avoid
-                for one in (some.alternatives if isinstance(some, AnyOf) else (some,))
-                if isinstance(one, (Literal, Glob, AnyString, Negation))
+                one for one in singles if isinstance(one, (Literal, Glob, AnyString, Negation))
             ]
             for _ in range(_SECOND_TRIES):
                 text = find([pattern], words, meter=self.meter)
                 if text is None:
                     return
                 yield text
-                words.append(Literal(text))
+                # The next one differs in more than a character.
+                words += (Literal(text), Glob.of("?" * len(text) or "?"))
 
     def _object(self, pattern: ObjectPattern, avoid: tuple[Node, ...]) -> Any:
         self.meter.spend(3 + len(pattern.members) // 2)
@@ -194,9 +196,23 @@ class _Search:
         return selected
 
 
-def _guesses(expression: str) -> list[str]:
-    """Strings that an expression may well match: itself, and its first branch without what repeats."""
-    branch = expression.removeprefix("^").removesuffix("$").split("|")[0]
-    plain = branch.replace("(?i)", "").replace("(", "").replace(")", "")
-    short = _QUANTIFIER.sub("", re.sub(r"\[[^\]]*\]|\\[dws]|\.", "1", re.sub(r"(?<!\\)\.\*", "", plain)))
-    return [expression, short.replace("\\", ""), short.replace("1", "a").replace("\\", ""), "a", "1", "", "/"]
+def _guesses(expression: str) -> tuple[str, str]:
+    """Strings that an expression may well match: its first branch with every part once, and its own text."""
+    for _ in range(_DEEPEST_GROUP):
+        expression, groups = _GROUP.subn(r"\1", expression)
+        if not groups:
+            break
+    parts: list[str] = []
+    for token in _TOKEN.findall(expression):
+        if token == "|":
+            break
+        if len(token) == 1:
+            parts.append("" if token in "^$*+?" else "a" if token == "." else token)
+        elif token[0] == "{":
+            parts[-1:] = [one * int(re.findall("[0-9]+", token)[0]) for one in parts[-1:]]
+        elif token.startswith("[^"):
+            parts.append(next((one for one in "xyz" if one not in token), "/"))
+        else:  # what is escaped, alone or as the first of a class
+            one = token[1:3] if token[0] == "[" else token
+            parts.append({"\\d": "1", "\\w": "a", "\\s": " "}.get(one[:2], one[one[0] == "\\"]))
+    return "".join(parts), expression

@@ -18,7 +18,7 @@ from hashlib import sha256
 from typing import Any
 
 from mew_lab.errors import ProtocolError
-from mew_lab.protocol.envelope import MAX_MESSAGE, Envelope, complete, read_draft
+from mew_lab.protocol.envelope import MAX_MESSAGE, Draft, Envelope, check_shape, complete, read_strict
 from mew_lab.protocol.kinds import HANDLES, is_reserved
 from mew_lab.protocol.permit import Verdict
 from mew_lab.space import controls, grants, invites, streams
@@ -154,8 +154,9 @@ class Space:
         envelope: Envelope | None = None
         members: dict[str, Any] = {}
         try:
-            draft = read_draft(event.text, limit=self.limit)
-            members = draft.members
+            members = read_strict(event.text, limit=self.limit)
+            check_shape(members, raw=text)
+            draft = Draft(text, members)
             self._check_identity(sender, members)
             held_back = controls.held_back(sender.member, members["kind"], turn.now)
             if held_back:
@@ -182,8 +183,9 @@ class Space:
         except Refusal as refusal:
             refuse(turn, sender, refusal, text, envelope, members)
         else:
-            if handle is not None:  # only what is accepted takes its id
-                turn.then(lambda: self.state.take_handle(envelope.id, handle))
+            if handle is not None:
+                id, taken = envelope.id, handle
+                turn.then(lambda: self.state.take_handle(id, taken))
             self._route(turn, sender, (outcome and outcome.relayed) or envelope, verdict, text)
             reply = outcome.then() if outcome else None
             if sender.connection is None:
@@ -233,8 +235,8 @@ class Space:
         return verdict
 
     def _check_handle(self, sender: Sender, envelope: Envelope) -> Handle | None:
-        """The handle that the message will take. Ids of what others refer to are taken once; a participant may
-        reuse its own after a new admission, but never a grant's or an invite's."""
+        """Ids of what others refer to are taken once, by what is accepted; a participant may reuse its own after a
+        new admission, but never a grant's or an invite's. None where the id is taken by nobody."""
         if envelope.kind not in HANDLES:
             return None
         mine = Handle(sender.member.name, sender.member.admissions, envelope.kind in LASTING)

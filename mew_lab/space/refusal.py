@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mew_lab.protocol.envelope import Envelope, compact
+from mew_lab.protocol.envelope import MAX_ID, Envelope, compact
 from mew_lab.space.events import Reply
 from mew_lab.space.state import Connection, Sender
 from mew_lab.space.turn import Turn
@@ -87,7 +87,7 @@ def refuse(
         runtime_id=posing(sender),
     )
     named = envelope.id if envelope else members.get("id", "")
-    correlation = (named,) if isinstance(named, str) and named else ()
+    correlation = (named,) if isinstance(named, str) and 0 < len(named) <= MAX_ID else ()
     said = complain(turn, sender, refusal.payload, correlation, kind=refusal.kind)
     if sender.connection is None:
         short = ("error", "code", "message") if refusal.kind == "system/error" else tuple(refusal.payload)

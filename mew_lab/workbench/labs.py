@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import logging
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import Literal
 
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.gateway.auth import read_token_file
-from mew_lab.log.journal import journal_path
+from mew_lab.gateway.space_file import names_file, read_space_file
+from mew_lab.log.journal import Journal, journal_path
 from mew_lab.log.log import Log
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
@@ -21,11 +23,14 @@ from mew_lab.workbench.decide import policy_from_environment
 from mew_lab.workbench.host import Host
 from mew_lab.workbench.lab import Lab
 from mew_lab.workbench.loop import the_loop
+from mew_lab.workbench.resuming import Past
 from mew_lab.workbench.vantage import watch
 
 __all__ = ["close_all", "connect", "current", "forget", "labs", "token_from", "up", "use"]
 
 TIMEOUT = 10.0
+
+logger = logging.getLogger(__name__)
 
 # Written by the verbs below, which a person calls one after the other; views only read it.
 _labs: dict[str, Lab] = {}
@@ -84,45 +89,100 @@ def _keep(lab: Lab) -> None:
 
 
 def up(
-    name: str = "demo",
+    name: str | Path = "demo",
     *,
-    as_id: str = "human",
+    as_id: str | None = None,
+    auto_start: bool = True,
     journal: str | Path | Literal["auto"] | None = "auto",
     port: int | None = 0,
+    resume: str | Path | None = None,
     timeout: float = TIMEOUT,
 ) -> Lab:
     """Starts a space in this process, on 127.0.0.1, and seats you in it.
 
     Args:
-        name: The name of the space, and of the lab.
-        as_id: Your participant id.
-        journal: A file, `auto` for `.mew/<space>/<utc>.jsonl` in the working directory, None for no journal.
+        name: The name of the space, and of the lab; or a space.yaml (`.yaml`, `.yml`, `.json`, or any `Path`) that
+            describes it.
+        as_id: Your participant id: `human`, or the file's `default_participant`, when absent. You own the space
+            unless the file names another owner, and are enrolled where it does not name you.
+        auto_start: Whether the programs of the file are started.
+        journal: A file, `auto` for `.mew/<space>/<utc>.jsonl` in the working directory, or beside the space.yaml;
+            None for no journal.
         port: 0 for a free one; None for a space in memory that no other process can reach.
+        resume: The journal of a space that ran before, which then goes on under its own name and owner, in its own
+            file, and on its port where that is free: with its grants, invitations, pauses and history, and with the
+            tokens whose files are still there. Who was connected has left, and no open approval comes back.
         timeout: How long blocking verbs may take, in seconds.
 
     Raises:
-        ConfigError: when the name or the port is not to be had.
-        JournalError: when the journal cannot be made.
+        ConfigError: when the name or the port is not to be had; or with every fault of the file.
+        JournalError: when the journal cannot be made, or gone on with.
+        ReplayMismatch: when what `resume` names is not what a space would have written.
         MewError: when a lab of that name is up already.
 
     Spec: §3.6, §5.
     """
-    _free(name)
+    if resume is not None:
+        return _up_again(resume, as_id=as_id, port=port, timeout=timeout)
+    file = read_space_file(name) if names_file(name) else None
+    space = file.config.name if file is not None else str(name)
+    folder = file.folder if file is not None else Path.cwd()
+    me = as_id or (file and file.config.default_participant) or "human"
+    _free(space)
     policy = policy_from_environment()
-    folder = Path.cwd()
-    path = journal_path(folder, space=name, now=datetime.now(UTC)) if journal == "auto" else journal
+    path = journal_path(folder, space=space, now=datetime.now(UTC)) if journal == "auto" else journal
     loop = the_loop()
-    lab = Lab(name, space=name, loop=loop, timeout=timeout, vantage="gateway")
+    lab = Lab(space, space=space, loop=loop, timeout=timeout, vantage="gateway")
 
     async def start() -> Lab:
         kept = Path(path) if path is not None else None
-        host = lab.roster.host = Host(name, folder=folder, journal=kept, port=port, observe=lab.observe)
-        lab.log = Log.live(space=name, journal=host.journal)
+        host = lab.roster.host = Host(space, folder=folder, journal=kept, port=port, observe=lab.observe)
+        lab.log = Log.live(space=space, journal=host.journal)
         try:
-            await host.open(owner=as_id, can="human")
+            if file is None:
+                await host.open(owner=me, can="human")
+            else:
+                await host.open_file(file, person=me, fault=lab.fault)
             lab.url = host.url
             await lab.open(
-                MEWParticipant(host.client_for(as_id), tools=ToolBox(name=as_id)), name=as_id, policy=policy
+                MEWParticipant(host.client_for(me), tools=ToolBox(name=me)), name=me, policy=policy
+            )
+            if file is not None and auto_start:
+                await host.start_programs(file, tell=logger.info, fault=lab.fault)
+        except BaseException:
+            await lab.close()
+            raise
+        _keep(lab)
+        return lab
+
+    return loop.run(start(), timeout=timeout, doing=f"starting the space {space!r}")
+
+
+def _up_again(path: str | Path, *, as_id: str | None, port: int | None, timeout: float) -> Lab:
+    """Goes on with a space that ran before. Its journal is read on this thread: the loop has other spaces to serve."""
+    policy = policy_from_environment()
+    loop = the_loop()
+    made: list[Lab] = []
+
+    def meet(name: str, journal: Journal) -> None:
+        _free(name)
+        lab = Lab(name, space=name, loop=loop, timeout=timeout, vantage="gateway")
+        lab.log = Log.live(space=name, journal=journal)
+        made.append(lab)
+
+    past = Past(path, meet=meet, observe=lambda record: made[0].observe(record))
+    (lab,) = made
+    me = as_id or past.owner or "human"
+
+    async def start() -> Lab:
+        host = lab.roster.host = Host(
+            past.name, folder=past.folder, journal=None, port=port, observe=lab.observe, past=past
+        )
+        try:
+            await host.resume(person=me)
+            lab.url = host.url
+            await lab.open(
+                MEWParticipant(host.client_for(me), tools=ToolBox(name=me)), name=me, policy=policy
             )
         except BaseException:
             await lab.close()
@@ -130,7 +190,7 @@ def up(
         _keep(lab)
         return lab
 
-    return loop.run(start(), timeout=timeout, doing=f"starting the space {name!r}")
+    return loop.run(start(), timeout=timeout, doing=f"going on with the space {past.name!r}")
 
 
 def connect(

@@ -14,7 +14,9 @@ from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.local import attach
 from mew_lab.gateway.outbox import Frame
+from mew_lab.log.replay import replay_records
 from mew_lab.space.events import Record
+from mew_lab.space.turn import Turn
 from mew_lab.transport.link import LinkClosed
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -243,3 +245,50 @@ def test_a_dead_connection_gives_way_to_its_successor() -> None:
     assert first.closed is not None and first.closed[0] == 4409
     gateway.admit("demo", "alice", second)
     assert gateway.holder("demo", "alice") is second
+
+
+async def test_whoever_observes_turns_sees_each_before_it_is_delivered_and_cannot_stop_it() -> None:
+    gateway, tape = a_gateway(anna=CHAT)
+    seen: list[tuple[int, int]] = []
+    anna = Listener()
+
+    def observe(space: object, turn: Turn) -> None:
+        seen.append((len(tape.records), len(anna.heard)))
+        raise RuntimeError("a fault of the observer")
+
+    gateway.observe_turn = observe
+    gateway.admit("demo", "anna", anna)
+    before = len(tape.records)
+    assert gateway.post("demo", "anna", HELLO).status == 200
+    assert seen[-1] == (before + 1, 1)  # journaled, and only the welcome heard by then
+    assert anna.kinds == ["system/welcome", "chat"]
+
+
+@pytest.mark.req("P-3.6.2-2")
+def test_a_space_goes_on_where_its_journal_ends() -> None:
+    gateway, tape = a_gateway(alice=[{"kind": "*"}], bob=CHAT)
+    one = gateway.admit("demo", "alice", Listener())
+    grant = {"recipient": "bob", "capabilities": [{"kind": "mcp/request"}]}
+    text = json.dumps({"id": "g-1", "kind": "capability/grant", "payload": grant})
+    gateway.receive("demo", one, text)
+    again = replay_records(tape.records)
+
+    other = Gateway(clock=lambda: START)  # a wall clock that went backwards meanwhile
+    other.resume_space(again.space, since=again.last, connections=again.connections, journal=tape)
+    assert [record.event for record in tape.records[-3:]] == ["resumed", "left", "sent"]
+    bob = Listener()
+    name = other.admit("demo", "bob", bob)
+    assert name != one
+    other.receive("demo", name, '{"kind":"mcp/request","payload":{"method":"tools/list"}}')
+    other.receive("demo", name, text.replace("mcp/request", "chat"))
+    assert tape.records[-3].grant == "g-1"
+    assert tape.records[-2].code == "capability_violation"
+    ids = [json.loads(record.raw)["id"] for record in tape.records if record.event == "sent" and record.raw]
+    assert len(ids) == len(set(ids))
+    moments = [record.now for record in tape.records]
+    assert moments == sorted(moments)
+    assert [record.seq for record in tape.records] == list(range(len(tape.records)))
+    assert replay_records(tape.records).unwritten == ()
+    assert other.history("demo", "bob", after=START) is None, "what was before is not at hand"
+    with pytest.raises(ValueError, match="runs in this gateway already"):
+        other.resume_space(again.space, since=again.last, connections=0)

@@ -26,6 +26,7 @@ class Told:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.said: list[str] = []
+        self.faults: list[str] = []
         self.running: list[Processes] = []
 
     def program(self, code: str, *, name: str = "bot", **more: Any) -> Program:
@@ -40,9 +41,16 @@ class Told:
 
     async def start(self, *programs: Program, **how: Any) -> Processes:
         how = {"first_delay": 0.01, "grace": 2.0, **how}
-        self.running.append(Processes(programs, tell=self.said.append, **how))
+        self.running.append(Processes(programs, tell=self.tell, fault=self.fault, **how))
         await self.running[-1].start()
         return self.running[-1]
+
+    def tell(self, name: str, sentence: str) -> None:
+        self.said.append(f"{name} {sentence}")
+
+    def fault(self, name: str, sentence: str) -> None:
+        self.faults.append(sentence)
+        self.tell(name, sentence)
 
     def log(self, name: str = "bot") -> str:
         path = self.folder / "logs" / f"{name}.log"
@@ -90,7 +98,7 @@ async def test_the_exact_command_is_told_before_its_first_start(told: Told) -> N
     token = Token("canary-secret-9876")
     command = (sys.executable, "-c", "import sys; print(sys.argv)", "a b", token.reveal())
     await told.start(told.program("", command=command, secrets=(token,)))
-    assert told.said[0] == f"starting bot: {sys.executable} -c 'import sys; print(sys.argv)' 'a b' tok_…9876"
+    assert told.said[0] == f"bot starting {sys.executable} -c 'import sys; print(sys.argv)' 'a b' tok_…9876"
     await told.until(lambda: len(told.said) == 2)
     assert token.reveal() not in told.log() + "".join(told.said)
     assert "'a b', 'tok_…9876'" in told.log()
@@ -124,8 +132,9 @@ async def test_a_program_is_started_again_as_its_policy_says(
     assert told.log().count("life") == lives
     ended = f"bot ended (exit {status})"
     again = [f"{ended}; restart 1 of 2 in 0.01 s", f"{ended}; restart 2 of 2 in 0.02 s"][: lives - 1]
-    last = "; it is given up after 2 restarts, what it said" if lives == 3 else "; what it said"
+    last = "; given up after 2 restarts; what it said" if lives == 3 else "; what it said"
     assert told.said[1:] == [*again, f"{ended}{last} stands in {program.log}"]
+    assert bool(told.faults) == (status != 0 or lives == 3)
 
 
 async def test_one_that_ran_for_long_enough_counts_as_well_again(told: Told) -> None:
@@ -160,7 +169,7 @@ async def main():
     folder = Path(sys.argv[1])
     program = Program(participant="bot", command=(sys.executable, "-c", sys.argv[2]), cwd=folder,
         env={"PATH": os.environ["PATH"]}, log=folder / "logs" / "bot.log")
-    running = Processes([program], tell=print, grace=0.5)
+    running = Processes([program], tell=print, fault=print, grace=0.5)
     await running.start()
     print("pid", running.pids["bot"], flush=True)
     await asyncio.Event().wait()

@@ -320,3 +320,101 @@ def test_no_descriptor_stays_open(tmp_path: Path) -> None:
     journal.close()
     list(read_journal(journal.path))
     assert descriptors() <= open_before
+
+
+# --- going on ---
+
+
+def ended(path: Path, *, rotate_at: int = 1 << 20) -> Path:
+    made = Journal(path, epoch=7, rotate_at=rotate_at)
+    for seq in range(1, 6):
+        made.append([record(seq)])
+    made.close()
+    return path
+
+
+def test_a_journal_goes_on_in_its_own_file(tmp_path: Path) -> None:
+    path = ended(tmp_path / "j.jsonl")
+    again = Journal.resume(path)
+    again.append([record(6)])
+    again.close()
+    assert (again.paths, seqs(path)) == ((path,), [1, 2, 3, 4, 5, 6])
+    assert sum(one.event == "opened" for one in read_journal(path)) == 1
+
+
+@pytest.mark.parametrize("kept", [1, 40])
+def test_half_a_line_is_taken_away_by_what_follows_and_not_before(tmp_path: Path, kept: int) -> None:
+    path = ended(tmp_path / "j.jsonl")
+    whole = path.read_bytes()
+    last = whole.splitlines(keepends=True)[-1]
+    path.write_bytes(whole + last[:kept])
+    again = Journal.resume(path)
+    assert path.read_bytes() == whole + last[:kept]
+    again.append([record(6)])
+    again.close()
+    assert path.read_bytes().startswith(whole)
+    assert list(read_journal(path))[1:] == [record(seq) for seq in range(1, 7)]
+
+
+def test_a_last_line_that_lacks_only_its_end_is_kept(tmp_path: Path) -> None:
+    path = ended(tmp_path / "j.jsonl")
+    path.write_bytes(path.read_bytes()[:-1])
+    again = Journal.resume(path)
+    again.append([record(6)])
+    again.close()
+    assert seqs(path) == [1, 2, 3, 4, 5, 6]
+
+
+def test_half_a_line_that_cannot_be_taken_away_stops_the_journal(tmp_path: Path, disk: Disk) -> None:
+    path = ended(tmp_path / "j.jsonl")
+    with path.open("ab") as file:
+        file.write(b'{"seq":6,')
+    again = Journal.resume(path)
+    disk.truncates = False
+    with pytest.raises(JournalError, match="Input/output error"):
+        again.append([record(6)])
+    disk.truncates = True
+    again.append([record(6)])
+    again.close()
+    assert seqs(path) == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_journal_of_several_files_goes_on_in_the_last(tmp_path: Path) -> None:
+    path = ended(tmp_path / "j.jsonl", rotate_at=400)
+    files = sorted(tmp_path.iterdir())
+    (tmp_path / f"j-{len(files) + 1}.jsonl").write_bytes(
+        b'{"seq":0,"now"'
+    )  # begun when the process was killed
+    again = Journal.resume(path, rotate_at=400)
+    again.append([record(6)])
+    again.append([record(7)])
+    again.close()
+    assert [one.seq for path in again.paths for one in read_journal(path) if one.event == "received"] == [
+        *range(1, 8)
+    ]
+    assert len(again.paths) > len(files)
+
+
+def test_a_journal_that_is_being_written_is_not_gone_on_with(tmp_path: Path, journal: Journal) -> None:
+    journal.append([record(1)])
+    with pytest.raises(JournalError, match="another process is writing it"):
+        Journal.resume(journal.path)
+    journal.close()
+    Journal.resume(journal.path).close()
+
+
+def test_what_is_no_journal_of_a_gateway_cannot_be_gone_on_with(tmp_path: Path) -> None:
+    with pytest.raises(JournalError, match="No such file"):
+        Journal.resume(tmp_path / "j.jsonl")
+    (tmp_path / "other.jsonl").write_bytes(b"hello\n")
+    with pytest.raises(JournalError, match="is not a journal"):
+        Journal.resume(tmp_path / "other.jsonl")
+    capture = b'{"timestamp":"2026-11-21T20:25:43Z","event":"received","envelope":{"kind":"chat"}}\n'
+    (tmp_path / "history.jsonl").write_bytes(capture)
+    with pytest.raises(JournalError, match="does not begin with the opening of a space"):
+        Journal.resume(tmp_path / "history.jsonl")
+    path = ended(tmp_path / "locked.jsonl")
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(path)
+    with pytest.raises(JournalError, match="Cannot go on with the journal"):
+        Journal.resume(link)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import re
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,7 @@ from hypothesis import strategies as st
 from mew_lab.errors import JournalError, ReplayMismatch
 from mew_lab.log.journal import Journal, read_journal
 from mew_lab.log.replay import event_of, replay, replay_records
-from mew_lab.space.core import Space
 from mew_lab.space.events import (
-    Deliver,
     Enrolled,
     Event,
     FrameReceived,
@@ -32,31 +29,11 @@ from mew_lab.space.events import (
     Received,
     Record,
 )
-from mew_lab.space.opening import opened
+
+from .stage import START, Stage, says
 
 CONVERSATIONS = Path(__file__).parent.parent / "conversations"
-START = datetime(2026, 11, 21, 22, 40, 1, 123456, UTC)
 ANYTHING = ({"kind": "*"},)
-
-
-class Stage:
-    """A space whose records are kept, as a gateway keeps them."""
-
-    def __init__(self, *, epoch: int = 7, **settings: Any) -> None:
-        self.space = Space("demo", epoch=epoch, **settings)
-        self.now = START
-        self.records = [opened(self.space, START)]
-        self.heard: list[str] = []
-
-    def play(self, *events: Event) -> Stage:
-        for event in events:
-            self.now += timedelta(milliseconds=7)
-            for effect in self.space.step(event, self.now):
-                if isinstance(effect, Record):
-                    self.records.append(effect)
-                elif isinstance(effect, Deliver):
-                    self.heard.append(effect.envelope.raw)
-        return self
 
 
 def a_session() -> Stage:
@@ -93,10 +70,6 @@ def a_session() -> Stage:
         Joined("c6", "bert", "client-17", "websocket"),
         Left("c1"),
     )
-
-
-def says(kind: str, id: str, payload: Any = None, **members: Any) -> str:
-    return json.dumps({"id": id, "kind": kind, **members, "payload": payload or {}})
 
 
 GRANT = {"recipient": "bert", "capabilities": [{"kind": "mcp/request"}, {"kind": "capability/grant"}]}
@@ -266,6 +239,8 @@ def test_a_record_that_nothing_caused_is_found() -> None:
 def test_a_journal_in_several_files_replays_from_the_first(tmp_path: Path) -> None:
     path = written(tmp_path / "j.jsonl", a_session().records, rotate_at=2000)
     assert len(list(tmp_path.iterdir())) > 3
+    with pytest.raises(JournalError, match=r'it goes on from "j-2\.jsonl"; name the first file'):
+        replay(tmp_path / "j-3.jsonl")
     assert str(replay(path)) == "29 events, no difference"
 
 

@@ -162,12 +162,41 @@ def test_up_puts_the_lab_into_the_namespace(
     loaded.run_cell("%mew up")
     loaded.run_cell("%mew up other --as me --port 1 --no-journal")
     loaded.run_cell("%mew up --journal x.jsonl")
+    loaded.run_cell("%mew up --resume x.jsonl")
     assert given == [
-        (("demo",), {"as_id": "human", "journal": "auto", "port": 0}),
-        (("other",), {"as_id": "me", "journal": None, "port": 1}),
-        (("demo",), {"as_id": "human", "journal": "x.jsonl", "port": 0}),
+        (("demo",), {"as_id": None, "journal": "auto", "port": 0, "auto_start": True, "resume": None}),
+        (("other",), {"as_id": "me", "journal": None, "port": 1, "auto_start": True, "resume": None}),
+        (("demo",), {"as_id": None, "journal": "x.jsonl", "port": 0, "auto_start": True, "resume": None}),
+        (("demo",), {"as_id": None, "journal": "auto", "port": 0, "auto_start": True, "resume": "x.jsonl"}),
     ]
     assert loaded.user_ns["lab"] == "a lab"
+
+
+@pytest.mark.threat(28)
+def test_up_shows_the_programs_of_a_space_yaml_before_they_start(
+    loaded: InteractiveShell,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("space.yaml").write_text(
+        "space: {id: s}\nparticipants: {bot: {auto_start: true, command: ./bot, args: [a b]}}"
+    )
+    shown: list[str] = []
+    given: list[Any] = []
+
+    def up(*args: Any, **kw: Any) -> str:
+        shown.append(capsys.readouterr().out)
+        given.append((args, kw["auto_start"]))
+        return "a lab"
+
+    monkeypatch.setattr(mew_lab, "up", up, raising=False)
+    loaded.run_cell("%mew up space.yaml")
+    loaded.run_cell("%mew up space.yaml --no-auto-start")
+    assert given == [(("space.yaml",), True), (("space.yaml",), False)]
+    assert shown[0] == f"starting bot: ./bot 'a b' in {tmp_path}\n"
+    assert "starting" not in shown[1]
 
 
 @pytest.fixture

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from mew_lab.errors import ProtocolError
 from mew_lab.protocol.envelope import (
     MAX_DEPTH,
+    Draft,
     Envelope,
     canonical,
+    check_shape,
     compact,
     complete,
     digest,
-    read_draft,
     read_strict,
 )
 
@@ -24,6 +25,12 @@ FULL = (
     '{"protocol":"mew/v0.4","id":"env-1","ts":"2025-08-26T14:00:00Z","from":"robot-alpha","to":["coordinator"],'
     '"kind":"mcp/request","correlation_id":["env-0"],"context":"workflow-123/step-1","payload":{"method":"tools/list"}}'
 )
+
+
+def read_draft(text: str) -> Draft:
+    members = read_strict(text)
+    check_shape(members, raw=text)
+    return Draft(text, members)
 
 
 def completed(text: str, **kwargs: object) -> Envelope:

@@ -21,7 +21,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-slow_permit = runpy.run_path(str(Path(__file__).parent.parent / "protocol" / "slow_matcher.py"))["slow_permit"]
+slow_permit = runpy.run_path(str(Path(__file__).parent.parent / "protocol" / "slow_matcher.py"))[
+    "slow_permit"
+]
 
 Said = tuple[str, str, tuple[str, ...]]
 
@@ -32,7 +34,9 @@ STARTER = [
 ]
 HANDLES = set("capability/grant mcp/proposal mcp/request reasoning/start stream/request space/invite".split())
 FOR_EVER = {"capability/grant", "space/invite"}
-RESERVED = set("space/invite-ack stream/write-granted stream/write-revoked stream/ownership-transferred".split())
+RESERVED = set(
+    "space/invite-ack stream/write-granted stream/write-revoked stream/ownership-transferred".split()
+)
 PASS_PAUSED = set(
     "participant/status participant/resume participant/compact-done chat/acknowledge chat/cancel reasoning/cancel "
     "stream/close mcp/withdraw mcp/reject capability/grant-ack".split()
@@ -211,7 +215,9 @@ class SlowSpace:
     said: list[Said] = field(default_factory=list)
     now: datetime = datetime.min
     verdict: str = ""  # of the last message
-    passed_by: list[tuple[str, str]] = field(default_factory=list)  # (capability, grant) that permit the last message
+    passed_by: list[tuple[str, str]] = field(
+        default_factory=list
+    )  # (capability, grant) that permit the last message
 
     # --- finding people ---
 
@@ -296,7 +302,11 @@ class SlowSpace:
             }
             for flow in self.flows
         ]
-        payload = {"you": self.described(to), "participants": by_text(list(others.values())), "streams": streams}
+        payload = {
+            "you": self.described(to),
+            "participants": by_text(list(others.values())),
+            "streams": streams,
+        }
         self.gateway("system/welcome", payload, to=[to.id], only=[to.name])
 
     def welcome_all_of(self, person: str) -> None:
@@ -487,7 +497,10 @@ class SlowSpace:
         if not all(covered(who.person.capabilities(), one) for one in wanted):
             raise No("cannot_grant")
         self.grants += 1
-        recipient.held = [*recipient.held, *(Given(one, message["id"], who.person.name, False) for one in wanted)]
+        recipient.held = [
+            *recipient.held,
+            *(Given(one, message["id"], who.person.name, False) for one in wanted),
+        ]
         self.welcome_all_of(recipient.name)
 
     def do_capability_revoke(self, who: Speaker, message: dict[str, Any]) -> None:
@@ -516,7 +529,9 @@ class SlowSpace:
                 elif touching:
                     kept.append(held.capability)
         losers = {
-            person.name for person in self.people.values() if any(one is two for one in gone for two in person.held)
+            person.name
+            for person in self.people.values()
+            if any(one is two for one in gone for two in person.held)
         }
         if self.owner in losers or (recipient and recipient.name == self.owner):
             raise No("owner_protected")
@@ -550,7 +565,10 @@ class SlowSpace:
     def do_space_invite(self, who: Speaker, message: dict[str, Any]) -> str:
         payload, id = message["payload"], message["id"]
         name = self.text(payload, "participant_id")
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name) or name.lower() in ("gateway", "system"):
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name) or name.lower() in (
+            "gateway",
+            "system",
+        ):
             raise No("invalid_request")
         former = self.people.get(name)
         if name.casefold() in [one.casefold() for one in self.aliases] and not (former and former.kicked):

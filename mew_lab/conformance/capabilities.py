@@ -1,0 +1,239 @@
+"""Does the gateway let through what a capability allows, and nothing else?  Default deny, examples, reserved kinds.
+
+Spec: §3.8.2, §4.1, §4.2, §5.4, §9.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from mew_lab.conformance.stage import Chapter, Stage, all_in
+
+__all__ = ["Case", "chapter", "judge"]
+
+chapter = Chapter()
+
+
+class Case(NamedTuple):
+    """One message, and whether the role may send it."""
+
+    role: str
+    allowed: bool
+    kind: str
+    payload: dict[str, Any] | None = None
+    to: tuple[str, ...] = ()
+
+
+async def judge(stage: Stage, rows: str, *cases: Case) -> None:
+    """Sends each; what is allowed must arrive, what is not must be refused and arrive nowhere."""
+    roles = list(dict.fromkeys(["admin", "spare", *(case.role for case in cases)]))
+    guests = dict(zip(roles, await stage.seats(*roles), strict=True))
+    for role, allowed, kind, payload, to in cases:
+        witness = guests["spare" if role == "admin" else "admin"]
+        message = stage.message(kind, payload, **({"to": list(to)} if to else {}))
+        outcome = await guests[role].try_(message)
+        arrived = await stage.reaches(message["id"], witness)
+        what = f"{kind} with payload {payload}" + (f" to {list(to)}" if to else "")
+        if allowed:
+            right = arrived and not outcome.refused
+            said = f"{role} may send {what}, but it was refused ({outcome.code})"
+        else:
+            right = outcome.refused and not arrived
+            said = f"{role} may not send {what}, but it was {'delivered' if arrived else 'not answered by an error'}"
+        stage.claim(rows, right, said)
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    """The payload of a tools/call."""
+    return {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": name, "arguments": arguments},
+    }
+
+
+LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+
+
+@chapter.shows("P-4.1-4", "P-4.1-10", "P-8.1-5")
+async def a_wildcard_covers_a_namespace(stage: Stage) -> None:
+    await judge(
+        stage,
+        "P-4.1-4 P-4.1-10 P-8.1-5",
+        *(Case("human", True, f"mcp/{one}", LIST) for one in ("request", "response", "proposal", "reject")),
+        Case("human", True, "chat", {"text": "hi"}),
+        Case("human", False, "mcp"),
+        Case("human", False, "mcpx/request", LIST),
+        Case("human", False, "reasoning/start", {"message": "x"}),
+    )
+
+
+@chapter.shows("P-4.1-5", "C-13")
+async def an_exact_kind_is_that_kind_alone(stage: Stage) -> None:
+    await judge(
+        stage,
+        "P-4.1-5 C-13",
+        Case("proposer", True, "chat", {"text": "hi"}),
+        Case("proposer", False, "chat/acknowledge", {"status": "received"}),
+        Case("proposer", False, "chat/cancel", {"reason": "duplicate"}),
+        Case("proposer", False, "chats", {}),
+        Case("proposer", False, "Chat", {}),
+    )
+
+
+@chapter.shows("P-4.1-6", "P-4.1-12")
+async def nested_patterns_bind_the_fields_they_name(stage: Stage) -> None:
+    await judge(
+        stage,
+        "P-4.1-6 P-4.1-12",
+        Case("reader", True, "mcp/request", call("read_file", path="/x")),
+        Case("reader", True, "mcp/request", call("read_", deep={"a": [1]}) | {"more": True}),
+        Case("reader", False, "mcp/request", call("write_file")),
+        Case("reader", False, "mcp/request", call("xread_file")),
+        Case("reader", False, "mcp/request", LIST),
+        Case("reader", False, "mcp/request", {"method": "tools/call"}),
+        Case("reader", False, "mcp/request", {"method": "tools/call", "params": {}}),
+        Case("reader", False, "mcp/request", {"method": ["tools/call"], "params": {"name": "read_file"}}),
+        Case("reader", False, "mcp/request"),
+    )
+
+
+@chapter.shows("P-4.1-11", "P-2.1-2")
+async def who_may_only_propose_cannot_act(stage: Stage) -> None:
+    await judge(
+        stage,
+        "P-4.1-11 P-2.1-2",
+        Case("proposer", True, "mcp/proposal", call("delete_all")),
+        Case("proposer", True, "mcp/response", {"result": {}}),
+        Case("proposer", False, "mcp/request", call("delete_all")),
+        Case("proposer", False, "mcp/request", LIST, ("human",)),
+    )
+
+
+@chapter.shows("P-9.3-1")
+async def a_read_only_set_lists_and_does_nothing_else(stage: Stage) -> None:
+    await judge(
+        stage,
+        "P-9.3-1",
+        Case("lister", True, "mcp/request", LIST),
+        Case("lister", True, "mcp/request", {"method": "resources/list"}),
+        Case("lister", False, "mcp/request", call("list")),
+        Case("lister", False, "mcp/request", {"method": "resources/read", "params": {"uri": "x/list"}}),
+        Case("lister", False, "mcp/request", {"method": "a/b/list"}),
+        Case("lister", False, "chat", {"text": "hi"}),
+    )
+
+
+@chapter.shows("P-4.2-1", "P-4.2-3", "P-4.2-4", "P-5.4-1", "P-8.1-6", "P-4.2-8", "P-4.2-9")
+async def any_match_allows_and_none_denies(stage: Stage) -> None:
+    await judge(
+        stage,
+        "P-4.2-1 P-5.4-1 P-8.1-6",
+        Case("reader", True, "mcp/request", call("read_file")),
+        Case("reader", True, "mcp/response", {"result": {}}),
+        Case("reader", True, "chat", {"text": "hi"}),
+        Case("reader", False, "mcp/proposal", LIST),
+    )
+    await stage.close()
+    await judge(
+        stage,
+        "P-4.2-3 P-4.2-4 P-5.4-1 P-8.1-6",
+        *(
+            Case("observer", False, kind, LIST)
+            for kind in ("chat", "mcp/request", "new/kind", "stream/close")
+        ),
+    )
+    await stage.close()
+    await judge(
+        stage,
+        "P-4.2-8",
+        Case("human", True, "mcp/request", call("anything")),
+        Case("admin", True, "mcp/request", call("anything")),
+    )
+    await stage.close()
+    await judge(
+        stage,
+        "P-4.2-9",
+        *(
+            Case("admin", True, kind, {})
+            for kind in ("chat", "mcp/request", "new/kind", "a/b/c", "participant/clear")
+        ),
+        Case("admin", False, "system/anything", {}),
+    )
+
+
+@chapter.shows("P-3.8.2-1", "P-3.8.2-2")
+async def a_violation_is_explained_to_the_violator_alone(stage: Stage) -> None:
+    human, proposer, reader = await stage.seats("human", "proposer", "reader")
+    message = stage.message("mcp/request", call("delete_all"), to=["human"])
+    outcome = await proposer.try_(message)
+    error = outcome.error
+    payload = error.payload if error else {}
+    right = (
+        error is not None
+        and payload.get("error") == "capability_violation"
+        and payload.get("attempted_kind") == "mcp/request"
+        and error.related == [message["id"]]
+    )
+    stage.claim(
+        "P-3.8.2-1", right, f"the violation was answered with {error.members if error else 'no error'}"
+    )
+    held = payload.get("your_capabilities")
+    told = isinstance(held, list) and all_in(stage.configured("proposer"), held)
+    stage.claim("P-3.8.2-1", told, f"your_capabilities, which should name what proposer holds, was {held}")
+    hidden = await stage.hidden(message["id"], human, reader)
+    stage.claim("P-3.8.2-2", hidden, "the violating message was delivered")
+
+
+@chapter.shows("P-4.1-8", "P-4.1-9")
+async def system_kinds_are_the_gateways_own(stage: Stage) -> None:
+    admin, human, observer = await stage.seats("admin", "human", "observer")
+    payload = {"event": "join", "participant": {"id": "ghost"}, "error": "x", "you": {"id": "human"}}
+    for kind in ("welcome", "presence", "error", "register", "heartbeat", "made-up", "a/b", ""):
+        message = stage.message(f"system/{kind}", payload)
+        outcome = await admin.try_(message)
+        for guest in (human, observer):
+            await guest.settle()
+        # By its id: a forged system/error is a system/error to look at.
+        heard = any(one.id == message["id"] for guest in (human, observer) for one in guest.inbox)
+        right = outcome.refused and not heard
+        stage.claim(
+            "P-4.1-8",
+            right,
+            f"a participant's own system/{kind} was {'delivered' if heard else 'not refused'}",
+        )
+        if kind in ("welcome", "presence", "error"):
+            stage.claim("P-4.1-9", not heard, f"a participant made a system/{kind}")
+
+
+@chapter.shows("C-5")
+async def other_gateway_kinds_are_reserved_too(stage: Stage) -> None:
+    admin, human = await stage.seats("admin", "human")
+    words = (
+        "space/invite-ack",
+        *(f"stream/{one}" for one in ("write-granted", "write-revoked", "ownership-transferred")),
+    )
+    for kind in words:
+        message = stage.message(kind, {"stream_id": "stream-1", "status": "created"})
+        outcome = await stage.refuses(admin, message, human)
+        stage.claim("C-5", outcome.refused, f"a participant's own {kind} was accepted")
+    outcome = await admin.try_(stage.message("system/register", {}))
+    stage.claim(
+        "C-5", outcome.refused_with("invalid_request"), f"system/register was answered with {outcome.code!r}"
+    )
+    own = stage.message("stream/open", {"stream_id": stage.new_id("stream")}, to=["human"])
+    await admin.try_(own)
+    heard = await stage.reaches(own["id"], human)
+    stage.claim(
+        "C-5", heard, "a participant's own stream/open of a stream that is not active was not relayed"
+    )
+    mark = admin.mark
+    await admin.try_(stage.message("stream/request", {"direction": "upload"}, to=["gateway"]))
+    real = next(
+        (one.payload.get("stream_id") for one in admin.inbox[mark:] if one.kind == "stream/open"), None
+    )
+    if isinstance(real, str):
+        false = stage.message("stream/open", {"stream_id": real, "owner": "admin"}, to=["human"])
+        outcome = await stage.refuses(admin, false, human)
+        stage.claim("C-5", outcome.refused, "a participant's own stream/open of an active stream was relayed")

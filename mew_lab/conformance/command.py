@@ -1,0 +1,85 @@
+"""What does `mew-lab conform` do?  Writes the files that a run needs, or runs, and tells how it went.
+
+Parsing words is the command line's; this module gets them parsed, and says with which status to exit: 0 when no row
+failed, 1 when one did, 2 when there was no run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from mew_lab.conformance.profile import fresh, read_profile, space_file, write_private, write_profile
+from mew_lab.conformance.report import lines, to_json
+from mew_lab.conformance.suite import FAILED, play
+from mew_lab.errors import ConfigError, MewError
+
+__all__ = ["conform"]
+
+Say = Callable[[str], object]
+
+
+def conform(
+    url: str | None,
+    *,
+    tokens: Path | None,
+    write_space: Path | None = None,
+    write_second: Path | None = None,
+    only: Sequence[str] = (),
+    json: Path | None = None,
+    timeout: float = 5.0,
+    say: Say,
+    progress: Say,
+) -> int:
+    """The whole command; the status to exit with.
+
+    Without a URL it writes a space.yaml, and the tokens file beside it. What cannot be done is told through
+    `progress`, in a sentence.
+    """
+    try:
+        if write_space is not None:
+            if url is not None:
+                raise ConfigError("--write-space goes without a URL: write first, start a gateway, then run")
+            return _write(write_space, write_second, tokens, say)
+        if url is None or tokens is None:
+            missing = "a URL" if url is None else "--tokens FILE"
+            raise ConfigError(f"{missing} is missing; --write-space FILE makes what a run needs")
+        if not timeout > 0:
+            raise ConfigError("--timeout takes a number of seconds above 0")
+        ids = [id for one in only for id in one.replace(",", " ").split()]
+        results = asyncio.run(play(url, tokens=tokens, only=ids, timeout=timeout, progress=progress))
+        for line in lines(results):
+            say(line)
+        if json is not None:
+            _write_json(json, to_json(results))
+        return int(any(one.result == FAILED for one in results))
+    except MewError as fault:
+        progress(f"mew-lab conform: {' '.join(str(fault).split())}")
+        return 2
+
+
+def _write(space: Path, second: Path | None, tokens: Path | None, say: Say) -> int:
+    tokens = tokens or space.with_name(f"{space.stem}.tokens.json")
+    files = [one.absolute() for one in (space, second, tokens) if one is not None]
+    if len(set(files)) < len(files):
+        raise ConfigError("the files to write must have different names")
+    profile = fresh(second=second is not None)
+    if tokens.exists():  # a gateway may run with these tokens: they are kept
+        known = read_profile(tokens)
+        profile = known if known.second or not second else known._replace(second=profile.second)
+    write_profile(tokens, profile)
+    write_private(space, space_file(profile))
+    say(f"wrote {space}: the space {profile.space!r}, for a gateway to be started with")
+    if second is not None and profile.second is not None:
+        write_private(second, space_file(profile.second))
+        say(f"wrote {second}: the space {profile.second.space!r}, for the same gateway to run beside it")
+    say(f"wrote {tokens}: when the gateway runs: mew-lab conform URL --tokens {tokens}")
+    return 0
+
+
+def _write_json(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as fault:
+        raise ConfigError(f"{path} could not be written: {fault.strerror}", path=str(path)) from None

@@ -1,0 +1,197 @@
+"""Does the gateway take envelopes, all envelopes and nothing but envelopes?  The shape of a message, both ways.
+
+Spec: §3, §3.5.6, §6.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from mew_lab.conformance.stage import Chapter, Stage
+from mew_lab.conformance.wire import Heard
+
+__all__ = ["chapter"]
+
+chapter = Chapter()
+
+RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)\Z", re.ASCII)
+
+# Every kind of §3 that a participant may send and on which the gateway does not act itself, with a payload.
+PASSED_ON: dict[str, dict[str, Any]] = {
+    "mcp/request": {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}},
+    "mcp/response": {"jsonrpc": "2.0", "id": 1, "result": {}},
+    "mcp/proposal": {"method": "tools/list"},
+    "mcp/withdraw": {"reason": "no_longer_needed"},
+    "mcp/reject": {"reason": "unsafe"},
+    "chat": {"text": "hello", "format": "plain"},
+    "chat/acknowledge": {"status": "received"},
+    "chat/cancel": {"reason": "duplicate"},
+    "reasoning/start": {"message": "because"},
+    "reasoning/thought": {"message": "of"},
+    "reasoning/conclusion": {"message": "this"},
+    "reasoning/cancel": {"reason": "superseded"},
+    "capability/grant-ack": {"status": "accepted"},
+    "participant/request-status": {"fields": ["tokens"]},
+    "participant/status": {"messages_in_context": 0},
+    "participant/forget": {"direction": "oldest", "entries": 1},
+    "participant/compact": {"target_tokens": 100},
+    "participant/compact-done": {"skipped": True},
+    "participant/clear": {},
+    "participant/restart": {},
+}
+
+
+@chapter.shows("P-3-1")
+async def one_message_is_one_json_object(stage: Stage) -> None:
+    admin, human = await stage.seats("admin", "human")
+    good = json.dumps(stage.chat("one"))
+    before = human.mark
+    for bad in (f"{good}{good}", f"[{good}]", "hello", '"chat"', "5", "null", "", "{", good[:-1]):
+        outcome = await admin.try_(bad)
+        stage.claim("P-3-1", outcome.refused, f"the text {bad[:30]!r} was not answered by system/error")
+    await human.settle()
+    stage.claim("P-3-1", not human.inbox[before:], "a text that is no JSON object reached somebody")
+    odd = [one.raw for one in [*admin.inbox, *human.inbox] if not isinstance(one.kind, str)]
+    stage.claim("P-3-1", not odd, f"the gateway sent what is no envelope: {odd[:1]}")
+
+
+@chapter.shows("P-3-2", "P-6.1-1")
+async def another_version_is_refused(stage: Stage) -> None:
+    admin, human = await stage.seats("admin", "human")
+    for version in ("mew/v0.3", "mew/v0.40", "MEW/V0.4", "", 4, None):
+        outcome = await stage.refuses(admin, stage.chat("hello") | {"protocol": version}, human)
+        stage.claim("P-6.1-1 P-3-2", outcome.refused, f"a message with protocol {version!r} was accepted")
+    chat = stage.chat("hello")
+    del chat["protocol"]
+    await admin.try_(chat)
+    await human.settle()
+    spoken = {one.members.get("protocol") for one in [*admin.inbox, *human.inbox]}
+    stage.claim("P-3-2", spoken == {"mew/v0.4"}, f"messages arrived with protocol {spoken}")
+
+
+@chapter.shows("P-3-4", "P-3-6", "P-3-9", "P-3-17", "P-3-21", "P-6.4-1")
+async def members_have_their_types(stage: Stage) -> None:
+    admin, human = await stage.seats("admin", "human")
+    wrong: dict[str, dict[str, list[Any]]] = {
+        "P-3-6": {"to": ["human", [1], {}, ["human", None], 1]},
+        "P-3-9": {"correlation_id": [7, [7], {}]},
+        "P-3-17": {"context": [5, ["a"], {}]},
+        "P-3-21": {"payload": [[], "text", 5]},
+    }
+    for row, members in wrong.items():
+        for member, values in members.items():
+            for value in values:
+                outcome = await stage.refuses(admin, stage.chat() | {member: value}, human)
+                stage.claim(row, outcome.refused, f"a message with {member} = {value!r} was accepted")
+    await admin.try_(stage.message("no payload but a context", context="parent/child/grandchild"))
+    single = stage.chat("about one") | {"correlation_id": "m-1"}
+    several = stage.chat("about two", correlation_id=["m-1", "m-2"])
+    for message in (single, several):
+        await admin.try_(message)
+    await stage.join("reader")  # so that the gateway makes messages of its own
+    await admin.try_(stage.message("system/forbidden"))
+    await human.settle()
+    got = {one.id: one.members.get("correlation_id") for one in human.inbox}
+    arrays = {one.id: one.members["correlation_id"] for one in human.inbox if "correlation_id" in one.members}
+    right = all(isinstance(one, list) for one in arrays.values()) and got.get(several["id"]) == ["m-1", "m-2"]
+    stage.claim("P-3-9", right, f"correlation ids arrived as {arrays}")
+    wrapped = got.get(single["id"])
+    stage.claim("P-6.4-1", wrapped == ["m-1"], f"a correlation_id 'm-1' arrived as {wrapped!r}")
+    made = [
+        one for one in [*admin.inbox, *human.inbox] if str(one.members.get("from", "")).endswith("gateway")
+    ]
+    stamps = {str(one.members.get("ts")) for one in made}
+    stage.claim("P-3-4", bool(stamps) and all(map(_is_timestamp, stamps)), f"the gateway's ts were {stamps}")
+    to = [one.members["to"] for one in made if "to" in one.members]
+    stage.claim("P-3-6", all(isinstance(one, list) for one in to), f"the gateway's `to` were {to}")
+    payloads = all(isinstance(one.members.get("payload"), dict) for one in made)
+    stage.claim("P-3-21", payloads, "the gateway sent a payload that is no object")
+    contexts = [one.members["context"] for one in human.inbox if "context" in one.members]
+    stage.claim("P-3-17", contexts == ["parent/child/grandchild"], f"a context arrived as {contexts}")
+
+
+def _is_timestamp(text: str) -> bool:
+    return bool(RFC3339.match(text))
+
+
+@chapter.shows("P-3-8", "P-3.9.3-1")
+async def the_kinds_of_the_specification_are_passed_on(stage: Stage) -> None:
+    admin, human = await stage.seats("admin", "human")
+    for kind, payload in PASSED_ON.items():
+        message = stage.message(kind, payload, to=["human"], context="reason-1", correlation_id=["m-1"])
+        outcome = await admin.try_(message)
+        rows = "P-3-8 P-3.9.3-1" if kind == "participant/request-status" else "P-3-8"
+        arrived = not outcome.refused and await stage.reaches(message["id"], human)
+        stage.claim(rows, arrived, f"a message of kind {kind} did not arrive ({outcome.code or 'no error'})")
+    for bad in ("", 5, None, ["chat"]):
+        outcome = await stage.refuses(admin, stage.chat() | {"kind": bad}, human)
+        stage.claim("P-3-8", outcome.refused, f"a message of kind {bad!r} was accepted")
+
+
+@chapter.shows("P-3-14")
+async def an_error_names_its_cause(stage: Stage) -> None:
+    (observer,) = await stage.seats("observer")
+    for message in (stage.chat(), stage.chat() | {"protocol": "mew/v0.3"}, stage.message("system/forbidden")):
+        mark = observer.mark
+        await observer.try_(message)
+        errors = [one.related for one in observer.inbox[mark:] if one.kind == "system/error"]
+        named = errors == [[message["id"]]]
+        stage.claim("P-3-14", named, f"the errors that {message['id']} caused name {errors} as their cause")
+
+
+@chapter.shows("P-7.1-2", "P-4.2-5", "P-4.2-6", "P-4.2-7", "P-8.1-10", "C-17", "C-20")
+async def payloads_are_data(stage: Stage) -> None:
+    human, admin, reader = await stage.seats("human", "admin", "reader")
+
+    async def passes(message: dict[str, Any], rows: str, what: str) -> None:
+        sender = admin if message["kind"].startswith("participant") else human
+        outcome = await sender.try_(message)
+        arrived = not outcome.refused and await stage.reaches(message["id"], reader)
+        stage.claim(rows, arrived, f"{what} did not arrive ({outcome.code or 'no error'})")
+
+    lazy = "P-7.1-2 P-4.2-5 P-4.2-6 P-8.1-10"
+    await passes(
+        stage.message("mcp/request", {"method": "no/such", "params": 5}), lazy, "an unknown MCP method"
+    )
+    await passes(stage.message("mcp/request", {"nothing": "of MCP"}), lazy, "a payload that is no JSON-RPC")
+    await passes(stage.message("mcp/response", {"jsonrpc": "1.0", "id": {}}), lazy, "an odd JSON-RPC version")
+    mismatch = stage.message("chat", {"jsonrpc": "2.0", "id": 1, "method": "tools/call"})
+    await passes(mismatch, "P-4.2-7 C-17", "a chat with the payload of a request")
+    await passes(stage.message("chat", {}), "C-17", "a chat without text")
+    await passes(
+        stage.message("participant/clear", to=["reader"]), "C-20", "a participant/clear without payload"
+    )
+    shapeless = stage.chat()
+    del shapeless["kind"]
+    outcome = await stage.refuses(human, shapeless, reader)
+    stage.claim("P-7.1-2", outcome.refused, "a message without a kind was accepted")
+
+
+@chapter.shows("P-3.5.6-1", "P-3.5.6-4", "P-3.5.6-5")
+async def contexts_stay_apart(stage: Stage) -> None:
+    admin, worker, human = await stage.seats("admin", "worker", "human")
+    starts = {guest.role: stage.message("reasoning/start", {"message": "?"}) for guest in (admin, worker)}
+    sent: dict[str, str] = {}
+    for step in range(3):
+        for guest in (admin, worker):
+            if step == 0:
+                await guest.try_(starts[guest.role])
+            context = "/".join([starts[guest.role]["id"], *(f"part {n}" for n in range(step))])
+            thought = stage.message("reasoning/thought", {"message": str(step)}, context=context)
+            sent[thought["id"]] = context
+            await guest.try_(thought)
+    await human.settle()
+    got = {one.id: one.members.get("context") for one in human.inbox if one.id in sent}
+    stage.claim("P-3.5.6-1", set(got) == set(sent), "not every message with a context arrived")
+    stage.claim("P-3.5.6-4", got == sent, f"paths of contexts arrived as {sorted(map(str, got.values()))}")
+    senders = {
+        _sender(one): str(one.members.get("context")).split("/")[0] for one in human.inbox if one.id in sent
+    }
+    apart = senders == {role: start["id"] for role, start in starts.items()}
+    stage.claim("P-3.5.6-5", apart, f"two who reasoned at once arrived in the contexts {senders}")
+
+
+def _sender(one: Heard) -> str:
+    return str(one.members.get("from"))

@@ -1,0 +1,69 @@
+"""What went over the wire in one check?  A list of lines that can be shown to anybody.
+
+Every token that the suite knows or is told is masked before it becomes a part of a line.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from mew_lab.protocol.token import Token, mask
+
+__all__ = ["Exchange"]
+
+LONGEST = 600  # characters of one message that are shown
+MOST = 80  # lines that are shown: the last ones, for they led to the failure
+
+
+class Exchange:
+    """The frames and requests of one check, in the order in which the suite saw them."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    def sent(self, who: str, message: str | bytes) -> None:
+        """`who` sent this."""
+        self._lines.append(f"{who} → {_shown(message)}")
+
+    def heard(self, who: str, message: str | bytes) -> None:
+        """`who` received this; a token in it is known from now on."""
+        if isinstance(message, str):
+            remember_tokens(message)
+        self._lines.append(f"{who} ← {_shown(message)}")
+
+    def noted(self, who: str, what: str) -> None:
+        """Something happened to `who` that is no message."""
+        self._lines.append(f"{who} · {what}")
+
+    def __str__(self) -> str:
+        lines = self._lines[-MOST:]
+        left = len(self._lines) - len(lines)
+        # Masked once more: a token may have been learned after a line with it was kept.
+        return mask("\n".join([f"… {left} earlier lines", *lines] if left else lines))
+
+
+def _shown(message: str | bytes) -> str:
+    if isinstance(message, bytes):
+        message = f"binary {message!r}"
+    text = mask(message).replace("\n", "\\n")
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text)} characters)"
+
+
+def remember_tokens(text: str) -> None:
+    """Makes every string under a key `token` of a JSON text known to the mask."""
+    if '"token"' not in text:
+        return
+    try:
+        left: list[Any] = [json.loads(text)]
+    except ValueError:
+        return
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            found = one.get("token")
+            if isinstance(found, str) and len(found) >= 12:
+                Token(found)
+            left += one.values()
+        elif isinstance(one, list):
+            left += one

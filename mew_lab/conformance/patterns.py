@@ -1,0 +1,126 @@
+"""Does the gateway read the whole pattern language?  Globs, regular expressions, lists, negation, JSONPath.
+
+Each case is one message against one capability of the role `matcher`, which stand in profile.py.
+
+Spec: §4.1, §4.2; rulings on patterns.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mew_lab.conformance.capabilities import Case, call, judge
+from mew_lab.conformance.stage import Chapter, Stage
+
+__all__ = ["chapter"]
+
+chapter = Chapter()
+
+
+def _asks(allowed: bool, method: str, **params: Any) -> Case:
+    return Case("matcher", allowed, "mcp/request", {"method": method, "params": params})
+
+
+def _reads(allowed: bool, uri: Any) -> Case:
+    return _asks(allowed, "resources/read", uri=uri)
+
+
+def _calls(allowed: bool, name: str) -> Case:
+    return Case("matcher", allowed, "mcp/request", call(name))
+
+
+REGEX = (
+    _calls(True, "read_file"),
+    _calls(True, "list_all"),
+    _calls(False, "read_1"),
+    _calls(False, "xread_file"),
+    _calls(False, "read_file\n"),
+)
+PATHS = (
+    _asks(True, "prompts/get", labels=["new", "safe"]),
+    _asks(False, "prompts/get", labels=["new", "unsafe"]),
+    _asks(False, "prompts/get", labels="safe"),
+    _asks(False, "prompts/get"),
+)
+GLOBS = (
+    _reads(True, "file:///a/x"),
+    _reads(False, "file:///a/x/y"),
+    _reads(True, "file:///b/x/y"),
+    _reads(False, "file:///c"),
+)
+BELOW = (
+    Case("matcher", True, "below/a"),
+    Case("matcher", True, "below/a/b"),
+    Case("matcher", False, "below"),
+    Case("matcher", True, "one/x/end"),
+    Case("matcher", False, "one/x/y/end"),
+)
+NEGATION = (
+    Case("matcher", True, "mcp/proposal", {"method": "tools/list"}),
+    Case("matcher", False, "mcp/proposal", {"method": "tools/call"}),
+    Case("matcher", False, "mcp/proposal", {}),
+    Case("matcher", False, "mcp/proposal", {"method": 5}),
+)
+VALUES = (
+    _asks(True, "math/run", n=1, sure=True, none=None),
+    _asks(True, "math/run", n=2.0, sure=True, none=None),
+    _asks(False, "math/run", n=3, sure=True, none=None),
+    _asks(False, "math/run", n="1", sure=True, none=None),
+    _asks(False, "math/run", n=True, sure=True, none=None),
+    _asks(False, "math/run", n=1, sure=1, none=None),
+    _asks(False, "math/run", n=1, sure=True),
+    _asks(False, "math/run", n=[1], sure=True, none=None),
+)
+DEEP = (
+    _asks(True, "deep/find", a={"b": [{"c": "needle"}]}),
+    _asks(False, "deep/find", a={"b": ["hay"]}),
+)
+ADDRESSEES = (
+    Case("matcher", True, "chat", {"text": "hi"}, ("admin",)),
+    Case("matcher", False, "chat", {"text": "hi"}, ("admin", "human")),
+    Case("matcher", False, "chat", {"text": "hi"}, ("human",)),
+    Case("matcher", False, "chat", {"text": "hi"}),
+)
+
+
+@chapter.shows("P-4.2-2")
+async def wildcards_expressions_and_paths(stage: Stage) -> None:
+    await judge(stage, "P-4.2-2", *GLOBS[:1], *GLOBS[3:], *REGEX[:4], *PATHS)
+
+
+@chapter.shows("S-L2-8")
+async def negation_and_nested_patterns(stage: Stage) -> None:
+    await judge(stage, "S-L2-8", *NEGATION[:2], *DEEP, *VALUES[:1], *VALUES[2:3], *BELOW[:1])
+
+
+@chapter.shows("C-8")
+async def a_star_stops_at_a_slash_but_not_at_the_end_of_a_kind(stage: Stage) -> None:
+    await judge(stage, "C-8", *GLOBS, *BELOW)
+
+
+@chapter.shows("C-7")
+async def the_whole_language_is_closed_at_its_edges(stage: Stage) -> None:
+    await judge(stage, "C-7", *REGEX, *PATHS, *NEGATION, *VALUES, *DEEP, *ADDRESSEES)
+
+
+@chapter.shows("C-7", "P-3.6.1-4")
+async def a_capability_that_is_no_pattern_is_refused(stage: Stage) -> None:
+    admin, spare = await stage.seats("admin", "spare")
+    kind = f"lent/{stage.new_id()}"
+    faulty: tuple[dict[str, Any], ...] = (
+        {"kind": kind, "paylod": {"a": 1}},
+        {"payload": {}},
+        {"kind": ""},
+        {"kind": kind, "payload": 5},
+    )
+    for bad in faulty:
+        outcome = await admin.try_(stage.grant("spare", bad))
+        stage.claim("C-7", outcome.refused, f"a grant of {bad} was accepted")
+    outcome = await spare.try_(stage.message(kind, {}))
+    stage.claim("C-7", outcome.refused, "what a misspelt capability named could be sent")
+    fine = {"kind": f"{kind}/*", "payload": {"path": ["a/*", "!b/*"], "n": 1}, "id": "x", "description": "y"}
+    await admin.try_(stage.grant("spare", fine))
+    right = await spare.try_(stage.message(f"{kind}/x", {"path": "a/b", "n": 1}))
+    wrong = await spare.try_(stage.message(f"{kind}/x", {"path": "b/b", "n": 1}))
+    both = not right.refused and wrong.refused
+    stage.claim("P-3.6.1-4", both, "a granted capability was not read as the pattern that it is")

@@ -1,0 +1,223 @@
+"""Who takes part in a conformance run?  Roles with fixed capabilities, and the small file that holds their tokens.
+
+The file is JSON (which is YAML too), readable by its owner alone. The same roles can be written as a space.yaml, so
+that a gateway can be started with them.
+
+Spec: §4.1 (example capability sets), §5.1.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mew_lab.errors import ConfigError
+from mew_lab.protocol.token import Token
+from mew_lab.sdk.config import read_yaml
+
+__all__ = [
+    "ROLES",
+    "SECOND_ROLES",
+    "Profile",
+    "fresh",
+    "read_profile",
+    "space_file",
+    "write_private",
+    "write_profile",
+]
+
+Capabilities = tuple[Mapping[str, Any], ...]
+
+_STREAMS: Capabilities = ({"kind": "stream/*"}, {"kind": "chat"}, {"kind": "capability/grant-ack"})
+
+ROLES: Mapping[str, Capabilities] = {
+    # The three example sets of §4.1, the read-only one of §9.3, and nobody.
+    "admin": ({"kind": "*"},),
+    "human": ({"kind": "mcp/*"}, {"kind": "chat"}),
+    "proposer": ({"kind": "mcp/proposal"}, {"kind": "mcp/response"}, {"kind": "chat"}),
+    "reader": (
+        {"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "read_*"}}},
+        {"kind": "mcp/response"},
+        {"kind": "chat"},
+    ),
+    "lister": ({"kind": "mcp/request", "payload": {"method": "*/list"}},),
+    "observer": (),
+    # The pattern language.
+    "matcher": (
+        {
+            "kind": "mcp/request",
+            "payload": {"method": "tools/call", "params": {"name": "/(read|list)_[a-z]+/"}},
+        },
+        {
+            "kind": "mcp/request",
+            "payload": {"method": "resources/read", "params": {"uri": ["file:///a/*", "file:///b/**"]}},
+        },
+        {"kind": "mcp/request", "payload": {"method": "prompts/get", "$.params.labels[*]": "safe"}},
+        {
+            "kind": "mcp/request",
+            "payload": {"method": "math/run", "params": {"n": [1, 2], "sure": True, "none": None}},
+        },
+        {"kind": "mcp/request", "payload": {"method": "deep/find", "params": {"**": "needle"}}},
+        {"kind": "mcp/proposal", "payload": {"method": "!tools/call"}},
+        {"kind": "chat", "to": "admin"},
+        {"kind": "below/*"},
+        {"kind": "one/*/end"},
+    ),
+    # Delegation: what it may grant, and no more.
+    "granter": (
+        {"kind": "capability/grant"},
+        {"kind": "space/invite"},
+        {"kind": "lent/*"},
+        {"kind": "chat"},
+    ),
+    "streamer": _STREAMS,
+    "player": _STREAMS,
+    "viewer": _STREAMS,
+    # Those to whom things happen.
+    "worker": (
+        {"kind": "chat"},
+        {"kind": "chat/*"},
+        {"kind": "mcp/*"},
+        {"kind": "reasoning/*"},
+        {"kind": "stream/*"},
+        {"kind": "participant/status"},
+        {"kind": "participant/resume"},
+        {"kind": "participant/compact-done"},
+        {"kind": "capability/grant-ack"},
+    ),
+    "spare": ({"kind": "chat"}, {"kind": "capability/grant-ack"}, {"kind": "yielded/*"}),
+}
+
+# The same names as in the first space, with other rights.
+SECOND_ROLES: Mapping[str, Capabilities] = {
+    "admin": ({"kind": "*"},),
+    "human": ({"kind": "chat"}, {"kind": "stream/*"}),
+}
+
+SPACE = "conformance"
+SECOND = "conformance-2"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z", re.ASCII)
+
+
+class Profile(NamedTuple):
+    """The tokens of one run; `second` is a space beside the first on the same gateway, where there is one."""
+
+    space: str
+    tokens: Mapping[str, Token]
+    second: Profile | None = None
+
+
+def fresh(space: str = SPACE, *, second: bool = False) -> Profile:
+    """New tokens for every role."""
+
+    def minted(roles: Mapping[str, Capabilities]) -> dict[str, Token]:
+        return {role: Token(secrets.token_urlsafe(32)) for role in roles}
+
+    return Profile(space, minted(ROLES), Profile(SECOND, minted(SECOND_ROLES)) if second else None)
+
+
+def space_file(profile: Profile) -> str:
+    """The text of a space.yaml that enrols every role with its token; JSON, one participant a line."""
+    roles = SECOND_ROLES if set(profile.tokens) == set(SECOND_ROLES) else ROLES
+    lines = [
+        f"    {json.dumps(role)}: "
+        + json.dumps({"tokens": [token.reveal()], "capabilities": list(roles.get(role, ()))})
+        for role, token in profile.tokens.items()
+    ]
+    space = json.dumps({"id": profile.space, "name": "for mew-lab conform"})
+    return f'{{\n  "space": {space},\n  "participants": {{\n' + ",\n".join(lines) + "\n  }\n}\n"
+
+
+def write_profile(path: Path, profile: Profile) -> None:
+    """Writes the tokens, readable by their owner alone; `read_profile` reads them."""
+
+    def told(one: Profile) -> dict[str, Any]:
+        return {
+            "space": one.space,
+            "tokens": {role: token.reveal() for role, token in one.tokens.items()},
+        }
+
+    text = told(profile) | ({"second": told(profile.second)} if profile.second else {})
+    write_private(path, json.dumps(text, indent=2) + "\n")
+
+
+def write_private(path: Path, text: str) -> None:
+    """Writes a file that holds tokens: its owner alone may read it, and a link there is not followed.
+
+    Raises:
+        ConfigError: when it cannot be written.
+    """
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+            beside.replace(path)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
+    except OSError as fault:
+        raise ConfigError(f"{path} could not be written: {fault.strerror}", path=str(path)) from None
+
+
+def read_profile(path: Path | str) -> Profile:
+    """The tokens that a file holds: `space`, `tokens` by role, and perhaps `second` with the same two.
+
+    A space.yaml that names the roles is read as well: the first token of each participant counts.
+
+    Raises:
+        ConfigError: when it cannot be read, others than its owner may read it, or a role has no token.
+    """
+    path = Path(path)
+    try:
+        mode = path.stat().st_mode
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as fault:
+        said = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8 text"
+        raise ConfigError(f"the tokens file {path} could not be read: {said}", path=str(path)) from None
+    if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
+        raise ConfigError(
+            f"the tokens file {path} can be read by others than its owner; run: chmod 600 {path}",
+            path=str(path),
+        )
+    told = read_yaml(text, path=str(path))
+    if not isinstance(told, dict):
+        raise ConfigError(f"the tokens file {path} holds no mapping", path=str(path))
+    second = told.get("second")
+    profile = _profile(told, ROLES, path, key="")
+    return profile._replace(second=_profile(second, SECOND_ROLES, path, key="second.")) if second else profile
+
+
+def _profile(said: Any, roles: Mapping[str, Capabilities], path: Path, *, key: str) -> Profile:
+    def wrong(what: str, where: str) -> ConfigError:
+        help_ = "mew-lab conform --write-space FILE --tokens FILE writes both files"
+        return ConfigError(
+            f"the tokens file {path}: {key}{where} {what}; {help_}", path=str(path), key=key + where
+        )
+
+    if not isinstance(said, dict):
+        raise wrong("is no mapping", "")
+    space = said.get("space")
+    tokens = said.get("tokens")
+    if isinstance(space, dict):  # a space.yaml
+        space = space.get("id")
+        named = said.get("participants")
+        tokens = {
+            role: next(iter(one.get("tokens") or ()), None) if isinstance(one, dict) else None
+            for role, one in (named.items() if isinstance(named, dict) else ())
+        }
+    if not isinstance(space, str) or not _NAME.match(space):
+        raise wrong("names no space", "space")
+    if not isinstance(tokens, dict):
+        raise wrong("is no mapping of roles to tokens", "tokens")
+    missing = [role for role in roles if not isinstance(tokens.get(role), str) or not tokens[role]]
+    if missing:
+        raise wrong(f"has no token for {', '.join(missing)}", "tokens")
+    return Profile(space, {role: Token(tokens[role]) for role in roles})

@@ -1,0 +1,213 @@
+"""How does a gateway stand, row by row?  Plays every check against a URL and gathers what they claim.
+
+It knows nothing of our own gateway: what it learns comes over the wire. Checks play one after the other, each with
+fresh connections; a gateway that stops answering has failed what is left, at once.
+
+Spec: all sections; `rows.py` lists them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import NamedTuple
+
+from mew_lab.conformance import (
+    admission,
+    capabilities,
+    controls,
+    delegation,
+    envelope,
+    frames,
+    http,
+    identity,
+    membership,
+    patterns,
+    proposals,
+    revocation,
+    routing,
+    spaces,
+    streams,
+    writers,
+)
+from mew_lab.conformance.profile import Profile, read_profile
+from mew_lab.conformance.rows import ROWS, Row
+from mew_lab.conformance.stage import Check, Claim, Stage, playing
+from mew_lab.conformance.wire import Address, Unmet
+from mew_lab.errors import ConfigError, ConnectionLost
+from mew_lab.protocol.token import mask
+
+__all__ = ["CHECKS", "FAILED", "PASSED", "UNSEEN", "Result", "play"]
+
+PASSED, FAILED, UNSEEN = "passed", "failed", "not testable from outside"
+PATIENCE = 6  # times the timeout: how long one check may take as a whole
+
+CHECKS: tuple[Check, ...] = tuple(
+    check
+    for module in (
+        admission,
+        identity,
+        envelope,
+        routing,
+        capabilities,
+        patterns,
+        delegation,
+        revocation,
+        membership,
+        controls,
+        proposals,
+        streams,
+        frames,
+        writers,
+        http,
+        spaces,
+    )
+    for check in module.chapter.checks
+)
+
+
+class Result(NamedTuple):
+    """One row of the table."""
+
+    id: str
+    section: str
+    level: str
+    statement: str
+    result: str
+    detail: str
+    exchange: str
+
+
+Progress = Callable[[str], object]
+
+
+async def play(
+    url: str,
+    *,
+    tokens: Profile | Path | str,
+    only: Iterable[str] = (),
+    timeout: float = 5.0,
+    progress: Progress | None = None,
+    checks: Sequence[Check] = CHECKS,
+) -> list[Result]:
+    """Plays the checks and gives a result for each row asked for, in the order of the specification.
+
+    Args:
+        tokens: a profile, or the file that holds one.
+        only: ids or globs of ids; empty means all.
+        timeout: seconds that the gateway has to answer, each time.
+        progress: is called with one line for each check.
+        checks: those to play.
+
+    Raises:
+        ConfigError: the URL, the tokens file or `only` cannot be used.
+        ConnectionLost: nobody answers at `url`, or the admin of the profile is not let in.
+    """
+    profile = tokens if isinstance(tokens, Profile) else read_profile(tokens)
+    try:
+        address = Address(url)
+    except ValueError as fault:
+        raise ConfigError(
+            f"{url.rpartition('@')[2]!r} is no address of a gateway: {fault}", key="url"
+        ) from None
+    wanted = _wanted(tuple(only))
+    name = secrets.token_hex(3)
+
+    def stage(number: int) -> Stage:
+        return Stage(address, profile, timeout=timeout, run=f"{name}{number}")
+
+    absent = await _absent(stage(0))
+    if absent:
+        raise ConnectionLost(
+            f"no conformance run at {url.partition('?')[0]}: {absent}. Is a gateway running there, with a space "
+            f"{profile.space!r} that has the participants and tokens of this profile?"
+        )
+    chosen = [check for check in checks if wanted.intersection(check.rows)]
+    claims: list[Claim] = []
+    silent = ""
+    for number, check in enumerate(chosen, 1):
+        if silent:
+            claims += [Claim(row, False, silent, "") for row in check.rows]
+            continue
+        found, in_time = await _play(check, stage(number))
+        claims += found
+        if progress:
+            bad = sorted({claim.row for claim in found if claim.ok is False} & wanted)
+            progress(f"{number}/{len(chosen)} {check.name}{': failed ' + ' '.join(bad) if bad else ''}")
+        if not in_time and (gone := await _absent(stage(number))):
+            silent = f"not tried, because the gateway had stopped answering: {gone}"
+    if not silent:
+        await _tidy(stage(0))
+    return [_result(row, claims) for row in ROWS if row.id in wanted]
+
+
+def _wanted(only: tuple[str, ...]) -> set[str]:
+    ids = {row.id for row in ROWS}
+    if not only:
+        return ids
+    for one in only:
+        if not any(fnmatchcase(id, one) for id in ids):
+            raise ConfigError(
+                f"{one!r} is no row that binds a gateway, nor a glob of such; ids read like P-3.6.8-2, P-3.10*, C-15",
+                key="only",
+            )
+    return {id for id in ids if any(fnmatchcase(id, one) for one in only)}
+
+
+async def _absent(stage: Stage) -> str:
+    """Why nobody can be reached there; '' when somebody can."""
+    async with playing(stage):
+        try:
+            await (await stage.join("admin")).settle()
+        except Unmet as fault:
+            return str(fault)
+    return ""
+
+
+async def _tidy(stage: Stage) -> None:
+    """Takes back what the checks granted, so that a gateway can be held against the specification many times."""
+    async with playing(stage):
+        with contextlib.suppress(Unmet):
+            admin = await stage.join("admin")
+            for recipient in ("spare", "worker"):
+                for kind in ("lent/*", "capability/grant"):
+                    await admin.try_(stage.revoke(recipient, capabilities=[{"kind": kind}]))
+
+
+async def _play(check: Check, stage: Stage) -> tuple[list[Claim], bool]:
+    """What one check claims, a claim for each of its rows, and whether the gateway kept every deadline."""
+    if check.second and stage.profile.second is None:
+        why = "needs a second space on the same gateway: give the tokens file a `second`"
+        return [Claim(row, None, why, "") for row in check.rows], True
+    why, in_time = "the check ended before it came to this row", True
+    async with playing(stage):
+        try:
+            async with asyncio.timeout(PATIENCE * stage.timeout):
+                await check.run(stage)
+        except Unmet as fault:
+            why, in_time = str(fault), False
+        except TimeoutError:
+            why, in_time = f"{check.name} was not done within {PATIENCE * stage.timeout:g} s", False
+        except Exception as fault:  # an answer of a form that the check could not read is the gateway's
+            why = f"an answer was of a form that could not be read ({type(fault).__name__}: {fault})"
+    told = {claim.row for claim in stage.claims}
+    left = [Claim(row, False, why, str(stage.exchange)) for row in check.rows if row not in told]
+    return [*stage.claims, *left], in_time
+
+
+def _result(row: Row, claims: Iterable[Claim]) -> Result:
+    mine = [claim for claim in claims if claim.row == row.id]
+    failed = [claim for claim in mine if claim.ok is False]
+    about = row[:4]
+    if failed:
+        exchange = next((claim.exchange for claim in failed if claim.exchange), "")
+        # A detail quotes what came over the wire, and a token may be in it.
+        return Result(*about, FAILED, mask("; ".join(dict.fromkeys(one.detail for one in failed))), exchange)
+    if any(claim.ok for claim in mine):
+        return Result(*about, PASSED, "", "")
+    why = next((claim.detail for claim in mine), row.unseen) or "no check shows it"
+    return Result(*about, UNSEEN, mask(why), mask(why))

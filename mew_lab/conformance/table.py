@@ -1,0 +1,63 @@
+"""What does a conformance run look like as a table?  One pandas row for each requirement. Knows no check.
+
+pandas is loaded by the first table, not before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mew_lab.conformance.profile import Profile
+from mew_lab.conformance.suite import Result, play
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["arun", "run", "to_frame"]
+
+
+def run(
+    url: str,
+    *,
+    tokens: Profile | Path | str,
+    only: Iterable[str] = (),
+    timeout: float = 5.0,
+    progress: Callable[[str], object] | None = None,
+) -> pd.DataFrame:
+    """The conformance table of the gateway at `url`: one row a requirement, columns as the fields of `Result`.
+
+    To be called where no event loop runs; in a notebook and in other coroutines, `await arun(…)`.
+
+    Args:
+        tokens: a profile, or the file that holds one; `mew-lab conform --write-space` makes it.
+        only: ids or globs of ids; empty means all.
+        timeout: seconds that the gateway has to answer, each time.
+        progress: is called with one line for each check.
+
+    Raises:
+        ConfigError: the URL, the tokens file or `only` cannot be used.
+        ConnectionLost: nobody answers at `url`, or the admin of the profile is not let in.
+    """
+    return asyncio.run(arun(url, tokens=tokens, only=only, timeout=timeout, progress=progress))
+
+
+async def arun(
+    url: str,
+    *,
+    tokens: Profile | Path | str,
+    only: Iterable[str] = (),
+    timeout: float = 5.0,
+    progress: Callable[[str], object] | None = None,
+) -> pd.DataFrame:
+    """As `run`, on a running event loop."""
+    return to_frame(await play(url, tokens=tokens, only=only, timeout=timeout, progress=progress))
+
+
+def to_frame(results: Iterable[Result]) -> pd.DataFrame:
+    """Columns as the fields of `Result`, in the order of the specification."""
+    import pandas as pd
+
+    return pd.DataFrame([tuple(one) for one in results], columns=list(Result._fields), dtype="object")

@@ -1,0 +1,242 @@
+"""By which right was this sent?  For any envelope of a journal: who, by which capability, by whose gift; or why not.
+
+The journal says itself which capability let a message pass and under which grant. What a granter held when it gave
+is known by replaying: a grant must be covered by what its giver may do itself, and that is followed back to what
+was configured. A journal that does not replay still says the rest.
+
+Spec: §3.6.8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from mew_lab.errors import ConfigError, JournalError, ReplayMismatch
+from mew_lab.log.line import read_members
+from mew_lab.log.replay import CAUSED, Player
+from mew_lab.protocol.covers import covers, possesses
+from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.miss import quote
+from mew_lab.protocol.permit import Capability
+from mew_lab.space.events import Record
+from mew_lab.space.rights import Held
+
+__all__ = ["Audit", "Given", "Right", "audit"]
+
+GIVING = frozenset({"capability/grant", "space/invite"})
+
+
+class Right(NamedTuple):
+    """A capability that was held, and the grant that it came with; configured, or of the baseline, where `grant` is
+    empty."""
+
+    pattern: str
+    grant: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.pattern} ({f'by grant {quote(self.grant)}' if self.grant else 'configured'})"
+
+
+class Given(NamedTuple):
+    """How a grant came about: `giver` could send it by `sent_by`, and could give what is asked about by `rests_on`.
+
+    `rests_on` is None where that is not known, and empty for the starter profile of an invitation, which anybody
+    may give who may invite. `record` is None for a grant that is not in the journal.
+    """
+
+    id: str
+    record: Record | None
+    kind: str = ""
+    giver: str = ""
+    recipient: str = ""
+    sent_by: Right | None = None
+    rests_on: tuple[Right, ...] | None = None
+
+    def __str__(self) -> str:
+        if self.record is None or self.sent_by is None:
+            return f"grant {quote(self.id)}: it is not in this journal"
+        told = (
+            f"grant {quote(self.id)}: {self.kind} from {self.giver} to {self.recipient}, record {self.record.seq}, "
+            f"sent by {self.sent_by}; "
+        )
+        if self.rests_on is None:
+            return told + "what its giver held itself is not known"
+        if not self.rests_on:
+            return told + "it is of the starter profile, which whoever may invite may give"
+        return told + f"given of what {self.giver} held: {', '.join(map(str, self.rests_on))}"
+
+
+class Audit(NamedTuple):
+    """What a journal answers about one record.
+
+    `right` is what let it pass, None where it did not or needed none; `grants` are the grants behind it, each once,
+    the nearest first. `cause` is the record of the event that made the gateway say it, for its own messages. `others`
+    are the places of further messages with the same id. `doubt` says why the journal does not replay, if so.
+    """
+
+    record: Record
+    right: Right | None = None
+    grants: tuple[Given, ...] = ()
+    cause: Record | None = None
+    others: tuple[int, ...] = ()
+    doubt: str = ""
+
+    def __str__(self) -> str:
+        record = self.record
+        lines = [
+            f"{_title(record)}, record {record.seq}, {record.now:%Y-%m-%d %H:%M:%S.%f}Z",
+            _sender(record),
+        ]
+        if self.cause is not None:
+            lines[1:] = [f"sent by the gateway because of {_title(self.cause)}, record {self.cause.seq}"]
+        elif record.verdict == "refused":
+            lines.append(f"refused with {record.code}: {_readable(record.detail)}")
+        elif self.right is not None:
+            lines.append(f"accepted, because {record.participant} held {self.right}")
+        lines += map(str, self.grants)
+        if self.others:
+            lines.append(f"the same id stands in record {', '.join(map(str, self.others))}")
+        if self.doubt:
+            lines.append(self.doubt)
+        return "\n  ".join(lines)
+
+
+class _Gift(NamedTuple):
+    """A grant as it was given: what it gave, and what its giver held."""
+
+    record: Record
+    given: tuple[Held, ...]
+    held: tuple[Held, ...] | None
+
+
+def audit(records: Iterable[Record], which: str | int) -> Audit:
+    """What the records say about the envelope with the id `which`; or about the record at that place.
+
+    Of several messages with one id it is the last that was accepted, else the last.
+
+    Raises:
+        JournalError: when there is none.
+
+    Spec: §3.6.8.
+    """
+    player: Player | None = Player("the journal")
+    doubt = ""
+    gifts: dict[str, _Gift] = {}
+    found: list[tuple[Record, Record | None]] = []
+    placed: tuple[Record, Record | None] | None = None
+    event: Record | None = None
+    place = int(which) if isinstance(which, int) or (which.isdecimal() and which.isascii()) else None
+    for record in records:
+        if player is not None:
+            try:
+                player.take(record)
+            except (ReplayMismatch, JournalError) as fault:
+                player, doubt = None, f"what granters held themselves is not known: {fault}"
+        if record.event not in CAUSED:
+            event = record
+        cause = event if record.event in CAUSED else None
+        if record.seq == place:
+            placed = record, cause
+        members: dict[str, Any] = (read_members(record.raw) if record.raw is not None else None) or {}
+        id = members.get("id")
+        if id == which:
+            found.append((record, cause))
+        if record.verdict == "accepted" and members.get("kind") in GIVING and isinstance(id, str):
+            gifts[id] = _gift(record, id, player)
+    accepted = [one for one in found if one[0].verdict != "refused"]
+    chosen = (accepted or found)[-1] if found else placed
+    if chosen is None:
+        raise JournalError(
+            f"this journal holds no envelope with the id {quote(which)}; mew-lab tail --json lists those that it holds"
+        )
+    record, cause = chosen
+    right = Right(record.pattern, record.grant) if record.pattern and record.verdict == "accepted" else None
+    others = tuple(one.seq for one, _ in found if one is not record)
+    grants = _behind(right, gifts) if right else ()
+    return Audit(record, right, grants, cause, others, doubt if grants else "")
+
+
+def _gift(record: Record, id: str, player: Player | None) -> _Gift:
+    if player is None:
+        return _Gift(record, (), None)
+    members = player.space.state.members
+    given = tuple(one for member in members.values() for one in member.rights.held if one.grant == id)
+    held = tuple(one for one in members[record.participant].rights.held if one.grant != id)
+    return _Gift(record, given, held)
+
+
+def _behind(right: Right, gifts: dict[str, _Gift]) -> tuple[Given, ...]:
+    """The grants that a right came by, and those that these came by, up to the configured ones."""
+    waiting, seen, behind = [right], {right}, []
+    while waiting:
+        one = waiting.pop(0)
+        if not one.grant:
+            continue
+        given = _given(one, gifts.get(one.grant))
+        behind.append(given)
+        for further in (given.sent_by, *(given.rests_on or ())):
+            if further is not None and further not in seen:
+                seen.add(further)
+                waiting.append(further)
+    return tuple(behind)
+
+
+def _given(right: Right, gift: _Gift | None) -> Given:
+    if gift is None:
+        return Given(right.grant, None)
+    record = gift.record
+    members = read_members(record.raw or "") or {}
+    payload = members.get("payload")
+    payload = payload if isinstance(payload, dict) else {}
+    recipient = payload.get("recipient", payload.get("participant_id", ""))
+    return Given(
+        right.grant,
+        record,
+        str(members.get("kind", "")),
+        record.participant,
+        str(recipient),
+        Right(record.pattern, record.grant),
+        None if gift.held is None else _covering(right, gift.given, gift.held),
+    )
+
+
+def _covering(right: Right, given: Sequence[Held], held: Sequence[Held]) -> tuple[Right, ...] | None:
+    """As few of what was held as it takes to give the right."""
+    try:
+        wanted = Capability.of(read_members(right.pattern) or {})
+    except ConfigError:
+        return None
+    if any(one.rooted and one.capability.pattern == wanted.pattern for one in given):
+        return ()
+    enough = [one for one in held if covers(one.capability, wanted)][:1] or list(held)
+    for one in tuple(enough):
+        fewer = [other for other in enough if other is not one]
+        if fewer and possesses([other.capability for other in fewer], wanted):
+            enough = fewer
+    return tuple(Right(compact(one.capability.pattern), one.grant) for one in enough)
+
+
+def _title(record: Record) -> str:
+    members = (read_members(record.raw) if record.raw is not None else None) or {}
+    kind, id = members.get("kind"), members.get("id")
+    named = f" {quote(id)}" if isinstance(id, str) else ""
+    return (
+        f"{quote(kind)[1:-1]}{named}" if isinstance(kind, str) else f"a record {quote(record.event)}{named}"
+    )
+
+
+def _sender(record: Record) -> str:
+    told = f"sent by {record.participant or 'nobody known'}"
+    if record.runtime_id:
+        told += f" as {record.runtime_id}"
+    return (
+        told
+        + (f" on {record.connection}" if record.connection else "")
+        + (f" ({record.via})" if record.via else "")
+    )
+
+
+def _readable(detail: str) -> str:
+    """Text that may quote a stranger's, without what cannot be seen."""
+    return quote(detail)[1:-1].replace('\\"', '"') if not detail.isprintable() else detail

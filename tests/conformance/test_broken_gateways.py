@@ -1,0 +1,245 @@
+"""Can the suite fail?  Ten gateways, each ours with one fault; each is caught on its row, and on few besides.
+
+A fault is a patch of our own rooms that lives as long as its test. `also` are the rows that the same fault breaks by
+the nature of the thing: a frame of who may not write is relayed before a grant, after a revoke and after a transfer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from mew_lab.conformance.command import conform
+from mew_lab.conformance.suite import FAILED
+from mew_lab.protocol.covers import Coverage
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.frames import split
+from mew_lab.protocol.kinds import is_reserved
+from mew_lab.protocol.permit import CapabilitySet, Verdict
+from mew_lab.space import controls, core, grants, membership, streams
+from mew_lab.space.core import Space
+from mew_lab.space.refusal import Refusal
+from mew_lab.space.state import Member, Sender
+from mew_lab.space.turn import Turn
+
+from .conftest import Serve
+
+Patch = pytest.MonkeyPatch
+
+
+def accepts_a_foreign_from(patch: Patch) -> None:
+    check = Space._check_identity
+
+    def trusting(self: Space, sender: Sender, members: dict[str, Any]) -> None:
+        check(self, sender, {**members, "from": sender.runtime_id})
+
+    patch.setattr(Space, "_check_identity", trusting)
+
+
+def lets_a_reserved_kind_pass(patch: Patch) -> None:
+    patch.setattr(core, "is_reserved", lambda kind: kind != "system/presence" and is_reserved(kind))
+
+
+def lets_every_reserved_kind_pass(patch: Patch) -> None:
+    patch.setattr(core, "is_reserved", lambda kind: False)
+
+
+def sends_a_welcome_to_all(patch: Patch) -> None:
+    say = Turn.say
+
+    def loud(self: Turn, kind: str, payload: dict[str, Any], **how: Any) -> Envelope:
+        if kind == "system/welcome":
+            (joiner,) = how.pop("privately")
+            how["privately"] = [joiner, *(one for one in self.present if one.name != joiner.name)]
+        return say(self, kind, payload, **how)
+
+    patch.setattr(Turn, "say", loud)
+
+
+def checks_no_capability_over_http(patch: Patch) -> None:
+    check = Space._check_capability
+
+    def lax(self: Space, sender: Sender, envelope: Envelope) -> Verdict:
+        return Verdict(True, 0) if sender.connection is None else check(self, sender, envelope)
+
+    patch.setattr(Space, "_check_capability", lax)
+
+
+def grants_without_possession(patch: Patch) -> None:
+    patch.setattr(grants, "possesses", lambda held, wanted: Coverage("yes", "", None))
+
+
+def applies_a_revoke_only_at_the_next_join(patch: Patch) -> None:
+    check, join, give = Space._check_capability, core.join, Turn.give
+    lost: dict[str, list[CapabilitySet]] = {}
+
+    def remembering(self: Turn, member: Member, rights: Any) -> None:
+        lost.setdefault(member.name, []).append(member.capabilities)
+        give(self, member, rights)
+
+    def lenient(self: Space, sender: Sender, envelope: Envelope) -> Verdict:
+        try:
+            return check(self, sender, envelope)
+        except Refusal:
+            for old in lost.get(sender.member.name, ()):
+                if old.permit(envelope.kind, envelope.to, envelope.payload).allowed:
+                    return Verdict(True, 0)
+            raise
+
+    def forgetting(turn: Turn, event: Any) -> None:
+        lost.pop(event.participant, None)
+        join(turn, event)
+
+    patch.setattr(Space, "_check_capability", lenient)
+    patch.setattr(core, "join", forgetting)
+    patch.setattr(Turn, "give", remembering)
+
+
+def relays_frames_of_a_non_writer(patch: Patch) -> None:
+    frame = streams.frame
+
+    def generous(turn: Turn, sender: Sender, event: Any) -> None:
+        stream = turn.state.streams.get(split(event.data)[0])
+        frame(turn, sender._replace(connection=stream.owner) if stream else sender, event)
+
+    patch.setattr(streams, "frame", generous)
+
+
+def sends_a_late_joiner_no_active_streams(patch: Patch) -> None:
+    patch.setattr(membership, "described_streams", lambda turn: [])
+
+
+def does_not_enforce_a_pause(patch: Patch) -> None:
+    held_back = controls.held_back
+
+    def soft(*about: Any) -> Refusal | None:
+        refusal = held_back(*about)
+        return refusal if refusal and refusal.code == "shut_down" else None
+
+    patch.setattr(controls, "held_back", soft)
+
+
+def lets_a_grants_id_be_overwritten(patch: Patch) -> None:
+    check = Space._check_handle
+
+    def forgetful(self: Space, turn: Turn, sender: Sender, envelope: Envelope) -> None:
+        if envelope.kind != "capability/grant":
+            check(self, turn, sender, envelope)
+
+    patch.setattr(Space, "_check_handle", forgetful)
+
+
+class Fault(NamedTuple):
+    """One fault, the row on which it must be caught, and the rows that it breaks besides."""
+
+    break_: Callable[[Patch], None]
+    row: str
+    also: str = ""
+
+
+FAULTS = (
+    Fault(accepts_a_foreign_from, "P-4.1-1", "P-7.1-1 P-5.3-3"),
+    Fault(lets_a_reserved_kind_pass, "P-4.1-8", "P-4.1-9 P-5.3-2"),
+    Fault(sends_a_welcome_to_all, "C-2"),
+    Fault(checks_no_capability_over_http, "P-5.3-2"),
+    Fault(grants_without_possession, "P-3.6.8-2", "C-9"),
+    Fault(applies_a_revoke_only_at_the_next_join, "P-3.6.8-4"),
+    Fault(
+        relays_frames_of_a_non_writer,
+        "P-3.10.6-9",
+        "P-3.10.5-1 P-3.10.6-4 P-3.10.6-5 P-3.10.7-1 C-19",
+    ),
+    Fault(
+        sends_a_late_joiner_no_active_streams,
+        "P-3.8.1-5",
+        "P-3.8.1-6 P-3.8.1-7 P-3.10.1-6 P-3.10.1-8 P-3.10.8-3",
+    ),
+    Fault(does_not_enforce_a_pause, "P-3.9.1-3"),
+    Fault(lets_a_grants_id_be_overwritten, "C-15"),
+)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.break_.__name__)
+async def test_a_gateway_that_does_this_is_caught_on_the_right_row(
+    fault: Fault, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault.break_(monkeypatch)
+    ours = await serve()
+    results = await ours.play()
+    failed = {id for id, one in results.items() if one.result == FAILED}
+    assert failed == {fault.row, *fault.also.split()}
+    assert results[fault.row].detail
+    assert "→" in results[fault.row].exchange
+    said: list[str] = []
+    status = await asyncio.to_thread(
+        conform, ours.url, tokens=ours.tokens_file(tmp_path), only=[fault.row], say=said.append, progress=len
+    )
+    assert status == 1
+    assert any(line.startswith(f"FAILED {fault.row} ") for line in said)
+
+
+MISSED = {
+    "capability/grant": "P-3.6.1-5",
+    "capability/revoke": "P-3.6.2-1",
+    "space/invite": "P-3.6.5-2",
+    "space/kick": "P-3.6.7-1",
+    "participant/pause": "P-3.9.1-3",
+    "participant/resume": "P-3.9.1-3",
+    "participant/restart": "P-3.9.10-3",
+    "participant/shutdown": "P-3.9.10-3",
+    "stream/request": "P-3.10.1-7",
+    "stream/open": "C-5",
+    "stream/close": "P-3.10.4-4",
+    "stream/grant-write": "P-3.10.5-4",
+    "stream/revoke-write": "P-3.10.6-4",
+    "stream/transfer-ownership": "P-3.10.7-4",
+}
+
+
+def test_every_rule_of_the_space_has_a_row_that_misses_it() -> None:
+    assert set(MISSED) == set(core.RULES)
+
+
+@pytest.mark.parametrize("kind", MISSED)
+async def test_a_kind_that_is_passed_on_without_its_rule_is_missed(
+    kind: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(core, "RULES", {one: rule for one, rule in core.RULES.items() if one != kind})
+    ours = await serve(second=False)
+    assert await ours.failed(MISSED[kind]) == {MISSED[kind]}
+
+
+async def test_a_gateway_without_reserved_kinds_is_caught_on_few_rows(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The suite's own barrier is of a reserved kind, so it must do without the refusal."""
+    lets_every_reserved_kind_pass(monkeypatch)
+    failed = await (await serve()).failed()
+    assert {"P-4.1-8", "P-4.1-9", "C-5"} <= failed
+    assert failed <= {"P-4.1-8", "P-4.1-9", "C-5", "P-4.2-9", "P-5.3-2", "P-3-14"}
+
+
+async def test_a_gateway_that_says_nothing_fails_by_its_deadline(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is silent from the first grant on: the rows before it stand, all others fail at once."""
+    received = Space._received
+    silent: list[str] = []
+
+    def dumb(self: Space, turn: Turn, event: Any) -> None:
+        if "capability/grant" in str(event.text):
+            silent.append(self.name)
+        if not silent:
+            received(self, turn, event)
+
+    monkeypatch.setattr(Space, "_received", dumb)
+    ours = await serve()
+    results = await ours.play("C-1", "P-3.6.2-*", "P-3.10*", timeout=0.5)
+    assert results["C-1"].result != FAILED
+    others = [one for id, one in results.items() if id.startswith("P-3.10")]
+    assert {one.result for one in others} == {FAILED}
+    assert all("stopped answering" in one.detail for one in others)

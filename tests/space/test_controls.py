@@ -1,0 +1,208 @@
+"""Pause, resume, restart and shutdown: what the gateway holds back, from whom, and until when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mew_lab.protocol.kinds import KINDS, is_reserved
+from mew_lab.space.controls import AFTER_SHUTDOWN, WHILE_PAUSED
+
+from .stage import Stage
+
+# As ruling R14 lists them.
+PASS_A_PAUSE = {
+    *(
+        "participant/status",
+        "participant/resume",
+        "participant/compact-done",
+        "chat/acknowledge",
+        "chat/cancel",
+    ),
+    *("reasoning/cancel", "stream/close", "mcp/withdraw", "mcp/reject", "capability/grant-ack"),
+}
+PASS_A_SHUTDOWN = {"participant/status", "chat/acknowledge", "stream/close"}
+SENT = sorted(kind for kind in KINDS if not is_reserved(kind))
+
+
+def paused(**payload: Any) -> Stage:
+    stage = Stage(alice="*", bot="*")
+    assert stage.send("alice", "participant/pause", payload or None, to=["bot"]).accepted
+    return stage
+
+
+# --- pause ---
+
+
+@pytest.mark.req("P-3.9.1-3")
+@pytest.mark.parametrize("kind", SENT)
+def test_while_paused_acknowledgements_and_cancellations_pass_and_the_rest_does_not(kind: str) -> None:
+    stage = paused()
+    step = stage.send("bot", kind, {}, to=["bot"])
+    if kind in PASS_A_PAUSE:
+        assert step.accepted and step.hearers == {"alice", "bot"}
+    else:
+        assert step.error["error"] == "paused"
+        assert step.hearers == {"bot"}
+
+
+@pytest.mark.req("P-3.9.1-3")
+def test_a_pause_is_heard_by_all_and_says_in_its_refusals_who_paused_until_when() -> None:
+    stage = Stage(alice="*", bot="*", eve=[])
+    step = stage.send(
+        "alice", "participant/pause", {"timeout_seconds": 60, "reason": "rate_limit"}, to=["bot"]
+    )
+    assert step.told("participant/pause") == {"alice", "bot", "eve"}
+    refused = stage.send("bot", "chat").error
+    assert refused["paused_until"] == "2026-01-01T00:01:00.000Z"
+    assert "alice" in refused["message"]
+    assert stage.send("eve", "mcp/response").accepted  # others are not meant
+
+
+@pytest.mark.req("P-3.9.1-3")
+@pytest.mark.parametrize(("seconds", "passes"), [(59.999, False), (60, True), (61, True)])
+def test_a_pause_is_over_when_its_time_is(seconds: float, passes: bool) -> None:
+    stage = paused(timeout_seconds=60)
+    stage.at(seconds)
+    assert stage.send("bot", "chat").accepted is passes
+
+
+@pytest.mark.req("P-3.9.1-3")
+def test_without_a_time_a_pause_lasts_until_somebody_else_ends_it() -> None:
+    stage = paused()
+    stage.at(10_000_000)
+    assert not stage.send("bot", "chat").accepted
+    own = stage.send("bot", "participant/resume", to=["bot"])
+    assert own.told("participant/resume") == {"alice", "bot"}  # relayed, and changes nothing
+    assert not stage.send("bot", "chat").accepted
+    assert stage.send("alice", "participant/resume", to=["bot"]).accepted
+    assert stage.send("bot", "chat").accepted
+
+
+@pytest.mark.req("P-3.9.1-3")
+def test_a_pause_binds_every_connection_http_and_frames_and_outlives_a_reconnect() -> None:
+    stage = Stage(alice="*", bot="*")
+    stage.join("bot", as_="bot-2")
+    stream = stage.open("bot")
+    stage.send("alice", "participant/pause", to=["bot"])
+    assert not stage.send("bot-2", "chat").accepted
+    posted = stage.post("bot", "chat")
+    assert (posted.reply.status, posted.reply.body["error"]) == (409, "paused")
+    frame = stage.frame("bot", f"#{stream}#x".encode())
+    assert frame.frames("alice") == [] and frame.error["error"] == "paused"
+    stage.leave("bot")
+    stage.join("bot")
+    assert not stage.send("bot", "chat").accepted
+
+
+def test_a_later_pause_takes_the_place_of_the_earlier() -> None:
+    stage = paused()
+    stage.send("alice", "participant/pause", {"timeout_seconds": 1}, to=["bot"])
+    stage.at(1)
+    assert stage.send("bot", "chat").accepted
+
+
+def test_a_time_beyond_the_calendar_is_a_long_time() -> None:
+    stage = paused(timeout_seconds=1e300)
+    stage.at(10**9)
+    assert stage.send("bot", "chat").error["error"] == "paused"
+
+
+@pytest.mark.parametrize("seconds", [0, -1, True, "60", [60], {}])
+def test_a_pause_takes_a_number_of_seconds(seconds: object) -> None:
+    stage = Stage(alice="*", bot="*")
+    step = stage.send("alice", "participant/pause", {"timeout_seconds": seconds}, to=["bot"])
+    assert step.error["error"] == "invalid_request" and step.hearers == {"alice"}
+    assert stage.send("bot", "chat").accepted
+
+
+@pytest.mark.parametrize("kind", ["participant/pause", "participant/resume", "participant/shutdown"])
+@pytest.mark.parametrize(("to", "error"), [([], "invalid_request"), (["nobody"], "participant_not_found")])
+def test_a_control_says_whom_it_means(kind: str, to: list[str], error: str) -> None:
+    stage = Stage(alice="*", bot="*")
+    assert stage.send("alice", kind, to=to).error["error"] == error
+    assert stage.send("alice", kind).error["error"] == "invalid_request"
+    assert stage.send("bot", "chat").accepted
+
+
+@pytest.mark.req("P-3.6.4-3", "P-3.9.1-3")
+@pytest.mark.parametrize("name", ["bot", "client-7"])
+def test_a_control_takes_either_name(name: str) -> None:
+    stage = Stage(alice="*", bot="*", absent=["bot"])
+    stage.join("bot", as_="client-7")
+    assert stage.send("alice", "participant/pause", to=[name]).accepted
+    assert stage.send("client-7", "chat").error["error"] == "paused"
+
+
+@pytest.mark.threat(14)
+def test_who_may_control_whom_is_a_matter_of_capabilities_alone() -> None:
+    stage = Stage(alice="*", bot="*", eve=["chat"])
+    assert stage.send("eve", "participant/pause", to=["bot"]).error["error"] == "capability_violation"
+    assert stage.send("bot", "participant/pause", to=["alice"]).accepted
+    assert stage.send("alice", "chat").error["error"] == "paused"
+
+
+# --- shutdown and restart ---
+
+
+@pytest.mark.req("P-3.9.10-3")
+@pytest.mark.parametrize("kind", SENT)
+def test_after_a_shutdown_next_to_nothing_passes_until_the_next_admission(kind: str) -> None:
+    stage = Stage(alice="*", bot="*")
+    assert stage.send("alice", "participant/shutdown", to=["bot"]).told("participant/shutdown") == {
+        "alice",
+        "bot",
+    }
+    step = stage.send("bot", kind, {}, to=["bot"])
+    if kind in PASS_A_SHUTDOWN:
+        assert step.accepted
+    else:
+        assert step.error["error"] == "shut_down" and step.hearers == {"bot"}
+    stage.leave("bot")
+    stage.join("bot")
+    assert stage.send("bot", "chat").accepted
+
+
+@pytest.mark.req("P-3.9.10-3")
+def test_a_shutdown_binds_frames_and_http_and_no_resume_ends_it() -> None:
+    stage = Stage(alice="*", bot="*")
+    stream = stage.open("bot")
+    stage.send("alice", "participant/shutdown", to=["bot"])
+    assert stage.frame("bot", f"#{stream}#x".encode()).error["error"] == "shut_down"
+    assert stage.post("bot", "chat").reply.body["error"] == "shut_down"
+    for kind in ("participant/resume", "participant/restart"):
+        assert stage.send("alice", kind, to=["bot"]).accepted
+        assert not stage.send("bot", "chat").accepted
+
+
+@pytest.mark.req("P-3.9.10-3")
+@pytest.mark.parametrize("kind", ["participant/resume", "participant/restart"])
+def test_for_who_only_posts_somebody_elses_resume_or_restart_is_the_next_admission(kind: str) -> None:
+    stage = Stage(alice="*", bot="*", absent=["bot"])
+    stage.send("alice", "participant/shutdown", to=["bot"])
+    assert stage.post("bot", kind, to=["bot"]).reply.status == 409
+    assert stage.post("bot", "chat").reply.status == 409
+    stage.send("alice", kind, to=["bot"])
+    assert stage.post("bot", "chat").reply.status == 200
+
+
+def test_a_log_sink_that_is_attached_ends_no_shutdown() -> None:
+    stage = Stage(alice="*", bot="*", absent=["bot"])
+    stage.send("alice", "participant/shutdown", to=["bot"])
+    stage.sink("bot", on="log")
+    assert stage.post("bot", "chat").reply.status == 409
+
+
+def test_a_restart_is_relayed_as_it_is_whomever_it_names() -> None:
+    stage = Stage(alice="*", bot=[])
+    assert stage.send("alice", "participant/restart", to=["bot", "nobody"]).told("participant/restart") == {
+        "alice",
+        "bot",
+    }
+    assert stage.send("alice", "participant/restart").accepted
+
+
+def test_the_lists_are_those_of_the_ruling() -> None:
+    assert WHILE_PAUSED == PASS_A_PAUSE
+    assert AFTER_SHUTDOWN == PASS_A_SHUTDOWN

@@ -1,0 +1,320 @@
+"""Invites and kicks: who may come, with what, who learns the token, and how somebody is put out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mew_lab.protocol.profiles import STARTER
+from mew_lab.space.events import TOKEN_PLACEHOLDER, Close, Deliver, Mint, Reply, Void
+from mew_lab.space.state import SpaceLimits
+
+from .stage import Stage, Step, patterns
+
+BASE = {"kind": "mcp/response"}
+
+
+def invited(stage: Stage, inviter: str, name: str, **payload: Any) -> Step:
+    return stage.send(inviter, "space/invite", {"participant_id": name, **payload})
+
+
+# --- who is let in ---
+
+
+@pytest.mark.req("P-3.6.5-2", "P-3.6.5-3")
+def test_an_invited_participant_has_a_token_and_joins_with_what_it_was_given() -> None:
+    stage = Stage(alice="*")
+    step = invited(stage, "alice", "new", initial_capabilities=patterns(["chat", "mcp/proposal"]))
+    assert step.of(Mint) == [Mint("new")]
+    welcome = stage.join("new").said("system/welcome")
+    assert welcome.payload["you"] == {
+        "id": "new",
+        "capabilities": [*patterns(["chat", "mcp/proposal"]), BASE],
+    }
+    assert stage.send("new", "chat").accepted
+    assert not stage.send("new", "mcp/request").accepted
+
+
+@pytest.mark.req("P-3.6.5-3")
+def test_an_invited_participant_may_post_though_it_never_connected() -> None:
+    stage = Stage(alice="*")
+    assert stage.post("new", "chat").reply.status == 403
+    invited(stage, "alice", "new", initial_capabilities=patterns(["chat"]))
+    posted = stage.post("new", "chat")
+    assert (posted.reply.status, posted.hearers) == (200, {"alice"})
+
+
+@pytest.mark.req("P-3.6.5-7")
+def test_an_invite_by_who_may_not_invite_makes_nobody() -> None:
+    stage = Stage(alice="*", eve=["space/kick", "chat"])
+    refused = invited(stage, "eve", "new")
+    assert refused.error["error"] == "capability_violation" and refused.hearers == {"eve"}
+    assert refused.of(Mint) == []
+    assert stage.join("new").closed == {"new": 4401}
+    assert invited(stage, "alice", "new").of(Mint) == [Mint("new")]  # the name is still free
+
+
+# --- who learns of it ---
+
+
+@pytest.mark.req("P-3.6.5-4", "P-3.6.6-1", "P-3.6.6-3", "P-3.6.6-2")
+def test_the_acknowledgement_goes_to_the_inviter_alone() -> None:
+    stage = Stage(alice="*", ben=["space/invite"], absent=["ben"])
+    stage.join("ben", as_="client-3", on="c3")
+    step = stage.send("c3", "space/invite", {"participant_id": "new"}, id="invite-123")
+    assert step.told("space/invite-ack") == {"c3"}
+    ack = step.said("space/invite-ack")
+    assert (ack.sender, ack.to, ack.correlation_id) == ("system:gateway", ("client-3",), ("invite-123",))
+    assert ack.payload == {"status": "created", "participant_id": "new", "token": TOKEN_PLACEHOLDER}
+
+
+@pytest.mark.req("P-3.6.6-4")
+@pytest.mark.threat(6)
+def test_a_space_never_holds_a_token_and_only_what_goes_to_the_inviter_may_carry_one() -> None:
+    stage = Stage(alice="*", ben=[])
+    step = invited(stage, "alice", "new")
+    secret = [one for one in step.effects if isinstance(one, Deliver | Reply) and one.secret]
+    assert [(one.envelope.kind, one.connections) for one in secret] == [("space/invite-ack", ("alice",))]
+    assert step.effects.index(Mint("new")) < step.effects.index(secret[0])
+    assert step.kinds("ben") == ["space/invite", "system/presence"]
+    assert all("token" not in one.payload for one in step.heard("ben"))
+
+
+@pytest.mark.req("P-3.6.5-5", "C-11", "P-3.7-2", "P4-3.6.4-1")
+def test_the_others_hear_of_the_invite_and_see_who_may_come_without_credentials() -> None:
+    stage = Stage(alice="*", ben=[])
+    step = invited(stage, "alice", "new", initial_capabilities=patterns(["chat"]))
+    presence = step.said("system/presence")
+    assert step.told("system/presence") == {"alice", "ben"}
+    assert presence.payload == {
+        "event": "invited",
+        "participant": {"id": "new", "capabilities": [{"kind": "chat"}, BASE]},
+    }
+    assert step.told("space/invite") == {"alice", "ben"}
+    assert step.kinds("alice") == ["space/invite", "space/invite-ack", "system/presence"]
+
+
+@pytest.mark.threat(7)
+def test_the_email_of_an_invitation_goes_to_nobody() -> None:
+    stage = Stage(alice="*", ben=[])
+    step = invited(stage, "alice", "new", email="new@example.org", reason="help")
+    assert step.said("space/invite").payload == {"participant_id": "new", "reason": "help"}
+    assert all("example.org" not in one.envelope.raw for one in step.of(Deliver))
+
+
+@pytest.mark.req("P-3.6.6-1", "P-3.6.6-2")
+def test_by_http_the_reply_carries_what_the_acknowledgement_carries() -> None:
+    stage = Stage(alice="*", absent=["alice"])
+    step = stage.post("alice", "space/invite", {"participant_id": "new"}, id="i1")
+    assert step.of(Deliver) == []
+    assert step.reply == Reply(
+        200,
+        {"id": "i1", "status": "created", "participant_id": "new", "token": TOKEN_PLACEHOLDER},
+        secret=True,
+    )
+
+
+@pytest.mark.req("P-3.6.6-3")
+def test_by_http_the_posters_own_connections_are_acknowledged_too_but_not_its_log() -> None:
+    stage = Stage(alice="*", ben=[])
+    stage.sink("alice", on="log")
+    step = stage.post("alice", "space/invite", {"participant_id": "new"})
+    assert step.told("space/invite-ack") == {"alice"}
+
+
+# --- who is known already (R15) ---
+
+
+@pytest.mark.req("P-3.6.6-2", "C-11")
+@pytest.mark.parametrize("name", ["alice", "ALICE", "ben", "client-3", "Client-3"])
+@pytest.mark.threat(7)
+def test_whoever_is_known_is_not_invited_again_and_no_token_is_made(name: str) -> None:
+    stage = Stage(alice="*", ben=[], absent=["ben"])
+    stage.join("ben", as_="client-3", on="ben")
+    step = stage.send("alice", "space/invite", {"participant_id": name}, id="i1")
+    assert step.of(Mint) == []
+    assert step.hearers == {"alice"}
+    ack = step.said("space/invite-ack")
+    assert (ack.to, ack.correlation_id) == (("alice",), ("i1",))
+    assert (ack.payload["status"], ack.payload["participant_id"]) == ("already_exists", name)
+    assert "token" not in ack.payload
+
+
+@pytest.mark.req("P-3.6.6-2")
+def test_by_http_a_known_name_is_a_conflict() -> None:
+    stage = Stage(alice="*", ben=[], absent=["alice"])
+    reply = stage.post("alice", "space/invite", {"participant_id": "ben"}).reply
+    assert (reply.status, reply.body["status"], reply.body["participant_id"]) == (
+        409,
+        "already_exists",
+        "ben",
+    )
+
+
+# --- with what (R12) ---
+
+
+@pytest.mark.req("P-7.3-1")
+def test_nothing_said_is_the_starter_profile() -> None:
+    stage = Stage(alice=["space/invite"])
+    invited(stage, "alice", "new")
+    assert stage.held("new") == STARTER
+
+
+def test_an_empty_list_is_an_empty_list() -> None:
+    stage = Stage(alice="*")
+    invited(stage, "alice", "new", initial_capabilities=[])
+    assert stage.held("new") == [BASE]
+
+
+@pytest.mark.req("C-9", "P-3.6.8-2")
+def test_beyond_the_starter_profile_an_inviter_gives_what_it_holds_and_no_more() -> None:
+    stage = Stage(alice=["space/invite", "mcp/request"])
+    one = invited(stage, "alice", "one", initial_capabilities=patterns(["chat", "mcp/request"]))
+    assert one.accepted
+    two = invited(stage, "alice", "two", initial_capabilities=patterns(["chat", "stream/*"]))
+    assert two.error["error"] == "cannot_grant"
+    assert two.of(Mint) == [] and two.hearers == {"alice"}
+    assert stage.join("two").closed == {"two": 4401}
+
+
+@pytest.mark.req("P-3.6.2-1", "C-9")
+def test_what_is_beyond_the_starter_profile_falls_with_the_inviters_right_and_the_rest_stays() -> None:
+    stage = Stage(alice="*", ben=["space/invite", "mcp/request"])
+    invited(stage, "ben", "new", initial_capabilities=[{"kind": ["chat", "mcp/request"]}])
+    stage.join("new")
+    assert stage.send("new", "mcp/request").accepted
+    stage.revoke("alice", recipient="ben", capabilities=patterns(["mcp/request"]))
+    assert not stage.send("new", "mcp/request").accepted
+    assert stage.send("new", "chat").accepted
+
+
+@pytest.mark.req("P-3.6.2-1")
+def test_the_id_of_an_invite_is_the_id_of_a_grant() -> None:
+    stage = Stage(alice="*")
+    stage.send("alice", "space/invite", {"participant_id": "new"}, id="i1")
+    stage.join("new")
+    assert stage.send("new", "chat").record.grant == "i1"
+    assert stage.revoke("alice", grant_id="i1").accepted
+    assert stage.held("new") == [BASE]
+
+
+@pytest.mark.parametrize(
+    ("payload", "error"),
+    [
+        ({}, "invalid_request"),
+        ({"participant_id": 7}, "invalid_request"),
+        ({"participant_id": "a/b"}, "invalid_request"),
+        ({"participant_id": ".."}, "invalid_request"),
+        ({"participant_id": "system:x"}, "invalid_request"),
+        ({"participant_id": "Gateway"}, "invalid_request"),
+        ({"participant_id": "x" * 65}, "invalid_request"),
+        ({"participant_id": "new", "initial_capabilities": {"kind": "chat"}}, "invalid_request"),
+        (
+            {"participant_id": "new", "initial_capabilities": [{"kind": "chat", "payloda": {}}]},
+            "invalid_capability",
+        ),
+    ],
+)
+@pytest.mark.threat(27)
+def test_an_invite_that_names_nobody_is_refused(payload: dict[str, Any], error: str) -> None:
+    stage = Stage(alice="*")
+    step = stage.send("alice", "space/invite", payload)
+    assert step.error["error"] == error
+    assert step.of(Mint) == []
+
+
+def test_a_space_takes_so_many_invites_and_so_many_participants() -> None:
+    stage = Stage(alice="*", limits=SpaceLimits(invites=1))
+    assert invited(stage, "alice", "one").accepted
+    assert invited(stage, "alice", "two").error["error"] == "limit_exceeded"
+    stage = Stage(alice="*", ben=[], limits=SpaceLimits(participants=3))
+    assert invited(stage, "alice", "one").accepted
+    assert invited(stage, "alice", "two").error["error"] == "limit_exceeded"
+
+
+# --- kick ---
+
+
+@pytest.mark.req("P-3.6.7-1")
+def test_who_is_kicked_is_closed_loses_its_tokens_and_is_seen_to_leave() -> None:
+    stage = Stage(alice="*", ben=["chat"], cat=[])
+    stage.join("ben", as_="ben-2")
+    step = stage.send("alice", "space/kick", {"participant_id": "ben", "reason": "rude"})
+    assert step.closed == {"ben": 4403, "ben-2": 4403}
+    assert all("rude" in one.reason for one in step.of(Close))
+    assert step.of(Void) == [Void("ben")]
+    assert step.kinds("cat") == ["space/kick", "system/presence", "system/presence"]
+    left = [one.payload for one in step.heard("cat", "system/presence")]
+    assert left == [{"event": "leave", "participant": {"id": name}} for name in ("ben", "ben-2")]
+    assert step.kinds("ben") == ["space/kick"]  # it hears why, and nothing after
+
+
+@pytest.mark.req("P-3.6.7-1")
+def test_what_a_kicked_participant_had_sent_is_dropped_and_it_comes_by_no_other_way() -> None:
+    stage = Stage(alice="*", ben=["chat"])
+    stage.send("alice", "space/kick", {"participant_id": "ben"})
+    assert stage.send("ben", "chat").effects == ()
+    assert stage.frame("ben", b"#stream-1#x").effects == ()
+    assert stage.leave("ben").effects == ()
+    assert stage.post("ben", "chat").reply.status == 403
+    assert stage.join("ben").closed == {"ben": 4403}
+    assert stage.send("alice", "chat").hearers == {"alice"}
+
+
+@pytest.mark.req("P-3.6.7-2")
+def test_a_kick_by_who_may_not_kick_puts_nobody_out() -> None:
+    stage = Stage(alice="*", ben=["chat"], eve=["space/invite"])
+    step = stage.send("eve", "space/kick", {"participant_id": "ben"})
+    assert step.error["error"] == "capability_violation" and step.hearers == {"eve"}
+    assert step.closed == {} and step.of(Void) == []
+    assert stage.send("ben", "chat").hearers == {"alice", "ben", "eve"}
+    assert stage.send("alice", "space/kick", {"participant_id": "ben"}).closed == {"ben": 4403}
+
+
+@pytest.mark.req("P-3.6.4-3")
+def test_a_kick_takes_the_runtime_id_too() -> None:
+    stage = Stage(alice="*", ben=[], absent=["ben"])
+    stage.join("ben", as_="client-3", on="c3")
+    assert stage.send("alice", "space/kick", {"participant_id": "client-3"}).closed == {"c3": 4403}
+
+
+@pytest.mark.req("P-3.6.2-1")
+def test_with_a_kicked_participant_falls_what_it_gave() -> None:
+    stage = Stage(alice="*", ben=["capability/grant", "chat"], cat=[])
+    stage.grant("ben", "cat", "chat")
+    step = stage.send("alice", "space/kick", {"participant_id": "ben"})
+    [welcome] = step.heard("cat", "system/welcome")
+    assert welcome.payload["you"]["capabilities"] == [BASE]
+    assert not stage.send("cat", "chat").accepted
+
+
+def test_a_kicked_participant_is_nobody_until_it_is_invited_or_enrolled_anew() -> None:
+    stage = Stage(alice="*", ben=["chat"])
+    stage.send("alice", "space/kick", {"participant_id": "ben"})
+    assert (
+        stage.send("alice", "space/kick", {"participant_id": "ben"}).error["error"] == "participant_not_found"
+    )
+    assert stage.grant("alice", "ben", "chat").error["error"] == "participant_not_found"
+    step = invited(stage, "alice", "ben", initial_capabilities=[])
+    assert step.of(Mint) == [Mint("ben")]
+    assert stage.held("ben") == [BASE]  # what it held before is gone
+    stage.send("alice", "space/kick", {"participant_id": "ben"})
+    stage.enrol("ben", ["chat"])
+    assert stage.join("ben").kinds("ben") == ["system/welcome"]
+    assert stage.send("ben", "chat").accepted
+
+
+@pytest.mark.parametrize(
+    ("payload", "error"),
+    [
+        ({}, "invalid_request"),
+        ({"participant_id": "nobody"}, "participant_not_found"),
+        ({"participant_id": "alice"}, "owner_protected"),
+    ],
+)
+def test_nobody_is_kicked_by_mistake(payload: dict[str, Any], error: str) -> None:
+    stage = Stage(owner="alice", alice="*", ben="*")
+    step = stage.send("ben", "space/kick", payload)
+    assert (step.error["error"], step.closed) == (error, {})

@@ -86,6 +86,7 @@ SHOWN_BY: dict[str, str] = {
     "gateway.config": "gateway/test_space_file.py",
     "gateway.faults": "gateway/test_space_file.py",
     "space.events": "space/test_conversations.py",
+    "workbench.console": "test_cli.py",
     "workbench.decisions": "workbench/test_lab.py",
     "workbench.labs": "workbench/test_lab.py",
     "workbench.pending": "workbench/test_lab.py",

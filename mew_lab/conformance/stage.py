@@ -235,7 +235,7 @@ class Stage:
 
     async def refuses(self, guest: Guest, message: Mapping[str, Any] | str, *others: Guest) -> Outcome:
         """Sends what must be refused; the outcome counts as accepted where anybody has heard it all the same."""
-        outcome = await guest.try_(message)
+        outcome = await guest.attempt(message)
         if outcome.id is not None and others and not await self.hidden(outcome.id, *others):
             return outcome._replace(error=None)
         return outcome

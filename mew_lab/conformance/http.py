@@ -125,10 +125,10 @@ async def the_history_holds_what_one_may_see(stage: Stage) -> None:
     admin, human = await stage.seats("admin", "human")
     since = str(admin.welcome.members.get("ts", "1970-01-01T00:00:00Z"))
     message = stage.chat("for the history", ts="2001-01-01T00:00:00Z")
-    await human.try_(message)
+    await human.attempt(message)
     name = stage.new_name()
     invite = {"participant_id": name, "initial_capabilities": [{"kind": "chat"}]}
-    await admin.try_(stage.message("space/invite", invite))
+    await admin.attempt(stage.message("space/invite", invite))
     path = f"/participants/human/messages?space={stage.profile.space}&since={since.replace('+', '%2B')}"
     answer = await stage.get(path, role="human")
     if _missing(stage, answer, "P-5.3-5 P-5.3-6 P-5.3-7", "GET /participants/{id}/messages"):

@@ -11,11 +11,9 @@ import asyncio
 import contextlib
 import logging
 import os
-import queue
 import signal
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -23,7 +21,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from mew_lab.errors import ConfigError, MewError
 
 if TYPE_CHECKING:
-    from mew_lab.workbench.cards import Row
     from mew_lab.workbench.lab import Lab
 
 __all__ = ["build_parser", "main"]
@@ -52,12 +49,10 @@ def build_parser() -> argparse.ArgumentParser:
     serve = add("serve", _serve, "runs a space until it is interrupted")
     what = serve.add_mutually_exclusive_group()
     what.add_argument("--space", default="demo", metavar="NAME", help="its name; demo unless given")
-    what.add_argument(
-        "--space-config",
-        type=Path,
-        metavar="FILE",
-        help="a space.yaml that describes it, with its participants",
-    )
+    about = "a space.yaml that describes it, with its participants"
+    what.add_argument("--space-config", type=Path, metavar="FILE", help=about)
+    about = "the journal of a space that ran before, to go on with"
+    what.add_argument("--resume", type=Path, metavar="FILE", help=about)
     serve.add_argument(
         "--host", default="127.0.0.1", choices=LOOPBACK, help="an address of this machine alone"
     )
@@ -83,6 +78,15 @@ def build_parser() -> argparse.ArgumentParser:
     tail.add_argument("--no-color", action="store_true", help="prints no colours")
     _add_elsewhere(tail)
 
+    replay = add(
+        "replay", _replay, "does again what a journal tells, and says where it would come out otherwise"
+    )
+    replay.add_argument("file", type=Path, metavar="FILE", help="the journal of a gateway")
+
+    audit = add("audit", _audit, "tells who sent an envelope, and by which right or why not")
+    audit.add_argument("file", type=Path, metavar="FILE", help="the journal of a gateway")
+    audit.add_argument("id", metavar="ID", help="the envelope's id, or a beginning that only it has")
+
     bridge = add("bridge", _bridge, "lets an MCP server take part in a space elsewhere")
     bridge.add_argument("url", metavar="URL", help="ws://… of the gateway")
     _add_elsewhere(bridge)
@@ -104,17 +108,17 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _add_conform(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("url", metavar="URL", nargs="?", help="ws://… of the gateway")
-    about = "the file with a token for each role, yours alone to read; --write-space makes it"
-    parser.add_argument("--tokens", metavar="FILE", type=Path, help=about)
-    about = "instead of a run: writes a space.yaml with all roles, to start the gateway with"
-    parser.add_argument("--write-space", metavar="FILE", type=Path, help=about)
-    about = "with --write-space: also a second space, for a gateway that can run two"
-    parser.add_argument("--write-second", metavar="FILE", type=Path, help=about)
+    files = {
+        "--tokens": "a token for each role, yours alone to read; --write-space makes it",
+        "--write-space": "instead of a run: writes a space.yaml with all roles, to start the gateway with",
+        "--write-second": "with --write-space: also a second space, for a gateway that can run two",
+        "--json": "writes the table there too, as JSON",
+    }
+    for flag, about in files.items():
+        parser.add_argument(flag, metavar="FILE", type=Path, help=about)
     about = "rows to look at, such as P-3.6.8-2 or 'P-3.10*'; may be repeated"
     parser.add_argument("--only", metavar="IDS", action="append", default=[], help=about)
-    parser.add_argument("--json", metavar="FILE", type=Path, help="writes the table there too, as JSON")
-    about = "seconds that each answer may take; 5 unless given"
-    parser.add_argument("--timeout", metavar="S", type=float, default=5.0, help=about)
+    parser.add_argument("--timeout", metavar="S", type=float, default=5.0, help="seconds an answer may take")
     parser.epilog = "Exits with 0 when no row failed, 1 when some did, 2 when there was no run."
 
 
@@ -174,7 +178,7 @@ def _colour(options: argparse.Namespace) -> bool:
 
 def _serve(options: argparse.Namespace) -> None:
     from mew_lab.gateway.space_file import read_space_file
-    from mew_lab.workbench.serve import serve, serve_file
+    from mew_lab.workbench.serve import serve, serve_again, serve_file
 
     logging.basicConfig(level=options.log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
     enrolled = [
@@ -183,7 +187,7 @@ def _serve(options: argparse.Namespace) -> None:
 
     more: dict[str, Any] = {
         "enrolled": enrolled,
-        "journal": options.journal,
+        "journal": options.resume or options.journal,
         "host": options.host,
         "port": options.port,
         "say": _say,
@@ -191,6 +195,8 @@ def _serve(options: argparse.Namespace) -> None:
 
     async def run() -> None:
         ended = _ended_by_signal()
+        if options.resume is not None:
+            return await serve_again(ended=ended, **more)
         if options.space_config is None:
             owner = options.as_id or "human"
             return await serve(options.space, owner=owner, folder=Path.cwd(), ended=ended, **more)
@@ -233,17 +239,8 @@ def _bridge(options: argparse.Namespace) -> None:
 def _conform(options: argparse.Namespace) -> None:
     from mew_lab.conformance.command import conform
 
-    status = conform(
-        options.url,
-        tokens=options.tokens,
-        write_space=options.write_space,
-        write_second=options.write_second,
-        only=[one for ids in options.only for one in ids.replace(",", " ").split()],
-        json_file=options.json,
-        timeout=options.timeout,
-        say=_say,
-        progress=lambda line: print(line, file=sys.stderr, flush=True),
-    )
+    words = {name: value for name, value in vars(options).items() if name not in ("command", "run")}
+    status = conform(**words, say=_say, progress=lambda line: print(line, file=sys.stderr, flush=True))
     if status:
         raise SystemExit(status)
 
@@ -279,60 +276,6 @@ def _check_elsewhere(url: str, options: argparse.Namespace) -> None:
         raise MewError(f"cannot join {url}: give --token-file PATH or --token-env NAME")
 
 
-class _Terminal:
-    """A space seen from this terminal: prints its rows as they come; `lines` gives what is typed until an end."""
-
-    def __init__(self, lab: Lab, options: argparse.Namespace, *, exact: bool = False) -> None:
-        self._lab = lab
-        self._colour = _colour(options)
-        self._exact = exact
-        self._last = 0
-        self._start: float | None = None
-        # Rows come on the loop's thread and, once at the start, on this one.
-        self._printing = threading.Lock()
-        self._typed: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._lost = ""
-        lab.rows.subscribe(self._print)
-        self._print()
-        lab.me.participant.client.on_disconnected(self._gone)
-
-    def lines(self, *, reading: bool) -> Iterator[str]:
-        """Typed lines until the input ends.
-
-        Raises:
-            MewError: when the connection is gone for good.
-        """
-        if reading:
-            threading.Thread(target=self._read, daemon=True, name="mew-lab-stdin").start()
-        while (line := self._typed.get()) is not None:
-            yield line
-        if self._lost:
-            raise MewError(f"the connection to {self._lab.url} has ended: {self._lost}")
-
-    def _read(self) -> None:
-        for line in sys.stdin:
-            self._typed.put(line)
-        self._typed.put(None)
-
-    def _gone(self, *_: object) -> None:
-        failure = self._lab.me.participant.client.failure
-        if failure is not None:  # otherwise the client connects again by itself
-            self._lost = str(failure)
-            self._typed.put(None)
-
-    def _print(self) -> None:
-        with self._printing:
-            for row in self._lab.rows.since(self._last, 10_000):
-                self._last = row.seq
-                _say(self._lab.rows.raw(row.seq) if self._exact else self._line(row))
-
-    def _line(self, row: Row) -> str:
-        from mew_lab.workbench.terminal import row_line
-
-        self._start = row.t if self._start is None else self._start
-        return row_line(row, start=self._start, colour=self._colour)
-
-
 @contextlib.contextmanager
 def _connected(url: str, options: argparse.Namespace) -> Iterator[Lab]:
     from mew_lab.workbench.labs import close_all, connect
@@ -351,11 +294,12 @@ def _connected(url: str, options: argparse.Namespace) -> Iterator[Lab]:
 
 
 def _join(options: argparse.Namespace) -> None:
+    from mew_lab.workbench.console import Console
     from mew_lab.workbench.terminal import Quit, obey
 
     with _connected(options.url, options) as lab:
         _say(f"You are {lab.me.participant.client.id} in {lab.space}; /help lists what you can type.")
-        for line in _Terminal(lab, options).lines(reading=True):
+        for line in Console(lab, say=_say, colour=_colour(options)).lines(reading=True):
             try:
                 if answer := obey(lab, line):
                     _say(answer)
@@ -366,16 +310,33 @@ def _join(options: argparse.Namespace) -> None:
 
 
 def _tail(options: argparse.Namespace) -> None:
+    from mew_lab.workbench.console import Console
     from mew_lab.workbench.terminal import journal_lines
 
     if "://" in options.source:
         with _connected(options.source, options) as lab:
-            for _ in _Terminal(lab, options, exact=options.json).lines(reading=False):
+            console = Console(lab, say=_say, colour=_colour(options), exact=options.json)
+            for _ in console.lines(reading=False):
                 pass
         return
     path = Path(options.source)
     for line in journal_lines(path, follow=options.follow, exact=options.json, colour=_colour(options)):
         _say(line)
+
+
+# --- replay and audit ------------------------------------------------------------------------------------------
+
+
+def _replay(options: argparse.Namespace) -> None:
+    from mew_lab.log.replay import replay
+
+    _say(str(replay(options.file)))
+
+
+def _audit(options: argparse.Namespace) -> None:
+    from mew_lab.log.log import open_log
+
+    _say(str(open_log(options.file).audit(options.id)))
 
 
 # --- demo ------------------------------------------------------------------------------------------------------

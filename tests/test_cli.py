@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import queue
@@ -22,7 +23,7 @@ from mew_lab.cli import build_parser, main
 from mew_lab.log.reading import read_journal
 
 ROOT = Path(__file__).resolve().parents[1]
-COMMANDS = ["serve", "join", "tail", "bridge", "conform", "demo"]
+COMMANDS = ["serve", "join", "tail", "replay", "audit", "bridge", "conform", "demo"]
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("MEW_LAB_")} | {
     "PYTHONPATH": str(ROOT),
     "PYTHONUNBUFFERED": "1",
@@ -110,6 +111,7 @@ def join_words(line: str) -> list[str]:
         (["nope"], "invalid choice: 'nope'"),
         (["join"], "required: URL"),
         (["serve", "--port", "x"], "invalid int value: 'x'"),
+        (["serve", "--space", "a", "--space-config", "b.yaml"], "not allowed with"),
         (["serve", "--host", "0.0.0.0"], "invalid choice: '0.0.0.0'"),
         (["join", "ws://x", "--token", "abc"], "unrecognized arguments: --token abc"),
         (["join", "ws://x", "--token-file", "a", "--token-env", "b"], "not allowed with"),
@@ -163,6 +165,11 @@ def test_no_option_takes_a_token() -> None:
         (["bridge", "ws://127.0.0.1:1/ws", "--space", "s", "--", "x"], "--as names no participant"),
         (["serve", "--enrol", "bot=emperor"], "there is no profile 'emperor'"),
         (["serve", "--space", "a/b"], "'a/b'"),
+        (["serve", "--space-config", "none.yaml"], "cannot read the space file none.yaml: No such file"),
+        (["serve", "--resume", "none.jsonl"], "Cannot read the journal none.jsonl: No such file"),
+        (["serve", "--resume", "text.txt"], "text.txt is not a journal"),
+        (["replay", "text.txt"], "text.txt is not a journal"),
+        (["audit", "none.jsonl", "m-1"], "Cannot read the journal none.jsonl: No such file"),
     ],
 )
 def test_what_fails_is_one_line_and_exit_1(
@@ -243,6 +250,46 @@ def test_an_interrupt_ends_a_space_in_order(start: Any) -> None:
     serve.process.send_signal(signal.SIGINT)
     assert serve.ends() == 0
     assert serve.lines[-1] == "space demo is down; the journal stays in j.jsonl"
+
+
+@pytest.mark.req("P-3.6.8-3", "P-3.6.8-5")
+def test_a_space_that_was_killed_is_served_again_replayed_and_audited(start: Any, tmp_path: Path) -> None:
+    serve = start("serve", "--enrol", "bot", "--journal", "j.jsonl")
+    url = serve.until("^space demo at ").rpartition(" ")[2]
+    bot = join_words(serve.until("^bot: "))
+    first = start(*bot)
+    first.until("You are bot in demo")
+    first.type("before the kill")
+    first.until("before the kill")
+    serve.kill()
+    first.kill()
+
+    again = start("serve", "--resume", "j.jsonl")
+    assert again.until("^space demo at ").rpartition(" ")[2] == url
+    assert again.until("^journal ") == "journal j.jsonl"
+    assert join_words(again.until("^bot: ")) == bot, "the token that bot has is still good"
+    second = start(*bot)
+    second.until("You are bot in demo")
+    second.type("after the kill")
+    second.until("after the kill")
+    again.process.send_signal(signal.SIGTERM)
+    assert again.ends() == 0
+
+    done = start("replay", "j.jsonl")
+    assert done.ends() == 0
+    assert re.fullmatch(r"\d+ events, no difference", done.lines[0])
+    chats = [one for one in read_journal(tmp_path / "j.jsonl") if "before the kill" in (one.raw or "")]
+    id = json.loads(chats[0].raw or "")["id"]
+    audit = start("audit", "j.jsonl", id)
+    assert audit.ends() == 0
+    assert audit.lines[0].startswith(f'chat "{id}", record {chats[0].seq}, ')
+    assert audit.lines[-1] == '  accepted, because bot held {"kind":"chat"} (configured)'
+
+    (tmp_path / "k.jsonl").write_bytes((tmp_path / "j.jsonl").read_bytes().replace(b'"join"', b'"come"', 1))
+    differs = start("replay", "k.jsonl")
+    assert differs.ends() == 1
+    assert len(differs.lines) == 1
+    assert "k.jsonl" in differs.lines[0] and "differs in raw" in differs.lines[0]
 
 
 def test_a_port_in_use_is_one_line(start: Any) -> None:

@@ -14,6 +14,7 @@ import os
 import re
 import secrets
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,6 +55,8 @@ class Tokens:
         self._key = secrets.token_bytes(32)
         self._entries: dict[bytes, _Entry] = {}
         self._nobody = _Entry(secrets.token_bytes(32), "", "")
+        self.on_mint: Callable[[str, str, Token], None] | None = None
+        """Told space, participant and token of each that is minted: whoever keeps them."""
 
     def _digest(self, space: str, token: str) -> bytes:
         secret = token.reveal() if isinstance(token, Token) else token
@@ -83,6 +86,8 @@ class Tokens:
         """Makes a new token and adds it to the participant's."""
         token = mint()
         self.add(space, participant, token)
+        if self.on_mint is not None:
+            self.on_mint(space, participant, token)
         return token
 
     def whose(self, space: str, token: str) -> str | None:

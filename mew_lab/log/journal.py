@@ -226,6 +226,11 @@ class Journal:
         """The file that is written now."""
         return self.paths[-1]
 
+    @property
+    def space(self) -> str:
+        """The name of the space, empty until it is known."""
+        return self._opened.space
+
     def append(self, records: Iterable[Record]) -> None:
         """Hands the records to the operating system with one write, all or none.
 

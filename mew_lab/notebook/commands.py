@@ -69,7 +69,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
     {
         "up": Command(
             "starts a space in this kernel and seats you in it",
-            "[NAME] [--as ID] [--port N] [--journal PATH | --no-journal] [--no-auto-start]",
+            "[NAME] [--as ID] [--port N] [--journal PATH | --no-journal | --resume FILE] [--no-auto-start]",
             (
                 Option("NAME", "the name of the space, demo unless given; or its space.yaml", "path", _MAYBE),
                 Option(
@@ -87,10 +87,16 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
                 Option("--journal", "the file that records everything", "path", {"default": None}),
                 Option("--no-journal", "records nothing on disk", "", {"action": "store_true"}),
                 Option(
+                    "--resume",
+                    "the journal of a space that ran before, to go on with",
+                    "path",
+                    {"default": None},
+                ),
+                Option(
                     "--no-auto-start", "starts no program of the space.yaml", "", {"action": "store_true"}
                 ),
             ),
-            either=("--journal", "--no-journal"),
+            either=("--journal", "--no-journal", "--resume"),
         ),
         "down": Command("ends the current lab and says what is still pending"),
         "use": Command(

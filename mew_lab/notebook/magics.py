@@ -51,7 +51,12 @@ def up(options: Namespace, tail: Any) -> object:
         for line in () if options.no_auto_start else file.command_lines:
             print(f"starting {line} in {file.folder}", flush=True)
     return mew_lab.up(
-        name, as_id=options.as_id, journal=journal, port=options.port, auto_start=not options.no_auto_start
+        name,
+        as_id=options.as_id,
+        journal=journal,
+        port=options.port,
+        auto_start=not options.no_auto_start,
+        resume=options.resume,
     )
 
 

@@ -23,14 +23,17 @@ from mew_lab.gateway.local import attach
 from mew_lab.gateway.processes import Processes
 from mew_lab.gateway.programs import programs_of
 from mew_lab.gateway.server import Server
-from mew_lab.gateway.sinks import Sinks
+from mew_lab.gateway.sinks import AppendedFile, Sinks
 from mew_lab.gateway.space_file import SpaceFile
 from mew_lab.log.journal import Journal
+from mew_lab.log.peer_files import DECISIONS, HISTORY, PeerFiles
+from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
 from mew_lab.space.events import Record
 from mew_lab.transport.link import Link
+from mew_lab.workbench.resuming import SERVED, Past
 from mew_lab.workbench.seed import source
 
 __all__ = ["Host", "capabilities_of"]
@@ -74,16 +77,23 @@ class Host:
         host: str = "127.0.0.1",
         port: int | None = 0,
         observe: Callable[[Record], None] | None = None,
+        past: Past | None = None,
     ) -> None:
         self.name = name
         self.folder = folder
         given = source(f"gateway of {name}")
         epoch = given.new_epoch()
         self.gateway = Gateway(clock=given.clock, new_epoch=lambda: epoch, observe=observe)
+        self.gateway.tokens.on_mint = self._keep
         self.journal = Journal(journal) if journal is not None else None
+        self._past = past
+        if past is not None:
+            self.journal = past.journal
         self.url = ""
         self.keys: dict[str, Key] = {}
-        """The own token of each participant that a space.yaml names."""
+        """The own token of each participant that a space.yaml names, or that is left from before."""
+        self.minted: dict[str, Key] = {}
+        """Those that were minted since, for seats and for the invited."""
         self._at = (host, port)
         self._server: Server | None = None
         self._processes: Processes | None = None
@@ -115,7 +125,7 @@ class Host:
         Args:
             person: who runs it, enrolled as a human where the file does not name it; the owner where the file
                 names none.
-            fault: is given a sentence when an `output_log` cannot be written.
+            fault: is given a sentence when an `output_log` or a log in the peers' format cannot be written.
 
         Raises:
             ConfigError: when a token, the person's id or the port cannot be.
@@ -132,8 +142,50 @@ class Host:
             except ValueError as wrong:
                 raise ConfigError(f"cannot open the space {self.name!r}: {_first_fault(wrong)}") from None
         self.keys = issue(file._replace(config=config), self.gateway.tokens)
+        self._log_as_peers(file, fault)
         sinks = Sinks(self.gateway, file, fault=fault)
         await self._open(config, sinks.open)
+
+    def _log_as_peers(self, file: SpaceFile, fault: Callable[[str], object]) -> None:
+        """Has the log files of the peers written beside our journal, as far as the file wants them."""
+        logs = file.config.logs
+        if logs is not None:
+            history, decisions = (
+                AppendedFile(file.folder, f"logs/{name}", fault=fault).append if wanted else None
+                for name, wanted in ((HISTORY, logs.envelope_history), (DECISIONS, logs.capability_decisions))
+            )
+            self.gateway.observe_turn = PeerFiles(history=history, decisions=decisions).observe
+
+    async def resume(self, *, person: str) -> None:
+        """Goes on with the space that ran before, on its port where that is free; or leaves nothing behind.
+
+        Args:
+            person: who runs it, enrolled as a human where the space does not know it.
+
+        Raises:
+            ConfigError: when the person's id or the port cannot be.
+            JournalError: when the journal cannot be written.
+        """
+        past = self._past
+        assert past is not None
+        try:
+            self.gateway.resume_space(
+                past.space, since=past.since, connections=past.connections, journal=self.journal
+            )
+            self.keys = past.keys()
+            for name, key in self.keys.items():
+                self.gateway.tokens.add(self.name, name, key.token)
+            if person not in past.space.state.members:
+                self.enrol(person, "human")
+            config, (host, port) = SpaceConfig(name=self.name, owner=past.owner or None), self._at
+            if port == 0 and past.port:
+                with contextlib.suppress(ConfigError):  # somebody else has it by now
+                    return await self._serve(config, host, past.port)
+            if port is not None:
+                await self._serve(config, host, port)
+        except BaseException:
+            await self.close()
+            raise
 
     async def _open(self, config: SpaceConfig, first: Callable[[], None] = lambda: None) -> None:
         """Opens space and port; `first` is called when the space is there, before anybody can come."""
@@ -165,6 +217,9 @@ class Host:
             return
         self._server = server
         self.url = f"ws://{host}:{found}/ws"
+        self.gateway.note(
+            self.name, SERVED, participant=config.owner or "", detail=compact({"host": host, "port": found})
+        )
 
     async def start_programs(
         self, file: SpaceFile, *, tell: Callable[[str], object], fault: Callable[[str], object]
@@ -202,18 +257,44 @@ class Host:
         Raises:
             ConfigError: when the name or a capability cannot be.
         """
+        capabilities = capabilities_of(can)
+        if self._past is not None and self._past.enrolled(participant, capabilities):
+            return
         try:
-            self.gateway.enrol(self.name, participant, capabilities_of(can))
+            self.gateway.enrol(self.name, participant, capabilities)
         except ValueError as fault:
             raise ConfigError(f"cannot enrol {participant[:80]!r} in {self.name!r}: {fault}") from None
 
     def token_file(self, participant: str) -> Path:
-        """A file with a token of the participant that only the owner of this process can read; made where none is."""
-        key = self.keys.get(participant)
-        if key is not None and key.file is not None:
-            return key.file
-        token: Token = self.gateway.tokens.mint(self.name, participant)
-        return write_token_file(self.folder / ".mew" / "tokens", self.name, participant, token)
+        """A file with a token of the participant that only the owner of this process can read; made where none is.
+
+        Raises:
+            ConfigError: when it cannot be written.
+        """
+        for keys in (self.keys, self.minted):
+            key = keys.get(participant)
+            if key is not None and key.file is not None and self._opens(participant, key):
+                return key.file
+        token = self.gateway.tokens.mint(self.name, participant)
+        if participant not in self.minted or self.minted[participant].token is not token:
+            self._write(participant, token)
+        file = self.minted[participant].file
+        assert file is not None
+        return file
+
+    def _opens(self, participant: str, key: Key) -> bool:
+        return self.gateway.tokens.whose(self.name, key.token.reveal()) == participant
+
+    def _keep(self, space: str, participant: str, token: Token) -> None:
+        """Writes a token that was minted, for us or for who was invited, so that it outlives this process."""
+        try:
+            self._write(participant, token)
+        except ConfigError as fault:
+            logger.warning("%s: %s", space, fault)
+
+    def _write(self, participant: str, token: Token) -> None:
+        file = write_token_file(self.folder / ".mew" / "tokens", self.name, participant, token)
+        self.minted[participant] = Key(token, file)
 
     def client_for(self, participant: str) -> MEWClient:
         """A client of this process that speaks as that participant, not connected yet."""

@@ -13,7 +13,7 @@ from typing import Literal
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.gateway.auth import read_token_file
 from mew_lab.gateway.space_file import names_file, read_space_file
-from mew_lab.log.journal import journal_path
+from mew_lab.log.journal import Journal, journal_path
 from mew_lab.log.log import Log
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
@@ -23,6 +23,7 @@ from mew_lab.workbench.decide import policy_from_environment
 from mew_lab.workbench.host import Host
 from mew_lab.workbench.lab import Lab
 from mew_lab.workbench.loop import the_loop
+from mew_lab.workbench.resuming import Past
 from mew_lab.workbench.vantage import watch
 
 __all__ = ["close_all", "connect", "current", "forget", "labs", "token_from", "up", "use"]
@@ -94,6 +95,7 @@ def up(
     auto_start: bool = True,
     journal: str | Path | Literal["auto"] | None = "auto",
     port: int | None = 0,
+    resume: str | Path | None = None,
     timeout: float = TIMEOUT,
 ) -> Lab:
     """Starts a space in this process, on 127.0.0.1, and seats you in it.
@@ -107,15 +109,21 @@ def up(
         journal: A file, `auto` for `.mew/<space>/<utc>.jsonl` in the working directory, or beside the space.yaml;
             None for no journal.
         port: 0 for a free one; None for a space in memory that no other process can reach.
+        resume: The journal of a space that ran before, which then goes on under its own name and owner, in its own
+            file, and on its port where that is free: with its grants, invitations, pauses and history, and with the
+            tokens whose files are still there. Who was connected has left, and no open approval comes back.
         timeout: How long blocking verbs may take, in seconds.
 
     Raises:
         ConfigError: when the name or the port is not to be had; or with every fault of the file.
-        JournalError: when the journal cannot be made.
+        JournalError: when the journal cannot be made, or gone on with.
+        ReplayMismatch: when what `resume` names is not what a space would have written.
         MewError: when a lab of that name is up already.
 
     Spec: §3.6, §5.
     """
+    if resume is not None:
+        return _up_again(resume, as_id=as_id, port=port, timeout=timeout)
     file = read_space_file(name) if names_file(name) else None
     space = file.config.name if file is not None else str(name)
     folder = file.folder if file is not None else Path.cwd()
@@ -148,6 +156,41 @@ def up(
         return lab
 
     return loop.run(start(), timeout=timeout, doing=f"starting the space {space!r}")
+
+
+def _up_again(path: str | Path, *, as_id: str | None, port: int | None, timeout: float) -> Lab:
+    """Goes on with a space that ran before. Its journal is read on this thread: the loop has other spaces to serve."""
+    policy = policy_from_environment()
+    loop = the_loop()
+    made: list[Lab] = []
+
+    def meet(name: str, journal: Journal) -> None:
+        _free(name)
+        lab = Lab(name, space=name, loop=loop, timeout=timeout, vantage="gateway")
+        lab.log = Log.live(space=name, journal=journal)
+        made.append(lab)
+
+    past = Past(path, meet=meet, observe=lambda record: made[0].observe(record))
+    (lab,) = made
+    me = as_id or past.owner or "human"
+
+    async def start() -> Lab:
+        host = lab.roster.host = Host(
+            past.name, folder=past.folder, journal=None, port=port, observe=lab.observe, past=past
+        )
+        try:
+            await host.resume(person=me)
+            lab.url = host.url
+            await lab.open(
+                MEWParticipant(host.client_for(me), tools=ToolBox(name=me)), name=me, policy=policy
+            )
+        except BaseException:
+            await lab.close()
+            raise
+        _keep(lab)
+        return lab
+
+    return loop.run(start(), timeout=timeout, doing=f"going on with the space {past.name!r}")
 
 
 def connect(

@@ -35,7 +35,6 @@ class Roster:
         self._lab = lab
         self._fault = fault
         self._bridges: dict[str, McpBridge] = {}
-        self._token_files: dict[str, Path] = {}
 
     def own_host(self, doing: str) -> Host:
         """The host of a space of our own.
@@ -101,9 +100,7 @@ class Roster:
 
     def token_file(self, name: str) -> Path:
         """The file with a token of that participant, written at the first call."""
-        if name not in self._token_files:
-            self._token_files[name] = self.own_host(f"cannot write a token of {name[:80]!r}").token_file(name)
-        return self._token_files[name]
+        return self.own_host(f"cannot write a token of {name[:80]!r}").token_file(name)
 
     async def close(self) -> None:
         """Ends bridges, seats and the host together; what is gone already is no fault."""
@@ -114,10 +111,9 @@ class Roster:
                 await self._quietly(seat.participant.stop())
         if self.host is not None:
             await self._quietly(self.host.close())
-        kept = {key.file for key in self.host.keys.values()} if self.host is not None else set()
-        for path in self._token_files.values():
-            if path not in kept:
-                path.unlink(missing_ok=True)
+            for key in self.host.minted.values():
+                if key.file is not None:
+                    key.file.unlink(missing_ok=True)
 
     async def _quietly(self, work: Awaitable[object]) -> None:
         try:

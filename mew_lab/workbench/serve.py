@@ -19,8 +19,9 @@ from mew_lab.log.journal import journal_path
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
 from mew_lab.workbench.host import Host
+from mew_lab.workbench.resuming import Past
 
-__all__ = ["bridge", "serve", "serve_file"]
+__all__ = ["bridge", "serve", "serve_again", "serve_file"]
 
 Say = Callable[[str], object]
 
@@ -95,6 +96,31 @@ async def serve_file(
     await _serve(one, path, open_, start, enrolled=enrolled, say=say, ended=ended)
 
 
+async def serve_again(
+    journal: Path,
+    *,
+    enrolled: Iterable[tuple[str, str]] = (),
+    host: str,
+    port: int,
+    say: Say,
+    ended: asyncio.Event,
+) -> None:
+    """Serves a space that ran before, on from its journal, on its port where that is free; tells what `serve` tells.
+
+    Raises:
+        MewError: when the journal cannot be read or gone on with, or the port is not to be had.
+    """
+    past = Past(journal)
+    one = Host(past.name, folder=past.folder, journal=None, host=host, port=port, past=past)
+
+    async def open_() -> list[str]:
+        person = past.owner or "human"
+        await one.resume(person=person)
+        return [person, *(name for name in one.keys if name != person)]
+
+    await _serve(one, journal, open_, enrolled=enrolled, say=say, ended=ended)
+
+
 async def _serve(
     one: Host,
     journal: Path,
@@ -109,7 +135,7 @@ async def _serve(
         names = await open_()
         for participant, profile in enrolled:
             one.enrol(participant, profile)
-            names.append(participant)
+            names += [participant] if participant not in names else []
         say(f"space {one.name} at {one.url}")
         say(f"journal {journal}")
         for participant in names:

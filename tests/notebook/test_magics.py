@@ -162,10 +162,12 @@ def test_up_puts_the_lab_into_the_namespace(
     loaded.run_cell("%mew up")
     loaded.run_cell("%mew up other --as me --port 1 --no-journal")
     loaded.run_cell("%mew up --journal x.jsonl")
+    loaded.run_cell("%mew up --resume x.jsonl")
     assert given == [
-        (("demo",), {"as_id": None, "journal": "auto", "port": 0, "auto_start": True}),
-        (("other",), {"as_id": "me", "journal": None, "port": 1, "auto_start": True}),
-        (("demo",), {"as_id": None, "journal": "x.jsonl", "port": 0, "auto_start": True}),
+        (("demo",), {"as_id": None, "journal": "auto", "port": 0, "auto_start": True, "resume": None}),
+        (("other",), {"as_id": "me", "journal": None, "port": 1, "auto_start": True, "resume": None}),
+        (("demo",), {"as_id": None, "journal": "x.jsonl", "port": 0, "auto_start": True, "resume": None}),
+        (("demo",), {"as_id": None, "journal": "auto", "port": 0, "auto_start": True, "resume": "x.jsonl"}),
     ]
     assert loaded.user_ns["lab"] == "a lab"
 

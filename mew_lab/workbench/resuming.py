@@ -1,0 +1,113 @@
+"""How does a space go on where its journal ends?  Reads it again, and finds the port and the tokens that it had.
+
+It starts nothing: what comes out is handed to a host. Connections are gone, and so are their streams; grants,
+invitations, pauses and what was said are as they were.
+
+Spec: §3.6.8.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mew_lab.errors import ConfigError
+from mew_lab.gateway.auth import read_token_file
+from mew_lab.gateway.keyring import Key
+from mew_lab.log.journal import Journal
+from mew_lab.log.replay import Replayed, replay
+from mew_lab.protocol.envelope import compact
+from mew_lab.space.events import Record
+
+__all__ = ["SERVED", "Past"]
+
+SERVED = "served"  # the note that tells on which port a space is reached
+
+
+def _ignore(record: Record) -> None: ...
+
+
+class Past:
+    """A space that ran before, read again from its journal, which it goes on writing.
+
+    `port` is the one that it had last, 0 where it had none; `folder` the one in which its `.mew` lies.
+
+    Raises:
+        JournalError: when there is no such journal, another process is writing it, or it cannot be replayed.
+        ReplayMismatch: when a fresh space would not do what it tells.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        observe: Callable[[Record], None] = _ignore,
+        meet: Callable[[str, Journal], None] = lambda name, journal: None,
+    ) -> None:
+        """Reads it; `meet` is told the name and the journal before `observe` sees the first record."""
+        self.path = Path(path)
+        self.port = 0
+        self._enrolled: dict[str, str] = {}
+        self.journal = Journal.resume(self.path)
+        try:
+            meet(self.journal.space, self.journal)
+
+            def take(record: Record) -> None:
+                self._remember(record)
+                observe(record)
+
+            self._replayed: Replayed = replay(self.path, observe=take)
+            if self._replayed.unwritten:
+                self.journal.append(self._replayed.unwritten)
+                for record in self._replayed.unwritten:
+                    observe(record)
+        except BaseException:
+            self.journal.close()
+            raise
+        self.space = self._replayed.space
+        self.since = self._replayed.last
+        self.connections = self._replayed.connections
+
+    @property
+    def name(self) -> str:
+        """The space's."""
+        return self.space.name
+
+    @property
+    def owner(self) -> str:
+        """Who owned the space; empty where nobody did."""
+        return self.space.state.owner
+
+    @property
+    def folder(self) -> Path:
+        """Where `.mew` lies: above the journal, else the working directory."""
+        above = (one.parent for one in self.path.resolve().parents if one.name == ".mew")
+        return next(above, Path.cwd())
+
+    def _remember(self, record: Record) -> None:
+        if record.event == "enrolled":
+            self._enrolled[record.participant] = record.detail
+        elif record.event == SERVED:
+            self.port = int(json.loads(record.detail)["port"])
+
+    def enrolled(self, participant: str, capabilities: Sequence[Mapping[str, Any]]) -> bool:
+        """Whether it was enrolled with just these, and is not put out: then what it lost since stays lost."""
+        member = self.space.state.members.get(participant)
+        told = compact([dict(one) for one in capabilities])
+        return member is not None and not member.kicked and self._enrolled.get(participant) == told
+
+    def keys(self) -> dict[str, Key]:
+        """The tokens that are still good, of those whose files are still there and ours alone to read."""
+        found: dict[str, Key] = {}
+        for name in self.space.state.members:
+            path = self.folder / ".mew" / "tokens" / self.name / f"{name}.token"
+            if name in self._replayed.void or not os.path.lexists(path):
+                continue
+            try:
+                found[name] = Key(read_token_file(path), path)
+            except ConfigError:
+                continue
+        return found

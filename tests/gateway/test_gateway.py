@@ -246,7 +246,6 @@ def test_a_dead_connection_gives_way_to_its_successor() -> None:
     assert gateway.holder("demo", "alice") is second
 
 
-@pytest.mark.req("P-3.6.2-2")
 def test_a_space_goes_on_where_its_journal_ends() -> None:
     gateway, tape = a_gateway(alice=[{"kind": "*"}], bob=CHAT)
     one = gateway.admit("demo", "alice", Listener())

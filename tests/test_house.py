@@ -427,6 +427,7 @@ ACROSS = {
     "test_conversations.py",
     "test_same_stream.py",
     "test_hardship.py",
+    "test_peers.py",
 }
 
 

@@ -49,15 +49,10 @@ def build_parser() -> argparse.ArgumentParser:
     serve = add("serve", _serve, "runs a space until it is interrupted")
     what = serve.add_mutually_exclusive_group()
     what.add_argument("--space", default="demo", metavar="NAME", help="its name; demo unless given")
-    what.add_argument(
-        "--space-config",
-        type=Path,
-        metavar="FILE",
-        help="a space.yaml that describes it, with its participants",
-    )
-    what.add_argument(
-        "--resume", type=Path, metavar="FILE", help="the journal of a space that ran before, to go on with"
-    )
+    about = "a space.yaml that describes it, with its participants"
+    what.add_argument("--space-config", type=Path, metavar="FILE", help=about)
+    about = "the journal of a space that ran before, to go on with"
+    what.add_argument("--resume", type=Path, metavar="FILE", help=about)
     serve.add_argument(
         "--host", default="127.0.0.1", choices=LOOPBACK, help="an address of this machine alone"
     )
@@ -113,17 +108,17 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _add_conform(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("url", metavar="URL", nargs="?", help="ws://… of the gateway")
-    about = "the file with a token for each role, yours alone to read; --write-space makes it"
-    parser.add_argument("--tokens", metavar="FILE", type=Path, help=about)
-    about = "instead of a run: writes a space.yaml with all roles, to start the gateway with"
-    parser.add_argument("--write-space", metavar="FILE", type=Path, help=about)
-    about = "with --write-space: also a second space, for a gateway that can run two"
-    parser.add_argument("--write-second", metavar="FILE", type=Path, help=about)
+    files = {
+        "--tokens": "a token for each role, yours alone to read; --write-space makes it",
+        "--write-space": "instead of a run: writes a space.yaml with all roles, to start the gateway with",
+        "--write-second": "with --write-space: also a second space, for a gateway that can run two",
+        "--json": "writes the table there too, as JSON",
+    }
+    for flag, about in files.items():
+        parser.add_argument(flag, metavar="FILE", type=Path, help=about)
     about = "rows to look at, such as P-3.6.8-2 or 'P-3.10*'; may be repeated"
     parser.add_argument("--only", metavar="IDS", action="append", default=[], help=about)
-    parser.add_argument("--json", metavar="FILE", type=Path, help="writes the table there too, as JSON")
-    about = "seconds that each answer may take; 5 unless given"
-    parser.add_argument("--timeout", metavar="S", type=float, default=5.0, help=about)
+    parser.add_argument("--timeout", metavar="S", type=float, default=5.0, help="seconds an answer may take")
     parser.epilog = "Exits with 0 when no row failed, 1 when some did, 2 when there was no run."
 
 
@@ -244,17 +239,8 @@ def _bridge(options: argparse.Namespace) -> None:
 def _conform(options: argparse.Namespace) -> None:
     from mew_lab.conformance.command import conform
 
-    status = conform(
-        options.url,
-        tokens=options.tokens,
-        write_space=options.write_space,
-        write_second=options.write_second,
-        only=[one for ids in options.only for one in ids.replace(",", " ").split()],
-        json_file=options.json,
-        timeout=options.timeout,
-        say=_say,
-        progress=lambda line: print(line, file=sys.stderr, flush=True),
-    )
+    words = {name: value for name, value in vars(options).items() if name not in ("command", "run")}
+    status = conform(**words, say=_say, progress=lambda line: print(line, file=sys.stderr, flush=True))
     if status:
         raise SystemExit(status)
 
@@ -308,12 +294,12 @@ def _connected(url: str, options: argparse.Namespace) -> Iterator[Lab]:
 
 
 def _join(options: argparse.Namespace) -> None:
-    from mew_lab.workbench.screen import Screen
+    from mew_lab.workbench.console import Console
     from mew_lab.workbench.terminal import Quit, obey
 
     with _connected(options.url, options) as lab:
         _say(f"You are {lab.me.participant.client.id} in {lab.space}; /help lists what you can type.")
-        for line in Screen(lab, _say, colour=_colour(options)).lines(reading=True):
+        for line in Console(lab, say=_say, colour=_colour(options)).lines(reading=True):
             try:
                 if answer := obey(lab, line):
                     _say(answer)
@@ -324,12 +310,13 @@ def _join(options: argparse.Namespace) -> None:
 
 
 def _tail(options: argparse.Namespace) -> None:
-    from mew_lab.workbench.screen import Screen
+    from mew_lab.workbench.console import Console
     from mew_lab.workbench.terminal import journal_lines
 
     if "://" in options.source:
         with _connected(options.source, options) as lab:
-            for _ in Screen(lab, _say, colour=_colour(options), exact=options.json).lines(reading=False):
+            console = Console(lab, say=_say, colour=_colour(options), exact=options.json)
+            for _ in console.lines(reading=False):
                 pass
         return
     path = Path(options.source)

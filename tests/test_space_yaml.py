@@ -215,6 +215,13 @@ def test_an_agent_and_an_mcp_server_of_a_space_yaml_answer_to_curl(serve: Callab
     assert any(b"mcp_server_time" in command for command in commands)
     told_anywhere = one.said() + one.log("echo") + one.log("clock") + repr(commands)
     journal = "".join(path.read_text() for path in (one.folder / ".mew/office").glob("*.jsonl"))
+    history, decisions = (
+        one.folder / f"logs/{name}.jsonl" for name in ("envelope-history", "capability-decisions")
+    )
+    lines = [f'"event":"received","id":"{sent["id"]}"', f'"envelope_id":"{sent["id"]}","participant":"human"']
+    for path, line in zip((history, decisions), lines, strict=True):
+        assert line in path.read_text()
+        journal += path.read_text()
     secrets = [path.read_text().strip() for path in (one.folder / ".mew/tokens/office").iterdir()]
     assert len(secrets) >= 3
     for secret in (*secrets, "human-token-of-the-file", "canary-of-our"):

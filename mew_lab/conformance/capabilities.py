@@ -26,10 +26,10 @@ class Case(NamedTuple):
 
 async def judge(stage: Stage, rows: str, *cases: Case) -> None:
     """Sends each; what is allowed must arrive, what is not must be refused and arrive nowhere."""
-    roles = list(dict.fromkeys(["admin", *(case.role for case in cases)]))
+    roles = list(dict.fromkeys(["admin", "spare", *(case.role for case in cases)]))
     guests = dict(zip(roles, await stage.seats(*roles), strict=True))
-    witness = guests["admin"]
     for role, allowed, kind, payload, to in cases:
+        witness = guests["spare" if role == "admin" else "admin"]
         message = stage.message(kind, payload, **({"to": list(to)} if to else {}))
         outcome = await guests[role].try_(message)
         arrived = await stage.reaches(message["id"], witness)
@@ -228,3 +228,12 @@ async def other_gateway_kinds_are_reserved_too(stage: Stage) -> None:
     stage.claim(
         "C-5", heard, "a participant's own stream/open of a stream that is not active was not relayed"
     )
+    mark = admin.mark
+    await admin.try_(stage.message("stream/request", {"direction": "upload"}, to=["gateway"]))
+    real = next(
+        (one.payload.get("stream_id") for one in admin.inbox[mark:] if one.kind == "stream/open"), None
+    )
+    if isinstance(real, str):
+        false = stage.message("stream/open", {"stream_id": real, "owner": "admin"}, to=["human"])
+        outcome = await stage.refuses(admin, false, human)
+        stage.claim("C-5", outcome.refused, "a participant's own stream/open of an active stream was relayed")

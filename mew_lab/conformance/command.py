@@ -27,7 +27,7 @@ def conform(
     write_space: Path | None = None,
     write_second: Path | None = None,
     only: Sequence[str] = (),
-    json_file: Path | None = None,
+    json: Path | None = None,
     timeout: float = 5.0,
     say: Say,
     progress: Say,
@@ -47,11 +47,12 @@ def conform(
             raise ConfigError(f"{missing} is missing; --write-space FILE makes what a run needs")
         if not timeout > 0:
             raise ConfigError("--timeout takes a number of seconds above 0")
-        results = asyncio.run(play(url, tokens=tokens, only=only, timeout=timeout, progress=progress))
+        ids = [id for one in only for id in one.replace(",", " ").split()]
+        results = asyncio.run(play(url, tokens=tokens, only=ids, timeout=timeout, progress=progress))
         for line in lines(results):
             say(line)
-        if json_file is not None:
-            _write_json(json_file, to_json(results))
+        if json is not None:
+            _write_json(json, to_json(results))
         return int(any(one.result == FAILED for one in results))
     except MewError as fault:
         progress(f"mew-lab conform: {' '.join(str(fault).split())}")

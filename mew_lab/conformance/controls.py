@@ -84,3 +84,16 @@ async def a_shutdown_holds_until_it_joins_again(stage: Stage) -> None:
     stage.claim(
         "P-3.9.10-3", not back.refused, f"after it had joined again a participant was refused ({back.code})"
     )
+
+
+@chapter.shows("P-3.9.10-3")
+async def a_restart_ends_the_shutdown_of_who_only_posts(stage: Stage) -> None:
+    if (await stage.post("worker", stage.chat("before"))).status != 200:
+        return stage.cannot_tell("P-3.9.10-3", "the gateway takes no message by HTTP")
+    await _control(stage, "shutdown")
+    stopped = await stage.post("worker", stage.chat("after a shutdown"))
+    stage.claim("P-3.9.10-3", stopped.status >= 400, "after its shutdown a participant was heard by HTTP")
+    await _control(stage, "restart")
+    back = await stage.post("worker", stage.chat("after a restart"))
+    stage.claim("P-3.9.10-3", back.status == 200, f"after a restart a post was answered with {back.status}")
+    return None

@@ -26,12 +26,12 @@ def _missing(stage: Stage, answer: Answer, rows: str, what: str) -> bool:
     return False
 
 
-@chapter.shows("P-5.3-1", "P-5.3-4")
+@chapter.shows("P-5.3-1", "P-5.3-4", "C-16")
 async def a_posted_message_is_delivered(stage: Stage) -> None:
     (admin,) = await stage.seats("admin")
     message = stage.chat("by HTTP")
     answer = await stage.post("human", message)
-    if _missing(stage, answer, "P-5.3-1 P-5.3-4", "POST /participants/{id}/messages"):
+    if _missing(stage, answer, "P-5.3-1 P-5.3-4 C-16", "POST /participants/{id}/messages"):
         return
     arrived = answer.status == 200 and await stage.reaches(message["id"], admin)
     stage.claim("P-5.3-1", arrived, f"a posted message was answered with {answer.status} and did not arrive")
@@ -40,6 +40,14 @@ async def a_posted_message_is_delivered(stage: Stage) -> None:
     body = answer.body if isinstance(answer.body, dict) else {}
     right = body.get("id") == message["id"] and body.get("status") == "accepted" and "timestamp" in body
     stage.claim("P-5.3-4", right, f"a posted message was answered with {answer.text[:200]}")
+    text = stage.new_id("text")
+    answer = await stage.post("human", {"kind": "chat", "payload": {"text": text}})
+    await admin.settle()
+    got = next((one.members for one in admin.inbox if one.payload.get("text") == text), {})
+    whole = {"protocol", "id", "ts", "from"} <= got.keys() and got.get("from") == "human"
+    stage.claim("C-16", whole, f"a posted message without id, ts and protocol arrived as {got or 'nothing'}")
+    named = isinstance(answer.body, dict) and answer.body.get("id") == got.get("id")
+    stage.claim("P-5.3-4", named, f"the answer {answer.text[:200]} did not name the id that was filled in")
 
 
 @chapter.shows("P-5.3-2")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from mew_lab.conformance.stage import Chapter, Stage
 from mew_lab.conformance.wire import Guest
+from mew_lab.protocol.token import Token
 
 __all__ = ["chapter"]
 
@@ -133,6 +134,29 @@ async def a_pattern_takes_configured_rights_and_tells_what_it_leaves(stage: Stag
         "C-10",
         "revoke_partial" in words,
         f"what a revoke had to leave was answered with {words or 'nothing'}",
+    )
+
+
+@chapter.shows("C-10")
+async def a_pattern_takes_what_everybody_holds(stage: Stage) -> None:
+    (admin,) = await stage.seats("admin")
+    name = stage.new_name()
+    invite = {"participant_id": name, "initial_capabilities": [{"kind": "chat"}]}
+    await admin.try_(stage.message("space/invite", invite))
+    ack = next((one for one in admin.inbox if one.kind == "space/invite-ack"), None)
+    token = ack.payload.get("token") if ack else None
+    if not isinstance(token, str):
+        stage.cannot_tell("C-10", "the invite of somebody to take a right from brought no token")
+        return
+    guest = await stage.join(name, token=Token(token))
+    before = await _may(stage, guest, "mcp/response")
+    await admin.try_(stage.revoke(name, capabilities=[{"kind": "mcp/*"}]))
+    await guest.leave()
+    guest = await stage.join(name, token=Token(token))  # when it takes effect is another row's question
+    after = await _may(stage, guest, "mcp/response", "chat")
+    right = before == [True] and after == [False, True]
+    stage.claim(
+        "C-10", right, "a revoke by pattern did not take, or not alone, the right that everybody holds"
     )
 
 

@@ -28,16 +28,17 @@ async def all_see_one_stream_in_one_order(stage: Stage) -> None:
         await guest.settle()
 
     await asyncio.gather(*(talk(role) for role in chats))
-    orders = []
+    order: list[str] = []  # as admin, who sent nothing, saw them
     for guest in guests:
         await guest.settle()
-        orders.append([one.id for one in guest.inbox if one.id in ids])
-    complete = all(set(order) == ids and len(order) == len(ids) for order in orders)
-    stage.claim(
-        "P-2.1-1", complete, f"of {len(ids)} messages the four saw {[len(order) for order in orders]}"
-    )
-    same = all(order == orders[0] for order in orders)
-    stage.claim("P-2.1-1", same, "participants saw the same messages in different orders")
+        mine = {chat["id"] for chat in chats.get(guest.role, ())}  # an echo is another row's question
+        seen = [str(one.id) for one in guest.inbox if one.id in ids - mine]
+        order = order or seen
+        number, of = len(seen), len(ids - mine)
+        complete = number == of and set(seen) == ids - mine
+        stage.claim("P-2.1-1", complete, f"{guest.role} saw {number} of the {of} messages of the others")
+        same = seen == [id for id in order if id not in mine]
+        stage.claim("P-2.1-1", same, f"{guest.role} and admin saw the same messages in different orders")
 
 
 @chapter.shows("P-3-7")

@@ -49,6 +49,9 @@ __all__ = [
 ]
 
 
+MAX_FAULTS = 20  # told of one capability
+
+
 class FaultyCapability(ValueError):
     """What is wrong with one capability; each of `faults` with its key path within it."""
 
@@ -82,8 +85,9 @@ def _capability(pattern: dict[str, Any]) -> dict[str, Any]:
 
 def _faults_of(pattern: Mapping[str, Any]) -> Iterator[ConfigError]:
     """Every fault of a capability: the part at fault is taken out, and the rest looked at again."""
-    rest, told = copy.deepcopy(dict(pattern)), set()
-    while True:
+    rest = copy.deepcopy(dict(pattern))
+    told: set[str] = set()
+    while len(told) < MAX_FAULTS:
         try:
             Capability.of(rest)
         except ConfigError as fault:

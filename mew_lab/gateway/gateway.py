@@ -63,6 +63,8 @@ class Gateway:
     every record after it was journaled, before its message is delivered. `connection_url` is what an invitation
     says of where to connect; empty while nobody serves this gateway. `before_post` is called with space and
     participant before an HTTP message is taken: a log sink that waits for the first one is then attached.
+    `observe_turn` is called with each turn after it was journaled, before anything is changed or delivered; what it
+    raises is logged and hinders nobody.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Gateway:
         self.tokens = Tokens()
         self.observe = observe
         self.connection_url = ""
+        self.observe_turn: Callable[[Space, Turn], object] | None = None
         self.before_post: Callable[[str, str], object] = lambda space, participant: None
         self.started = clock()
         self._clock = clock
@@ -329,6 +332,11 @@ class Gateway:
 
     def _record(self, running: Running, turn: Turn) -> None:
         self._write(running, [effect for effect in turn.effects if type(effect) is Record])
+        if self.observe_turn is not None:
+            try:
+                self.observe_turn(running.space, turn)
+            except Exception:
+                logger.exception("%s: whoever observes its turns has failed", running.space.name)
 
     def _write(self, running: Running, records: list[Record]) -> None:
         if running.journal is not None:

@@ -31,6 +31,8 @@ class Limits:
     """How long a WebSocket with a token in its header may take for a join frame."""
     probe: float = 2.0
     """How long an old connection may take to show that it lives, when a new one claims its id."""
+    ping: float = 20.0
+    """Seconds between pings of a WebSocket; one that does not answer within as many more is gone."""
     refusal_delay: float = 0.05
     """How long the answer to a wrong token waits."""
     body: float = 30.0

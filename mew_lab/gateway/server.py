@@ -45,14 +45,16 @@ Send = Callable[[Message], Awaitable[None]]
 logger = logging.getLogger(__name__)
 
 
-def settings(app: Callable[..., Any], *, message_bytes: int) -> uvicorn.Config:
-    """How every server of ours is set up, for an ASGI application and messages of this size."""
+def settings(app: Callable[..., Any], *, message_bytes: int, ping: float = 20.0) -> uvicorn.Config:
+    """How every server of ours is set up, for an ASGI application, messages of this size, and pings so often."""
     return uvicorn.Config(
         app,
         http="h11",
         ws="websockets-sansio",
         ws_max_size=OVERSIZE * message_bytes,
         ws_per_message_deflate=False,
+        ws_ping_interval=ping,
+        ws_ping_timeout=ping,
         lifespan="off",
         interface="asgi3",
         log_config=None,
@@ -159,7 +161,8 @@ class Server:
         self._gateway.connection_url = f"ws://{at}:{self.port}/ws"
         self._hosts = Hosts(self.port, allowed=self._allowed_hosts, bound=self.host)
         limits = (self._gateway.message_bytes(space) for space in self._gateway.spaces)
-        self._uvicorn = Uvicorn(settings(self, message_bytes=max(limits, default=MAX_MESSAGE)))
+        largest = max(limits, default=MAX_MESSAGE)
+        self._uvicorn = Uvicorn(settings(self, message_bytes=largest, ping=self._limits.ping))
         loop = asyncio.get_running_loop()
         self._muffle = _Muffle(loop)
         for name in LOGGERS:

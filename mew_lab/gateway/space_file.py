@@ -241,7 +241,7 @@ def _across(said: object) -> Iterator[Fault]:
 def _shared_tokens(name: str, tokens: object, owners: dict[str, str]) -> Iterator[Fault]:
     for at, token in enumerate(tokens if isinstance(tokens, list) else ()):
         if isinstance(token, str) and owners.setdefault(token, name) != name:
-            said = f"the token {Token(token)} is {owners[token]!r}'s too, so it would not tell who comes"
+            said = f"the token {Token(token, remember=False)} is {owners[token]!r}'s too, so it would not tell who comes"
             yield Fault(f"participants.{name}.tokens[{at}]", f"{said}; give each participant its own")
 
 

@@ -269,7 +269,8 @@ def merge_decisions(history: Iterable[Record], decisions: Iterable[Record]) -> I
         elif isinstance(name, str):
             checks.setdefault((check.participant, name), deque()).append(check)
     for record in history:
-        while denied and denied[0].now <= record.now:
+        # Not those of this very moment: a line that tells the same refusal may be still to come.
+        while denied and denied[0].now < record.now:
             yield denied.popleft()._replace(event="received")
         if record.event == "received" and record.verdict != "refused" and record.raw is not None:
             waiting = checks.get((record.participant, _text(json.loads(record.raw), "id")))

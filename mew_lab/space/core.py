@@ -169,7 +169,7 @@ class Space:
                 to=self._resolved(members),
             )
             verdict = self._check_capability(sender, envelope)
-            self._check_handle(turn, sender, envelope)
+            handle = self._check_handle(sender, envelope)
             rule = RULES.get(envelope.kind)
             outcome = rule(turn, sender, envelope) if rule else None
         except ProtocolError as fault:
@@ -183,6 +183,9 @@ class Space:
         except Refusal as refusal:
             refuse(turn, sender, refusal, text, envelope, members)
         else:
+            if handle is not None:
+                id, taken = envelope.id, handle
+                turn.then(lambda: self.state.take_handle(id, taken))
             self._route(turn, sender, (outcome and outcome.relayed) or envelope, verdict, text)
             reply = outcome.then() if outcome else None
             if sender.connection is None:
@@ -231,11 +234,11 @@ class Space:
             )
         return verdict
 
-    def _check_handle(self, turn: Turn, sender: Sender, envelope: Envelope) -> None:
-        """Ids of what others refer to are taken once; a participant may reuse its own after a new admission, but
-        never a grant's or an invite's."""
+    def _check_handle(self, sender: Sender, envelope: Envelope) -> Handle | None:
+        """Ids of what others refer to are taken once, by what is accepted; a participant may reuse its own after a
+        new admission, but never a grant's or an invite's. None where the id is taken by nobody."""
         if envelope.kind not in HANDLES:
-            return
+            return None
         mine = Handle(sender.member.name, sender.member.admissions, envelope.kind in LASTING)
         taken = self.state.handle(envelope.id)
         if taken is not None and (
@@ -249,7 +252,7 @@ class Space:
                 f"the id {envelope.id[:80]!r} already names an earlier message of {taken.participant!r}; "
                 "send it again under a fresh id",
             )
-        turn.then(lambda: self.state.take_handle(envelope.id, mine))
+        return mine
 
     def _route(self, turn: Turn, sender: Sender, envelope: Envelope, verdict: Verdict, text: str) -> None:
         rights, at = sender.member.rights, verdict.index or 0

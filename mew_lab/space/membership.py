@@ -32,8 +32,7 @@ def described(turn: Turn, connection: Connection) -> dict[str, Any]:
 def welcome_anew(turn: Turn, member: Member) -> None:
     """Tells every connection of a member, and its log sinks, what it holds from now on. Spec: §3.6.1 (step 3)."""
     for connection in (*member.connections, *member.sinks):
-        if connection.name in turn.audience:
-            _welcome(turn, connection, turn.present)
+        _welcome(turn, connection, turn.present)
 
 
 def _welcome(turn: Turn, to: Connection, present: Iterable[Connection]) -> None:

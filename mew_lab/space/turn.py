@@ -129,14 +129,15 @@ class Turn:
 
     @property
     def present(self) -> tuple[Connection, ...]:
-        """Who will be here: each connection, and each log sink whose id no connection has."""
+        """Who will be here: each connection, and one log sink for each id that no connection has."""
         state, gone = self.state, self._gone or ()
         here = tuple(one for one in state.connections.values() if one.name not in gone)
         ids = {one.runtime_id for one in here}
-        return (
-            *here,
-            *(one for one in state.sinks.values() if one.name not in gone and one.runtime_id not in ids),
-        )
+        sinks: dict[str, Connection] = {}
+        for one in state.sinks.values():
+            if one.name not in gone and one.runtime_id not in ids:
+                sinks.setdefault(one.runtime_id, one)
+        return (*here, *sinks.values())
 
     @property
     def audience(self) -> tuple[str, ...]:

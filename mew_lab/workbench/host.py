@@ -23,9 +23,10 @@ from mew_lab.gateway.local import attach
 from mew_lab.gateway.processes import Processes
 from mew_lab.gateway.programs import programs_of
 from mew_lab.gateway.server import Server
-from mew_lab.gateway.sinks import Sinks
+from mew_lab.gateway.sinks import AppendedFile, Sinks
 from mew_lab.gateway.space_file import SpaceFile
 from mew_lab.log.journal import Journal
+from mew_lab.log.peer_files import DECISIONS, HISTORY, PeerFiles
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.token import Token
@@ -124,7 +125,7 @@ class Host:
         Args:
             person: who runs it, enrolled as a human where the file does not name it; the owner where the file
                 names none.
-            fault: is given a sentence when an `output_log` cannot be written.
+            fault: is given a sentence when an `output_log` or a log in the peers' format cannot be written.
 
         Raises:
             ConfigError: when a token, the person's id or the port cannot be.
@@ -141,8 +142,19 @@ class Host:
             except ValueError as wrong:
                 raise ConfigError(f"cannot open the space {self.name!r}: {_first_fault(wrong)}") from None
         self.keys = issue(file._replace(config=config), self.gateway.tokens)
+        self._log_as_peers(file, fault)
         sinks = Sinks(self.gateway, file, fault=fault)
         await self._open(config, sinks.open)
+
+    def _log_as_peers(self, file: SpaceFile, fault: Callable[[str], object]) -> None:
+        """Has the log files of the peers written beside our journal, as far as the file wants them."""
+        logs = file.config.logs
+        if logs is not None:
+            history, decisions = (
+                AppendedFile(file.folder, f"logs/{name}", fault=fault).append if wanted else None
+                for name, wanted in ((HISTORY, logs.envelope_history), (DECISIONS, logs.capability_decisions))
+            )
+            self.gateway.observe_turn = PeerFiles(history=history, decisions=decisions).observe
 
     async def resume(self, *, person: str) -> None:
         """Goes on with the space that ran before, on its port where that is free; or leaves nothing behind.

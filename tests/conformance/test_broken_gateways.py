@@ -182,6 +182,37 @@ async def test_a_gateway_that_does_this_is_caught_on_the_right_row(
     assert any(line.startswith(f"FAILED {fault.row} ") for line in said)
 
 
+MISSED = {
+    "capability/grant": "P-3.6.1-5",
+    "capability/revoke": "P-3.6.2-1",
+    "space/invite": "P-3.6.5-2",
+    "space/kick": "P-3.6.7-1",
+    "participant/pause": "P-3.9.1-3",
+    "participant/resume": "P-3.9.1-3",
+    "participant/restart": "P-3.9.10-3",
+    "participant/shutdown": "P-3.9.10-3",
+    "stream/request": "P-3.10.1-7",
+    "stream/open": "C-5",
+    "stream/close": "P-3.10.4-4",
+    "stream/grant-write": "P-3.10.5-4",
+    "stream/revoke-write": "P-3.10.6-4",
+    "stream/transfer-ownership": "P-3.10.7-4",
+}
+
+
+def test_every_rule_of_the_space_has_a_row_that_misses_it() -> None:
+    assert set(MISSED) == set(core.RULES)
+
+
+@pytest.mark.parametrize("kind", MISSED)
+async def test_a_kind_that_is_passed_on_without_its_rule_is_missed(
+    kind: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(core, "RULES", {one: rule for one, rule in core.RULES.items() if one != kind})
+    ours = await serve(second=False)
+    assert await ours.failed(MISSED[kind]) == {MISSED[kind]}
+
+
 async def test_a_gateway_without_reserved_kinds_is_caught_on_few_rows(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -41,7 +42,7 @@ def said() -> Said:
 async def test_a_good_gateway_exits_0_with_the_table(serve: Serve, said: Said, tmp_path: Path) -> None:
     ours = await serve()
     table = tmp_path / "table.json"
-    how = {"tokens": ours.tokens_file(tmp_path), "json_file": table, "only": ["C-1", "P-3.10.7-*"]}
+    how = {"tokens": ours.tokens_file(tmp_path), "json": table, "only": ["C-1", "P-3.10.7-*"]}
     status = await asyncio.to_thread(said.conform, ours.url, **how)
     assert status == 0
     assert said.out[0].startswith("9 rows: 9 passed, 0 failed")
@@ -85,6 +86,27 @@ def test_what_is_written_starts_a_gateway_and_a_run(said: Said, tmp_path: Path) 
     assert read_profile(space) == profile
     assert any(str(space) in line for line in said.out) and any(str(tokens) in line for line in said.out)
     assert not [one for one in profile.tokens.values() if one.reveal() in "\n".join(said.out)]
+
+
+def test_a_served_space_file_passes_as_two_processes(tmp_path: Path) -> None:
+    def command(*words: str) -> list[str]:
+        return [sys.executable, "-m", "mew_lab.cli", *words]
+
+    how: dict[str, Any] = {"cwd": tmp_path, "text": True, "env": {**os.environ, "PYTHONPATH": str(ROOT)}}
+    subprocess.run(command("conform", "--write-space", "space.yaml"), check=True, capture_output=True, **how)
+    serving = subprocess.Popen(
+        command("serve", "--space-config", "space.yaml"), stdout=subprocess.PIPE, **how
+    )
+    try:
+        assert serving.stdout is not None
+        url = serving.stdout.readline().split()[-1]
+        words = command("conform", url, "--tokens", "space.tokens.json", "--timeout", "20")
+        done = subprocess.run(words, capture_output=True, timeout=50, **how)
+    finally:
+        serving.terminate()
+        serving.communicate(timeout=10)
+    assert done.returncode == 0, done.stdout[:4000] + done.stderr[-2000:]
+    assert ", 0 failed, " in done.stdout.split("\n")[0]
 
 
 def test_tokens_that_are_there_are_kept(said: Said, tmp_path: Path) -> None:
@@ -142,7 +164,7 @@ async def test_a_table_that_cannot_be_written_is_told_after_the_run(
     serve: Serve, said: Said, tmp_path: Path
 ) -> None:
     ours = await serve()
-    how = {"tokens": ours.tokens_file(tmp_path), "json_file": tmp_path / "no" / "t.json", "only": ["C-1"]}
+    how = {"tokens": ours.tokens_file(tmp_path), "json": tmp_path / "no" / "t.json", "only": ["C-1"]}
     assert await asyncio.to_thread(said.conform, ours.url, **how) == 2
     assert said.out[0].startswith("1 row: 1 passed")
     assert "could not be written" in said.err[-1]

@@ -54,6 +54,7 @@ class Ear(asyncio.Protocol):
         self.times: list[float] = []
         self.closed: tuple[int, str] | None = None
         self.gone = asyncio.Event()
+        self.heard = asyncio.Event()  # something came; to be cleared by who waits
         self._upgraded = asyncio.Event()
         self._rest = b""
         self.transport: asyncio.Transport
@@ -89,6 +90,7 @@ class Ear(asyncio.Protocol):
         if opcode == 1:
             self.texts.append(payload.decode())
             self.times.append(now)
+            self.heard.set()
         elif opcode == 9:
             self.transport.write(masked(0x8A, payload))
         elif opcode == 8:

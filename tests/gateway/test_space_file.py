@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mew_lab.errors import ConfigError
 from mew_lab.gateway.config import SpaceConfig
@@ -265,7 +269,6 @@ def test_notes_and_empty_keys_are_no_faults() -> None:
     assert file.config.participants["a"].env == {}
 
 
-@pytest.mark.req("P-4.1-1")
 def test_a_path_that_is_a_regular_expression_is_remarked_on() -> None:
     file = parsed(
         "space: {id: s}\nparticipants: {a: {capabilities: [{kind: chat, payload: {path: /tmp/}}], auto_connect: true}}"
@@ -339,3 +342,34 @@ def test_what_will_be_started_can_be_shown_before() -> None:
         "  idle: {command: idle}\n"
     )
     assert file.command_lines == ("agent: node 'a b' --key tok_…file", "files: npx server")
+
+
+KEYS = st.sampled_from(
+    "id name owner tokens capabilities kind payload to command args env mcp_server auto_start output_log type "
+    "space participants defaults gateway_logging enabled limits burst routing default_to x-a other".split()
+)
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    space=VALUES,
+    participants=st.dictionaries(st.sampled_from(["a", "A", "b b"]), VALUES, max_size=3) | VALUES,
+    other=VALUES,
+)
+def test_whatever_stands_in_it_a_file_is_read_or_its_faults_are_told(
+    space: Any, participants: Any, other: Any
+) -> None:
+    said = {"space": space, "participants": participants, "defaults": other, "gateway_logging": other}
+    try:
+        parsed(json.dumps(said))
+    except ConfigError as fault:
+        assert re.match(rf"{PLACE} (has \d+ faults?:\n- |is not the YAML)", str(fault))

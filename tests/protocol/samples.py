@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -43,6 +44,11 @@ def seeded() -> random.Random:
     seed = int(os.environ.get("MEW_LAB_SEED") or random.SystemRandom().randrange(2**32))
     print(f"MEW_LAB_SEED={seed}")
     return random.Random(seed)
+
+
+def times(count: int) -> int:
+    """How often to try: a tenth where every line is traced, because there it is the branches that count."""
+    return count if sys.gettrace() is None else count // 10
 
 
 def words(r: random.Random, letters: str, most: int) -> str:

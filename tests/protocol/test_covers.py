@@ -60,24 +60,27 @@ def test_the_table_is_as_long_as_promised() -> None:
 
 
 @pytest.mark.threat(20)
-@pytest.mark.parametrize("pair", PAIRS, ids=range(len(PAIRS)))
-def test_what_is_covered_is_not_proved_to_be_apart_from_it(pair: Any) -> None:
-    """One of the two would be wrong, unless nothing is permitted at all."""
-    a, b, answer, _ = pair
-    if answer == "yes" and disjoint(a, b):
-        assert covers({"kind": "nothing-else"}, b) and disjoint(b, {"kind": "*"})
+def test_what_is_covered_is_not_apart_from_it_unless_nothing_is_permitted() -> None:
+    wrong = [
+        (a, b)
+        for a, b, answer, _ in PAIRS
+        if answer == "yes" and disjoint(a, b) and not disjoint(b, {"kind": "*"})
+    ]
+    assert wrong == []
 
 
-@pytest.mark.parametrize("pattern", [one for side in PAIRS for one in side[:2]], ids=str)
-def test_everything_covers_itself(pattern: dict[str, Any]) -> None:
-    assert covers(pattern, pattern)
+def test_everything_covers_itself() -> None:
+    patterns = [one for pair in PAIRS for one in pair[:2]]
+    assert [one for one in patterns if not covers(one, one)] == []
 
 
 @pytest.mark.threat(20)
+@pytest.mark.timeout(300)
 def test_ten_thousand_pairs_judged_covered_hold_for_two_hundred_messages_each() -> None:
     r = SAMPLES["seeded"]()
+    enough = SAMPLES["times"](10_000)
     judged = checked = 0
-    while judged < 10_000:
+    while judged < enough:
         narrow = SAMPLES["capability"](r)
         narrower = Capability.of(narrow)
         messages = [SAMPLES["message_for"](r, narrow) for _ in range(260)]
@@ -92,14 +95,15 @@ def test_ten_thousand_pairs_judged_covered_hold_for_two_hundred_messages_each() 
                 checked += len(messages)
                 lost = [one for one in messages if not wider.permits(*one)]
                 assert lost == [], f"{wide} is said to cover {narrow}"
-    assert checked >= 2_000_000
+    assert checked >= 200 * enough
 
 
 @pytest.mark.threat(20)
 def test_random_witnesses_are_witnesses_and_what_can_be_decided_is() -> None:
     r = SAMPLES["seeded"]()
     answers = {"yes": 0, "no": 0, "unknown": 0}
-    for turn in range(5_000):
+    turns = SAMPLES["times"](5_000)
+    for turn in range(turns):
         b = SAMPLES["capability"](r, decided=True)
         kind = {"kind": SAMPLES["some_words"](r, decided=True)}
         a = SAMPLES["capability"](r, decided=True) if turn % 3 else b | kind
@@ -108,14 +112,15 @@ def test_random_witnesses_are_witnesses_and_what_can_be_decided_is() -> None:
         if told.witness is not None:
             assert slow_permit(b, **told.witness) and not slow_permit(a, **told.witness)
     # Lists of objects can cover together what none of them covers; that is not looked for.
-    assert answers["yes"] > 300 and answers["no"] > 300 and answers["unknown"] <= 10, answers
+    assert answers["yes"] > turns // 20 and answers["no"] > turns // 20, answers
+    assert answers["unknown"] <= max(2, turns // 500), answers
 
 
 @pytest.mark.threat(20)
 def test_random_pairs_proved_to_be_apart_have_no_message_in_common() -> None:
     r = SAMPLES["seeded"]()
-    apart = 0
-    for _ in range(6_000):
+    apart, turns = 0, SAMPLES["times"](6_000)
+    for _ in range(turns):
         one, other = SAMPLES["capability"](r), SAMPLES["capability"](r)
         if r.random() < 0.5:  # else most differ in their kinds alone
             one, other = one | {"kind": "a"}, other | {"kind": "a"}
@@ -126,7 +131,7 @@ def test_random_pairs_proved_to_be_apart_have_no_message_in_common() -> None:
             messages = [SAMPLES["message_for"](r, some) for some in (one, other) for _ in range(15)]
             both = [message for message in messages if first.permits(*message) and second.permits(*message)]
             assert both == [], f"{one} is said to be apart from {other}"
-    assert apart > 1_000
+    assert apart > turns // 6
 
 
 # Apart

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.permit import Capability, CapabilitySet, Verdict, permit
 
+SAMPLES: Any = runpy.run_path(str(Path(__file__).with_name("samples.py")))
 slow_permit = runpy.run_path(str(Path(__file__).with_name("slow_matcher.py")))["slow_permit"]
 
 CALL = {"method": "tools/call", "params": {"name": "read_file", "arguments": {"path": "/home/a"}}}
@@ -232,6 +233,43 @@ def test_fast_and_slow_agree_on_the_first_that_permits(
     assert (verdict.allowed, verdict.index) == (expected is not None, expected)
     assert bool(verdict.nearest) is (expected is None)
     assert verdict.pattern == (None if expected is None else capabilities[expected])
+
+
+def agree(count: int) -> None:
+    """Random capabilities and messages, half of them made for the capability, asked of both."""
+    r = SAMPLES["seeded"]()
+    permitted = 0
+    for _ in range(count):
+        capability = SAMPLES["capability"](r)
+        kind, to, payload = SAMPLES["message_for"](r, capability)
+        if r.random() < 0.5:
+            other = SAMPLES["message_for"](r, SAMPLES["capability"](r))
+            kind, to, payload = (
+                ours if r.random() < 0.6 else theirs
+                for ours, theirs in zip((kind, to, payload), other, strict=True)
+            )
+        expected = slow_permit(capability, kind, to, payload)
+        permitted += expected
+        assert Capability.of(capability).permits(kind, to, payload) is expected, (
+            capability,
+            kind,
+            to,
+            payload,
+        )
+    assert count // 4 < permitted < 3 * count // 4 + 1_000
+
+
+@pytest.mark.req("P-4.1-3", "P-4.2-1", "P-4.2-2", "S-L2-8")
+@pytest.mark.threat(21)
+def test_fast_and_slow_agree_on_ten_thousand_random_messages() -> None:
+    agree(10_000)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.threat(21)
+def test_fast_and_slow_agree_on_a_million_random_messages() -> None:
+    agree(1_000_000)
 
 
 # The nearest miss

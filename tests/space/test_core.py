@@ -1,168 +1,431 @@
-"""What the transcripts do not show: limits, host faults, and plans that are dropped."""
+"""The line down which every message runs: reading, identity, reserved kinds, capability, routing.
+
+Chapters with rules of their own have their own modules; what the transcripts show as text is not repeated here.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
-from mew_lab.space import state as state_module
-from mew_lab.space.core import Space
-from mew_lab.space.events import Close, Deliver, Enrolled, Joined, Received, Record, Reply
-from mew_lab.space.state import is_participant_id
+from mew_lab.protocol.kinds import ACTED_ON, KINDS, RESERVED
+from mew_lab.space.core import RULES, Space
+from mew_lab.space.events import Deliver, Enrolled, Received, Record, Reply
 
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
+from .stage import START, Rights, Stage
 
-
-def a_space(**capabilities: list[dict[str, object]]) -> Space:
-    space = Space("demo", epoch=7, participants=capabilities)
-    for name in capabilities:
-        space.step(Joined(f"c-{name}", name, name, "memory"), NOW)
-    return space
+CALL = {"jsonrpc": "2.0", "id": 42, "method": "tools/call", "params": {"name": "read_file", "arguments": {}}}
 
 
-def delivered(space: Space, event: object) -> list[Deliver]:
-    return [effect for effect in space.step(event, NOW) if isinstance(effect, Deliver)]  # type: ignore[arg-type]
+# --- reading (R4, R5, R7) ---
 
 
-@pytest.mark.parametrize("name", ["a", "A9", "a.b_c-d", "x" * 64, "systems"])
-def test_a_participant_may_be_called_so(name: str) -> None:
-    assert is_participant_id(name)
-
-
-@pytest.mark.threat(11, 27)
+@pytest.mark.req("P-3-1", "P-3-6", "P-3-9", "P-3-17", "P-3-21", "P-7.1-2")
+@pytest.mark.threat(8)
 @pytest.mark.parametrize(
-    "name",
+    "text",
     [
-        "",
-        "-a",
-        "a b",
-        "a/b",
-        "../x",
-        "é",
-        "x" * 65,
-        "gateway",
-        "Gateway",
-        "SYSTEM",
-        "system:gateway",
-        "a\n",
-        "a\0",
+        *("", "{", "[]", '"chat"', "null", "{} {}", '[{"kind":"chat"},{"kind":"chat"}]'),
+        *('{"kind":"chat"}{"kind":"chat"}', '{"kind":"chat","kind":"chat"}', '{"kind":"chat","x":NaN}'),
+        *('{"kind":"chat","x":1e999}', '{"kind":"chat","x":"\\ud800"}', '{"kind":"chat","x":' + "[" * 70),
+        *("{}", '{"kind":7}', '{"kind":""}', '{"kind":"chat","to":"bob"}', '{"kind":"chat","to":[7]}'),
+        *('{"kind":"chat","correlation_id":7}', '{"kind":"chat","correlation_id":[7]}'),
+        *(
+            '{"kind":"chat","context":["a","b"]}',
+            '{"kind":"chat","payload":"x"}',
+            '{"kind":"chat","payload":[]}',
+        ),
+        *('{"kind":"chat","payload":null}', '{"kind":"chat","id":""}', '{"kind":"chat","ts":1}'),
     ],
 )
-def test_nobody_can_be_called_so(name: str) -> None:
-    assert not is_participant_id(name)
-    with pytest.raises(ValueError, match="cannot be a participant id"):
-        Space("demo", epoch=1).step(Enrolled(name, ()), NOW)
+def test_what_is_no_envelope_reaches_nobody_and_the_connection_lives(text: str) -> None:
+    stage = Stage(alice="*", bob="*")
+    step = stage.raw("alice", text)
+    assert step.error["error"] == "invalid_request" and step.hearers == {"alice"}
+    assert step.closed == {} and step.record.raw == text
+    assert stage.send("alice", "chat").told("chat") == {"alice", "bob"}
 
 
-def test_names_are_unique_whatever_their_case() -> None:
-    space = a_space(Alice=[])
-    with pytest.raises(ValueError, match="belongs to participant 'Alice'"):
-        space.step(Enrolled("alice", ()), NOW)
+@pytest.mark.req("P-3-2", "P-6.1-1", "P-6.1-2", "P-6.5-1")
+@pytest.mark.parametrize(
+    "version", ["mew/v0.3", "mew/v0.5", "mew/v1.0", "mew/v0.40", "MEW/v0.4", "", 4, None]
+)
+def test_every_other_version_is_refused_and_ours_is_v0_4(version: Any) -> None:
+    stage = Stage(alice="*", bob="*")
+    step = stage.send("alice", "chat", protocol=version)
+    assert step.error["error"] == "unsupported_protocol" and step.hearers == {"alice"}
+    assert stage.send("alice", "chat", protocol="mew/v0.4").accepted
+    assert stage.send("alice", "chat").said("chat").members["protocol"] == "mew/v0.4"
 
 
-def test_an_impossible_enrolment_leaves_no_trace() -> None:
-    space = a_space(alice=[{"kind": "chat"}])
-    before = (dict(space.state.members), space.state.records, space.state.messages)
-    with pytest.raises(ValueError, match="cannot be"):
-        space.step(Enrolled("gateway", ()), NOW)
-    assert (dict(space.state.members), space.state.records, space.state.messages) == before
+@pytest.mark.req("P-8.1-9", "C-16", "S-SEC-7", "P-3.1.2-3")
+def test_a_whole_message_goes_out_as_the_bytes_that_came_in() -> None:
+    stage = Stage(alice="*", bob=[])
+    raw = (
+        '{ "signature":"not one", "payload":{"jsonrpc":"2.0","id":1,"result":{"n":1.10,"e":1E2,"big":123456789012345678901}},\n'
+        '"kind":"mcp/response","from":"alice","ts":"1999-12-31T23:59:59+01:00","id":"m-1","protocol":"mew/v0.4","x":"\\u00e9 é"}'
+    )
+    step = stage.raw("alice", raw)
+    assert step.told("mcp/response") == {"alice", "bob"}
+    assert step.said("mcp/response").raw == raw
+    assert (step.record.raw, step.record.received) == (raw, None)
 
 
-def test_a_participant_has_at_most_eight_connections() -> None:
-    space = Space("demo", epoch=1, participants={"agent": []})
-    for n in range(8):
-        space.step(Joined(f"c{n}", "agent", f"run-{n}", "websocket"), NOW)
-    *_, last = space.step(Joined("c8", "agent", "run-8", "websocket"), NOW)
-    assert isinstance(last, Close) and last.code == 4409 and "limit_exceeded" in last.reason
+@pytest.mark.req("C-14", "C-16", "P-3-3", "P-3-4", "P-3-5")
+def test_what_a_message_lacks_is_filled_in_once_and_nothing_of_it_is_written_anew() -> None:
+    stage = Stage(alice="*")
+    body = '"kind":"chat", "payload":{"n":1.50}}'
+    envelope = stage.raw("alice", "{" + body).said("chat")
+    assert envelope.raw.endswith(body)
+    assert envelope.members["protocol"] == "mew/v0.4"
+    assert (envelope.sender, envelope.ts) == ("alice", "2026-01-01T00:00:00.000Z")
+    assert envelope.id.startswith("gw-0000000000000001-")
+    claimed = stage.raw("alice", '{"ts":"1999-01-01T00:00:00Z","id":"mine",' + body).said("chat")
+    assert (claimed.ts, claimed.id) == ("1999-01-01T00:00:00Z", "mine")  # as it was said, and never judged
 
 
-def test_the_newest_connection_is_meant_by_a_logical_name() -> None:
-    space = Space("demo", epoch=1, participants={"agent": [{"kind": "chat"}]})
-    for n in range(2):
-        space.step(Joined(f"c{n}", "agent", f"run-{n}", "websocket"), NOW)
-    [deliver] = delivered(space, Received('{"kind":"chat","to":["agent"]}', "c0"))
-    assert deliver.envelope.to == ("run-1",)
+@pytest.mark.req("P-6.4-1", "P-3-9")
+def test_a_correlation_id_that_is_a_string_goes_out_as_an_array() -> None:
+    stage = Stage(alice="*")
+    assert stage.send("alice", "mcp/response", correlation_id="r1").said("mcp/response").members[
+        "correlation_id"
+    ] == ["r1"]
+    many = stage.send("alice", "mcp/response", correlation_id=["r1", "r2"]).said("mcp/response")
+    assert many.members["correlation_id"] == ["r1", "r2"]
 
 
-def test_a_plan_that_is_dropped_never_was() -> None:
-    space = a_space(alice=[{"kind": "mcp/proposal"}])
-    message = Received('{"id":"p1","kind":"mcp/proposal","payload":{"method":"tools/list"}}', "c-alice")
-    first = space.plan(message, NOW)
-    again = space.plan(message, NOW)
-    assert first.effects == again.effects
-    again.commit()
-    refused = [one for one in space.step(message, NOW) if isinstance(one, Record)]
-    assert refused[0].code == "duplicate_id"
+@pytest.mark.req("C-20", "P-3-21")
+@pytest.mark.parametrize("kind", ["participant/clear", "chat", "mcp/request"])
+def test_a_payload_may_be_absent_and_counts_as_an_empty_object(kind: str) -> None:
+    stage = Stage(alice=[{"kind": kind, "payload": {}}], bob=[])
+    said = stage.send("alice", kind).said(kind)
+    assert "payload" not in said.members and said.payload == {}
+    stage.enrol("alice", [{"kind": kind, "payload": {"text": "*"}}])
+    assert not stage.send("alice", kind).accepted
 
 
-@pytest.mark.req("P-3-3")
-def test_the_oldest_handles_are_forgotten_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_module, "MAX_HANDLES", 2)
-    space = a_space(alice=[{"kind": "mcp/proposal"}])
-
-    def codes(id: str) -> str:
-        text = json.dumps({"id": id, "kind": "mcp/proposal", "payload": {"method": "x"}})
-        return next(one.code for one in space.step(Received(text, "c-alice"), NOW) if isinstance(one, Record))
-
-    assert [codes("a"), codes("b"), codes("c")] == ["", "", ""]
-    assert [codes("c"), codes("b")] == ["duplicate_id", "duplicate_id"]
-    assert codes("a") == ""
-
-
-def test_a_handle_of_another_participant_is_refused_for_ever() -> None:
-    space = a_space(alice=[{"kind": "mcp/proposal"}], bob=[{"kind": "mcp/proposal"}])
-    text = '{"id":"p1","kind":"mcp/proposal","payload":{"method":"x"}}'
-    assert len(delivered(space, Received(text, "c-alice"))) == 1
-    [error] = delivered(space, Received(text, "c-bob"))
-    assert error.envelope.payload["error"] == "duplicate_id" and error.connections == ("c-bob",)
+@pytest.mark.req("C-17", "P-7.1-2", "P-4.2-5", "P-4.2-6", "P-4.2-7", "P-8.1-10")
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [
+        ("chat", {}),
+        ("chat", {"text": 7}),
+        ("mcp/request", {"result": {}}),
+        ("mcp/request", {"jsonrpc": "1.0", "id": None, "method": 7}),
+        ("mcp/response", {"method": "tools/call"}),
+        ("mcp/response", {"result": {}, "error": {}}),
+        ("mcp/proposal", {"text": "hello"}),
+        ("reasoning/thought", {"message": "no context"}),
+        ("participant/status", {"messages_in_context": "many"}),
+    ],
+)
+def test_what_a_payload_means_is_not_the_gateways_to_judge(kind: str, payload: dict[str, Any]) -> None:
+    stage = Stage(alice="*", bob=[])
+    step = stage.send("alice", kind, payload)
+    assert step.told(kind) == {"alice", "bob"}
+    assert step.said(kind).payload == payload
 
 
 def test_bytes_are_read_like_text() -> None:
-    space = a_space(alice=[{"kind": "chat"}])
-    [deliver] = delivered(space, Received(b'{"kind":"chat","payload":{"text":"\xc3\xa9"}}', "c-alice"))
-    assert deliver.envelope.payload == {"text": "é"}
-    [error] = delivered(space, Received(b"\xff", "c-alice"))
-    assert error.envelope.payload["code"] == "invalid_json"
+    stage = Stage(alice="*")
+    assert stage.raw("alice", b'{"kind":"chat","payload":{"text":"\xc3\xa9"}}').said("chat").payload == {
+        "text": "é"
+    }
+    step = stage.raw("alice", b"\xff")
+    assert (step.error["code"], step.record.raw) == ("invalid_json", "\udcff")
 
 
 def test_of_a_text_that_is_too_large_only_size_and_digest_are_kept() -> None:
     space = Space("demo", epoch=1, participants={"alice": [{"kind": "chat"}]}, limit=1024)
     text = '{"kind":"chat","payload":{"text":"' + "é" * 600 + '"}}'
-    record, reply = space.step(Received(text, None, "alice", "alice"), NOW)
+    record, reply = space.step(Received(text, None, "alice", "alice"), START)
     assert isinstance(record, Record) and isinstance(reply, Reply)
-    assert (record.event, record.code, record.raw, reply.status) == (
-        "oversize",
-        "message_too_large",
-        None,
-        413,
-    )
+    assert (record.event, record.code, record.raw) == ("oversize", "message_too_large", None)
+    assert reply.status == 413
     digest = hashlib.sha256(text.encode()).hexdigest()
     assert json.loads(record.detail) == {"size": len(text.encode()), "sha256": digest}
 
 
-def test_a_post_into_an_empty_space_is_kept_though_nobody_hears_it() -> None:
-    space = Space("demo", epoch=1, participants={"alice": [{"kind": "chat"}]})
-    effects = space.step(Received('{"kind":"chat"}', None, "alice", "alice"), NOW)
-    assert [type(effect) for effect in effects] == [Record, Reply]
+# --- identity (R2) ---
 
 
-@pytest.mark.req("P-3.6-3", "P-2.2-3")
-def test_spaces_share_nothing() -> None:
-    one, other = a_space(alice=[{"kind": "chat"}]), a_space(alice=[])
-    assert delivered(one, Received('{"kind":"chat"}', "c-alice"))[0].envelope.kind == "chat"
-    assert delivered(other, Received('{"kind":"chat"}', "c-alice"))[0].envelope.kind == "system/error"
-
-
-@pytest.mark.req("P-4.1-8", "P-4.1-1", "P-7.1-1")
+@pytest.mark.req("P-4.1-1", "P-7.1-1")
 @pytest.mark.threat(10, 11)
 @pytest.mark.parametrize("sender", ["bob", "Alice", "alice ", "аlice", "system:gateway", "gateway", ""])
 @pytest.mark.parametrize("kind", ["chat", "mcp/request", "capability/grant"])
-def test_a_foreign_from_is_refused_for_every_kind(sender: str, kind: str) -> None:
-    space = a_space(alice=[{"kind": "*"}], bob=[{"kind": "*"}])
-    text = json.dumps({"kind": kind, "from": sender, "payload": {}})
-    [error] = delivered(space, Received(text, "c-alice"))
-    assert error.connections == ("c-alice",)
-    assert error.envelope.payload["error"] == "identity_mismatch"
+@pytest.mark.parametrize("how", ["socket", "http"])
+def test_a_foreign_from_is_refused_for_every_kind_and_by_every_way(sender: str, kind: str, how: str) -> None:
+    stage = Stage(alice="*", bob="*")
+    say = stage.send if how == "socket" else stage.post
+    step = say("alice", kind, {}, **{"from": sender})
+    assert step.error["error"] == "identity_mismatch" and step.hearers == {"alice"}
+    assert say("alice", "chat", {}, **{"from": "alice"}).said("chat").sender == "alice"
+
+
+@pytest.mark.req("P-4.1-1", "C-26")
+def test_who_chose_an_id_speaks_under_it_and_no_longer_under_its_name() -> None:
+    stage = Stage(bot="*", absent=["bot"])
+    stage.join("bot", as_="client-7")
+    assert stage.send("client-7", "chat").said("chat").sender == "client-7"
+    assert stage.send("client-7", "chat", **{"from": "bot"}).error["error"] == "identity_mismatch"
+
+
+# --- reserved kinds (R10) ---
+
+
+@pytest.mark.req("P-4.1-8", "P-4.1-9", "C-5", "P-8.1-7", "P-4.2-9")
+@pytest.mark.threat(10)
+@pytest.mark.parametrize("kind", [*sorted(RESERVED), "system/register", "system/x/y", "system"])
+@pytest.mark.parametrize("how", ["socket", "http"])
+def test_what_is_the_gateways_to_say_nobody_else_says_whatever_it_holds(kind: str, how: str) -> None:
+    stage = Stage(alice=["*", kind], bob=[])
+    step = (stage.send if how == "socket" else stage.post)("alice", kind, {})
+    assert step.hearers == {"alice"}
+    assert (step.error["error"], step.error["code"]) == ("invalid_request", "reserved_kind")
+    assert step.error["message"] == f"{kind} is reserved for the gateway. Use capability/grant instead."
+    assert stage.send("alice", "chat").accepted
+
+
+@pytest.mark.req("C-5")
+def test_the_reserved_kinds_are_those_of_the_ruling() -> None:
+    assert {
+        *("system/welcome", "system/presence", "system/error", "space/invite-ack"),
+        *("stream/write-granted", "stream/write-revoked", "stream/ownership-transferred"),
+    } == RESERVED
+
+
+# --- capability (R11) ---
+
+
+@pytest.mark.req(
+    *("P-4.1-3", "P-4.1-4", "P-4.1-5", "P-4.1-6", "P-4.1-10", "P-4.1-11", "P-4.1-12", "P-9.3-1", "S-L2-8"),
+    *("P-4.2-1", "P-4.2-2", "P-4.2-3", "P-4.2-8", "P-4.2-9", "P-8.1-5", "P-8.1-6", "C-7", "C-8", "C-13"),
+)
+@pytest.mark.parametrize(
+    ("held", "kind", "payload", "passes"),
+    [
+        (["mcp/*", "chat"], "mcp/request", CALL, True),
+        (["mcp/*", "chat"], "mcp/withdraw", {}, True),
+        (["mcp/*", "chat"], "chat", {}, True),
+        (["mcp/*", "chat"], "stream/request", {}, False),
+        (["chat"], "chat/acknowledge", {}, False),
+        (["chat"], "chat/cancel", {}, False),
+        (["mcp/proposal", "mcp/response", "chat"], "mcp/request", CALL, False),
+        (["mcp/proposal", "mcp/response", "chat"], "mcp/proposal", CALL, True),
+        ([{"kind": "mcp/request", "payload": {"method": "tools/*"}}], "mcp/request", CALL, True),
+        ([{"kind": "mcp/request", "payload": {"method": "tools/*"}}], "mcp/request", {"method": "x"}, False),
+        ([{"kind": "mcp/request", "payload": {"params": {"name": "read_*"}}}], "mcp/request", CALL, True),
+        (
+            [{"kind": "mcp/request", "payload": {"params": {"name": "read_*"}}}],
+            "mcp/request",
+            {"method": "tools/call", "params": {"name": "write_file"}},
+            False,
+        ),
+        (
+            [{"kind": "mcp/request", "payload": {"method": "*/list"}}],
+            "mcp/request",
+            {"method": "tools/list"},
+            True,
+        ),
+        (
+            [{"kind": "mcp/request", "payload": {"method": "*/list"}}],
+            "mcp/request",
+            {"method": "tools/call"},
+            False,
+        ),
+        ([{"kind": "mcp/request", "payload": {"method": "!tools/call"}}], "mcp/request", CALL, False),
+        ([{"kind": "mcp/request", "payload": {"method": "!x/*"}}], "mcp/request", CALL, True),
+        ([{"kind": "mcp/request", "payload": {"method": "/tools.(call|list)/"}}], "mcp/request", CALL, True),
+        ([{"kind": "mcp/request", "payload": {"$.params.name": "read_file"}}], "mcp/request", CALL, True),
+        ([{"kind": "mcp/request", "payload": {"$.params.name": "x"}}], "mcp/request", CALL, False),
+        ([{"kind": "mcp/request", "payload": {"**": "read_file"}}], "mcp/request", CALL, True),
+        (["a/*"], "a/b/c", {}, True),
+        (["a*"], "a/b", {}, False),
+        (["a/*/c"], "a/b/b/c", {}, False),
+        (["a/**/c"], "a/b/b/c", {}, True),
+        (["*"], "a/b/c", {}, True),
+        (["chat*"], "chat", {}, True),
+        ([], "chat", {}, False),
+    ],
+)
+def test_a_message_passes_where_one_capability_permits_it_and_is_blocked_where_none_does(
+    held: Rights, kind: str, payload: dict[str, Any], passes: bool
+) -> None:
+    stage = Stage(bot=held, alice=[])
+    step = stage.send("bot", kind, payload)
+    assert step.accepted is passes
+    assert step.kinds("alice") == ([kind] if passes else [])
+    if not passes:
+        assert step.error["error"] == "capability_violation"
+
+
+@pytest.mark.req("P-4.2-5", "P-8.1-10", "P-4.2-6")
+def test_patterns_compare_payloads_as_plain_data() -> None:
+    """What JSON-RPC calls a notification, an error or a batch is an object with members here."""
+    stage = Stage(bot=[{"kind": "mcp/request", "payload": {"id": 1}}])
+    assert stage.send("bot", "mcp/request", {"id": 1.0}).accepted
+    assert not stage.send("bot", "mcp/request", {"id": True}).accepted
+    assert not stage.send("bot", "mcp/request", {"id": "1"}).accepted
+    assert not stage.send("bot", "mcp/request", {"method": "notifications/progress"}).accepted
+
+
+@pytest.mark.req("P-5.2-6", "P-5.3-2", "P-3.6-4")
+def test_a_capability_binds_each_message_by_every_way() -> None:
+    stage = Stage(bot=["chat"])
+    stage.join("bot", as_="bot-2")
+    for _ in range(3):
+        assert stage.send("bot", "chat").accepted and stage.post("bot", "chat").reply.status == 200
+        assert not stage.send("bot-2", "mcp/request").accepted
+        assert stage.post("bot", "mcp/request").reply.status == 403
+
+
+@pytest.mark.req("P-3-8", "P-3.9.3-1")
+def test_an_unknown_kind_is_matched_and_routed_like_any_other() -> None:
+    stage = Stage(bot=["weather/*", "participant/request-status"], alice=[])
+    assert stage.send("bot", "weather/report").told("weather/report") == {"bot", "alice"}
+    assert stage.send("bot", "participant/request-status").accepted
+    assert not stage.send("bot", "participant/requestStatus").accepted
+    assert not stage.send("bot", "climate/report").accepted
+
+
+def test_the_kinds_acted_on_are_those_of_the_rules() -> None:
+    assert set(RULES) == ACTED_ON
+
+
+# --- routing (R1) ---
+
+
+@pytest.mark.req("P-2.1-1", "P-2.2-1", "P-8.1-8", "P-3-7", "C-1", "P-5.4-1")
+@pytest.mark.parametrize("to", [None, [], ["bob"], ["cat", "bob"], ["nobody"], ["gateway"]])
+def test_everybody_hears_everything_whomever_it_is_addressed_to(to: list[str] | None) -> None:
+    stage = Stage(alice="*", bob=[], cat=[])
+    members = {} if to is None else {"to": to}
+    step = stage.send("alice", "chat", {"text": "hi"}, **members)
+    assert step.told("chat") == {"alice", "bob", "cat"}
+    assert step.said("chat").members.get("to") == to
+
+
+@pytest.mark.req("P-2.1-1")
+def test_all_hear_one_stream_in_one_order() -> None:
+    stage = Stage(alice="*", bob="*", cat=[])
+    steps = [stage.send(name, "chat", id=f"{name}-{n}") for n in range(3) for name in ("alice", "bob")]
+    heard = {name: [one.id for step in steps for one in step.heard(name)] for name in ("alice", "bob", "cat")}
+    assert (
+        heard["alice"]
+        == heard["bob"]
+        == heard["cat"]
+        == [f"{name}-{n}" for n in range(3) for name in ("alice", "bob")]
+    )
+
+
+@pytest.mark.req("P-2.1-2", "P-9.1-1", "P-3.2.1-4", "P-3.2.1-6", "C-1")
+def test_a_proposer_may_not_act_somebody_who_may_acts_for_it_and_it_sees_the_outcome() -> None:
+    stage = Stage(agent=["mcp/proposal"], human=["mcp/request"], files=[])
+    refused = stage.send("agent", "mcp/request", CALL, to=["files"])
+    assert refused.error["error"] == "capability_violation" and refused.hearers == {"agent"}
+    proposal = stage.send("agent", "mcp/proposal", CALL, id="p1", to=["files"])
+    assert proposal.hearers == {"agent", "human", "files"}
+    own = stage.send("agent", "mcp/request", CALL, to=["files"], correlation_id=["p1"])
+    assert own.error["error"] == "capability_violation"
+    fulfilment = stage.send("human", "mcp/request", CALL, id="f1", to=["files"], correlation_id=["p1"])
+    assert fulfilment.accepted and "agent" in fulfilment.told("mcp/request")
+    answer = stage.send("files", "mcp/response", {"result": {}}, to=["human"], correlation_id=["f1"])
+    assert "agent" in answer.told("mcp/response")
+    assert answer.said("mcp/response").correlation_id == ("f1",)
+
+
+@pytest.mark.req("P-3.3.2-1", "P-3.3.2-7")
+def test_whoever_may_reject_rejects_any_proposal_and_several_times() -> None:
+    stage = Stage(agent=["mcp/proposal"], one=["mcp/reject"], two=["mcp/reject"], three=["chat"])
+    stage.send("agent", "mcp/proposal", CALL, id="p1", to=["three"])
+    for name, reason in (("one", "unsafe"), ("two", "policy"), ("one", "busy")):
+        step = stage.send(name, "mcp/reject", {"reason": reason}, correlation_id=["p1"])
+        assert step.told("mcp/reject") == {"agent", "one", "two", "three"}
+        assert step.said("mcp/reject").payload == {"reason": reason}
+    assert not stage.send("three", "mcp/reject", {"reason": "no"}, correlation_id=["p1"]).accepted
+
+
+@pytest.mark.req("P-3.5.6-1", "P-3.5.6-4", "P-3.5.6-5", "P-3-17")
+def test_contexts_come_through_as_they_are_and_keep_two_reasonings_apart() -> None:
+    stage = Stage(one=["reasoning/*"], two=["reasoning/*"], alice=[])
+    said = [
+        stage.send(name, kind, {"message": "…"}, context=context, id=id)
+        for name, kind, context, id in (
+            ("one", "reasoning/start", "job", "s1"),
+            ("two", "reasoning/start", "job", "s2"),
+            ("one", "reasoning/thought", "job/s1/search", "t1"),
+            ("two", "reasoning/thought", "job/s2", "t2"),
+            ("one", "reasoning/conclusion", "job/s1", "e1"),
+        )
+    ]
+    heard = [envelope for step in said for envelope in step.heard("alice")]
+    assert [(one.sender, one.context) for one in heard] == [
+        ("one", "job"),
+        ("two", "job"),
+        ("one", "job/s1/search"),
+        ("two", "job/s2"),
+        ("one", "job/s1"),
+    ]
+
+
+def test_a_post_into_an_empty_space_is_kept_though_nobody_hears_it() -> None:
+    stage = Stage(alice=["chat"], absent=["alice"])
+    assert [type(effect) for effect in stage.post("alice", "chat").effects] == [Record, Reply]
+
+
+@pytest.mark.req("P-5.3-4")
+def test_by_http_an_accepted_message_is_answered_with_its_id_and_its_time() -> None:
+    reply = Stage(alice=["chat"]).post("alice", "chat", id="mine").reply
+    assert reply == Reply(200, {"id": "mine", "status": "accepted", "timestamp": "2026-01-01T00:00:00.000Z"})
+
+
+# --- the host ---
+
+
+def test_an_impossible_enrolment_leaves_no_trace() -> None:
+    stage = Stage(alice=["chat"])
+    state = stage.space.state
+    before = (dict(state.members), state.records, state.messages)
+    with pytest.raises(ValueError, match="cannot be"):
+        stage.step(Enrolled("gateway", ()))
+    assert (dict(state.members), state.records, state.messages) == before
+
+
+def test_a_participant_has_at_most_eight_connections() -> None:
+    stage = Stage(agent=[])
+    for n in range(7):
+        assert stage.join("agent", as_=f"run-{n}").closed == {}
+    step = stage.join("agent", as_="run-7")
+    assert step.closed == {"run-7": 4409} and "limit_exceeded" in step.record.detail
+    stage.leave("agent")
+    assert stage.join("agent", as_="run-7").closed == {}
+
+
+def test_a_plan_that_is_dropped_never_was() -> None:
+    stage = Stage(alice="*")
+    message = Received('{"id":"p1","kind":"mcp/proposal","payload":{"method":"tools/list"}}', "alice")
+    first = stage.space.plan(message, START)
+    again = stage.space.plan(message, START)
+    assert first.effects == again.effects and any(isinstance(one, Deliver) for one in first.effects)
+    again.commit()
+    assert stage.step(message).record.code == "duplicate_id"
+
+
+@pytest.mark.req("P-3-8")
+@pytest.mark.parametrize("kind", sorted(kind for kind in KINDS if kind not in RESERVED))
+def test_every_kind_of_the_table_that_a_participant_may_send_is_known(kind: str) -> None:
+    """With what it needs to be meant, and from who may send it, none of the 40 is refused."""
+    stage = Stage(alice="*", bob=[])
+    stream = stage.open("alice") if kind != "stream/open" else "stream-9"
+    stage.grant("alice", "bob", "chat", id="g1")
+    payload = {
+        "recipient": "bob",
+        "capabilities": [{"kind": "chat"}],
+        "stream_id": stream,
+        "new_owner": "bob",
+        "participant_id": "new" if kind == "space/invite" else "bob",
+    }
+    assert stage.send("alice", kind, payload, to=["bob"]).told(kind) >= {"alice", "bob"}

@@ -166,6 +166,28 @@ async def status_of(port: int, headers: str) -> int:
     return int(answer.split(b" ")[1])
 
 
+@pytest.mark.parametrize(
+    ("switches", "names"),
+    [
+        ("", {"envelope-history.jsonl", "capability-decisions.jsonl"}),
+        ("gateway_logging: {envelope_history: {enabled: false}}", {"capability-decisions.jsonl"}),
+        ("gateway_logging: {enabled: false}", set()),
+    ],
+)
+async def test_the_peers_logs_are_written_beside_ours_as_far_as_they_are_wanted(
+    tmp_path: Path, switches: str, names: set[str]
+) -> None:
+    host = await opened(tmp_path, SPACE + switches)
+    reply = host.gateway.post("office", "bot", '{"id":"m1","kind":"chat","payload":{"text":"hi"}}')
+    await host.close()
+    assert reply.status == 200
+    logs = tmp_path / "logs"
+    assert {path.name for path in logs.iterdir()} == names if names else not logs.exists()
+    for name in names:
+        (record,) = read_journal(logs / name)
+        assert (record.space, record.participant) == ("office", "bot")
+
+
 async def test_a_space_in_memory_says_that_its_programs_cannot_run(tmp_path: Path) -> None:
     text = SPACE + "  run: {command: x, auto_start: true}\n"
     file = read_space_file(a_file(tmp_path, text), environ={})

@@ -1,6 +1,6 @@
-"""What stands on a terminal while a space runs?  Its rows as they come, and what is typed, read line by line.
+"""What stands between a person's terminal and a lab?  Rows out as they come, typed lines in, until either end goes.
 
-What a row looks like and what a typed line means stand in terminal.py.
+It knows what no line means: terminal.py does.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from mew_lab.workbench.cards import Row
 from mew_lab.workbench.lab import Lab
 from mew_lab.workbench.terminal import row_line
 
-__all__ = ["Screen"]
+__all__ = ["Console"]
 
 
-class Screen:
-    """A space seen from this terminal: prints its rows as they come; `lines` gives what is typed until an end."""
+class Console:
+    """A space seen from a terminal: says its rows as they come; `lines` gives what is typed until an end.
 
-    def __init__(
-        self, lab: Lab, say: Callable[[str], object], *, colour: bool = False, exact: bool = False
-    ) -> None:
+    `exact` says each envelope as its text instead of a line for people.
+    """
+
+    def __init__(self, lab: Lab, *, say: Callable[[str], object], colour: bool, exact: bool = False) -> None:
         self._lab = lab
         self._say = say
         self._colour = colour

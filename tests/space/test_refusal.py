@@ -1,0 +1,198 @@
+"""How the space says no: one error to the sender, nothing to anybody else, and a status over HTTP."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from mew_lab.protocol.envelope import MAX_ID
+from mew_lab.space.events import Deliver, Limited, Oversize, Received
+from mew_lab.space.refusal import Refusal
+
+from .stage import Stage
+
+
+@pytest.mark.req("P-3.8.2-1", "P-4.2-4", "P-8.1-6", "P-5.4-1", "P-3-14")
+def test_a_violation_is_told_to_the_violator_with_what_it_may_do() -> None:
+    stage = Stage(alice=[], bot=["mcp/proposal", "chat"], absent=["bot"])
+    stage.join("bot", as_="client-7", on="c2")
+    step = stage.send("c2", "mcp/request", {"method": "tools/list"}, id="env-bad-call", to=["alice"])
+    error = step.said("system/error")
+    assert step.told("system/error") == {"c2"}
+    assert (error.sender, error.to, error.correlation_id) == (
+        "system:gateway",
+        ("client-7",),
+        ("env-bad-call",),
+    )
+    assert error.payload["error"] == "capability_violation"
+    assert error.payload["attempted_kind"] == "mcp/request"
+    assert error.payload["your_capabilities"] == [
+        {"kind": "mcp/proposal"},
+        {"kind": "chat"},
+        {"kind": "mcp/response"},
+    ]
+
+
+@pytest.mark.req("P-3.8.2-2", "P-4.2-3", "P-8.1-6", "P-5.4-1")
+@pytest.mark.parametrize("how", ["socket", "http"])
+def test_what_is_refused_is_heard_by_nobody_and_what_is_allowed_by_all(how: str) -> None:
+    stage = Stage(alice="*", bot=["chat"])
+    say = stage.send if how == "socket" else stage.post
+    refused = say("bot", "mcp/request", {"method": "x"})
+    assert refused.kinds("bot") == ["system/error"] and refused.kinds("alice") == []
+    assert say("bot", "chat", {"text": "x"}).told("chat") == {"alice", "bot"}
+
+
+@pytest.mark.req("P-4.2-4")
+def test_a_refusal_says_which_capability_came_nearest() -> None:
+    stage = Stage(bot=[{"kind": "mcp/request", "payload": {"params": {"name": "read_*"}}}, "chat"])
+    step = stage.send("bot", "mcp/request", {"params": {"name": "write_it"}})
+    assert 'wants payload.params.name "read_*", got "write_it"' in step.error["nearest"]
+    assert step.record.detail == step.error["nearest"]
+
+
+@pytest.mark.req("P-3-14")
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"kind": "chat", "to": "bob"},
+        {"kind": "chat", "protocol": "mew/v0.3"},
+        {"kind": "chat", "payload": []},
+        {"kind": "chat", "from": "somebody-else"},
+        {"kind": "system/welcome"},
+        {"kind": "mcp/request"},
+        {"payload": {}},
+    ],
+)
+def test_an_error_names_the_message_that_it_speaks_of_whatever_was_wrong(message: dict[str, Any]) -> None:
+    step = Stage(bot=["chat"]).raw("bot", json.dumps({"id": "m-7", **message}))
+    assert step.said("system/error").correlation_id == ("m-7",)
+
+
+@pytest.mark.parametrize(
+    "text", ["{", '{"kind":"chat","id":7}', '{"id":"' + "x" * (MAX_ID + 1) + '","kind":"chat"}', "[]"]
+)
+def test_where_there_is_no_id_to_name_none_is_named(text: str) -> None:
+    step = Stage(bot=["chat"]).raw("bot", text)
+    assert step.said("system/error").correlation_id == ()
+    assert step.error["error"] == "invalid_request"
+
+
+def test_an_error_about_a_message_without_an_id_that_was_read_names_the_id_it_was_given() -> None:
+    step = Stage(bot=["chat"]).raw("bot", '{"kind":"mcp/request"}')
+    [named] = step.said("system/error").correlation_id
+    assert named.startswith("gw-")
+
+
+@pytest.mark.req("P-7.3-5", "P-3.6.8-5")
+def test_the_journal_keeps_what_was_refused_and_why() -> None:
+    stage = Stage(bot=["chat"])
+    text = '{"id":"m1","kind":"mcp/request","payload":{}}'
+    record = stage.raw("bot", text).record
+    assert (record.participant, record.verdict, record.code) == ("bot", "refused", "capability_violation")
+    assert record.raw == text
+
+
+@pytest.mark.req("P-5.3-2")
+@pytest.mark.parametrize(
+    ("kind", "payload", "status", "body"),
+    [
+        (
+            "mcp/request",
+            {},
+            403,
+            {"error": "capability_violation", "message": "Participant bot lacks capability for mcp/request"},
+        ),
+        (
+            "system/register",
+            {},
+            400,
+            {
+                "error": "invalid_request",
+                "code": "reserved_kind",
+                "message": "system/register is reserved for the gateway. Use capability/grant instead.",
+            },
+        ),
+        ("space/kick", {"participant_id": "nobody"}, 404, None),
+        ("space/kick", {"participant_id": "alice"}, 403, None),
+        ("capability/revoke", {"grant_id": "g"}, 404, None),
+        ("capability/grant", {"recipient": "alice", "capabilities": [{"kind": "x"}]}, 403, None),
+        ("participant/pause", {}, 400, None),
+    ],
+)
+def test_by_http_the_reply_and_the_error_say_the_same(
+    kind: str, payload: dict[str, Any], status: int, body: dict[str, Any] | None
+) -> None:
+    stage = Stage(owner="alice", alice="*", bot=["space/*", "capability/*", "participant/*"])
+    step = stage.post("bot", kind, payload)
+    assert step.reply.status == status
+    assert step.reply.body == (body or step.reply.body)
+    assert step.told("system/error") == {"bot"}
+    assert step.error["error"] == step.reply.body["error"]
+    assert step.error["message"] == step.reply.body["message"]
+
+
+def test_by_http_a_taken_id_is_a_conflict() -> None:
+    stage = Stage(alice="*", bot="*")
+    stage.post("alice", "mcp/proposal", id="p1")
+    assert stage.post("bot", "mcp/proposal", id="p1").reply.status == 409
+
+
+def test_who_is_not_connected_has_the_reply_alone() -> None:
+    stage = Stage(alice="*", bot=[], absent=["bot"])
+    step = stage.post("bot", "chat")
+    assert step.of(Deliver) == [] and step.reply.status == 403
+
+
+def test_under_which_id_a_poster_spoke_is_kept_where_it_was_not_its_name() -> None:
+    stage = Stage(bot=["chat"], absent=["bot"])
+    stage.join("bot", as_="client-7")
+    said = stage.post("bot", "chat", as_="client-7")
+    assert (said.said("chat").sender, said.record.runtime_id) == ("client-7", "client-7")
+    assert stage.post("bot", "chat").record.runtime_id == ""
+    assert stage.post("bot", "mcp/request", as_="client-7").record.runtime_id == "client-7"
+
+
+# --- what was never read ---
+
+
+@pytest.mark.req("P-3-1")
+@pytest.mark.threat(8, 9)
+def test_of_what_was_too_large_or_too_much_only_figures_are_kept_and_the_connection_lives() -> None:
+    stage = Stage(bot=["chat"])
+    large = stage.step(Oversize("bot", 2_000_000, "a" * 64))
+    assert (large.error["error"], large.error["code"]) == ("invalid_request", "message_too_large")
+    assert json.loads(large.record.detail) == {"size": 2_000_000, "sha256": "a" * 64}
+    many = stage.step(Limited("bot", 12))
+    assert (many.error["error"], many.error["messages"]) == ("limit_exceeded", 12)
+    for step in (large, many):
+        assert step.record.raw is None and step.closed == {} and step.hearers == {"bot"}
+    assert stage.send("bot", "chat").accepted
+
+
+@pytest.mark.req("P-3-1")
+def test_by_http_too_large_is_413_and_after_a_kick_403() -> None:
+    stage = Stage(alice="*", bot=[])
+    oversize = Oversize(None, 2_000_000, "a" * 64, "bot", "bot")
+    assert stage.step(oversize).reply.status == 413
+    stage.send("alice", "space/kick", {"participant_id": "bot"})
+    assert stage.step(oversize).reply.status == 403
+    assert stage.step(Received("{}", None, "bot", "bot")).reply.status == 403
+
+
+def test_who_is_gone_is_told_nothing() -> None:
+    stage = Stage(bot=[])
+    stage.leave("bot")
+    assert stage.step(Oversize("bot", 2_000_000, "a" * 64)).effects == ()
+    assert stage.step(Limited("bot", 1)).effects == ()
+
+
+def test_a_refusal_carries_its_code_beside_the_error_only_where_they_differ() -> None:
+    assert Refusal("paused", "no").payload == {"error": "paused", "message": "no"}
+    assert Refusal("invalid_request", "no", code="reserved_kind").payload == {
+        "error": "invalid_request",
+        "code": "reserved_kind",
+        "message": "no",
+    }

@@ -1,0 +1,716 @@
+"""Does a space do, whatever happens in whatever order, what a slow and obvious model of it does?
+
+A hypothesis state machine feeds the same events to `Space` and to `slow_space.SlowSpace` and compares what is heard by
+whom. Beside that, after each step, hold what a reader of the rulings would swear to without any model: who hears what
+nobody else may hear, that nothing of a refused message goes anywhere, that a welcome tells what one may do, that a
+plan which is not committed changes nothing, and, in the end, that the same events give the same effects again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import secrets
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from mew_lab.space.core import Space
+from mew_lab.space.events import (
+    Close,
+    Deliver,
+    Effect,
+    Enrolled,
+    Event,
+    FrameReceived,
+    Joined,
+    Left,
+    Limited,
+    Mint,
+    Noted,
+    Oversize,
+    Received,
+    Record,
+    Relay,
+    Reply,
+    Void,
+)
+from mew_lab.space.state import SpaceLimits
+
+slow = runpy.run_path(str(Path(__file__).with_name("slow_space.py")), run_name="slow_space")
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+GATEWAY = "system:gateway"
+LIMITS = {"grants": 15, "invites": 4, "streams": 4, "participants": 7}
+PRIVATE = {"system/welcome", "system/error", "space/invite-ack"}
+
+NAMED = ["ann", "ben", "cat", "dan"]  # by the configuration; ann owns the space
+KNOWN = [*NAMED, "eve", "fay", "Eve"]  # and who may be invited, once under two spellings
+OWNER = "ann"
+
+TOOL = {"method": "tools/call", "params": {"name": "read_a"}}
+CAPABILITIES: list[dict[str, Any]] = [
+    {"kind": "*"},
+    {"kind": "chat"},
+    {"kind": "mcp/*"},
+    {"kind": "mcp/request"},
+    {"kind": "mcp/proposal"},
+    {"kind": ["chat", "mcp/request"]},
+    {"kind": "mcp/request", "payload": {"method": "tools/*"}},
+    {"kind": "mcp/request", "payload": {"method": "tools/call"}},
+    {"kind": "mcp/request", "payload": {"method": ["tools/call", "tools/list"]}},
+    {"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "read_*"}}},
+    {"kind": "mcp/request", "payload": TOOL},
+    {"kind": "mcp/request", "to": "ann"},
+    {"kind": "mcp/request", "to": ["ann", "ben"]},
+    {"kind": ["capability/grant", "capability/revoke"]},
+    {"kind": "capability/*"},
+    {"kind": "capability/grant"},
+    {"kind": "space/*"},
+    {"kind": "space/invite"},
+    {"kind": "participant/*"},
+    {"kind": "stream/*"},
+    {"kind": "stream/request"},
+]
+RICH = [
+    {"kind": kind} for kind in "capability/* space/* participant/* stream/* mcp/* chat reasoning/*".split()
+]
+
+KINDS = [
+    *"chat mcp/request mcp/request mcp/proposal mcp/response mcp/withdraw participant/status chat/cancel zz".split(),
+    *"chat/acknowledge reasoning/start reasoning/cancel capability/grant-ack mcp/reject".split(),
+    *"participant/request-status participant/compact-done system system/welcome space/invite-ack".split(),
+    *"stream/write-granted stream/write-revoked stream/ownership-transferred system/zz".split(),
+]
+PAYLOADS: list[dict[str, Any]] = [{}, TOOL, {"method": "tools/list"}, {"method": "tools/call"}, {"method": 1}]
+
+names = st.sampled_from(NAMED)
+known = st.sampled_from(KNOWN)
+hows = st.sampled_from(["newest", "newest", "newest", "newest", "oldest", "http", "http as alias"])
+speakers = st.tuples(st.sampled_from([*NAMED, *NAMED, "eve", "fay"]), hows)
+# How somebody is referred to: by the logical name, by its newest runtime id, by any id that it ever had.
+references = st.tuples(known, st.sampled_from(["name", "name", "id", "former"])) | st.just(("nobody", "name"))
+owners = st.booleans()
+marks = st.sampled_from([*["fresh"] * 8, "none", "h1", "h1", "h2", "gw-0000000000000001-1"])
+capability = st.sampled_from(CAPABILITIES)
+few = st.lists(capability, min_size=1, max_size=2)
+faulty = st.sampled_from([[], "chat", [{"kind": ""}], [{"kind": "chat", "paylod": {}}], ["chat"], None])
+mostly = st.sampled_from([True] * 7 + [False])
+some = st.integers(0, 5)
+
+
+def normal(said: list[tuple[str, str, tuple[str, ...]]]) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Welcomes that follow each other may come in any order; so may closes, and presences."""
+    runs: list[list[tuple[str, str, tuple[str, ...]]]] = []
+    for one in said:
+        loose = one[0] in ("system/welcome", "system/presence", "close")
+        if loose and runs and runs[-1][0][0] == one[0]:
+            runs[-1].append(one)
+        else:
+            runs.append([one])
+    return [one for run in runs for one in sorted(run)]
+
+
+def lines(said: list[tuple[str, str, tuple[str, ...]]]) -> str:
+    return "\n".join(f"  {what} {facts} to {' '.join(receivers)}" for what, facts, receivers in said)
+
+
+def by_text(values: list[Any]) -> list[Any]:
+    return sorted(values, key=lambda one: json.dumps(one, sort_keys=True))
+
+
+def described(participant: dict[str, Any]) -> list[Any]:
+    """`[id, capabilities]`; no capabilities in a leave."""
+    capabilities = participant.get("capabilities")
+    return [participant["id"], None if capabilities is None else by_text(capabilities)]
+
+
+def facts_of(payload: dict[str, Any], kind: str, *, frame: bool) -> dict[str, Any]:
+    """What a payload of the gateway's says, without sentences for people."""
+    match kind:
+        case "system/welcome":
+            others = by_text([described(one) for one in payload["participants"]])
+            streams = payload["active_streams"]
+            return {"you": described(payload["you"]), "participants": others, "streams": streams}
+        case "system/presence":
+            return {"event": payload["event"], "participant": described(payload["participant"])}
+        case "system/error":
+            kept = "attempted_kind your_capabilities targets remaining refused_before".split()
+            if frame:
+                kept.append("stream_id")
+            found = {key: payload[key] for key in kept if key in payload}
+            for key in ("your_capabilities", "remaining"):
+                if key in found:
+                    found[key] = by_text(found[key])
+            return {"code": payload.get("code", payload["error"]), **found}
+        case "space/invite-ack":
+            return {key: value for key, value in payload.items() if key != "message"}
+    return payload
+
+
+def said_by(effects: tuple[Effect, ...], *, frame: bool) -> list[tuple[str, str, tuple[str, ...]]]:
+    """The effects in the words of the model; records apart."""
+    said = []
+
+    def add(what: str, receivers: tuple[str, ...] = (), **facts: Any) -> None:
+        said.append((what, json.dumps(facts, sort_keys=True), tuple(sorted(receivers))))
+
+    for effect in effects:
+        match effect:
+            case Deliver(envelope, connections):
+                related = [slow["plain_id"](one) for one in envelope.correlation_id]
+                to = list(envelope.to)
+                if envelope.sender == GATEWAY:
+                    if envelope.kind == "system/error":
+                        related = [one for one in related if one != "gw"]
+                    payload = facts_of(envelope.payload, envelope.kind, frame=frame)
+                    add(envelope.kind, connections, to=to, correlation=related, payload=payload)
+                else:
+                    whole = {
+                        "id": slow["plain_id"](envelope.id),
+                        "from": envelope.sender,
+                        "kind": envelope.kind,
+                    }
+                    add("message", connections, **whole, to=to, correlation=related, payload=envelope.payload)
+            case Relay(data, text, connections):
+                add("relay", connections, data=data.decode("latin-1"), text=text)
+            case Close(connection, code):
+                add("close", connection=connection, code=code)
+            case Mint(participant):
+                add("mint", participant=participant)
+            case Void(participant):
+                add("void", participant=participant)
+            case Reply(status, body):
+                inner = body.get("payload", body)
+                word = inner.get("code") or inner.get("error") or inner["status"]
+                add("reply", status=status, word=word)
+    return said
+
+
+def picture(space: Space) -> dict[str, str]:
+    """Everything that a space remembers, as text."""
+
+    def shown(value: Any) -> str:
+        if isinstance(value, dict):
+            return "{" + ", ".join(f"{key!r}: {shown(one)}" for key, one in value.items()) + "}"
+        slots = getattr(type(value), "__slots__", ())
+        if slots and not isinstance(value, tuple):
+            return f"{type(value).__name__}({', '.join(shown(getattr(value, name)) for name in slots)})"
+        return repr(value)
+
+    return {name: shown(value) for name, value in vars(space.state).items()}
+
+
+class Machine(RuleBasedStateMachine):
+    """A space and its model, fed with the same events."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = START
+        self.events: list[tuple[Event, datetime]] = []
+        self.effects: list[tuple[Effect, ...]] = []
+        self.count = 0
+        self.grants: list[str] = []
+        self.requests: list[str] = []
+        self.welcomed: dict[str, list[Any]] = {}  # connection -> what its last welcome said that it may do
+
+    def new_space(self) -> Space:
+        return Space("demo", epoch=1, owner=OWNER, participants=self.given, limits=SpaceLimits(**LIMITS))
+
+    @initialize(
+        given=st.tuples(*[st.just(RICH) | st.lists(capability, max_size=3) for _ in NAMED[1:]]),
+        ids=st.tuples(*[st.sampled_from(["", "", "-2"]) for _ in NAMED]),
+    )
+    def open(self, given: tuple[list[Any], ...], ids: tuple[str, ...]) -> None:
+        self.given = dict(zip(NAMED, [[{"kind": "*"}], *given], strict=True))
+        self.space = self.new_space()
+        self.model = slow["SlowSpace"](OWNER, LIMITS)
+        for name, capabilities in self.given.items():
+            self.model.enrol(name, capabilities)
+        for name, suffix in zip(NAMED, ids, strict=True):
+            self.join(name, suffix)
+
+    # --- one event ---
+
+    def obey(self, event: Event) -> None:
+        """Feeds it to both, compares, and holds it against what any reader would swear to."""
+        before = picture(self.space)
+        dropped = self.space.plan(event, self.now).effects
+        assert picture(self.space) == before, "a plan that is not committed changes nothing"
+        effects = self.space.step(event, self.now)
+        assert effects == dropped, "a plan says what the step does"
+        self.events.append((event, self.now))
+        self.effects.append(effects)
+        here = {one.name: (one.person, one.id) for one in self.model.here}
+        self.model.now, self.model.said, self.model.verdict = self.now, [], ""
+        self.tell_model(event)
+        said = said_by(effects, frame=isinstance(event, FrameReceived))
+        ours, its = normal(said), normal(self.model.said)
+        assert ours == its, f"{event}\nthe space\n{lines(ours)}\nthe model\n{lines(its)}"
+        here |= {one.name: (one.person, one.id) for one in self.model.here}
+        if isinstance(event, Left):
+            here.pop(event.connection, None)
+        self.check_receivers(effects, here)
+        self.check_records(event, effects)
+        self.check_welcomes(effects)
+        self.check_streams()
+
+    def tell_model(self, event: Event) -> None:
+        model = self.model
+        match event:
+            case Enrolled(participant, capabilities):
+                model.enrol(participant, list(capabilities))
+            case Joined(connection, participant, runtime_id, via):
+                model.join(connection, participant, runtime_id, via == "log")
+            case Left(connection):
+                model.leave(connection)
+            case Received(text, connection, participant, runtime_id):
+                model.receive(text, connection, participant, runtime_id)
+            case FrameReceived(connection, data, text):
+                model.frame(connection, data, text)
+            case Oversize(connection, _, _, participant):
+                model.unread("message_too_large", connection, participant)
+            case Limited(connection):
+                model.unread("limit_exceeded", connection, "")
+        for flow in model.flows:
+            if flow.id not in model.opened:
+                model.opened[flow.id] = self.opened_id(flow.id)
+
+    def opened_id(self, stream: str) -> str:
+        return next(
+            effect.envelope.id
+            for effect in self.effects[-1]
+            if isinstance(effect, Deliver)
+            and (effect.envelope.kind, effect.envelope.sender) == ("stream/open", GATEWAY)
+            and effect.envelope.payload["stream_id"] == stream
+        )
+
+    # --- what holds whatever the model says ---
+
+    def check_receivers(self, effects: tuple[Effect, ...], here: dict[str, tuple[str, str]]) -> None:
+        """Who hears it is here at that moment; what is private reaches its addressee and nobody else."""
+        for effect in effects:
+            match effect:
+                case Close(connection):
+                    here.pop(connection, None)
+                case Deliver(envelope, connections):
+                    assert connections and set(connections) <= set(here)
+                    assert len(set(connections)) == len(connections)
+                    if envelope.kind in PRIVATE:
+                        assert {here[one][1] for one in connections} == set(envelope.to)
+                        assert len({here[one][0] for one in connections}) == 1
+                    if envelope.kind == "system/welcome":
+                        assert [envelope.payload["you"]["id"]] == list(envelope.to)
+                case Relay(_, _, connections):
+                    assert connections and set(connections) <= set(here)
+
+    def check_records(self, event: Event, effects: tuple[Effect, ...]) -> None:
+        """The journal has it before anybody hears it, and says by which right it passed."""
+        known: set[str] = set()
+        for effect in effects:
+            match effect:
+                case Record():
+                    known.add(effect.raw or "")
+                    assert "email" not in (effect.raw or "") or effect.verdict == "refused"
+                case Deliver(envelope, _, secret):
+                    assert envelope.raw in known
+                    assert secret == ("token" in envelope.payload)
+                case Reply(_, body, secret):
+                    assert secret == ("token" in body)
+                    assert effect is effects[-1]
+        received = [one for one in effects if isinstance(one, Record) and one.event == "received"]
+        if not isinstance(event, Received) or not self.model.verdict:
+            assert not received
+            return
+        [record] = received
+        assert record.code == ("" if self.model.verdict == "accepted" else self.model.verdict)
+        assert record.verdict == ("accepted" if self.model.verdict == "accepted" else "refused")
+        if record.verdict == "accepted":
+            permitted = [(json.loads(text), grant) for text, grant in self.model.passed_by]
+            grant = slow["plain_id"](record.grant)
+            assert (json.loads(record.pattern), grant if grant != "gw" else "gw-") in permitted
+            said = json.loads(event.text)
+            if {"protocol", "id", "ts", "from"} <= set(said) and record.raw is not None:
+                untouched = (
+                    json.loads(record.raw).get("to") == said.get("to") and "email" not in said["payload"]
+                )
+                assert (record.raw == event.text) == untouched, "what is complete goes out to the byte"
+        else:
+            poster = [one.name for one in self.model.here if one.person == record.participant]
+            for effect in effects:
+                if isinstance(effect, Deliver):
+                    assert set(effect.connections) <= set(poster), (
+                        "what is refused is told to its sender alone"
+                    )
+
+    def check_welcomes(self, effects: tuple[Effect, ...]) -> None:
+        """At any moment, what a connection was last told is what its participant may do."""
+        for effect in effects:
+            if isinstance(effect, Deliver) and effect.envelope.kind == "system/welcome":
+                you = described(effect.envelope.payload["you"])
+                self.welcomed[effect.connections[0]] = you
+        for one in self.model.here:
+            held = by_text(self.model.people[one.person].capabilities())
+            assert self.welcomed[one.name] == [one.id, held]
+
+    def check_streams(self) -> None:
+        """One owner a stream, who is here and may write; every writer is here."""
+        here = {one.name for one in self.model.here}
+        for stream in self.space.state.streams.values():
+            assert stream.owner.name in here and {one.name for one in stream.writers} <= here
+            assert stream.writers.count(stream.owner) == 1
+            assert stream.owner.runtime_id in stream.writer_ids
+
+    # --- who speaks, and of whom ---
+
+    def place_of(self, speaker: tuple[str, str]) -> tuple[str | None, str, str]:
+        """(connection, participant, runtime id) of somebody who speaks so; by HTTP where it has no connection."""
+        name, how = speaker
+        mine = [one for one in self.model.here if one.person == name and not one.sink]
+        if how.startswith("http") or not mine:
+            former = [alias for alias, person in self.model.aliases.items() if person == name]
+            return None, name, former[-1] if how == "http as alias" and former else name
+        return (mine[0] if how == "oldest" else mine[-1]).name, name, ""
+
+    def named(self, reference: tuple[str, str]) -> str:
+        name, how = reference
+        mine = [one.id for one in self.model.here if one.person == name]
+        former = [alias for alias, person in self.model.aliases.items() if person == name]
+        if how == "id" and mine:
+            return str(mine[-1])
+        if how == "former" and former:
+            return str(former[-1])
+        return name
+
+    def send(
+        self,
+        speaker: tuple[str, str],
+        kind: str,
+        payload: dict[str, Any] | None = None,
+        *,
+        to: list[str] | None = None,
+        mark: str = "fresh",
+        about: list[str] | None = None,
+        whole: bool = False,
+        claim: str = "",
+    ) -> str:
+        """Sends a message, and returns its id."""
+        connection, participant, runtime_id = self.place_of(speaker)
+        self.count += 1
+        id = f"m{self.count}" if mark == "fresh" else mark
+        message: dict[str, Any] = {} if mark == "none" else {"id": id}
+        if whole:
+            speaks = next((one.id for one in self.model.here if one.name == connection), runtime_id)
+            message |= {"protocol": "mew/v0.4", "ts": "2020-01-01T00:00:00Z", "from": speaks}
+        if claim:
+            message["from"] = claim
+        message["kind"] = kind
+        if to is not None:
+            message["to"] = to
+        if about is not None:
+            message["correlation_id"] = about
+        if payload is not None:
+            message["payload"] = payload
+        elif whole:
+            message["payload"] = {}
+        self.obey(Received(json.dumps(message), connection, participant, runtime_id))
+        return id
+
+    # --- rules: coming and going ---
+
+    @rule(name=known, suffix=st.sampled_from(["", "", "-2", "-3", "!"]), whose=known)
+    def join(self, name: str, suffix: str, whose: str = "") -> None:
+        self.count += 1
+        id = {"": name, "!": whose or name}.get(suffix, name + suffix)
+        self.obey(Joined(f"c{self.count}", name, id, "websocket"))
+
+    @rule(name=known)
+    def attach_log(self, name: str) -> None:
+        self.count += 1
+        self.obey(Joined(f"s{self.count}", name, name, "log"))
+
+    @rule(which=st.integers(0, 30))
+    def leave(self, which: int) -> None:
+        here = [one.name for one in self.model.here] or ["c1"]
+        self.obey(Left(here[which % len(here)], "gone"))
+
+    @rule(which=st.integers(1, 30))
+    def leave_again(self, which: int) -> None:
+        gone = f"c{which}"
+        if all(one.name != gone for one in self.model.here):
+            self.obey(Left(gone))
+            self.obey(Received('{"kind":"chat"}', gone))
+
+    @rule(name=names, capabilities=st.lists(capability, max_size=2))
+    def enrol(self, name: str, capabilities: list[dict[str, Any]]) -> None:
+        self.obey(Enrolled(name, tuple(capabilities)))
+
+    @rule(seconds=st.sampled_from([0.3, 0.999, 1, 29.5, 30, 59.999, 60]))
+    def wait(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+    # --- rules: messages that only pass, or do not ---
+
+    @rule(
+        speaker=speakers,
+        kind=st.sampled_from(KINDS),
+        payload=st.sampled_from(PAYLOADS),
+        to=st.none() | st.lists(references, max_size=2),
+        mark=marks,
+        whole=st.booleans(),
+    )
+    def say(self, speaker: Any, kind: str, payload: Any, to: Any, mark: str, whole: bool) -> None:
+        addressed = None if to is None else [self.named(one) for one in to]
+        self.send(speaker, kind, payload, to=addressed, mark=mark, whole=whole)
+
+    @rule(
+        speaker=speakers,
+        mark=st.sampled_from(["h1", "h2", "h3"]),
+        kind=st.sampled_from(sorted(slow["HANDLES"])),
+    )
+    def take_a_handle(self, speaker: Any, mark: str, kind: str) -> None:
+        whom = {"recipient": "ben", "capabilities": [{"kind": "chat"}], "participant_id": "eve"}
+        self.send(speaker, kind, whom, mark=mark)
+
+    @rule(speaker=speakers, claim=references | st.just((GATEWAY, "name")))
+    def claim_to_be(self, speaker: Any, claim: Any) -> None:
+        self.send(speaker, "chat", claim=self.named(claim))
+
+    @rule(speaker=speakers, text=st.sampled_from(["", "{", "no", '{"kind":"chat",}', "\x00"]))
+    def say_nonsense(self, speaker: Any, text: str) -> None:
+        self.obey(Received(text, *self.place_of(speaker)))
+
+    @rule(speaker=speakers)
+    def say_too_much(self, speaker: Any) -> None:
+        self.obey(Oversize(self.place_of(speaker)[0], 5_000_000, "ab", *self.place_of(speaker)[1:]))
+
+    @rule(speaker=speakers)
+    def say_too_fast(self, speaker: Any) -> None:
+        connection = self.place_of(speaker)[0]
+        if connection:
+            self.obey(Limited(connection, 3))
+
+    @rule()
+    def note(self) -> None:
+        self.obey(Noted("decided", "ann", "{}"))
+
+    # --- rules: rights ---
+
+    @rule(speaker=speakers, to=references, capabilities=few, mark=marks)
+    def grant(self, speaker: Any, to: Any, capabilities: list[Any], mark: str) -> None:
+        payload = {"recipient": self.named(to), "capabilities": capabilities}
+        self.grants.append(self.send(speaker, "capability/grant", payload, mark=mark))
+
+    @rule(path=st.permutations(NAMED), given=capability)
+    def grant_along_a_chain(self, path: list[str], given: dict[str, Any]) -> None:
+        for giver, recipient in zip(path, path[1:], strict=False):
+            payload = {"recipient": recipient, "capabilities": [given]}
+            self.grants.append(self.send((giver, "newest"), "capability/grant", payload))
+
+    @rule(speaker=speakers, to=references, capabilities=faulty)
+    def grant_badly(self, speaker: Any, to: Any, capabilities: Any) -> None:
+        payload = {"recipient": self.named(to)} | (
+            {} if capabilities is None else {"capabilities": capabilities}
+        )
+        self.send(speaker, "capability/grant", payload)
+
+    @precondition(lambda self: self.grants)
+    @rule(speaker=speakers, which=st.integers(0, 20), mostly=mostly)
+    def revoke_a_grant(self, speaker: Any, which: int, mostly: bool) -> None:
+        id = self.grants[which % len(self.grants)] if mostly else "no such grant"
+        self.send(speaker, "capability/revoke", {"grant_id": id})
+
+    @rule(speaker=speakers, whom=references, capabilities=few, mostly=mostly)
+    def revoke_by_pattern(self, speaker: Any, whom: Any, capabilities: list[Any], mostly: bool) -> None:
+        recipient = {"recipient": self.named(whom)} if mostly else {}
+        self.send(speaker, "capability/revoke", {**recipient, "capabilities": capabilities})
+
+    @rule(speaker=speakers, whom=references)
+    def revoke_nothing(self, speaker: Any, whom: Any) -> None:
+        self.send(speaker, "capability/revoke", {"recipient": self.named(whom)})
+
+    @rule(
+        speaker=speakers,
+        name=st.sampled_from(["eve", "fay", "Eve", "eve", "gil", "ben-2", "a b", "gateway", ""]),
+        capabilities=st.none() | st.just([]) | few,
+        email=st.booleans(),
+        mark=marks,
+    )
+    def invite(self, speaker: Any, name: str, capabilities: Any, email: bool, mark: str) -> None:
+        payload: dict[str, Any] = {"participant_id": name}
+        if capabilities is not None:
+            payload["initial_capabilities"] = capabilities
+        if email:
+            payload["email"] = "eve@example.org"
+        self.grants.append(self.send(speaker, "space/invite", payload, mark=mark, whole=True))
+
+    @rule(name=st.sampled_from(["eve", "fay"]), capabilities=few, suffix=st.sampled_from(["", "-2"]))
+    def invite_and_join(self, name: str, capabilities: list[Any], suffix: str) -> None:
+        payload = {"participant_id": name, "initial_capabilities": capabilities}
+        self.grants.append(self.send(("ann", "newest"), "space/invite", payload))
+        self.join(name, suffix)
+
+    @rule(speaker=speakers, whom=references)
+    def kick(self, speaker: Any, whom: Any) -> None:
+        self.send(speaker, "space/kick", {"participant_id": self.named(whom), "reason": "rude"})
+
+    # --- rules: controls ---
+
+    @rule(
+        speaker=speakers,
+        whom=st.lists(references, min_size=1, max_size=2) | st.just([]),
+        seconds=st.sampled_from([None, None, 30, 60, 0.5, 0, -1, True, "60"]),
+    )
+    def pause(self, speaker: Any, whom: Any, seconds: Any) -> None:
+        payload = {} if seconds is None else {"timeout_seconds": seconds}
+        self.send(speaker, "participant/pause", payload, to=[self.named(one) for one in whom])
+
+    @rule(
+        speaker=speakers,
+        whom=st.lists(references, min_size=1, max_size=2) | st.just([]),
+        deed=st.sampled_from(["resume", "resume", "shutdown", "restart", "clear"]),
+    )
+    def control(self, speaker: Any, whom: Any, deed: str) -> None:
+        self.send(speaker, f"participant/{deed}", to=[self.named(one) for one in whom])
+
+    # --- rules: streams ---
+
+    @rule(
+        speaker=speakers,
+        at=st.none() | st.none() | st.lists(references, max_size=2) | st.just("ben"),
+        fields=st.sampled_from(
+            [{}, {"encoding": "binary", "x": {"a": 1}}, {"owner": "zz", "stream_id": "zz", "created": 1}]
+        ),
+        mark=marks,
+    )
+    def request_a_stream(self, speaker: Any, at: Any, fields: dict[str, Any], mark: str) -> None:
+        payload = dict(fields)
+        if at is not None:
+            payload["target"] = at if isinstance(at, str) else [self.named(one) for one in at]
+        self.requests.append(self.send(speaker, "stream/request", payload, mark=mark))
+
+    def stream(self, which: int) -> Any:
+        """An active stream: (id, speaker that owns it); one that is none where there is none."""
+        flows = self.model.flows
+        if not flows:
+            return "stream-99", ("ann", "newest")
+        flow = flows[which % len(flows)]
+        owner = self.model.place(flow.owner)
+        mine = [one.name for one in self.model.here if one.person == owner.person and not one.sink]
+        how = "newest" if mine and mine[-1] == owner.name else "oldest" if owner.name in mine else "http"
+        return flow.id, (owner.person, how)
+
+    @precondition(lambda self: self.model.flows)
+    @rule(
+        which=some,
+        speaker=speakers,
+        by_owner=mostly,
+        deed=st.sampled_from(["grant-write", "grant-write", "revoke-write", "transfer-ownership"]),
+        whom=references,
+    )
+    def decide_about_a_stream(self, which: int, speaker: Any, by_owner: bool, deed: str, whom: Any) -> None:
+        id, owner = self.stream(which)
+        key = "new_owner" if deed == "transfer-ownership" else "participant_id"
+        self.send(owner if by_owner else speaker, f"stream/{deed}", {"stream_id": id, key: self.named(whom)})
+
+    @rule(
+        speaker=speakers,
+        deed=st.sampled_from(["grant-write", "revoke-write", "transfer-ownership"]),
+        which=some,
+    )
+    def decide_badly(self, speaker: Any, deed: str, which: int) -> None:
+        whom = {"participant_id": "ben", "new_owner": "ben"}
+        id, owner = self.stream(which)
+        self.send(speaker, f"stream/{deed}", {"stream_id": "stream-99", **whom})
+        self.send(speaker, f"stream/{deed}", whom)
+        self.send(owner, f"stream/{deed}", {"stream_id": id})
+
+    @precondition(lambda self: self.model.flows)
+    @rule(which=some, speaker=speakers, by_owner=mostly, how=st.sampled_from(["id", "request", "open"]))
+    def close_a_stream(self, which: int, speaker: Any, by_owner: bool, how: str) -> None:
+        id, owner = self.stream(which)
+        flow = self.model.flow(id)
+        payload = {"stream_id": id} if how == "id" else {}
+        about = {"id": None, "request": [flow.request or "gw-"], "open": [self.model.opened[id]]}[how]
+        self.send(owner if by_owner else speaker, "stream/close", payload, about=about)
+
+    @rule(speaker=speakers, kind=st.sampled_from(["stream/open", "stream/close"]), which=some)
+    def speak_of_a_stream(self, speaker: Any, kind: str, which: int) -> None:
+        for id in (self.stream(which)[0], "stream-99", 7):
+            self.send(speaker, kind, {"stream_id": id})
+
+    @rule(
+        which=some,
+        speaker=speakers,
+        by_owner=st.booleans(),
+        text=st.booleans(),
+        times=st.sampled_from([1, 1, 12]),
+    )
+    def write(self, which: int, speaker: Any, by_owner: bool, text: bool, times: int) -> None:
+        id, owner = self.stream(which)
+        connection = self.place_of(owner if by_owner else speaker)[0]
+        for n in range(times if connection else 0):
+            self.obey(FrameReceived(connection or "", f"#{id}#{n}#".encode(), text))
+
+    @rule(
+        speaker=speakers,
+        data=st.sampled_from([b"", b"#", b"##x", b"#stream-1", b"x#stream-1#", b"#stream-9#x"]),
+    )
+    def write_badly(self, speaker: Any, data: bytes) -> None:
+        connection = self.place_of(speaker)[0]
+        if connection:
+            self.obey(FrameReceived(connection, data, False))
+
+    # --- in the end ---
+
+    def teardown(self) -> None:
+        """The same events give the same effects, and leave the same space behind. R20."""
+        if not self.events:
+            return
+        again = self.new_space()
+        assert [again.step(event, now) for event, now in self.events] == self.effects
+        assert picture(again) == picture(self.space)
+
+
+def run(examples: int, steps: int, *, seed: int | None = None) -> None:
+    machine = Machine if seed is None else hypothesis.seed(seed)(type("Machine", (Machine,), {}))
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            derandomize=seed is None,
+            database=None,
+            deadline=None,
+            print_blob=False,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+@pytest.mark.threat(12, 19, 20, 23)
+@pytest.mark.timeout(300)
+def test_a_space_does_what_its_model_does() -> None:
+    run(60, 40)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_a_space_does_what_its_model_does_at_length() -> None:
+    """With a seed of its own each time; MEW_LAB_SEED gives it."""
+    seed = int(os.environ.get("MEW_LAB_SEED") or secrets.randbelow(2**32))
+    print(f"\nMEW_LAB_SEED={seed}")
+    run(1200, 40, seed=seed)

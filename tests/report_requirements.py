@@ -1,12 +1,13 @@
 """Which requirements does a test show?  Reads the marks of all tests and lays them beside the rows.
 
-    python tests/report_requirements.py            every row that a test shows, then the figures
-    python tests/report_requirements.py --missing  every row that none shows, with its sentence
+    python tests/report_requirements.py            every row that a test shows or a divergence records, then the figures
+    python tests/report_requirements.py --missing  every row that is open, with its sentence
     python tests/report_requirements.py --short    the figures alone
 
 A mark is `@pytest.mark.req("P-3.6.8-2")`, `@pytest.mark.threat(15)` or `@pytest.mark.trap("T-4")`, on a test, on a
-class, on a parameter set, or as `pytestmark` of a module. Marks are read from the source: nothing is run, so the
-report says what tests claim, and `pytest` says whether they hold.
+class, on a parameter set, or as `pytestmark` of a module. `@pytest.mark.divergence("P-3.4.1-3")` pins what happens
+instead of a row that `divergences.py` records. Marks are read from the source: nothing is run, so the report says
+what tests claim, and `pytest` says whether they hold.
 """
 
 from __future__ import annotations
@@ -14,16 +15,19 @@ from __future__ import annotations
 import argparse
 import ast
 import csv
+import runpy
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 HERE = Path(__file__).resolve().parent
+DIVERGENCES: tuple[Any, ...] = runpy.run_path(str(HERE / "divergences.py"))["DIVERGENCES"]
+OURS = ("gateway", "all")  # whom a row binds that a gateway has to keep
 TRAPS = [f"T-{n}" for n in range(1, 28)]
 THREATS = list(range(1, 35))
-MARKS = ("req", "threat", "trap")
+MARKS = ("req", "threat", "trap", "divergence")
 
 
 class Row(NamedTuple):
@@ -56,6 +60,15 @@ class Report(NamedTuple):
         mine = [row for row in self.rows if binds in (None, row.binds)]
         return sum(("req", row.id) in self.shown for row in mine), len(mine)
 
+    def diverges(self, row: Row) -> bool:
+        """Whether a divergence is recorded for the row, and pinned by a test."""
+        return ("divergence", row.id) in self.shown
+
+    @property
+    def open(self) -> tuple[Row, ...]:
+        """The rows that no test shows and no divergence records."""
+        return tuple(row for row in self.rows if ("req", row.id) not in self.shown and not self.diverges(row))
+
 
 def read_rows(path: Path = HERE / "requirements.csv") -> tuple[Row, ...]:
     """The rows of the table, in its order."""
@@ -85,6 +98,7 @@ def report(rows: Iterable[Row], marks: Iterable[Mark]) -> Report:
     rows = tuple(rows)
     known: dict[str, set[str | int]] = {
         "req": {row.id for row in rows},
+        "divergence": {one.row for one in DIVERGENCES},
         "threat": set(THREATS),
         "trap": set(TRAPS),
     }
@@ -116,22 +130,31 @@ def lines_of_shown(found: Report) -> Iterator[str]:
     for row in found.rows:
         if tests := found.shown.get(("req", row.id)):
             yield f"{row.id:<14} {row.level:<18} {len(tests):>3}  {tests[0]}"
+    for one in DIVERGENCES:
+        pinned = found.shown.get(("divergence", one.row), ("no test",))[0]
+        yield f"{one.row:<14} {'by ' + one.ruling:<18}   -  {one.note} ({pinned})"
 
 
 def lines_of_missing(found: Report) -> Iterator[str]:
-    """Each row without a test: id, whom it binds, its sentence."""
-    for row in found.rows:
-        if ("req", row.id) not in found.shown:
-            yield f"{row.id:<14} {row.binds:<12} {row.statement}"
+    """Each open row: id, whom it binds, its sentence."""
+    for row in found.open:
+        yield f"{row.id:<14} {row.binds:<12} {row.statement}"
 
 
 def lines_of_figures(found: Report) -> Iterator[str]:
-    """The figures: all rows, rows by whom they bind, threats, traps."""
+    """The figures: all rows, rows by whom they bind, those of the gateway apart, threats, traps."""
     shown, of = found.figure()
     yield f"requirements  {shown:>3} of {of} rows have a test"
     for binds in sorted({row.binds for row in found.rows}):
-        shown, of = found.figure(binds)
-        yield f"  {binds:<11} {shown:>3} of {of}"
+        mine = found.figure(binds)
+        yield f"  {binds:<11} {mine[0]:>3} of {mine[1]}"
+    ours = [row for row in found.rows if row.binds in OURS]
+    diverging = sum(found.diverges(row) for row in ours)
+    unshown = sum(row in ours for row in found.open)
+    yield (
+        f"{len(ours)} rows of {of} bind the gateway: {len(ours) - diverging - unshown} tested, "
+        f"{diverging} recorded divergences, {unshown} open"
+    )
     for title, mark, ids in (("threats", "threat", THREATS), ("traps", "trap", TRAPS)):
         without = [str(one) for one in ids if (mark, one) not in found.shown]
         yield f"{title:<13} {len(ids) - len(without):>3} of {len(ids)} have a test" + (
@@ -145,7 +168,7 @@ def main(arguments: list[str]) -> int:
     """Prints the report; 1 when a test names a row that does not exist."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--missing", action="store_true", help="the rows that no test shows")
+    which.add_argument("--missing", action="store_true", help="the rows that are open")
     which.add_argument("--short", action="store_true", help="the figures alone")
     options = parser.parse_args(arguments)
     found = read_report()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -76,3 +77,50 @@ def test_the_report_is_printed_by_one_command() -> None:
     done = subprocess.run(command, cwd=HERE.parent, capture_output=True, text=True, check=True)
     shown, of = requirements.read_report().figure()
     assert done.stdout.splitlines()[0] == f"requirements  {shown:>3} of {of} rows have a test"
+
+
+@pytest.mark.req("P-RL-1")
+def test_the_key_words_are_read_as_rfc_2119_has_them(shared: Path) -> None:
+    """Only upper-case words bind: a MUST that is not marked as implied stands in its section in capitals."""
+    text = (shared / "specs" / "protocol-v0.4.txt").read_text(encoding="utf-8")
+    heads = list(re.finditer(r"^(\d+(?:\.\d+)+|\d+(?=\. [^\n]+\n\n)) ?\.? ?[A-Z]", text, re.MULTILINE))
+    sections: dict[str, str] = {}
+    for head, end in zip(heads, [head.start() for head in heads[1:]] + [len(text)], strict=True):
+        sections[head[1]] = sections.get(head[1], "") + text[head.start() : end]
+    musts = 0
+    for row in requirements.read_rows():
+        word, implied, _ = row.level.partition("(implied)")
+        assert word in {"MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "DECISION"}
+        section = re.match(r"003 §([\d.]+)", row.source)
+        if word.startswith("MUST") and not implied and section is not None:
+            musts += 1
+            assert re.search(r"\bMUST\b", sections[section[1]]), row.id
+    assert musts > 40
+
+
+def test_no_row_that_binds_the_gateway_is_open() -> None:
+    found = requirements.read_report()
+    assert [row.id for row in found.open if row.binds in requirements.OURS] == []
+
+
+def test_a_recorded_divergence_counts_apart_and_only_where_a_test_pins_it() -> None:
+    recorded = requirements.DIVERGENCES[0].row
+    rows = [
+        requirements.Row(recorded, "s", "MAY", "gateway", "one"),
+        requirements.Row("A-2", "s", "MUST", "all", "two"),
+        requirements.Row("A-3", "s", "MUST", "agent", "three"),
+    ]
+    found = requirements.report(rows, [requirements.Mark("req", "A-2", "t1")])
+    assert [row.id for row in found.open] == [recorded, "A-3"]
+    assert (
+        "2 rows of 3 bind the gateway: 1 tested, 0 recorded divergences, 1 open"
+        in requirements.lines_of_figures(found)
+    )
+    pinned = [requirements.Mark("divergence", recorded, "t2"), requirements.Mark("divergence", "A-2", "t3")]
+    found = requirements.report(rows, pinned)
+    assert [row.id for row in found.open] == ["A-2", "A-3"]
+    assert [mark.row for mark in found.unknown] == ["A-2"]
+    assert (
+        "2 rows of 3 bind the gateway: 0 tested, 1 recorded divergences, 1 open"
+        in requirements.lines_of_figures(found)
+    )

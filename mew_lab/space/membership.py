@@ -61,7 +61,7 @@ def _refusal(turn: Turn, event: Joined) -> Close | None:
     taken = event.via != LOG_SINK and event.runtime_id in state.live
     if owner != event.participant or taken:
         return Close(event.connection, CLOSE_TAKEN, f"participant id {event.runtime_id!r} is taken")
-    if len(member.connections) >= MAX_CONNECTIONS:
+    if event.via != LOG_SINK and len(member.connections) >= MAX_CONNECTIONS:
         return Close(
             event.connection,
             CLOSE_TAKEN,

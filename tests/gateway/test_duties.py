@@ -120,6 +120,41 @@ async def test_who_is_kicked_is_closed_and_its_token_opens_nothing_any_more(hous
     assert (await closed_with(stranger))[0] == 4401
 
 
+async def said_by(link: Link) -> str | bytes:
+    """The next frame of a stream, whatever envelopes come before it."""
+    while True:
+        message = await link.receive()
+        if message[:1] in ("#", b"#"):
+            return message
+
+
+@pytest.mark.req("P-3.10.3-1", "P-3.10.3-2", "P-3.10.3-3", "P-3.10.3-4", "P-3.8.1-5", "P-3.10.6-9")
+async def test_frames_cross_real_sockets_to_the_byte_and_in_the_kind_that_they_came_in(house: House) -> None:
+    for name in ("anna", "bert", "cora"):
+        house.gateway.enrol("demo", name, [{"kind": "stream/*"}, {"kind": "chat"}])
+    anna, bert = await house.join("anna"), await house.join("bert")
+    await anna.send('{"kind":"stream/request","payload":{"direction":"upload"}}')
+    await anna.send('{"kind":"stream/request","payload":{"direction":"upload","target":["bert"]}}')
+    first, second = [(await take(anna, "stream/open"))["payload"]["stream_id"] for _ in range(2)]
+    cora = await house.open("/ws?space=demo", house.bearer("cora"))
+    active = (await take(cora, "system/welcome"))["payload"]["active_streams"]
+    assert [one["stream_id"] for one in active] == [first, second]
+    frames = [
+        f"#{first}#text # and é",
+        b"#" + first.encode() + b"#\x00\xff#\n#",
+        b"#" + second.encode() + b"#for bert",
+        b"#" + first.encode() + b"#",
+    ]
+    for frame in frames:
+        await anna.send(frame)
+    assert [await said_by(bert) for _ in range(4)] == frames
+    assert [await said_by(cora) for _ in range(3)] == [frames[0], frames[1], frames[3]]
+    await cora.send(f"#{first}#not mine")
+    assert (await take(cora, "system/error"))["payload"]["error"] == "unauthorized_stream_write"
+    await cora.send(json.dumps(CHAT))
+    assert (await take(bert, "chat"))["from"] == "cora"  # a frame before it would be no JSON
+
+
 @pytest.mark.req("P-2.2-2")
 async def test_a_space_without_a_journal_keeps_nothing_for_those_who_come_late() -> None:
     gateway = Gateway()

@@ -150,7 +150,7 @@ async def test_a_complete_envelope_keeps_its_text(make: Make, served: Served) ->
 
 
 @pytest.mark.threat(10)
-@pytest.mark.req("P-4.1-2", "P-4.1-7", "P-3-8", "P-3-17", "P-3-21")
+@pytest.mark.req("P-4.1-2", "P-4.1-7", "P-3-8", "P-3-17", "P-3-21", "P-6.1-1", "P-6.1-2")
 @pytest.mark.parametrize(
     ("draft", "said"),
     [

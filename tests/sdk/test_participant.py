@@ -594,7 +594,7 @@ async def ask(asker: MEWParticipant, payload: Any, to: tuple[str, ...] = ("git",
     return await asker.send_accepted({"kind": "mcp/request", "to": to, "payload": payload, **more})
 
 
-@pytest.mark.req("P-3-20", "P-3-18")
+@pytest.mark.req("P-3-20", "P-3-18", "P-3.5.6-1")
 async def test_an_addressed_request_is_answered_in_its_context(room: Room, human: MEWParticipant) -> None:
     request = await ask(human, {"method": "ping", "id": "x"}, context="work/step-1")
     await until(lambda: room.sent("mcp/response"))

@@ -200,6 +200,19 @@ def test_the_to_of_a_capability_means_the_logical_name() -> None:
     assert not stage.send("alice", "chat").accepted
 
 
+@pytest.mark.req("P-3.6.4-3", "P-4.1-3")
+@pytest.mark.threat(13)
+def test_a_capability_that_spares_somebody_spares_it_under_every_id_that_it_ever_had() -> None:
+    stage = Stage(alice=[{"kind": "participant/*", "to": "!boss"}], boss="*", bot=[])
+    stage.join("boss", as_="boss-7")
+    assert stage.send("alice", "participant/pause", to=["bot"]).accepted
+    for name in ("boss", "boss-7"):
+        assert stage.send("alice", "participant/pause", to=[name]).error["error"] == "capability_violation"
+    stage.leave("boss-7")
+    assert stage.send("alice", "participant/pause", to=["boss-7"]).error["error"] == "capability_violation"
+    assert stage.send("boss", "chat").accepted
+
+
 # --- log sinks ---
 
 
@@ -216,6 +229,13 @@ def test_a_log_sink_hears_what_its_participant_hears_and_takes_no_id() -> None:
     stage.leave("bot")
     posted = stage.post("bot", "mcp/request")
     assert posted.told("system/error") == {"log"}
+
+
+def test_a_log_sink_is_no_connection_and_counts_as_none() -> None:
+    stage = Stage(bot=[])
+    for n in range(7):
+        stage.join("bot", as_=f"bot-{n}")
+    assert stage.sink("bot", on="log").kinds("log") == ["system/welcome"]
 
 
 def test_a_participant_is_here_until_its_last_connection_or_sink_of_that_id_is_gone() -> None:

@@ -86,7 +86,7 @@ def test_an_error_about_a_message_without_an_id_that_was_read_names_the_id_it_wa
     assert named.startswith("gw-")
 
 
-@pytest.mark.req("P-7.3-5", "P-3.6.8-5")
+@pytest.mark.req("P-3.6.8-5")
 def test_the_journal_keeps_what_was_refused_and_why() -> None:
     stage = Stage(bot=["chat"])
     text = '{"id":"m1","kind":"mcp/request","payload":{}}'

@@ -1,0 +1,51 @@
+"""Which rows of the specification are not done, by which ruling, and what happens instead?  Data only.
+
+None is a MUST. Each is pinned by a passing test that carries `@pytest.mark.divergence` with its row; whoever does
+what the row says deletes the record.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Divergence(NamedTuple):
+    """One row that is not done. `ruling` is the R-, C- or T-row that decides it, `note` what happens instead."""
+
+    row: str
+    ruling: str
+    note: str
+
+
+DIVERGENCES = (
+    Divergence(
+        "P-3.4.1-3",
+        "R1",
+        "acknowledgements are broadcast like everything else: all members see one stream, and a UI may fold them",
+    ),
+    Divergence(
+        "P-3.6.5-6",
+        "R15",
+        "no mail is sent and the address is shown to nobody; the inviter hands the token on by its own way",
+    ),
+    Divergence(
+        "P-3.9.4-6",
+        "R1",
+        "status is broadcast like everything else; what limits noise is the rate of each participant (R21)",
+    ),
+    Divergence(
+        "P-5.4-2",
+        "R1",
+        "a violation is told to the violator alone: its text is nobody's but the sender's, and the journal keeps it",
+    ),
+    Divergence(
+        "P-7.3-5",
+        "R1",
+        "violations are tracked in the journal, with text, code and the nearest capability, and not broadcast",
+    ),
+    Divergence(
+        "P4-3.8.1-1",
+        "R16",
+        "the welcome always lists active_streams, empty where there are none: the newer text asks for it",
+    ),
+)

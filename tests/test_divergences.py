@@ -1,0 +1,76 @@
+"""What happens instead of the rows that are not done: every recorded divergence is pinned here."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .space.stage import Stage
+
+HERE = Path(__file__).resolve().parent
+DIVERGENCES: tuple[Any, ...] = runpy.run_path(str(HERE / "divergences.py"))["DIVERGENCES"]
+requirements: dict[str, Any] = runpy.run_path(str(HERE / "report_requirements.py"))
+LEVELS = {row.id: row.level for row in requirements["read_rows"]()}
+
+
+def test_each_is_a_row_of_the_table_once_and_none_is_a_must() -> None:
+    rows = [one.row for one in DIVERGENCES]
+    assert len(rows) == len(set(rows))
+    assert {LEVELS[row].removesuffix("(implied)") for row in rows} <= {"MAY", "SHOULD", "SHOULD NOT"}
+
+
+def test_each_names_the_ruling_that_decides_it_and_says_what_happens_instead() -> None:
+    for one in DIVERGENCES:
+        assert re.fullmatch(r"R([1-9]|1[0-9]|2[01])[bc]?|C-\d+|T-\d+", one.ruling)
+        assert len(one.note.split()) >= 8
+
+
+def test_each_is_pinned_by_a_test() -> None:
+    shown = requirements["read_report"]().shown
+    assert [one.row for one in DIVERGENCES if ("divergence", one.row) not in shown] == []
+    assert [one.row for one in DIVERGENCES if ("req", one.row) in shown] == []
+
+
+@pytest.mark.divergence("P-3.4.1-3")
+def test_an_acknowledgement_is_heard_by_all() -> None:
+    stage = Stage(alice="*", bot=["chat/acknowledge"], eve=[])
+    step = stage.send("bot", "chat/acknowledge", {"status": "received"}, to=["alice"], correlation_id=["m0"])
+    assert step.told("chat/acknowledge") == {"alice", "bot", "eve"}
+
+
+@pytest.mark.divergence("P-3.9.4-6")
+def test_a_status_is_heard_by_all_however_often_it_comes() -> None:
+    stage = Stage(alice="*", bot=["participant/status"], eve=[])
+    for n in range(20):
+        step = stage.send("bot", "participant/status", {"messages_in_context": n}, to=["alice"])
+        assert step.told("participant/status") == {"alice", "bot", "eve"}
+
+
+@pytest.mark.divergence("P-3.6.5-6")
+def test_an_invitation_is_mailed_to_nobody_and_its_address_stands_in_no_effect_but_the_journals_input() -> (
+    None
+):
+    stage = Stage(alice="*", eve=[])
+    step = stage.send("alice", "space/invite", {"participant_id": "new", "email": "new@example.org"})
+    assert {type(one).__name__ for one in step.effects} == {"Record", "Deliver", "Mint"}
+    assert all("example.org" not in one.raw for name in ("alice", "eve") for one in step.heard(name))
+
+
+@pytest.mark.divergence("P-5.4-2", "P-7.3-5")
+def test_a_violation_is_told_to_the_violator_and_the_journal_and_to_nobody_else() -> None:
+    stage = Stage(alice="*", bot=["chat"], eve=[])
+    step = stage.send("bot", "mcp/request", {"method": "tools/call"})
+    assert step.hearers == {"bot"} and step.kinds("bot") == ["system/error"]
+    assert (step.record.verdict, step.record.code) == ("refused", "capability_violation")
+    assert "tools/call" in str(step.record.raw) and step.record.detail
+
+
+@pytest.mark.divergence("P4-3.8.1-1")
+def test_the_welcome_lists_active_streams_even_where_there_are_none() -> None:
+    stage = Stage(alice="*")
+    stage.leave("alice")
+    assert stage.join("alice").said("system/welcome").payload["active_streams"] == []

@@ -195,7 +195,7 @@ class Stage:
         return str(opened.payload["stream_id"])
 
     def held(self, name: str) -> list[Mapping[str, Any]]:
-        """What a participant may send, as its welcome tells it: asked by a connection of its own, left again."""
+        """What a participant may send, as a welcome tells it: asked by one more admission, which leaves again."""
         welcome = self.join(name, as_=f"{name}-asks").said("system/welcome")
         self.leave(f"{name}-asks")
         return list(welcome.payload["you"]["capabilities"])

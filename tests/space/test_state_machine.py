@@ -20,7 +20,13 @@ import hypothesis
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from mew_lab.space.core import Space
 from mew_lab.space.events import (
@@ -80,7 +86,9 @@ CAPABILITIES: list[dict[str, Any]] = [
     {"kind": "stream/*"},
     {"kind": "stream/request"},
 ]
-RICH = [{"kind": kind} for kind in "capability/* space/* participant/* stream/* mcp/* chat reasoning/*".split()]
+RICH = [
+    {"kind": kind} for kind in "capability/* space/* participant/* stream/* mcp/* chat reasoning/*".split()
+]
 
 KINDS = [
     *"chat mcp/request mcp/request mcp/proposal mcp/response mcp/withdraw participant/status chat/cancel zz".split(),
@@ -180,7 +188,11 @@ def said_by(effects: tuple[Effect, ...], *, frame: bool) -> list[tuple[str, str,
                     payload = facts_of(envelope.payload, envelope.kind, frame=frame)
                     add(envelope.kind, connections, to=to, correlation=related, payload=payload)
                 else:
-                    whole = {"id": slow["plain_id"](envelope.id), "from": envelope.sender, "kind": envelope.kind}
+                    whole = {
+                        "id": slow["plain_id"](envelope.id),
+                        "from": envelope.sender,
+                        "kind": envelope.kind,
+                    }
                     add("message", connections, **whole, to=to, correlation=related, payload=envelope.payload)
             case Relay(data, text, connections):
                 add("relay", connections, data=data.decode("latin-1"), text=text)
@@ -345,13 +357,17 @@ class Machine(RuleBasedStateMachine):
             assert (json.loads(record.pattern), grant if grant != "gw" else "gw-") in permitted
             said = json.loads(event.text)
             if {"protocol", "id", "ts", "from"} <= set(said) and record.raw is not None:
-                untouched = json.loads(record.raw).get("to") == said.get("to") and "email" not in said["payload"]
+                untouched = (
+                    json.loads(record.raw).get("to") == said.get("to") and "email" not in said["payload"]
+                )
                 assert (record.raw == event.text) == untouched, "what is complete goes out to the byte"
         else:
             poster = [one.name for one in self.model.here if one.person == record.participant]
             for effect in effects:
                 if isinstance(effect, Deliver):
-                    assert set(effect.connections) <= set(poster), "what is refused is told to its sender alone"
+                    assert set(effect.connections) <= set(poster), (
+                        "what is refused is told to its sender alone"
+                    )
 
     def check_welcomes(self, effects: tuple[Effect, ...]) -> None:
         """At any moment, what a connection was last told is what its participant may do."""
@@ -468,7 +484,11 @@ class Machine(RuleBasedStateMachine):
         addressed = None if to is None else [self.named(one) for one in to]
         self.send(speaker, kind, payload, to=addressed, mark=mark, whole=whole)
 
-    @rule(speaker=speakers, mark=st.sampled_from(["h1", "h2", "h3"]), kind=st.sampled_from(sorted(slow["HANDLES"])))
+    @rule(
+        speaker=speakers,
+        mark=st.sampled_from(["h1", "h2", "h3"]),
+        kind=st.sampled_from(sorted(slow["HANDLES"])),
+    )
     def take_a_handle(self, speaker: Any, mark: str, kind: str) -> None:
         whom = {"recipient": "ben", "capabilities": [{"kind": "chat"}], "participant_id": "eve"}
         self.send(speaker, kind, whom, mark=mark)
@@ -524,7 +544,9 @@ class Machine(RuleBasedStateMachine):
 
     @rule(speaker=speakers, to=references, capabilities=faulty)
     def grant_badly(self, speaker: Any, to: Any, capabilities: Any) -> None:
-        payload = {"recipient": self.named(to)} | ({} if capabilities is None else {"capabilities": capabilities})
+        payload = {"recipient": self.named(to)} | (
+            {} if capabilities is None else {"capabilities": capabilities}
+        )
         self.send(speaker, "capability/grant", payload)
 
     @precondition(lambda self: self.grants)
@@ -594,7 +616,10 @@ class Machine(RuleBasedStateMachine):
 
     @rule(
         speaker=able,
-        at=st.none() | st.none() | st.lists(references, max_size=2) | st.sampled_from(["ben", None, None, []]),
+        at=st.none()
+        | st.none()
+        | st.lists(references, max_size=2)
+        | st.sampled_from(["ben", None, None, []]),
         fields=st.sampled_from(
             [{}, {"encoding": "binary", "x": {"a": 1}}, {"owner": "zz", "stream_id": "zz", "created": 1}]
         ),

@@ -13,6 +13,7 @@ import os
 import runpy
 import secrets
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -538,7 +539,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(path=st.permutations(NAMED), given=capability)
     def grant_along_a_chain(self, path: list[str], given: dict[str, Any]) -> None:
-        for giver, recipient in zip(path, path[1:], strict=False):
+        for giver, recipient in pairwise(path):
             payload = {"recipient": recipient, "capabilities": [given]}
             self.grants.append(self.send((giver, "newest"), "capability/grant", payload))
 

@@ -211,6 +211,7 @@ class SlowSpace:
     said: list[Said] = field(default_factory=list)
     now: datetime = datetime.min
     verdict: str = ""  # of the last message
+    fallen: int = 0  # how many held capabilities have lapsed so far
     passed_by: list[tuple[str, str]] = field(
         default_factory=list
     )  # (capability, grant) that permit the last message
@@ -553,6 +554,7 @@ class SlowSpace:
                         grew = True
         for name, person in self.people.items():
             left = [one for one in person.held if any(one is two for two in standing[name])]
+            self.fallen += len(person.held) - len(left)
             if len(left) < len(person.held):
                 person.held, losers = left, losers | {name}
         for name in losers:

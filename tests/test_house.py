@@ -422,11 +422,13 @@ def test_every_test_module_has_its_module() -> None:
 
 # Tests of a room as a whole.
 ACROSS = {
+    "test_malformed.py",
     "test_autobahn.py",
     "test_broken_gateways.py",
     "test_conversations.py",
     "test_same_stream.py",
     "test_hardship.py",
+    "test_peers.py",
 }
 
 

@@ -128,7 +128,7 @@ async def the_list_of_the_welcome_is_what_holds(stage: Stage) -> None:
     for guest in (proposer, observer):
         listed = [one.get("kind") for one in guest.capabilities if isinstance(one, dict)]
         for kind in kinds:
-            outcome = await guest.try_(stage.message(kind, {"text": "x", "method": "tools/list"}))
+            outcome = await guest.attempt(stage.message(kind, {"text": "x", "method": "tools/list"}))
             may = kind in listed
             stage.claim(
                 "P-5.2-9 P-4.1-3",
@@ -140,19 +140,6 @@ async def the_list_of_the_welcome_is_what_holds(stage: Stage) -> None:
         stage.claim(
             "P-5.2-6", outcome.refused, f"message {number} of observer, who may not chat, was accepted"
         )
-
-
-def _presence(event: str, id: str) -> tuple[str, object]:
-    def is_it(one: Heard) -> bool:
-        who = one.payload.get("participant")
-        return (
-            one.kind == "system/presence"
-            and one.payload.get("event") == event
-            and isinstance(who, dict)
-            and who.get("id") == id
-        )
-
-    return f"the {event} presence of {id}", is_it
 
 
 @chapter.shows("P-3.7-1", "P-3.7-2", "P-3.7-3", "P-3.7-4", "P-3.7-6", "P-8.1-4", "P-8.1-7")
@@ -186,14 +173,19 @@ async def coming_and_going_is_told_to_all(stage: Stage) -> None:
     stage.claim("P-3.7-6", senders == ["system:gateway"], f"presences came from {senders}")
     mark = human.mark
     await reader.leave()
-    what, gone = _presence("leave", reader.id)
-    await human.until(what, gone, since=mark)  # type: ignore[arg-type]
+
+    def gone(one: Heard) -> bool:
+        who = one.payload.get("participant")
+        left = one.kind == "system/presence" and one.payload.get("event") == "leave"
+        return left and isinstance(who, dict) and who.get("id") == reader.id
+
+    await human.until("the leave presence of reader", gone, since=mark)
     stage.claim("P-3.7-1 P-3.7-2", True, "")
     late = await stage.join("observer")
     ids = [one.get("id") for one in late.welcome.payload.get("participants") or ()]
     right = "human" in ids and reader.id not in ids
     stage.claim("P-8.1-4", right, f"with admin and human there, and reader gone, a welcome listed {ids}")
-    error = await late.try_(stage.chat("no right to this"))
+    error = await late.attempt(stage.chat("no right to this"))
     stage.claim("P-8.1-7", error.refused, "a violation was not answered by system/error")
 
 
@@ -227,7 +219,7 @@ async def everyone_may_answer(stage: Stage) -> None:
     same = all_in(baseline, found) and len(found) == 1
     stage.claim("C-12", same, f"a participant configured with nothing holds {found}")
     answer = stage.message("mcp/response", {"result": {}}, correlation_id=["nothing"], to=["human"])
-    outcome = await observer.try_(answer)
+    outcome = await observer.attempt(answer)
     stage.claim(
         "C-12", not outcome.refused, "a participant configured with nothing could not answer a request"
     )

@@ -31,7 +31,7 @@ async def judge(stage: Stage, rows: str, *cases: Case) -> None:
     for role, allowed, kind, payload, to in cases:
         witness = guests["spare" if role == "admin" else "admin"]
         message = stage.message(kind, payload, **({"to": list(to)} if to else {}))
-        outcome = await guests[role].try_(message)
+        outcome = await guests[role].attempt(message)
         arrived = await stage.reaches(message["id"], witness)
         what = f"{kind} with payload {payload}" + (f" to {list(to)}" if to else "")
         if allowed:
@@ -167,7 +167,7 @@ async def any_match_allows_and_none_denies(stage: Stage) -> None:
 async def a_violation_is_explained_to_the_violator_alone(stage: Stage) -> None:
     human, proposer, reader = await stage.seats("human", "proposer", "reader")
     message = stage.message("mcp/request", call("delete_all"), to=["human"])
-    outcome = await proposer.try_(message)
+    outcome = await proposer.attempt(message)
     error = outcome.error
     payload = error.payload if error else {}
     right = (
@@ -192,7 +192,7 @@ async def system_kinds_are_the_gateways_own(stage: Stage) -> None:
     payload = {"event": "join", "participant": {"id": "ghost"}, "error": "x", "you": {"id": "human"}}
     for kind in ("welcome", "presence", "error", "register", "heartbeat", "made-up", "a/b", ""):
         message = stage.message(f"system/{kind}", payload)
-        outcome = await admin.try_(message)
+        outcome = await admin.attempt(message)
         for guest in (human, observer):
             await guest.settle()
         # By its id: a forged system/error is a system/error to look at.
@@ -218,18 +218,18 @@ async def other_gateway_kinds_are_reserved_too(stage: Stage) -> None:
         message = stage.message(kind, {"stream_id": "stream-1", "status": "created"})
         outcome = await stage.refuses(admin, message, human)
         stage.claim("C-5", outcome.refused, f"a participant's own {kind} was accepted")
-    outcome = await admin.try_(stage.message("system/register", {}))
+    outcome = await admin.attempt(stage.message("system/register", {}))
     stage.claim(
         "C-5", outcome.refused_with("invalid_request"), f"system/register was answered with {outcome.code!r}"
     )
     own = stage.message("stream/open", {"stream_id": stage.new_id("stream")}, to=["human"])
-    await admin.try_(own)
+    await admin.attempt(own)
     heard = await stage.reaches(own["id"], human)
     stage.claim(
         "C-5", heard, "a participant's own stream/open of a stream that is not active was not relayed"
     )
     mark = admin.mark
-    await admin.try_(stage.message("stream/request", {"direction": "upload"}, to=["gateway"]))
+    await admin.attempt(stage.message("stream/request", {"direction": "upload"}, to=["gateway"]))
     real = next(
         (one.payload.get("stream_id") for one in admin.inbox[mark:] if one.kind == "stream/open"), None
     )

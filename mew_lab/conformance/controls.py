@@ -23,7 +23,7 @@ STOPPED = ("chat", "mcp/request", "mcp/proposal", "mcp/response", "reasoning/tho
 async def _control(stage: Stage, kind: str, **payload: object) -> str:
     """Sends a control to worker as an admin of its own connection; gives the code of a refusal."""
     admin = await stage.join("admin", as_id=stage.new_name("controller"))
-    outcome = await admin.try_(stage.message(f"participant/{kind}", payload, to=["worker"]))
+    outcome = await admin.attempt(stage.message(f"participant/{kind}", payload, to=["worker"]))
     await admin.leave()
     return outcome.code
 
@@ -44,21 +44,21 @@ async def a_pause_holds_until_it_is_lifted(stage: Stage) -> None:
         message = stage.message(
             kind, {"messages_in_context": 0, "reason": "x"}, correlation_id=["m-1"], to=["human"]
         )
-        outcome = await worker.try_(message)
+        outcome = await worker.attempt(message)
         arrived = not outcome.refused and await stage.reaches(message["id"], human)
         stage.claim("P-3.9.1-3", arrived, f"{kind} of a paused participant did not pass ({outcome.code})")
-    still = await worker.try_(stage.chat("did my own resume count?"))
+    still = await worker.attempt(stage.chat("did my own resume count?"))
     stage.claim("P-3.9.1-3", still.refused, "a paused participant lifted its own pause")
     answer = await stage.post("worker", stage.chat("by another way"))
     if answer.status != 404:
         stage.claim("P-3.9.1-3", answer.status >= 400, "a paused participant was heard by HTTP")
     await worker.leave()
     worker = await stage.join("worker")
-    again = await worker.try_(stage.chat("after a new connection"))
+    again = await worker.attempt(stage.chat("after a new connection"))
     stage.claim("P-3.9.1-3", again.refused, "a pause ended with the connection of who was paused")
     await _control(stage, "resume")
     await worker.settle()
-    free = await worker.try_(stage.chat("resumed"))
+    free = await worker.attempt(stage.chat("resumed"))
     stage.claim("P-3.9.1-3", not free.refused, f"after a resume a message was refused ({free.code})")
 
 
@@ -71,7 +71,7 @@ async def a_shutdown_holds_until_it_joins_again(stage: Stage) -> None:
         await worker.settle()
         outcome = await stage.refuses(worker, stage.chat("one more thing"), human)
         stage.claim("P-3.9.10-3", outcome.refused, "after its shutdown a participant could still chat")
-        status = await worker.try_(stage.message("participant/status", {"messages_in_context": 0}))
+        status = await worker.attempt(stage.message("participant/status", {"messages_in_context": 0}))
         stage.claim(
             "P-3.9.10-3", not status.refused, "after its shutdown a participant could not say how it is"
         )
@@ -80,7 +80,7 @@ async def a_shutdown_holds_until_it_joins_again(stage: Stage) -> None:
         if worker.closed is None:
             raise
     worker = await stage.join("worker")
-    back = await worker.try_(stage.chat("back again"))
+    back = await worker.attempt(stage.chat("back again"))
     stage.claim(
         "P-3.9.10-3", not back.refused, f"after it had joined again a participant was refused ({back.code})"
     )

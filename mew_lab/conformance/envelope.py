@@ -49,7 +49,7 @@ async def one_message_is_one_json_object(stage: Stage) -> None:
     good = json.dumps(stage.chat("one"))
     before = human.mark
     for bad in (f"{good}{good}", f"[{good}]", "hello", '"chat"', "5", "null", "", "{", good[:-1]):
-        outcome = await admin.try_(bad)
+        outcome = await admin.attempt(bad)
         stage.claim("P-3-1", outcome.refused, f"the text {bad[:30]!r} was not answered by system/error")
     await human.settle()
     stage.claim("P-3-1", not human.inbox[before:], "a text that is no JSON object reached somebody")
@@ -65,7 +65,7 @@ async def another_version_is_refused(stage: Stage) -> None:
         stage.claim("P-6.1-1 P-3-2", outcome.refused, f"a message with protocol {version!r} was accepted")
     chat = stage.chat("hello")
     del chat["protocol"]
-    await admin.try_(chat)
+    await admin.attempt(chat)
     await human.settle()
     spoken = {one.members.get("protocol") for one in [*admin.inbox, *human.inbox]}
     stage.claim("P-3-2", spoken == {"mew/v0.4"}, f"messages arrived with protocol {spoken}")
@@ -85,13 +85,13 @@ async def members_have_their_types(stage: Stage) -> None:
             for value in values:
                 outcome = await stage.refuses(admin, stage.chat() | {member: value}, human)
                 stage.claim(row, outcome.refused, f"a message with {member} = {value!r} was accepted")
-    await admin.try_(stage.message("no payload but a context", context="parent/child/grandchild"))
+    await admin.attempt(stage.message("no payload but a context", context="parent/child/grandchild"))
     single = stage.chat("about one") | {"correlation_id": "m-1"}
     several = stage.chat("about two", correlation_id=["m-1", "m-2"])
     for message in (single, several):
-        await admin.try_(message)
+        await admin.attempt(message)
     await stage.join("reader")  # so that the gateway makes messages of its own
-    await admin.try_(stage.message("system/forbidden"))
+    await admin.attempt(stage.message("system/forbidden"))
     await human.settle()
     got = {one.id: one.members.get("correlation_id") for one in human.inbox}
     arrays = {one.id: one.members["correlation_id"] for one in human.inbox if "correlation_id" in one.members}
@@ -121,7 +121,7 @@ async def the_kinds_of_the_specification_are_passed_on(stage: Stage) -> None:
     admin, human = await stage.seats("admin", "human")
     for kind, payload in PASSED_ON.items():
         message = stage.message(kind, payload, to=["human"], context="reason-1", correlation_id=["m-1"])
-        outcome = await admin.try_(message)
+        outcome = await admin.attempt(message)
         rows = "P-3-8 P-3.9.3-1" if kind == "participant/request-status" else "P-3-8"
         arrived = not outcome.refused and await stage.reaches(message["id"], human)
         stage.claim(rows, arrived, f"a message of kind {kind} did not arrive ({outcome.code or 'no error'})")
@@ -135,7 +135,7 @@ async def an_error_names_its_cause(stage: Stage) -> None:
     (observer,) = await stage.seats("observer")
     for message in (stage.chat(), stage.chat() | {"protocol": "mew/v0.3"}, stage.message("system/forbidden")):
         mark = observer.mark
-        await observer.try_(message)
+        await observer.attempt(message)
         errors = [one.related for one in observer.inbox[mark:] if one.kind == "system/error"]
         named = errors == [[message["id"]]]
         stage.claim("P-3-14", named, f"the errors that {message['id']} caused name {errors} as their cause")
@@ -147,7 +147,7 @@ async def payloads_are_data(stage: Stage) -> None:
 
     async def passes(message: dict[str, Any], rows: str, what: str) -> None:
         sender = admin if message["kind"].startswith("participant") else human
-        outcome = await sender.try_(message)
+        outcome = await sender.attempt(message)
         arrived = not outcome.refused and await stage.reaches(message["id"], reader)
         stage.claim(rows, arrived, f"{what} did not arrive ({outcome.code or 'no error'})")
 
@@ -177,11 +177,11 @@ async def contexts_stay_apart(stage: Stage) -> None:
     for step in range(3):
         for guest in (admin, worker):
             if step == 0:
-                await guest.try_(starts[guest.role])
+                await guest.attempt(starts[guest.role])
             context = "/".join([starts[guest.role]["id"], *(f"part {n}" for n in range(step))])
             thought = stage.message("reasoning/thought", {"message": str(step)}, context=context)
             sent[thought["id"]] = context
-            await guest.try_(thought)
+            await guest.attempt(thought)
     await human.settle()
     got = {one.id: one.members.get("context") for one in human.inbox if one.id in sent}
     stage.claim("P-3.5.6-1", set(got) == set(sent), "not every message with a context arrived")

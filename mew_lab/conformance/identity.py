@@ -25,7 +25,7 @@ async def a_foreign_from_is_refused(stage: Stage) -> None:
         stage.claim("P-4.1-1 P-7.1-1", refused, f"human sent as {claimed!r}, and it was not refused")
     outcome = await stage.refuses(admin, stage.chat("who am I?", from_="human"), reader)
     stage.claim("P-4.1-1 P-7.1-1", outcome.refused, "admin sent as 'human', and it was not refused")
-    own = await human.try_(stage.chat("it is me", from_=human.id))
+    own = await human.attempt(stage.chat("it is me", from_=human.id))
     stage.claim(
         "P-4.1-1 P-7.1-1", not own.refused, "a message with the sender's own id in `from` was refused"
     )
@@ -40,7 +40,7 @@ async def a_logical_name_leads_to_the_runtime_id(stage: Stage) -> None:
     await spare.settle()
     stage.claim("P-3.6.4-1", bool(spare.id), "the welcome named no id")
     chat = stage.chat("by its logical name", to=["spare"])
-    await admin.try_(chat)
+    await admin.attempt(chat)
     await spare.settle()
     got = [one.members.get("to") for one in spare.inbox if one.id == chat["id"]]
     right = got == [[spare.id]]
@@ -48,7 +48,7 @@ async def a_logical_name_leads_to_the_runtime_id(stage: Stage) -> None:
     mark = spare.mark
     kind = f"lent/{stage.new_id()}"
     grant = stage.grant("spare", {"kind": kind})
-    outcome = await admin.try_(grant)
+    outcome = await admin.attempt(grant)
     stage.claim("P-3.6.4-3", not outcome.refused, f"a grant to a logical name was refused ({outcome.code})")
     await spare.settle()
     news = [one for one in spare.inbox[mark:] if one.kind == "system/welcome"]
@@ -56,14 +56,14 @@ async def a_logical_name_leads_to_the_runtime_id(stage: Stage) -> None:
     to = [one.members.get("to") for one in news]
     told = bool(news) and all(one == [spare.id] for one in to)
     stage.claim("P-3.6.4-5 P-3.6.1-11", told, f"the new welcome of {spare.id!r} was addressed to {to}")
-    used = await spare.try_(stage.message(kind))
+    used = await spare.attempt(stage.message(kind))
     stage.claim(
         "P-3.6.1-12", not used.refused, "what was granted to the logical name did not hold at the runtime id"
     )
-    revoked = await admin.try_(stage.revoke(spare.id, grant_id=grant["id"]))
+    revoked = await admin.attempt(stage.revoke(spare.id, grant_id=grant["id"]))
     await spare.leave()  # when a revoke takes effect is another row's question
     spare = await stage.join("spare", as_id=stage.new_name("runtime"))
-    after = await spare.try_(stage.message(kind))
+    after = await spare.attempt(stage.message(kind))
     both = not revoked.refused and after.refused
     stage.claim(
         "P-3.6.4-3 P-3.6.1-12", both, "a revoke by runtime id did not take what was granted by logical name"
@@ -85,7 +85,7 @@ async def nobody_takes_the_name_of_another(stage: Stage) -> None:
         stage.claim("C-26", thief.id != taken, f"spare was let in under {taken!r}, which is not its own")
         await thief.leave()
     chat = stage.chat("still there")
-    await human.try_(chat)
+    await human.attempt(chat)
     heard = await stage.reaches(chat["id"], admin, human)
     stage.claim("C-26", heard, "human was not heard any more after others had claimed its name")
 
@@ -100,7 +100,7 @@ async def what_is_sent_is_what_arrives(stage: Stage) -> None:
         f' "unknown":{{"b":1,"a":[ ]}}, "ts":"2001-02-03T04:05:06.700Z","from":"human","id":"{id}",'
         ' "protocol":"mew/v0.4","to":["reader"]}'
     )
-    outcome = await human.try_(text, id=id)
+    outcome = await human.attempt(text, id=id)
     if outcome.refused:
         stage.claim(
             "P-8.1-9 P-3.1.2-3 C-16", False, f"a complete and correct message was refused ({outcome.code})"
@@ -134,7 +134,7 @@ def _as_written(text: str) -> list[tuple[str, object]] | None:
 async def what_is_missing_is_filled_in_once(stage: Stage) -> None:
     human, reader = await stage.seats("human", "reader")
     text = stage.new_id("text")
-    await human.try_({"kind": "chat", "payload": {"text": text}}, id="")
+    await human.attempt({"kind": "chat", "payload": {"text": text}}, id="")
     await reader.settle()
     got = next((one for one in reader.inbox if one.payload.get("text") == text), None)
     if got is None:
@@ -150,7 +150,7 @@ async def what_is_missing_is_filled_in_once(stage: Stage) -> None:
     )
     stage.claim("C-14 C-16", right, f"what was missing was filled in as {members}")
     old = stage.chat("from the past", ts="1999-12-31T23:59:59Z")
-    await human.try_(old)
+    await human.attempt(old)
     await reader.settle()
     ts = [one.members.get("ts") for one in reader.inbox if one.id == old["id"]]
     stage.claim("C-14", ts == [old["ts"]], f"a sender's own ts arrived as {ts}")
@@ -160,21 +160,21 @@ async def what_is_missing_is_filled_in_once(stage: Stage) -> None:
 async def the_id_of_a_handle_is_taken_once(stage: Stage) -> None:
     human, proposer = await stage.seats("human", "proposer")
     request = stage.message("mcp/request", {"method": "tools/list"}, to=["reader"])
-    first = await human.try_(request)
+    first = await human.attempt(request)
     stage.claim("C-15", not first.refused, "a request with a new id was refused")
-    again = await human.try_(request)
+    again = await human.attempt(request)
     stage.claim("C-15", again.refused, "one participant took one id for two requests")
-    other = await proposer.try_({**request, "kind": "mcp/proposal"})
+    other = await proposer.attempt({**request, "kind": "mcp/proposal"})
     await human.settle()
     stolen = any(one.id == request["id"] and one.kind == "mcp/proposal" for one in human.inbox)
     stage.claim("C-15", other.refused and not stolen, "a proposal took the id of another's request")
     chat = stage.chat("once more")
-    await human.try_(chat)
-    twice = await human.try_(chat)
+    await human.attempt(chat)
+    twice = await human.attempt(chat)
     stage.claim("C-15", not twice.refused, "a chat message whose id was seen before was refused")
     await human.leave()
     human = await stage.join("human")
-    anew = await human.try_(request)
+    anew = await human.attempt(request)
     stage.claim(
         "C-15", not anew.refused, "after a new admission a participant could not use its own id again"
     )
@@ -187,12 +187,14 @@ async def the_id_of_a_handle_is_taken_once(stage: Stage) -> None:
 @chapter.shows("C-4")
 async def the_gateway_has_one_name(stage: Stage) -> None:
     admin, human = await stage.seats("admin", "human")
-    outcome = await human.try_(stage.chat("to the gateway", to=["gateway"]))
+    outcome = await human.attempt(stage.chat("to the gateway", to=["gateway"]))
     stage.claim("C-4", not outcome.refused, "a message to 'gateway' was refused")
     await stage.join("reader")
-    await human.try_(stage.message("no/right"))
-    await admin.try_(stage.message("stream/request", {"direction": "upload"}, to=["gateway"]))
-    await admin.try_(stage.message("space/invite", {"participant_id": "human", "initial_capabilities": []}))
+    await human.attempt(stage.message("no/right"))
+    await admin.attempt(stage.message("stream/request", {"direction": "upload"}, to=["gateway"]))
+    await admin.attempt(
+        stage.message("space/invite", {"participant_id": "human", "initial_capabilities": []})
+    )
     made = {"system/welcome", "system/presence", "system/error", "stream/open", "space/invite-ack"}
     seen = [one for guest in (admin, human) for one in guest.inbox if one.kind in made]
     senders = {(one.kind, one.members.get("from")) for one in seen}

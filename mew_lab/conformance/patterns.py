@@ -114,13 +114,13 @@ async def a_capability_that_is_no_pattern_is_refused(stage: Stage) -> None:
         {"kind": kind, "payload": 5},
     )
     for bad in faulty:
-        outcome = await admin.try_(stage.grant("spare", bad))
+        outcome = await admin.attempt(stage.grant("spare", bad))
         stage.claim("C-7", outcome.refused, f"a grant of {bad} was accepted")
-    outcome = await spare.try_(stage.message(kind, {}))
+    outcome = await spare.attempt(stage.message(kind, {}))
     stage.claim("C-7", outcome.refused, "what a misspelt capability named could be sent")
     fine = {"kind": f"{kind}/*", "payload": {"path": ["a/*", "!b/*"], "n": 1}, "id": "x", "description": "y"}
-    await admin.try_(stage.grant("spare", fine))
-    right = await spare.try_(stage.message(f"{kind}/x", {"path": "a/b", "n": 1}))
-    wrong = await spare.try_(stage.message(f"{kind}/x", {"path": "b/b", "n": 1}))
+    await admin.attempt(stage.grant("spare", fine))
+    right = await spare.attempt(stage.message(f"{kind}/x", {"path": "a/b", "n": 1}))
+    wrong = await spare.attempt(stage.message(f"{kind}/x", {"path": "b/b", "n": 1}))
     both = not right.refused and wrong.refused
     stage.claim("P-3.6.1-4", both, "a granted capability was not read as the pattern that it is")

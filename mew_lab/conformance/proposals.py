@@ -21,15 +21,15 @@ async def a_proposal_is_fulfilled_and_observed(stage: Stage) -> None:
     )
     stage.claim("P-9.1-1", blocked.refused, "a participant who may only propose could act")
     proposal = stage.message("mcp/proposal", call("write"), to=["observer"])
-    await proposer.try_(proposal)
+    await proposer.attempt(proposal)
     seen = await stage.reaches(proposal["id"], human, observer)
     stage.claim("P-9.1-1", seen, "a proposal was not seen by all")
     request = stage.message("mcp/request", call("write"), to=["observer"], correlation_id=[proposal["id"]])
-    await human.try_(request)
+    await human.attempt(request)
     response = stage.message("mcp/response", {"jsonrpc": "2.0", "id": 1, "result": {}}, to=["human"])
     response["correlation_id"] = [request["id"]]
     await observer.settle()
-    answered = await observer.try_(response)
+    answered = await observer.attempt(response)
     stage.claim("P-9.1-1", not answered.refused, f"the answer to a fulfilment was refused ({answered.code})")
     done = await stage.reaches(response["id"], human)
     stage.claim("P-9.1-1", done, "the answer did not reach who had fulfilled the proposal")
@@ -43,7 +43,7 @@ async def a_proposal_is_fulfilled_and_observed(stage: Stage) -> None:
 async def a_fulfilment_is_judged_by_who_fulfils(stage: Stage) -> None:
     proposer, human, reader, observer = await stage.seats("proposer", "human", "reader", "observer")
     proposal = stage.message("mcp/proposal", call("write_file"), to=["observer"])
-    await proposer.try_(proposal)
+    await proposer.attempt(proposal)
 
     def fulfilment() -> dict[str, object]:
         return stage.message(
@@ -53,7 +53,7 @@ async def a_fulfilment_is_judged_by_who_fulfils(stage: Stage) -> None:
     for guest in (proposer, reader):
         outcome = await stage.refuses(guest, fulfilment(), human, observer)
         stage.claim("P-3.2.1-4", outcome.refused, f"{guest.role}, who may not send it, fulfilled a proposal")
-    outcome = await human.try_(fulfilment())
+    outcome = await human.attempt(fulfilment())
     stage.claim(
         "P-3.2.1-4", not outcome.refused, "human, who may send it, could not fulfil another's proposal"
     )
@@ -63,14 +63,14 @@ async def a_fulfilment_is_judged_by_who_fulfils(stage: Stage) -> None:
 async def whoever_may_reject_rejects(stage: Stage) -> None:
     proposer, human, admin, observer = await stage.seats("proposer", "human", "admin", "observer")
     proposal = stage.message("mcp/proposal", call("write"), to=["observer"])
-    await proposer.try_(proposal)
+    await proposer.attempt(proposal)
     rejections = []
     for guest, reason in ((human, "unsafe"), (admin, "made-up-reason")):
         reject = stage.message(
             "mcp/reject", {"reason": reason}, correlation_id=[proposal["id"]], to=["proposer"]
         )
         rejections.append(reject["id"])
-        outcome = await guest.try_(reject)
+        outcome = await guest.attempt(reject)
         said = f"{guest.role}, who may reject and was not addressed, was refused ({outcome.code})"
         stage.claim("P-3.3.2-1", not outcome.refused, said)
     reject = stage.message("mcp/reject", {"reason": "busy"}, correlation_id=[proposal["id"]])

@@ -16,7 +16,7 @@ chapter = Chapter()
 
 async def _may(stage: Stage, guest: Guest, *kinds: str) -> list[bool]:
     await guest.settle()
-    return [not (await guest.try_(stage.message(kind))).refused for kind in kinds]
+    return [not (await guest.attempt(stage.message(kind))).refused for kind in kinds]
 
 
 @chapter.shows("P-3.6.2-1")
@@ -24,10 +24,10 @@ async def a_revoke_by_id_takes_the_grant_and_what_rests_on_it(stage: Stage) -> N
     admin, spare, worker = await stage.seats("admin", "spare", "worker")
     kind, kept = (f"lent/{stage.new_id()}" for _ in range(2))
     grant = stage.grant("spare", {"kind": "capability/grant"}, {"kind": kind})
-    await admin.try_(grant)
-    await admin.try_(stage.grant("worker", {"kind": kept}))
+    await admin.attempt(grant)
+    await admin.attempt(stage.grant("worker", {"kind": kept}))
     await spare.settle()
-    passed_on = await spare.try_(stage.grant("worker", {"kind": kind}))
+    passed_on = await spare.attempt(stage.grant("worker", {"kind": kind}))
     stage.claim(
         "P-3.6.2-1",
         not passed_on.refused,
@@ -35,7 +35,7 @@ async def a_revoke_by_id_takes_the_grant_and_what_rests_on_it(stage: Stage) -> N
     )
     before = await _may(stage, worker, kind, kept)
     stage.claim("P-3.6.2-1", all(before), "a chain of two grants did not give the right")
-    outcome = await admin.try_(stage.revoke("spare", grant_id=grant["id"]))
+    outcome = await admin.attempt(stage.revoke("spare", grant_id=grant["id"]))
     stage.claim("P-3.6.2-1", not outcome.refused, f"the revoke was refused ({outcome.code})")
     for guest in (spare, worker):
         await guest.leave()
@@ -53,13 +53,15 @@ async def a_revoke_by_id_takes_the_grant_and_what_rests_on_it(stage: Stage) -> N
 async def a_revoke_by_pattern_takes_all_that_match(stage: Stage) -> None:
     admin, spare = await stage.seats("admin", "spare")
     root, other = f"lent/{stage.new_id()}", f"lent/{stage.new_id()}"
-    await admin.try_(stage.grant("spare", {"kind": f"{root}/a"}, {"kind": f"{root}/b", "payload": {"n": 1}}))
-    await admin.try_(stage.grant("spare", {"kind": f"{root}/c"}, {"kind": other}))
-    outcome = await admin.try_(stage.revoke("spare", capabilities=[{"kind": f"{root}/*"}]))
+    await admin.attempt(
+        stage.grant("spare", {"kind": f"{root}/a"}, {"kind": f"{root}/b", "payload": {"n": 1}})
+    )
+    await admin.attempt(stage.grant("spare", {"kind": f"{root}/c"}, {"kind": other}))
+    outcome = await admin.attempt(stage.revoke("spare", capabilities=[{"kind": f"{root}/*"}]))
     stage.claim("P-3.6.2-2", not outcome.refused, f"a revoke by pattern was refused ({outcome.code})")
     await spare.leave()
     spare = await stage.join("spare")
-    left = [(await spare.try_(stage.message(f"{root}/{one}", {"n": 1}))).refused for one in "abc"]
+    left = [(await spare.attempt(stage.message(f"{root}/{one}", {"n": 1}))).refused for one in "abc"]
     stage.claim(
         "P-3.6.2-2", all(left), "of several grants that a pattern matches, some outlived a revoke by it"
     )
@@ -75,7 +77,7 @@ async def only_who_may_revoke_revokes(stage: Stage) -> None:
     admin, spare, granter, human = await stage.seats("admin", "spare", "granter", "human")
     kind = f"lent/{stage.new_id()}"
     grant = stage.grant("spare", {"kind": kind})
-    await admin.try_(grant)
+    await admin.attempt(grant)
     for guest in (granter, human):
         for revoke in (
             stage.revoke("spare", grant_id=grant["id"]),
@@ -96,10 +98,10 @@ async def a_revoke_takes_effect_at_once(stage: Stage) -> None:
     for by_pattern in (False, True):
         kind = f"lent/{stage.new_id()}"
         grant = stage.grant("spare", {"kind": kind})
-        await admin.try_(grant)
+        await admin.attempt(grant)
         used = await _may(stage, spare, kind)
         what = {"capabilities": [{"kind": kind}]} if by_pattern else {"grant_id": grant["id"]}
-        await admin.try_(stage.revoke("spare", **what))
+        await admin.attempt(stage.revoke("spare", **what))
         outcome = await stage.refuses(spare, stage.message(kind), human)
         how = "by pattern" if by_pattern else "by grant_id"
         right = all(used) and outcome.refused
@@ -111,7 +113,7 @@ async def a_pattern_takes_configured_rights_and_tells_what_it_leaves(stage: Stag
     admin, spare = await stage.seats("admin", "spare")
     stage.later(lambda: _give_back(stage))
     mark = spare.mark
-    await admin.try_(stage.revoke("spare", capabilities=[{"kind": "yielded/*"}]))
+    await admin.attempt(stage.revoke("spare", capabilities=[{"kind": "yielded/*"}]))
     await spare.settle()
     news = any(map(spare.is_my_welcome, spare.inbox[mark:]))
     listed = [one.get("kind") for one in spare.capabilities]
@@ -122,9 +124,9 @@ async def a_pattern_takes_configured_rights_and_tells_what_it_leaves(stage: Stag
     taken = not any(await _may(stage, spare, "yielded/x"))
     stage.claim("C-10", taken, "a revoke by pattern did not take a configured right")
     root = f"lent/{stage.new_id()}"
-    await admin.try_(stage.grant("spare", {"kind": f"{root}/*"}))
+    await admin.attempt(stage.grant("spare", {"kind": f"{root}/*"}))
     mark = admin.mark
-    await admin.try_(stage.revoke("spare", capabilities=[{"kind": f"{root}/a"}]))
+    await admin.attempt(stage.revoke("spare", capabilities=[{"kind": f"{root}/a"}]))
     stage.claim(
         "C-10", all(await _may(stage, spare, f"{root}/b")), "a revoke took a right that is wider than it"
     )
@@ -142,7 +144,7 @@ async def a_pattern_takes_what_everybody_holds(stage: Stage) -> None:
     (admin,) = await stage.seats("admin")
     name = stage.new_name()
     invite = {"participant_id": name, "initial_capabilities": [{"kind": "chat"}]}
-    await admin.try_(stage.message("space/invite", invite))
+    await admin.attempt(stage.message("space/invite", invite))
     ack = next((one for one in admin.inbox if one.kind == "space/invite-ack"), None)
     token = ack.payload.get("token") if ack else None
     if not isinstance(token, str):
@@ -150,7 +152,7 @@ async def a_pattern_takes_what_everybody_holds(stage: Stage) -> None:
         return
     guest = await stage.join(name, token=Token(token))
     before = await _may(stage, guest, "mcp/response")
-    await admin.try_(stage.revoke(name, capabilities=[{"kind": "mcp/*"}]))
+    await admin.attempt(stage.revoke(name, capabilities=[{"kind": "mcp/*"}]))
     await guest.leave()
     guest = await stage.join(name, token=Token(token))  # when it takes effect is another row's question
     after = await _may(stage, guest, "mcp/response", "chat")
@@ -163,4 +165,4 @@ async def a_pattern_takes_what_everybody_holds(stage: Stage) -> None:
 async def _give_back(stage: Stage) -> None:
     """So that the next run finds what this one took."""
     admin = await stage.join("admin", as_id=stage.new_name("giver"))
-    await admin.try_(stage.grant("spare", {"kind": "yielded/*"}))
+    await admin.attempt(stage.grant("spare", {"kind": "yielded/*"}))

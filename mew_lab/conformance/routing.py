@@ -45,7 +45,7 @@ async def all_see_one_stream_in_one_order(stage: Stage) -> None:
 async def no_addressee_means_everybody(stage: Stage) -> None:
     human, admin, reader = await stage.seats("human", "admin", "reader")
     for what, message in (("omitted", stage.chat()), ("empty", stage.chat(to=[]))):
-        await human.try_(message)
+        await human.attempt(message)
         heard = await stage.reaches(message["id"], admin, reader)
         stage.claim("P-3-7", heard, f"a message whose `to` is {what} did not reach everybody")
 
@@ -55,7 +55,7 @@ async def to_addresses_and_does_not_hide(stage: Stage) -> None:
     human, admin, reader = await stage.seats("human", "admin", "reader")
     for to in (["admin"], ["admin", "reader"], ["nobody-here"]):
         message = stage.chat("to some", to=to)
-        outcome = await human.try_(message)
+        outcome = await human.attempt(message)
         heard = await stage.heard(message["id"], admin, reader)
         stage.claim("C-1 P-8.1-8", all(heard), f"a message to {to} did not reach everybody in the space")
         stage.claim("C-1", outcome.echo is not None, "the sender of a message got no echo of it")

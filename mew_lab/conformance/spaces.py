@@ -23,8 +23,8 @@ async def two_spaces_know_nothing_of_each_other(stage: Stage) -> None:
         await guest.settle()
     rows = "P-2.2-3 P-3.6-3 P-3.6-1"
     here_chat, there_chat = stage.chat("here"), stage.chat("there")
-    await human.try_(here_chat)
-    await her.try_(there_chat)
+    await human.attempt(here_chat)
+    await her.attempt(there_chat)
     own = await stage.reaches(here_chat["id"], admin) and await stage.reaches(there_chat["id"], there)
     stage.claim("P-3.6-1", own, "a message did not reach its own space")
     apart = await stage.hidden(here_chat["id"], there, her) and await stage.hidden(
@@ -37,8 +37,12 @@ async def two_spaces_know_nothing_of_each_other(stage: Stage) -> None:
     stage.claim(
         "P-3.6-1 P-3.6-3", rights, f"human's rights here and there: {human.capabilities}, {her.capabilities}"
     )
+    kind = f"lent/{stage.new_id()}"
+    await there.attempt(stage.grant("human", {"kind": kind}))
+    given = [(await guest.attempt(stage.message(kind))).refused for guest in (her, human)]
+    stage.claim("P-3.6-3", given == [False, True], "a grant in one space gave a right in the other")
     marker = stage.new_id("stream")
-    await her.try_(stage.message("stream/request", {"direction": "upload", "description": marker}))
+    await her.attempt(stage.message("stream/request", {"direction": "upload", "description": marker}))
     late = await stage.join("observer")
     leaked = marker in str(late.welcome.raw) or any(marker in str(one.raw) for one in admin.inbox)
     stage.claim("P-3.6-3", not leaked, "a stream of one space was told in the other")
@@ -68,7 +72,7 @@ async def rights_are_checked_in_every_space(stage: Stage) -> None:
         "P-3.6-4", outcome.refused, "what human may send in the first space alone was accepted in the second"
     )
     chat = stage.chat("allowed there")
-    await her.try_(chat)
+    await her.attempt(chat)
     stage.claim(
         "P-3.6-4",
         await stage.reaches(chat["id"], there),

@@ -1,8 +1,8 @@
 """What does a check work with?  Fresh connections, unique ids, and claims: what was seen, row by row.
 
 A `Chapter` collects checks; each is one async function that names the rows which it can show. A row that it claims
-to hold or not to hold has its result; one that it did not come to, because something before it did not happen, has
-failed for that reason.
+to hold or not to hold has its result; of a check that could not be played to its end, because something that it
+waited for did not happen, every row has failed for that reason.
 
 Spec: none of its own; the rows name their sections.
 """
@@ -235,7 +235,7 @@ class Stage:
 
     async def refuses(self, guest: Guest, message: Mapping[str, Any] | str, *others: Guest) -> Outcome:
         """Sends what must be refused; the outcome counts as accepted where anybody has heard it all the same."""
-        outcome = await guest.try_(message)
+        outcome = await guest.attempt(message)
         if outcome.id is not None and others and not await self.hidden(outcome.id, *others):
             return outcome._replace(error=None)
         return outcome

@@ -32,7 +32,7 @@ async def opened(stage: Stage, by: Guest, /, **payload: Any) -> Heard | None:
     """Asks for a stream; the stream/open that answers, if any."""
     request = stage.message("stream/request", {"direction": "upload", **payload}, to=["gateway"])
     mark = by.mark
-    await by.try_(request)
+    await by.attempt(request)
     return next(
         (one for one in by.inbox[mark:] if one.kind == "stream/open" and request["id"] in one.related),
         None,
@@ -70,7 +70,7 @@ async def a_request_is_answered_by_an_open(stage: Stage) -> None:
     for to in (["gateway"], ["viewer"], []):
         request = stage.message("stream/request", {"direction": "upload"}, to=to)
         mark, seen = streamer.mark, human.mark
-        await streamer.try_(request)
+        await streamer.attempt(request)
         await human.settle()
         opens = [one for one in streamer.inbox[mark:] if one.kind == "stream/open"]
         answer = opens[0] if len(opens) == 1 else None
@@ -145,7 +145,7 @@ async def targets_must_be_there(stage: Stage) -> None:
     for target in (["nobody-here"], ["viewer", "nobody-here"]):
         request = stage.message("stream/request", {"direction": "upload", "target": target}, to=["gateway"])
         mark = streamer.mark
-        outcome = await streamer.try_(request)
+        outcome = await streamer.attempt(request)
         right = outcome.refused_with("target_not_found")
         stage.claim(
             "P-3.10.1-11", right, f"a stream to {target} was answered with {outcome.code or 'no error'!r}"
@@ -161,7 +161,7 @@ async def targets_must_be_there(stage: Stage) -> None:
 async def the_owner_closes_a_stream(stage: Stage) -> None:
     streamer, player, viewer = await stage.seats("streamer", "player", "viewer")
     id = await open_stream(stage, streamer)
-    strange = await player.try_(stage.message("stream/close", {"stream_id": id, "reason": "complete"}))
+    strange = await player.attempt(stage.message("stream/close", {"stream_id": id, "reason": "complete"}))
     stage.claim("P-3.10.4-1", strange.refused, "a stranger's stream/close of an active stream was accepted")
     await streamer.send(f"#{id}#before".encode())
     await streamer.settle()
@@ -173,7 +173,7 @@ async def the_owner_closes_a_stream(stage: Stage) -> None:
         "a stream was closed by somebody who does not own it",
     )
     close = stage.message("stream/close", {"stream_id": id, "reason": "complete"})
-    outcome = await streamer.try_(close)
+    outcome = await streamer.attempt(close)
     told = not outcome.refused and await stage.reaches(close["id"], viewer)
     stage.claim("P-3.10.4-1", told, f"the owner's stream/close did not reach the others ({outcome.code})")
     await streamer.send(f"#{id}#after".encode())

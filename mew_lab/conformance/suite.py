@@ -82,6 +82,13 @@ class Result(NamedTuple):
     exchange: str
 
 
+class _Played(NamedTuple):
+    """What one check claims, a claim for each of its rows; and whether the gateway kept every deadline."""
+
+    claims: list[Claim]
+    in_time: bool
+
+
 Progress = Callable[[str], object]
 
 
@@ -175,15 +182,14 @@ async def _tidy(stage: Stage) -> None:
             admin = await stage.join("admin")
             for recipient in ("spare", "worker"):
                 for kind in ("lent/*", "capability/grant"):
-                    await admin.try_(stage.revoke(recipient, capabilities=[{"kind": kind}]))
+                    await admin.attempt(stage.revoke(recipient, capabilities=[{"kind": kind}]))
 
 
-async def _play(check: Check, stage: Stage) -> tuple[list[Claim], bool]:
-    """What one check claims, a claim for each of its rows, and whether the gateway kept every deadline."""
+async def _play(check: Check, stage: Stage) -> _Played:
     if check.second and stage.profile.second is None:
         why = "needs a second space on the same gateway: give the tokens file a `second`"
-        return [Claim(row, None, why, "") for row in check.rows], True
-    why, in_time = "the check ended before it came to this row", True
+        return _Played([Claim(row, None, why, "") for row in check.rows], True)
+    why, in_time = "", True
     async with playing(stage):
         try:
             async with asyncio.timeout(PATIENCE * stage.timeout):
@@ -194,9 +200,15 @@ async def _play(check: Check, stage: Stage) -> tuple[list[Claim], bool]:
             why, in_time = f"{check.name} was not done within {PATIENCE * stage.timeout:g} s", False
         except Exception as fault:  # an answer of a form that the check could not read is the gateway's
             why = f"an answer was of a form that could not be read ({type(fault).__name__}: {fault})"
-    told = {claim.row for claim in stage.claims}
-    left = [Claim(row, False, why, str(stage.exchange)) for row in check.rows if row not in told]
-    return [*stage.claims, *left], in_time
+    if not why:
+        told = {claim.row for claim in stage.claims}
+        open_rows = [row for row in check.rows if row not in told]
+        why = "the check ended before it came to this row"
+    else:  # nothing counts as shown by a check that has not ended
+        failed = {claim.row for claim in stage.claims if claim.ok is False}
+        open_rows = [row for row in check.rows if row not in failed]
+    left = [Claim(row, False, why, str(stage.exchange)) for row in open_rows]
+    return _Played([*stage.claims, *left], in_time)
 
 
 def _result(row: Row, claims: Iterable[Claim]) -> Result:

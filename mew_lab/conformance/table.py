@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,8 @@ def run(
 ) -> pd.DataFrame:
     """The conformance table of the gateway at `url`: one row a requirement, columns as the fields of `Result`.
 
-    To be called where no event loop runs; in a notebook and in other coroutines, `await arun(…)`.
+    Where an event loop runs, as in a notebook, another thread does the work and this one waits: the gateway must
+    run elsewhere. In a coroutine that shares its loop with the gateway, `await arun(…)`.
 
     Args:
         tokens: a profile, or the file that holds one; `mew-lab conform --write-space` makes it.
@@ -41,7 +43,16 @@ def run(
         ConfigError: the URL, the tokens file or `only` cannot be used.
         ConnectionLost: nobody answers at `url`, or the admin of the profile is not let in.
     """
-    return asyncio.run(arun(url, tokens=tokens, only=only, timeout=timeout, progress=progress))
+
+    def work() -> pd.DataFrame:
+        return asyncio.run(arun(url, tokens=tokens, only=only, timeout=timeout, progress=progress))
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return work()
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(work).result()
 
 
 async def arun(

@@ -216,7 +216,7 @@ class Guest:
         await self.until("any answer to what it had sent", ends, since=mark)
         self.inbox = [one for one in self.inbox if not ends(one)]
 
-    async def try_(self, message: Mapping[str, Any] | str | bytes, *, id: Any = None) -> Outcome:
+    async def attempt(self, message: Mapping[str, Any] | str | bytes, *, id: Any = None) -> Outcome:
         """Sends it and waits until the gateway has dealt with it: what became of it?"""
         mark = self.mark
         await self.send(message)

@@ -21,7 +21,7 @@ async def _ask(stage: Stage, guest: Guest, verb: str, id: str, who: str) -> Outc
     """Sends stream/grant-write, revoke-write or transfer-ownership."""
     key = "new_owner" if verb == "transfer-ownership" else "participant_id"
     payload: dict[str, Any] = {"stream_id": id, key: who, "reason": "conformance"}
-    return await guest.try_(stage.message(f"stream/{verb}", payload, to=["gateway"]))
+    return await guest.attempt(stage.message(f"stream/{verb}", payload, to=["gateway"]))
 
 
 async def _told(kind: str, id: str, *guests: Guest) -> list[Heard | None]:
@@ -174,7 +174,7 @@ async def a_stream_changes_hands(stage: Stage) -> None:
     stage.claim(
         "P-3.10.7-2", not any(owns), f"a new owner's grant, revoke and transfer were answered with {owns}"
     )
-    closed = await viewer.try_(stage.message("stream/close", {"stream_id": id, "reason": "complete"}))
+    closed = await viewer.attempt(stage.message("stream/close", {"stream_id": id, "reason": "complete"}))
     gone = not closed.refused and await active(stage, id) is None
     stage.claim("P-3.10.7-2", gone, f"a new owner could not close its stream ({closed.code})")
 

@@ -11,7 +11,6 @@ Spec: threat 28.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import selectors
@@ -178,7 +177,9 @@ def _children() -> list[int]:
 
 def _adopt_orphans() -> None:
     """Makes the children of a dead child ours, where the system knows that."""
-    with contextlib.suppress(OSError, AttributeError):
+    with contextlib.suppress(ImportError, OSError, AttributeError):
+        import ctypes  # not every build of Python has it
+
         ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -212,7 +213,8 @@ def main() -> None:
     try:
         keeper = _Keeper(orders)
     except (OSError, ValueError) as fault:
-        _report(fault=getattr(fault, "strerror", None) or str(fault))
+        where = f"{fault.filename}: " if isinstance(fault, OSError) and fault.filename else ""
+        _report(fault=f"{where}{getattr(fault, 'strerror', None) or fault}")
         return
     _report(pid=keeper.pid)
     _report(exit=keeper.run(wake))

@@ -186,7 +186,7 @@ class Processes:
             return _Ended(said["exit"])
         if "pid" in said:
             return _Ended(fault="has lost its keeper, and was ended")
-        return _Ended(fault=f"cannot be started: {program.command[0]}: {said.get('fault', 'no keeper')}")
+        return _Ended(fault=f"cannot be started: {said.get('fault', 'it has no keeper')}")
 
     def _kill(self, name: str, *, lost: bool) -> None:
         """Ends what a lost keeper has left: the process group bears its number as long as somebody is in it."""

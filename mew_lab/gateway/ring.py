@@ -73,7 +73,8 @@ class Ring:
         if text is None or record.verdict not in DELIVERED:
             return
         only = self._addressees(text) if record.participant == GATEWAY else None
-        self._last = at = max(record.now, self._last + TICK)
+        at = record.now if record.now > self._last else self._last + TICK
+        self._last = at
         size = len(text) if text.isascii() else len(text.encode())
         self._kept.append(_Kept(at, text, size, only))
         self._bytes += size

@@ -6,7 +6,8 @@ match may cost is left aside. Who grants what to whom is not known here.
 
 Decided are literals, globs, lists, nested objects, numbers, booleans and null. A regular expression, a negation
 and a key that selects many (a glob, `**`, a JSONPath) are covered by the equal pattern, or where nothing is
-asked of their place. `id`, `description` and `x-…` do not count.
+asked of their place. Objects in a list are not known to cover together what none of them covers. `id`,
+`description` and `x-…` do not count.
 
 Spec: §3.6.8, §4.1.
 """

@@ -10,9 +10,9 @@ Spec: §4.1.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, product
+from itertools import product
 from typing import Final
 
 from mew_lab.protocol.node import Meter, Node
@@ -79,7 +79,7 @@ def find(inside: Sequence[Word], outside: Sequence[Word] = (), *, meter: Meter) 
     waiting = deque([(at, avoided.start, "")])
     while waiting:
         at, states, text = waiting.popleft()
-        for character in _characters(tracks, at, avoided, states, fresh):
+        for character in _characters(tracks, at, fresh):
             meter.spend(avoided.cost)
             after = avoided.step(states, character)
             if after & avoided.everything:
@@ -180,11 +180,9 @@ class _Union:
         return ((states & (self.wants.get(character, 0) | self.wants_any)) << 1) | (states & self.loops)
 
 
-def _characters(
-    tracks: Sequence[_Track], at: Sequence[int], avoided: _Union, states: int, fresh: str
-) -> Iterable[str]:
-    """One character of each sort that makes a difference here: one that no glob names, those that are named at
-    these positions, and the slash."""
+def _characters(tracks: Sequence[_Track], at: Sequence[int], fresh: str) -> Iterable[str]:
+    """One character of each sort that makes a difference here: one that no pattern names, those that are named
+    at these positions, and the slash. What is named elsewhere only helps those who are to be avoided."""
     named: list[str] = []
     for track, one in zip(tracks, at, strict=True):
         token = track.tokens[one] if one < len(track.tokens) else ""
@@ -192,11 +190,10 @@ def _characters(
             return (token,) * bool(token)
         if token and token != "?":
             named.append(token)
-    wanted = [character for character, places in avoided.wants.items() if places & states]
-    return dict.fromkeys(chain(fresh, named, wanted, "/"))
+    return dict.fromkeys((fresh, *named, "/"))
 
 
 def _fresh(used: set[str]) -> str:
-    """A character that no glob names, a readable one where there is one."""
-    others: Iterator[str] = map(chr, range(0x100, 0xD800))
-    return next(one for one in chain(_READABLE, others) if one not in used)
+    """A character that no pattern names, a readable one where there is one."""
+    readable = next((one for one in _READABLE if one not in used), None)
+    return readable or next(one for one in map(chr, range(0x100, 0xD800)) if one not in used)

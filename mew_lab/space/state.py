@@ -187,9 +187,11 @@ class State:
             self.handles.popitem(last=False)
 
     def logical(self, name: str) -> str:
-        """The logical participant that a runtime id or name in `to` means; the name itself when unknown."""
-        connection = self.live.get(name)
-        return connection.participant if connection else name
+        """The logical participant that a runtime id or name in `to` means; the name itself when unknown.
+
+        An id that nobody uses now still means who used it last: nobody else ever may.
+        """
+        return self.aliases.get(name, name)
 
     def participant(self, name: str) -> Member | None:
         """Whom a name means, connected or not: a runtime id that is or was somebody's, or a participant's name."""

@@ -156,13 +156,13 @@ def abandon(turn: Turn, gone: tuple[Connection, ...]) -> None:
                 correlation=(stream.opened,),
             )
             continue
-        for one in gone:
-            if one in stream.granted:
-                stream = _without(stream, one)
-                turn.keep(stream)
-                _tell(
-                    turn, "stream/write-revoked", stream, participant_id=one.runtime_id, reason="disconnected"
-                )
+        silenced = [one for one in gone if one in stream.granted]
+        if not silenced:
+            continue
+        left = stream._replace(granted=tuple(one for one in stream.granted if one not in gone))
+        turn.keep(left)
+        for one in silenced:
+            _tell(turn, "stream/write-revoked", left, participant_id=one.runtime_id, reason="disconnected")
 
 
 # --- who may write ---

@@ -73,7 +73,7 @@ async def test_what_one_says_is_heard_by_those_who_may_and_a_private_answer_by_n
     async with playing(stage_at(ours.url, profile=ours.profile)) as stage:
         human, admin, observer = await stage.seats("human", "admin", "observer")
         chat = stage.chat()
-        await human.try_(chat)
+        await human.attempt(chat)
         assert await stage.heard(chat["id"], admin, observer) == [True, True]
         assert await stage.reaches(chat["id"], admin) and not await stage.hidden(chat["id"], admin)
         refused = stage.chat()

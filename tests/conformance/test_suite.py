@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import re
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -94,6 +95,22 @@ async def test_the_table_is_a_frame_of_one_row_a_requirement(serve: Serve) -> No
     assert list(frame.result) == [PASSED]
 
 
+async def test_the_table_can_be_had_where_a_loop_runs_when_the_gateway_is_elsewhere() -> None:
+    elsewhere = asyncio.new_event_loop()
+    thread = threading.Thread(target=elsewhere.run_forever)
+    thread.start()
+    ours = Ours(second=False)
+    try:
+        asyncio.run_coroutine_threadsafe(ours.server.start(), elsewhere).result(10)
+        frame = mew_lab.conformance.run(ours.url, tokens=ours.profile, only=["C-1"])
+        asyncio.run_coroutine_threadsafe(ours.server.stop(), elsewhere).result(10)
+    finally:
+        elsewhere.call_soon_threadsafe(elsewhere.stop)
+        thread.join(10)
+        elsewhere.close()
+    assert list(frame.result) == [PASSED]
+
+
 # --- the rows ----------------------------------------------------------------------------------------------------
 
 
@@ -167,19 +184,30 @@ async def results_of(ours: Ours, *checks: Check, timeout: float = 5.0) -> dict[s
     return {one.id: (one.result, one.detail, one.exchange) for one in found}
 
 
-async def test_rows_that_a_check_did_not_come_to_have_failed_with_the_exchange(serve: Serve) -> None:
+async def test_of_a_check_that_could_not_end_every_row_has_failed_with_the_exchange(serve: Serve) -> None:
     async def run(stage: Stage) -> None:
         human = await stage.join("human")
         stage.claim("C-1", True, "")
-        stage.cannot_tell("C-2", "not here")
+        stage.claim("C-2", False, "the reverse was seen")
         await human.send(stage.chat("the last thing said"))
         raise Unmet("an answer did not come")
 
     found = await results_of(await serve(), check(run, "C-1", "C-2", "C-4"))
-    assert found["C-1"] == (PASSED, "", "")
+    assert found["C-2"][:2] == (FAILED, "the reverse was seen")
+    for row in ("C-1", "C-4"):  # C-1 held so far, but what else would have shown it was not tried
+        assert found[row][:2] == (FAILED, "an answer did not come")
+        assert "the last thing said" in found[row][2]
+
+
+async def test_a_row_that_a_check_forgets_has_failed_and_one_that_cannot_be_told_has_not(
+    serve: Serve,
+) -> None:
+    async def run(stage: Stage) -> None:
+        stage.cannot_tell("C-2", "not here")
+
+    found = await results_of(await serve(), check(run, "C-1", "C-2"))
+    assert found["C-1"][:2] == (FAILED, "the check ended before it came to this row")
     assert found["C-2"][:2] == (UNSEEN, "not here")
-    assert found["C-4"][:2] == (FAILED, "an answer did not come")
-    assert "the last thing said" in found["C-4"][2]
 
 
 async def test_one_claim_that_does_not_hold_is_enough_to_fail(serve: Serve) -> None:
@@ -212,7 +240,7 @@ async def test_no_token_stands_in_an_exchange(serve: Serve) -> None:
         invite = stage.message(
             "space/invite", {"participant_id": stage.new_name(), "initial_capabilities": []}
         )
-        await admin.try_(invite)
+        await admin.attempt(invite)
         ack = next(one for one in admin.inbox if one.kind == "space/invite-ack")
         seen.append(ack.payload["token"])
         stage.claim("C-1", False, f"told: {ack.payload['token']}")

@@ -92,7 +92,7 @@ async def test_a_refused_message_has_an_error_and_no_echo(scene: Scene) -> None:
         await scene.refuse(await scene.heard(), code="y")
         await scene.refuse(await scene.heard())
 
-    outcome = await with_gateway(scene, gateway, scene.guest.try_({"id": "a", "kind": "chat"}))
+    outcome = await with_gateway(scene, gateway, scene.guest.attempt({"id": "a", "kind": "chat"}))
     assert (outcome.refused, outcome.echo, outcome.code) == (True, None, "y")
     assert outcome.refused_with("x") and outcome.refused_with("z", "y") and not outcome.refused_with("z")
     assert len(scene.guest.inbox) == 1
@@ -104,7 +104,7 @@ async def test_an_accepted_message_has_an_echo_and_no_error(scene: Scene) -> Non
         await scene.refuse({"id": "of somebody else"})
         await scene.refuse(await scene.heard())
 
-    outcome = await with_gateway(scene, gateway, scene.guest.try_({"id": "a", "kind": "chat"}))
+    outcome = await with_gateway(scene, gateway, scene.guest.attempt({"id": "a", "kind": "chat"}))
     assert outcome.echo is not None and outcome.echo.id == "a"
     assert (outcome.refused, outcome.code, outcome.refused_with("x")) == (False, "", False)
 

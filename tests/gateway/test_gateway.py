@@ -264,7 +264,6 @@ async def test_whoever_observes_turns_sees_each_before_it_is_delivered_and_canno
     assert anna.kinds == ["system/welcome", "chat"]
 
 
-@pytest.mark.req("P-3.6.2-2")
 def test_a_space_goes_on_where_its_journal_ends() -> None:
     gateway, tape = a_gateway(alice=[{"kind": "*"}], bob=CHAT)
     one = gateway.admit("demo", "alice", Listener())

@@ -115,8 +115,10 @@ def test_it_reports_start_and_end_and_writes_what_is_said(keep: Keep) -> None:
 
 
 def test_what_cannot_be_started_is_reported(keep: Keep) -> None:
-    assert keep("", argv=["no-such-program"]).report() == {"fault": "No such file or directory"}
-    assert keep("", cwd="/no/such/folder").report() == {"fault": "No such file or directory"}
+    assert keep("", argv=["no-such-program"]).report() == {
+        "fault": "no-such-program: No such file or directory"
+    }
+    assert keep("", cwd="/no/such/folder").report() == {"fault": "/no/such/folder: No such file or directory"}
     assert keep("", argv=["a\0b"]).report() == {"fault": "embedded null byte"}
 
 

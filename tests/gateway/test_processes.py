@@ -116,6 +116,7 @@ async def test_one_that_cannot_be_started_is_a_sentence_and_hinders_nobody(told:
         f"none cannot be started: no-such-program: No such file or directory; what it said stands in {log}"
     )
     assert expected in told.said
+    assert any(f"lost cannot be started: {told.folder / 'nowhere'}: No such file" in one for one in told.said)
     assert set(both.pids) == {"bot"}
 
 

@@ -123,11 +123,11 @@ def test_the_oldest_are_forgotten_by_number_and_who_asks_for_them_is_told() -> N
 
 @pytest.mark.threat(9)
 def test_the_oldest_are_forgotten_by_bytes_and_not_by_characters() -> None:
-    ring = a_ring(max_bytes=10)
+    ring = a_ring(max_bytes=12)
     for n, text in enumerate(["aaaa", "ääa", "bbbbb"]):  # 4, 5 and 5 bytes
         ring.take(said(text, at=START + n * SECOND))
     assert texts(ring) == ["ääa", "bbbbb"]
-    ring.take(said("x" * 11, at=START + 9 * SECOND))  # more than all that is kept
+    ring.take(said("x" * 13, at=START + 9 * SECOND))  # more than all that is kept
     assert texts(ring) == []
     assert ring.since(START + 8 * SECOND, participant="bert") is None
 

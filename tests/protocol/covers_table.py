@@ -153,6 +153,7 @@ VALUES: list[tuple[Any, Any, str, str]] = [
     (["a", "b"], "a", YES, "any of"),
     (["a", "b"], ["b", "a"], YES, "any of, in any order"),
     (["a", "b"], ["a", "c"], NO, "c"),
+    (["a*"], ["a*", "b*"], NO, "b"),
     ([["a"], ["b"]], ["a", "b"], YES, "a list in a list"),
     (["a*", 1, None], ["ab", None, 1.0], YES, "any of, of any type"),
     (["a*", 1, None], ["ab", None, True], NO, "true is no 1"),
@@ -244,6 +245,10 @@ VALUES: list[tuple[Any, Any, str, str]] = [
     ({"a*": {"k": ["x", 1]}}, {"a*": {"k": ["x", 1.0]}}, YES, "the equal pattern, numbers by value"),
     ({"a*": {"k": "x", "l": 1}}, {"a*": {"l": 1, "k": "x"}}, YES, "the equal pattern, in any order"),
     ({"a*": "!x"}, {"a*": "!x"}, YES, "the equal pattern"),
+    ({"a*": ["x"]}, {"a*": ["x", "y"]}, UNKNOWN, "a key glob only by its equal"),
+    ({"a*": ["x", "y"]}, {"a*": ["x", "z"]}, UNKNOWN, "a key glob only by its equal"),
+    ({"a*": {"k": "x", "l": 1}}, {"a*": {"k": "x"}}, NO, "no l"),
+    ({"a*": {"k": "x"}}, {"a*": {"k": "x", "l": 1}}, UNKNOWN, "a key glob only by its equal"),
 ]
 
 ADDRESSEES: list[tuple[Any, Any, str, str]] = [

@@ -82,6 +82,7 @@ def test_two_that_permit_one_addressee_each_do_not_permit_both_at_once() -> None
         ({"a": []}, [], None),
         ({"$.a": "x"}, [], None),
         ({"$.a": "x", "a": "x"}, [], {"a": "x"}),
+        ({"a": [{"$.b": "x"}, "s"]}, [], {"a": "s"}),
         ({"a": "x"}, [{"$.a": "x"}], None),
         ({"a": "x"}, [{"$.a": "y"}], {"a": "x"}),
     ],

@@ -275,6 +275,7 @@ class SlowSpace:
 
     def complain(self, who: Speaker, code: str, about: list[str], **facts: Any) -> None:
         places = [who.here] if who.here else self.places_of(who.person.name)
+        about = [one for one in about if not one.startswith("gw-")]
         kind = "system/error"
         payload: dict[str, Any] = {"code": code, **facts}
         if code == "already_exists":

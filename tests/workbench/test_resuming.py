@@ -93,7 +93,6 @@ CALL = {"kind": "mcp/request", "to": ["prop"], "payload": {"method": "tools/list
 CHAT = {"kind": "chat", "payload": {"text": "here again"}}
 
 
-@pytest.mark.req("P-3.6.2-2", "P-3.6.8-3")
 def test_a_space_whose_kernel_was_killed_goes_on_as_it_was(killed: tuple[str, Path]) -> None:
     url, path = killed
     lab = up(resume=path)
@@ -118,6 +117,8 @@ def test_a_space_whose_kernel_was_killed_goes_on_as_it_was(killed: tuple[str, Pa
     with pytest.raises(Refused):
         lab.seats["eve"].chat("what was taken from me is not given back by that")
     lab.chat("and on it goes")
+    lab.save("saved.jsonl")
+    assert replay("saved.jsonl").space.state.owner == "human", "what is saved replays as well"
     lab.down()
     again = replay(path)
     assert again.unwritten == ()

@@ -27,7 +27,14 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 ROOM = "mew_lab/space"
 # What a run in a copy of the tree needs beside the package.
-COPIED = ("mew_lab", "tests/space", "tests/protocol", "tests/conversations", "tests/conftest.py", "pyproject.toml")
+COPIED = (
+    "mew_lab",
+    "tests/space",
+    "tests/protocol",
+    "tests/conversations",
+    "tests/conftest.py",
+    "pyproject.toml",
+)
 SECONDS = 240  # a mutant that is not done by then hangs, and is caught
 
 _FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -232,7 +239,12 @@ class Copy:
             )
         except subprocess.TimeoutExpired:
             return False
-        if done.returncode not in (0, 1, 2, 3):  # 2: a module cannot even be imported; 4 and 5: our own mistake
+        if done.returncode not in (
+            0,
+            1,
+            2,
+            3,
+        ):  # 2: a module cannot even be imported; 4 and 5: our own mistake
             raise RuntimeError(f"pytest {' '.join(which)} could not run:\n{done.stdout}{done.stderr}")
         return done.returncode == 0
 

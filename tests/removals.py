@@ -62,9 +62,7 @@ def unheard() -> None:
     def keep(self: Any, planned: Any, *rest: Any) -> None:
         before = len(planned._effects)
         route(self, planned, *rest)
-        planned._effects[before:] = [
-            one for one in planned._effects[before:] if not isinstance(one, Deliver)
-        ]
+        planned._effects[before:] = [one for one in planned._effects[before:] if not isinstance(one, Deliver)]
 
     core.Space._route = keep  # type: ignore[method-assign]
 
@@ -79,7 +77,9 @@ def addressees_only() -> None:
         for at in range(before, len(planned._effects)):
             one = planned._effects[at]
             if isinstance(one, Deliver) and envelope.to:
-                some = [name for name in one.connections if self.state.connections[name].runtime_id in envelope.to]
+                some = [
+                    name for name in one.connections if self.state.connections[name].runtime_id in envelope.to
+                ]
                 planned._effects[at] = one._replace(connections=tuple(some))
 
     core.Space._route = keep  # type: ignore[method-assign]
@@ -199,9 +199,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "chains": no_lapse,
     "matcher": set_to(permit.CapabilitySet, "permit", lambda self, *about: permit.Verdict(True, 0, {})),
     "payload patterns": set_to(permit.Capability, "permits_body", lambda self, to, payload: True),
-    "baseline": set_to(
-        state.State, "configured", lambda self, given: rights.Rights(map(rights.Held, given))
-    ),
+    "baseline": set_to(state.State, "configured", lambda self, given: rights.Rights(map(rights.Held, given))),
     "complaints": speechless,
     "welcome": silent("system/welcome"),
     "presence": silent("system/presence"),
@@ -231,9 +229,9 @@ ROWS: tuple[tuple[str, str], ...] = (
     ("P-2.1-1", "audience"),
     ("P-2.1-2", "capability check"),
     ("P-2.2-3 P-3.6-1 P-3.6-2 P-3.6-3", "isolation"),
-    ("P-3-1 P-3-6 P-3-8 P-3-17 P-3-21 P-6.1-1 P-6.1-2 P-6.5-1 P-3-2", "shape check"),
+    ("P-3-1 P-3-6 P-3-17 P-3-21 P-6.1-1 P-6.1-2 P-6.5-1 P-3-2", "shape check"),
     ("P-3-4 P-3-9 P-6.4-1 C-14 C-16", "completion"),
-    ("P-3-7 P-3.2.1-6 P-3.5.6-5", "audience"),
+    ("P-3-7 P-3-8 P-3.2.1-6 P-3.5.6-5", "audience"),
     ("P-3-14", "complaints"),
     ("P-3.2.1-4 P-3.3.2-1", "capability check"),
     ("P-3.3.2-7 P-3.5.6-* P-3.9.3-1", "audience"),

@@ -426,6 +426,7 @@ ACROSS = {
     "test_autobahn.py",
     "test_broken_gateways.py",
     "test_conversations.py",
+    "test_state_machine.py",
     "test_same_stream.py",
     "test_hardship.py",
     "test_peers.py",

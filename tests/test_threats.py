@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import stat
+import timeit
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +24,19 @@ from mew_lab.errors import ConfigError, MewError, NotAdmitted
 from mew_lab.gateway.auth import mint, write_token_file
 from mew_lab.gateway.local import attach
 from mew_lab.log.journal import Journal, journal_path
+from mew_lab.notebook import display
+from mew_lab.notebook.widgets.approvals import ApprovalsView
+from mew_lab.notebook.widgets.feed import FeedView
+from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.kinds import HANDLES, KINDS, is_reserved
+from mew_lab.protocol.permit import Capability, permit
+from mew_lab.sdk.calls import Calls
 from mew_lab.space.core import Space
-from mew_lab.space.events import Close, Deliver, Effect, Joined, Received, Record
+from mew_lab.space.events import Close, Deliver, Effect, FrameReceived, Joined, Left, Received, Record, Relay
 from mew_lab.space.state import SpaceLimits
 from mew_lab.transport.link import HandshakeRefused, Link
 
+from .browser.seat import Rows_, Seat
 from .gateway.conftest import CHAT, UPGRADE, House, Open, closed_with, house, open_house, raw_request, take
 
 __all__ = ["house", "open_house"]  # fixtures
@@ -359,3 +369,276 @@ async def test_threat_33_a_clock_that_lies_moves_nothing(house: House) -> None:
     )
     ids = [one["id"] for one in response.json()["messages"] if one["kind"] == "chat"]
     assert ids == ["m-10", "m10", "m0"]
+
+
+# --- what a peer's words can do in the notebook; what an approval rests on ---------------------------------------
+
+MARKDOWN = [
+    "[click](javascript:alert(1)) ![pixel](https://evil.test/p.png)",
+    "<img src=https://evil.test/p.png onerror=alert(1)><script>alert(1)</script>",
+    '<button onclick="alert(1)">Approve</button>',
+    "[a]: javascript:alert(1)\n\n[a] <style>*{display:none}</style>",
+    "<iframe srcdoc='<script>alert(1)</script>'></iframe><svg onload=alert(1)>",
+]
+
+
+class Markup(HTMLParser):
+    """The tags, attribute names and text of a picture."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.mark.threat(4)
+@pytest.mark.parametrize("text", MARKDOWN)
+def test_threat_04_markdown_of_a_peer_is_text_that_loads_and_runs_nothing(text: str) -> None:
+    members = {"id": "m1", "from": "eve", "kind": "chat", "payload": {"text": text, "format": "markdown"}}
+    rows = Rows_()
+    rows.add("chat", text, raw=text, sender=text)
+    feed = FeedView(rows)
+    try:
+        pictures = [str(display.envelope(Envelope.of(members))), feed._static_html()]
+    finally:
+        feed.close()
+    for html in pictures:
+        shown = Markup(html)
+        assert not shown.tags & {"a", "img", "script", "iframe", "svg", "button", "style", "link", "object"}
+        assert not {
+            one for one in shown.attributes if one.startswith("on") or one in ("src", "href", "srcdoc")
+        }
+        said = re.sub(r"\s", "", text).replace("\\n", "")
+        assert said[:20] in re.sub(r"\\n|\s", "", shown.text).replace("\\", "")
+
+
+@pytest.mark.threat(5)
+def test_threat_05_a_saved_notebook_holds_no_button_and_its_messages_decide_nothing() -> None:
+    seat = Seat()
+    outcome = seat.propose("git_commit")
+    saved, live = ApprovalsView(seat), ApprovalsView(seat)
+    notices: list[Any] = []
+    live.send = lambda content, buffers=None: notices.append(content)
+    try:
+        still = Markup(saved._static_html())
+        assert not still.tags & {"button", "input", "form", "script", "a"}
+        assert "git_commit" in still.text
+        card = seat.cards["proposal-1"]
+        stale = {
+            "t": "decide",
+            "id": card.id,
+            "digest": card.digest,
+            "decision": "approve",
+            "nonce": saved._nonce,
+        }
+        live._on_message(live, stale, [])
+        assert seat.fulfilled == [] and card.is_open and not outcome.done()
+    finally:
+        saved.close()
+        live.close()
+
+
+@pytest.mark.threat(6)
+def test_threat_06_a_pattern_that_backtracks_for_ever_elsewhere_is_answered_at_once() -> None:
+    bomb = {"kind": "chat", "payload": {"text": "/(a+)+$/"}}
+    space = a_space(anna=[bomb])
+    effects = said(space, "anna", kind="chat", payload={"text": "a" * 100_000 + "!"})
+    assert verdict(effects) == ("refused", "capability_violation")
+    assert verdict(said(space, "anna", kind="chat", payload={"text": "a" * 100_000})) == ("accepted", "")
+    seconds = min(
+        timeit.repeat(
+            lambda: permit([bomb], "chat", payload={"text": "a" * 100_000 + "!"}), number=1, repeat=5
+        )
+    )
+    print(f"\n(a+)+$ against 100 000 characters: {seconds * 1000:.1f} ms (mark 10 ms)")
+    with pytest.raises(ConfigError):
+        Capability.of({"kind": "chat", "payload": {"text": f"/{'a' * 300}/"}})
+
+
+@pytest.mark.threat(7)
+def test_threat_07_a_path_over_deep_and_wide_payloads_gives_up_and_denies() -> None:
+    deep: dict[str, Any] = {"end": 1}
+    for _ in range(55):
+        deep = {"a": deep, "b": [{}, 1]}
+    wide = {f"k{n}": {f"j{m}": [0] * 5 for m in range(30)} for n in range(60)}
+    bombs = ["$..*..*", "$..*..*..*..*", "$..[?@..* == 1]..*"]
+    for path in bombs:
+        try:
+            capability = [{"kind": "chat", "payload": {path: "never"}}]
+            space = a_space(anna=capability)
+        except ConfigError:
+            continue  # refused where it is set
+        for payload in (deep, wide):
+            assert verdict(said(space, "anna", kind="chat", payload=payload))[0] == "refused"
+    seconds = timeit.timeit(
+        lambda: permit([{"kind": "chat", "payload": {"$..*..*": "never"}}], "chat", payload=wide), number=1
+    )
+    print(f"\n$..*..* against a wide payload: {seconds * 1000:.1f} ms (mark 10 ms)")
+
+
+@pytest.mark.threat(13)
+def test_threat_13_an_answer_by_whom_nobody_asked_is_a_claim_and_the_call_waits_on() -> None:
+    answers: list[Envelope] = []
+    calls = Calls()
+    asked = {"id": "r1", "from": "anna", "to": ["git"], "kind": "mcp/request", "payload": {"method": "ping"}}
+    calls.expect(Envelope.of(asked), answers.append)
+    answer = {"id": "a1", "kind": "mcp/response", "correlation_id": ["r1"], "payload": {"result": {}}}
+    assert calls.observe(Envelope.of({**answer, "from": "eve"})) == ("r1",)
+    assert answers == [] and "r1" in calls
+    calls.observe(Envelope.of({**answer, "id": "a2", "from": "git"}))
+    assert [one.sender for one in answers] == ["git"]
+
+
+@pytest.mark.threat(20)
+def test_threat_20_nobody_gives_more_than_it_has_and_a_chain_falls_with_its_root() -> None:
+    reads = {"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "read_*"}}}
+    space = a_space(anna=ALL, bert=[{"kind": "capability/*"}], cora=[], dora=[])
+    space.state.owner = "anna"
+
+    def give(sender: str, id: str, to: str, capability: dict[str, Any]) -> tuple[str, str]:
+        payload = {"recipient": to, "capabilities": [capability]}
+        return verdict(said(space, sender, id=id, kind="capability/grant", payload=payload))
+
+    assert give("anna", "g1", "bert", reads) == ("accepted", "")
+    wider = [
+        {"kind": "mcp/request"},
+        {"kind": "mcp/*", "payload": reads["payload"]},
+        {"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "*"}}},
+        {"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "!write_*"}}},
+        {"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "/read_.*/"}}},
+        {"kind": "mcp/request", "payload": {"method": "tools/call"}},
+        {
+            "kind": "mcp/request",
+            "payload": {"method": ["tools/call", "tools/list"], "params": {"name": "read_a"}},
+        },
+    ]
+    for n, capability in enumerate(wider):
+        assert give("bert", f"w{n}", "cora", capability) == ("refused", "cannot_grant"), capability
+    one = {"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "read_a"}}}
+    assert give("bert", "g2", "cora", one) == ("accepted", "")
+    call = {"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "read_a"}}}
+    assert verdict(said(space, "cora", **call)) == ("accepted", "")
+    said(space, "anna", kind="capability/revoke", payload={"grant_id": "g1"})
+    assert verdict(said(space, "cora", **call)) == ("refused", "capability_violation")
+
+
+@pytest.mark.threat(21)
+@pytest.mark.parametrize(
+    "value", [None, 7, True, [], ["tools/call"], {}, {"tools/call": "tools/call"}, "absent"]
+)
+@pytest.mark.parametrize("pattern", ["tools/call", "*", "**", "!x", "/.*/", ["tools/call", "!x"], {"a": "*"}])
+def test_threat_21_what_is_absent_or_of_another_type_matches_no_pattern(pattern: Any, value: Any) -> None:
+    space = a_space(anna=[{"kind": "mcp/request", "payload": {"method": pattern}}])
+    payload = {} if value == "absent" else {"method": value}
+    assert verdict(said(space, "anna", kind="mcp/request", payload=payload))[0] == "refused"
+
+
+@pytest.mark.threat(21)
+@pytest.mark.parametrize(
+    ("pattern", "value"),
+    [
+        (1, True),
+        (1, "1"),
+        (0, False),
+        (True, 1),
+        (False, 0),
+        (None, 0),
+        (None, False),
+        ("null", None),
+        ({}, []),
+    ],
+)
+def test_threat_21_values_that_are_alike_elsewhere_are_not_here(pattern: Any, value: Any) -> None:
+    space = a_space(anna=[{"kind": "chat", "payload": {"n": pattern}}])
+    assert verdict(said(space, "anna", kind="chat", payload={"n": value}))[0] == "refused"
+    assert verdict(said(space, "anna", kind="chat", payload={}))[0] == "refused"
+
+
+@pytest.mark.threat(22)
+@pytest.mark.parametrize("word", ["always", "approve always", "Approve", "approve_all", True, ["approve"]])
+def test_threat_22_a_click_decides_one_proposal_and_no_standing_rule_can_be_smuggled_in(word: Any) -> None:
+    seat = Seat()
+    seat.propose("git_commit", {})
+    seat.propose("git_commit", {"message": "x"})
+    view = ApprovalsView(seat)
+    view.send = lambda content, buffers=None: None
+    try:
+        card = seat.cards["proposal-1"]
+        message = {"t": "decide", "id": card.id, "digest": card.digest, "nonce": view._nonce}
+        view._on_message(view, {**message, "decision": word}, [])
+        assert seat.fulfilled == [] and card.is_open
+        view._on_message(view, {**message, "decision": "approve"}, [])
+        assert seat.outcomes["proposal-1"].result(20) == "fulfilled"
+        assert [one[0] for one in seat.fulfilled] == ["proposal-1"]
+        assert seat.cards["proposal-2"].is_open  # the same tool with other arguments is another question
+    finally:
+        view.close()
+
+
+@pytest.mark.threat(22)
+def test_threat_22_a_grant_after_an_approval_is_no_wider_than_its_words() -> None:
+    space = a_space(anna=ALL, bert=[])
+    narrow = {"method": "tools/call", "params": {"name": "git_log", "arguments": {"repo": "."}}}
+    payload = {"recipient": "bert", "capabilities": [{"kind": "mcp/request", "to": "git", "payload": narrow}]}
+    said(space, "anna", id="g1", kind="capability/grant", payload=payload)
+
+    def may(to: list[str] | None = None, **params: Any) -> bool:
+        asked = {"method": "tools/call", "params": {"name": "git_log", "arguments": {"repo": "."}, **params}}
+        address = {} if to is None else {"to": to}
+        return verdict(said(space, "bert", kind="mcp/request", payload=asked, **address))[0] == "accepted"
+
+    assert may(to=["git"])
+    assert not may()  # a broadcast
+    assert not may(to=["git", "files"])
+    assert not may(to=["git"], name="git_push")
+    assert not may(to=["git"], arguments={})
+    assert not may(to=["git"], arguments={"repo": "/"})
+
+
+FRAMES = [
+    *(b"#stream-1#x", b"#stream-2#x", b"#stream-1##x", b"##stream-1#x"),
+    *(b"#stream-1", b"#STREAM-1#x", b"#stream-01#x"),
+]
+DEEDS = ["write", "grant-write", "revoke-write", "transfer-ownership", "close", "leave"]
+
+
+@pytest.mark.threat(23)
+@given(deeds=some.lists(some.sampled_from(DEEDS), max_size=8))
+def test_threat_23_only_who_may_write_now_is_heard_on_a_stream(deeds: list[str]) -> None:
+    space = a_space(anna=ALL, bert=ALL, eve=ALL)
+    said(space, "anna", id="q1", kind="stream/request", payload={"direction": "upload"})
+    owner, granted, active, here = "anna", False, True, True
+
+    def relayed(sender: str, data: bytes) -> bool:
+        effects = space.step(FrameReceived(sender, data, False), NOW)
+        return any(isinstance(one, Relay) for one in effects)
+
+    for deed in deeds:
+        if deed == "leave":
+            space.step(Left("bert"), NOW)
+            here, granted, active = False, False, active and owner != "bert"
+        elif deed != "write" and active:
+            payload = {"stream_id": "stream-1", "participant_id": "bert", "new_owner": "bert"}
+            done = verdict(said(space, owner, kind=f"stream/{deed}", payload=payload))[0] == "accepted"
+            granted = (granted or (done and deed == "grant-write")) and not (done and deed == "revoke-write")
+            owner = "bert" if done and deed == "transfer-ownership" else owner
+            active = not (done and deed == "close")
+            assert done == (
+                deed == "close"
+                or (here and (deed, owner) != ("revoke-write", "bert"))
+                or (not here and deed == "revoke-write")
+            )
+        writers = {owner, *(["bert"] if granted else [])} if active else set()
+        for sender in ("anna", "bert", "eve", "not-joined-yet"):
+            for data in FRAMES:
+                good = data in (b"#stream-1#x", b"#stream-1##x")
+                assert relayed(sender, data) == (good and sender in writers)

@@ -261,6 +261,26 @@ def test_the_nonce_is_not_saved(notebook: Callable[..., Notebook]) -> None:
     assert "Approvals as of" in json.dumps(saved)
 
 
+@pytest.mark.threat(5)
+def test_threat_05_a_saved_notebook_shows_what_was_and_has_nothing_to_click(
+    notebook: Callable[..., Notebook],
+) -> None:
+    book = notebook([SETUP, PROPOSE, SHOW]).run(0).run(1).run(2)
+    card(book, 2).locator("button.mew-approve").wait_for()
+    book.save()
+    book.tab.evaluate(
+        "async () => { await jupyterapp.shell.currentWidget.sessionContext.shutdown(); return null; }"
+    )
+    book.reload()
+    # JupyterLab has its own words where a widget's kernel is gone; either way there must be nothing to click.
+    book.page.until(
+        lambda: any(said in book.area(2).inner_text() for said in ("Approvals as of", "model not found")),
+        "what is shown of a widget without a kernel",
+    )
+    assert book.area(2).locator("button, input, select, a, form").count() == 0
+    assert book.page.dialogs == []
+
+
 def test_a_withdrawn_proposal_shows_so_and_cannot_be_decided(notebook: Callable[..., Notebook]) -> None:
     book = notebook([SETUP, SHOW, PROPOSE, "seat.withdraw('proposal-1')"]).run(0).run(1).run(2)
     card(book, 1).locator("button.mew-approve").wait_for()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -177,6 +178,28 @@ def test_what_a_peer_writes_is_text_in_the_feed(notebook: Callable[..., Notebook
     book.page.until(lambda: len(exact.inner_text()) > 70000, "the rest")
     assert view(book, 2).inner_text().count(hostile) >= 6
     assert view(book, 2).locator("img").count() == 0
+    assert book.page.dialogs == []
+
+
+@pytest.mark.threat(4)
+def test_threat_04_markdown_of_a_peer_is_no_link_and_loads_nothing(notebook: Callable[..., Notebook]) -> None:
+    markdown = (
+        "[here](javascript:alert(1)) ![pixel](http://127.0.0.1:9/pixel.png) "
+        "<img src=http://127.0.0.1:9/image.png onerror=alert(1)> <button>Approve</button>"
+    )
+    chat = {"kind": "chat", "from": "eve", "payload": {"text": markdown, "format": "markdown"}}
+    add = f"text = {markdown!r}\nlog.add('chat', text, sender='eve', raw={json.dumps(chat)!r})"
+    book = notebook([SETUP, add, SHOW])
+    asked: list[str] = []
+    book.tab.on("request", lambda request: asked.append(request.url))
+    book.run(0).run(1).run(2)
+    settled(book, 2, 1)
+    book.click(view(book, 2).locator("tbody tr .mew-what"))
+    view(book, 2).locator(".mew-detail pre").wait_for()
+    assert markdown in view(book, 2).inner_text()
+    assert view(book, 2).locator("a, img, iframe, script, style, object").count() == 0
+    assert view(book, 2).get_by_role("button", name="Approve").count() == 0
+    assert [url for url in asked if "127.0.0.1:9/" in url] == []
     assert book.page.dialogs == []
 
 

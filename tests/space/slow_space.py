@@ -13,17 +13,13 @@ from __future__ import annotations
 
 import json
 import re
-import runpy
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
 from itertools import product
-from pathlib import Path
 from typing import Any
 
-slow_permit = runpy.run_path(str(Path(__file__).parent.parent / "protocol" / "slow_matcher.py"))[
-    "slow_permit"
-]
+from ..protocol.slow_matcher import slow_permit
 
 Said = tuple[str, str, tuple[str, ...]]
 

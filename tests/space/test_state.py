@@ -139,6 +139,19 @@ def test_the_oldest_handles_are_forgotten_beyond_the_limit_but_never_a_grant(
     assert state_module.State(()).handle("never") is None
 
 
+@pytest.mark.req("C-15")
+def test_a_handle_that_was_taken_anew_is_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_module, "MAX_HANDLES", 2)
+    stage = Stage(alice="*")
+    for id in ("a", "b"):
+        assert stage.send("alice", "mcp/proposal", id=id).accepted
+    stage.leave("alice")
+    stage.join("alice")
+    for id in ("a", "c"):
+        assert stage.send("alice", "mcp/proposal", id=id).accepted
+    assert not stage.send("alice", "mcp/proposal", id="a").accepted  # b was the oldest
+
+
 def test_a_hundred_thousand_are_remembered() -> None:
     assert state_module.MAX_HANDLES == 100_000
 

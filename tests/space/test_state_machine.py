@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import json
 import os
-import runpy
 import secrets
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from itertools import pairwise
 from typing import Any
 
 import hypothesis
@@ -51,7 +50,7 @@ from mew_lab.space.events import (
 from mew_lab.space.rights import Rights
 from mew_lab.space.state import SpaceLimits
 
-slow = runpy.run_path(str(Path(__file__).with_name("slow_space.py")), run_name="slow_space")
+from .slow_space import HANDLES, SlowSpace, plain_id
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 GATEWAY = "system:gateway"
@@ -180,7 +179,7 @@ def said_by(effects: tuple[Effect, ...], *, frame: bool) -> list[tuple[str, str,
     for effect in effects:
         match effect:
             case Deliver(envelope, connections):
-                related = [slow["plain_id"](one) for one in envelope.correlation_id]
+                related = [plain_id(one) for one in envelope.correlation_id]
                 to = list(envelope.to)
                 if envelope.sender == GATEWAY:
                     if envelope.kind == "system/error" or envelope.payload.get("status") == "already_exists":
@@ -189,7 +188,7 @@ def said_by(effects: tuple[Effect, ...], *, frame: bool) -> list[tuple[str, str,
                     add(envelope.kind, connections, to=to, correlation=related, payload=payload)
                 else:
                     whole = {
-                        "id": slow["plain_id"](envelope.id),
+                        "id": plain_id(envelope.id),
                         "from": envelope.sender,
                         "kind": envelope.kind,
                     }
@@ -250,7 +249,7 @@ class Machine(RuleBasedStateMachine):
         self.given = dict(zip(NAMED, [[{"kind": "*"}], *given], strict=True))
         self.space = self.new_space()
         self.picture = picture(self.space)
-        self.model = slow["SlowSpace"](OWNER, LIMITS)
+        self.model = SlowSpace(OWNER, LIMITS)
         for name, capabilities in self.given.items():
             self.model.enrol(name, capabilities)
         for name, suffix in zip(NAMED, ids, strict=True):
@@ -353,7 +352,7 @@ class Machine(RuleBasedStateMachine):
         assert record.verdict == ("accepted" if self.model.verdict == "accepted" else "refused")
         if record.verdict == "accepted":
             permitted = [(json.loads(text), grant) for text, grant in self.model.passed_by]
-            grant = slow["plain_id"](record.grant)
+            grant = plain_id(record.grant)
             assert (json.loads(record.pattern), grant if grant != "gw" else "gw-") in permitted
             said = json.loads(event.text)
             if {"protocol", "id", "ts", "from"} <= set(said) and record.raw is not None:
@@ -487,7 +486,7 @@ class Machine(RuleBasedStateMachine):
     @rule(
         speaker=speakers,
         mark=st.sampled_from(["h1", "h2", "h3"]),
-        kind=st.sampled_from(sorted(slow["HANDLES"])),
+        kind=st.sampled_from(sorted(HANDLES)),
     )
     def take_a_handle(self, speaker: Any, mark: str, kind: str) -> None:
         whom = {"recipient": "ben", "capabilities": [{"kind": "chat"}], "participant_id": "eve"}
@@ -538,7 +537,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(path=st.permutations(NAMED), given=capability)
     def grant_along_a_chain(self, path: list[str], given: dict[str, Any]) -> None:
-        for giver, recipient in zip(path, path[1:], strict=False):
+        for giver, recipient in pairwise(path):
             payload = {"recipient": recipient, "capabilities": [given]}
             self.grants.append(self.send((giver, "newest"), "capability/grant", payload))
 

@@ -115,6 +115,18 @@ def test_a_space_has_so_many_streams_at_a_time_and_describes_them_in_so_many_byt
     assert stage.open("ann") == "stream-1"
 
 
+@pytest.mark.threat(9)
+def test_the_requests_of_all_active_streams_may_have_exactly_so_many_bytes() -> None:
+    def said(limit: int) -> list[bool]:
+        stage = Stage(ann="stream/*", limits=SpaceLimits(description_bytes=limit))
+        return [stage.send("ann", "stream/request", {}, id=f"q{n}").accepted for n in range(3)]
+
+    whole = Stage(ann="stream/*").send("ann", "stream/request", {}, id="q0").record.raw
+    assert whole is not None
+    assert said(2 * len(whole)) == [True, True, False]
+    assert said(2 * len(whole) - 1) == [True, False, False]
+
+
 # --- what late joiners learn ---
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shlex
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 
@@ -128,4 +130,64 @@ def test_the_words_are_quiet() -> None:
 
 
 def test_the_readme_points_to_no_address_that_may_not_exist() -> None:
-    assert re.findall(r"https?://\S+", README) == []
+    assert {re.sub(r"(:8080)/.*", r"\1", one) for one in re.findall(r"https?://\S+", README)} == {
+        "http://localhost:8080"
+    }
+
+
+def test_the_space_file_is_served_and_answers_the_two_requests(tmp_path: Path) -> None:
+    (file,) = blocks("yaml")
+    (tmp_path / "space.yaml").write_text(file, encoding="utf-8")
+    requests = next(block for block in blocks("sh") if block.startswith("curl"))
+    command = [sys.executable, "-m", "mew_lab.cli", "serve", "--space-config", "space.yaml", "--port", "0"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            assert server.stdout is not None
+            url = re.fullmatch(r"space desk at ws://127\.0\.0\.1:(\d+)/ws\n", server.stdout.readline())
+            assert url is not None
+            asked, heard = requests.replace(":8080/", f":{url[1]}/").split("\ncurl ")
+            assert '"status":"accepted"' in run(asked)
+            end = time.monotonic() + 40
+            while "Asia/Tokyo" not in run(f"curl {heard}").partition("mcp/response")[2]:
+                if "system/presence" in run(f"curl {heard}") and "clock" in run(f"curl {heard}"):
+                    run(asked)  # it was asked before the clock was there
+                assert time.monotonic() < end, run(f"curl {heard}")
+                time.sleep(0.2)
+        finally:
+            server.terminate()
+            server.wait(20)
+
+
+def run(line: str) -> str:
+    """What a line of the shell prints."""
+    return subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=20).stdout
+
+
+def test_the_commands_that_hold_a_gateway_against_the_specification_are_understood() -> None:
+    from mew_lab.cli import build_parser
+
+    (lines,) = [block for block in blocks("sh") if block.startswith("mew-lab")]
+    parser = build_parser()
+    for line in lines.strip().split("\n"):
+        words = shlex.split(line, comments=True)
+        assert words[0] == "mew-lab"
+        parser.parse_args(words[1:])
+
+
+def test_the_figures_of_conformance_and_captures_are_those_of_the_code() -> None:
+    from mew_lab.conformance.rows import ROWS
+
+    said = re.search(r"Of the (\d+) rows .*?, (\d+) can be seen from outside", README.replace("\n", " "))
+    assert said is not None and int(said[1]) == len(ROWS)
+    spec = importlib.util.spec_from_file_location(
+        "divergences", ROOT / "tests" / "captures" / "divergences.py"
+    )
+    assert spec is not None and spec.loader is not None
+    captures = importlib.util.module_from_spec(spec)
+    sys.modules["divergences"] = captures
+    spec.loader.exec_module(captures)
+    assert f"({len(captures.DIVERGENCES)} recorded differences in ten sessions)" in README.replace("\n", " ")
+    assert len(captures.CAPTURES) == 10

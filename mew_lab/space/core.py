@@ -220,7 +220,7 @@ class Space:
         return resolved if resolved != tuple(to) else None
 
     def _check_capability(self, sender: Sender, envelope: Envelope) -> Verdict:
-        to = tuple(self.state.aliases.get(name, name) for name in envelope.to)  # whose id it is or was
+        to = tuple(self.state.logical(name) for name in envelope.to)
         verdict = sender.member.capabilities.permit(envelope.kind, to, envelope.payload)
         if not verdict.allowed:
             held = list(sender.member.capabilities.patterns)

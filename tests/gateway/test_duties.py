@@ -171,7 +171,7 @@ async def test_a_space_without_a_journal_keeps_nothing_for_those_who_come_late()
     await bert.close()
 
 
-@pytest.mark.req("P-5.1-1", "P-5.1-2", "P-5.2-9", "P-5.2-4", "P-7.2-1", "S-SEC-1")
+@pytest.mark.req("P-5.1-1", "P-5.1-2", "P-5.2-9", "P-5.2-4", "P-7.2-1", "P-8.1-1", "P-8.1-3", "S-SEC-1")
 async def test_the_token_decides_who_one_is_and_what_one_may_do(open_house: Open) -> None:
     house = await open_house()
     house.gateway.enrol("demo", "bert", [{"kind": "mcp/proposal"}])

@@ -39,7 +39,7 @@ async def test_participants_are_told_to_who_has_a_token_of_the_space(house: Hous
     assert wrong.status_code == 403
 
 
-@pytest.mark.req("P-5.3-1", "P-5.3-4")
+@pytest.mark.req("P-5.3-1", "P-5.3-3", "P-5.3-4")
 async def test_a_post_is_delivered_like_any_message_and_answered(house: House) -> None:
     anna = await house.join("anna")
     response = await house.post("bert", {**CHAT, "id": "chosen-1"}, params={"space": "demo"})

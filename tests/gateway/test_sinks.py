@@ -135,11 +135,14 @@ async def test_a_kicked_participant_has_no_log_any_more(tmp_path: Path) -> None:
     assert len(site.lines("logs/eager.jsonl")) == count
 
 
-async def test_a_sink_that_the_space_does_not_take_hinders_no_message(tmp_path: Path) -> None:
+async def test_a_sink_that_the_space_does_not_take_is_told_once_and_stays_empty(tmp_path: Path) -> None:
     site = Site(tmp_path)
-    links = [attach(site.gateway, "demo", "lazy", runtime_id=f"lazy-{n}") for n in range(8)]
-    assert site.post("lazy", kind="chat", payload={"text": "goes on"}) == 200
-    assert len(links) == 8 and site.lines("lazy.jsonl") == []
+    site.gateway.enrol("demo", "boss", [{"kind": "*"}])
+    attach(site.gateway, "demo", "boss")
+    assert site.post("boss", kind="space/kick", payload={"participant_id": "lazy"}) == 200
+    for _ in range(2):
+        assert site.post("lazy", kind="chat", payload={"text": "still here?"}) == 403
+    assert site.lines("lazy.jsonl") == []
     (fault,) = site.faults
     assert fault.startswith("lazy: ") and fault.endswith("its output_log stays empty")
 

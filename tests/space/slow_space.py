@@ -157,7 +157,7 @@ class Flow:
     targets: list[Here]
     fields: dict[str, Any]
     created: str
-    request: str | None
+    request: str
 
 
 @dataclass

@@ -16,7 +16,7 @@ from itertools import product
 from typing import Final
 
 from mew_lab.protocol.node import Meter, Node
-from mew_lab.protocol.strings import ANY_STRING, AnyString, Glob, Literal, Negation
+from mew_lab.protocol.strings import ANY_STRING, AnyString, Automaton, Glob, Literal, Negation
 
 __all__ = ["Plain", "Word", "find", "holds"]
 
@@ -68,7 +68,9 @@ def find(inside: Sequence[Word], outside: Sequence[Word] = (), *, meter: Meter) 
     characters = sum(len(one.source) for one in (*all_of, *none_of))
     meter.spend(_STEP + characters * (1 + characters // _BITS_PER_STEP) // _CHARACTERS_READ_PER_STEP)
     tracks = [_Track.of(one.tokens) for one in all_of or (ANY_STRING,)]
-    avoided = _Union.of([one.tokens for one in none_of])
+    avoided = Automaton.of(one.tokens for one in none_of)
+    surely = avoided.final & avoided.loops_over_slash  # whatever follows here is matched
+    step_cost = _STEP + avoided.final.bit_length() // _BITS_PER_STEP  # a thousand globs weigh more than one
     fresh = _fresh({token for track in tracks for token in track.tokens} | avoided.wants.keys())
     at = (0,) * len(tracks)
     end = tuple(len(track.tokens) for track in tracks)
@@ -80,9 +82,9 @@ def find(inside: Sequence[Word], outside: Sequence[Word] = (), *, meter: Meter) 
     while waiting:
         at, states, text = waiting.popleft()
         for character in _characters(tracks, at, fresh):
-            meter.spend(avoided.cost)
+            meter.spend(step_cost)
             after = avoided.step(states, character)
-            if after & avoided.everything:
+            if after & surely:
                 continue
             for then in product(
                 *[track.moves(one, character) for track, one in zip(tracks, at, strict=True)]
@@ -125,59 +127,6 @@ class _Track:
         else:
             goes = self.tokens[at] == character or (self.tokens[at] == "?" and character != "/")
         return (at,) * stays + (at + 1,) * goes
-
-
-@dataclass(frozen=True, slots=True)
-class _Union:
-    """Several globs at once, all their positions as the bits of one integer, one glob above the other."""
-
-    wants: dict[str, int]
-    wants_any: int
-    loops: int
-    loops_over_slash: int
-    start: int
-    final: int
-    everything: int
-    """Final positions with a `**`: whatever follows, it is matched."""
-    cost: int
-    """Of one step: a thousand globs are not carried along as fast as one."""
-
-    @classmethod
-    def of(cls, globs: Sequence[Sequence[str]]) -> _Union:
-        wants: dict[str, int] = {}
-        wants_any = loops = loops_over_slash = start = final = 0
-        here = 1
-        for glob in globs:
-            start |= here
-            for token in glob:
-                if token == "**":
-                    loops_over_slash |= here
-                elif token == "*":
-                    loops |= here
-                else:
-                    if token == "?":
-                        wants_any |= here
-                    else:
-                        wants[token] = wants.get(token, 0) | here
-                    here <<= 1
-            final |= here
-            here <<= 1
-        return cls(
-            wants,
-            wants_any,
-            loops | loops_over_slash,
-            loops_over_slash,
-            start,
-            final,
-            final & loops_over_slash,
-            _STEP + here.bit_length() // _BITS_PER_STEP,
-        )
-
-    def step(self, states: int, character: str) -> int:
-        """The positions after one more character."""
-        if character == "/":
-            return ((states & self.wants.get("/", 0)) << 1) | (states & self.loops_over_slash)
-        return ((states & (self.wants.get(character, 0) | self.wants_any)) << 1) | (states & self.loops)
 
 
 def _characters(tracks: Sequence[_Track], at: Sequence[int], fresh: str) -> Iterable[str]:

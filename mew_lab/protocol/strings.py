@@ -11,6 +11,7 @@ Spec: §4.1, §4.2.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, ClassVar, Final
@@ -23,7 +24,7 @@ try:
 except ImportError:  # as in a browser
     _re2 = None
 
-__all__ = ["ANY_STRING", "AnyString", "Glob", "Literal", "Negation", "Regex", "compile_string"]
+__all__ = ["ANY_STRING", "AnyString", "Automaton", "Glob", "Literal", "Negation", "Regex", "compile_string"]
 
 MAX_EXPRESSION: Final = 256
 MAX_GLOB: Final = 1024
@@ -100,7 +101,7 @@ class Glob(StringNode):
 
     text: str
     tokens: tuple[str, ...]
-    _run: _Affix | _Automaton = field(repr=False, compare=False)
+    _run: _Affix | Automaton = field(repr=False, compare=False)
 
     @classmethod
     def of(cls, text: str, *, kind: bool = False) -> Glob:
@@ -108,7 +109,7 @@ class Glob(StringNode):
         tokens = _WILDCARD.findall(text)
         if kind and text.endswith("/*"):
             tokens[-1] = "**"
-        return cls(text, tuple(tokens), _Affix.of(tokens) or _Automaton.of(tokens))
+        return cls(text, tuple(tokens), _Affix.of(tokens) or Automaton.of([tokens]))
 
     @property
     def source(self) -> str:
@@ -147,39 +148,51 @@ class _Affix:
 
 
 @dataclass(frozen=True, slots=True)
-class _Automaton:
-    """Any glob, all its states at once: bit n is set while the first n consuming tokens have been matched.
+class Automaton:
+    """Globs, all their positions at once as the bits of one integer, one glob above the other.
 
-    A star is a loop at a state, so one character costs four operations on an integer, whatever came before.
+    A star is a loop at a position, so one character costs four operations on an integer, whatever came before.
     """
 
     wants: dict[str, int]
     wants_any: int
     loops: int
     loops_over_slash: int
+    start: int
     final: int
 
     @classmethod
-    def of(cls, tokens: list[str]) -> _Automaton:
+    def of(cls, globs: Iterable[Iterable[str]]) -> Automaton:
+        """The automaton of the tokens of each glob."""
         wants: dict[str, int] = {}
-        wants_any = loops = loops_over_slash = 0
+        wants_any = loops = loops_over_slash = start = final = 0
         here = 1
-        for token in tokens:
-            if token == "**":
-                loops_over_slash |= here
-            elif token == "*":
-                loops |= here
-            else:
-                if token == "?":
-                    wants_any |= here
+        for glob in globs:
+            start |= here
+            for token in glob:
+                if token == "**":
+                    loops_over_slash |= here
+                elif token == "*":
+                    loops |= here
                 else:
-                    wants[token] = wants.get(token, 0) | here
-                here <<= 1
-        return cls(wants, wants_any, loops | loops_over_slash, loops_over_slash, here)
+                    if token == "?":
+                        wants_any |= here
+                    else:
+                        wants[token] = wants.get(token, 0) | here
+                    here <<= 1
+            final |= here
+            here <<= 1
+        return cls(wants, wants_any, loops | loops_over_slash, loops_over_slash, start, final)
+
+    def step(self, states: int, character: str) -> int:
+        """The positions after one more character."""
+        if character == "/":
+            return ((states & self.wants.get("/", 0)) << 1) | (states & self.loops_over_slash)
+        return ((states & (self.wants.get(character, 0) | self.wants_any)) << 1) | (states & self.loops)
 
     def accepts(self, text: str) -> bool:
-        wants, states = self.wants, 1
-        for character in text:
+        wants, states = self.wants, self.start
+        for character in text:  # `step`, without a call for each character of a long text
             if character == "/":
                 states = ((states & wants.get("/", 0)) << 1) | (states & self.loops_over_slash)
             else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from mew_lab.protocol.covers import covers, disjoint, possesses
+from mew_lab.protocol.covers import disjoint, possesses
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.permit import Capability
 from mew_lab.space.events import Enrolled
@@ -201,16 +201,11 @@ def _granted(turn: Turn, grant_id: str, recipient: Member | None) -> list[tuple[
 
 def _touched(patterns: list[Capability], held: Capability) -> str:
     """Whether a held capability falls under the patterns: `all` of it, a `part`, or nothing (``)."""
-    part = ""
-    for pattern in patterns:
-        answer = covers(pattern, held).answer
-        if answer == "yes":
-            return "all"
-        if not disjoint(pattern, held):
-            if answer == "unknown":  # better too much than too little
-                return "all"
-            part = "part"
-    return part
+    touching = [one for one in patterns if not disjoint(one, held)]
+    if not touching:
+        return ""
+    # What cannot be told goes: better too much is taken than too little.
+    return "part" if possesses(touching, held).answer == "no" else "all"
 
 
 def _tell_partial(turn: Turn, sender: Sender, envelope: Envelope, remaining: list[Held]) -> None:

@@ -521,7 +521,7 @@ class SlowSpace:
                     for one in self.wanted(payload, "capabilities", empty=False)
                     if permitted(one) & permitted(held.capability)
                 ]
-                if any(covered([one], held.capability) for one in touching):
+                if touching and covered(touching, held.capability):
                     gone.append(held)
                 elif touching:
                     kept.append(held.capability)

@@ -315,6 +315,14 @@ def test_what_only_overlaps_stays_and_the_revoker_is_told_what_remains() -> None
 
 
 @pytest.mark.req("P-3.6.2-2", "C-10")
+def test_patterns_that_cover_a_capability_only_together_take_it_away() -> None:
+    stage = Stage(alice="*", bot=[{"kind": ["chat", "mcp/request"]}, {"kind": ["chat", "mcp/reject"]}])
+    revoked = stage.revoke("alice", recipient="bot", capabilities=patterns(["chat", "mcp/request"]))
+    assert revoked.error["remaining"] == [{"kind": ["chat", "mcp/reject"]}]
+    assert stage.held("bot") == [{"kind": ["chat", "mcp/reject"]}, BASE]
+
+
+@pytest.mark.req("P-3.6.2-2", "C-10")
 def test_what_cannot_be_told_apart_is_taken_away() -> None:
     """Better too much than too little: whether two regular expressions overlap is not decided."""
     stage = Stage(alice="*", bot=[{"kind": "mcp/request", "payload": {"method": "/ab.*/"}}])

@@ -15,6 +15,7 @@ MewError
 ├─ NotAdmitted              .space .close_code    token unknown or revoked, or the id is taken
 ├─ NoReply (also TimeoutError)  .after_s .waiting_for
 ├─ ConfigError              .path .key
+├─ ModelFailed              .model .status .retry_after_s   a model gave no reply
 ├─ CannotWait                                     nobody could answer while this call waits
 ├─ JournalError             .path                 a journal cannot be read or written
 └─ ReplayMismatch           .index .expected .actual
@@ -38,6 +39,7 @@ __all__ = [
     "JournalError",
     "LocalProtocolError",
     "MewError",
+    "ModelFailed",
     "NoReply",
     "NotAdmitted",
     "ProposalEnded",
@@ -171,6 +173,18 @@ class ConfigError(MewError):
         super().__init__(message)
         self.path = path
         self.key = key
+
+
+class ModelFailed(MewError):
+    """A model gave no reply. `status` is its server's HTTP status, `retry_after_s` when to ask again, if told."""
+
+    def __init__(
+        self, message: str, *, model: str, status: int | None = None, retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.model = model
+        self.status = status
+        self.retry_after_s = retry_after_s
 
 
 class CannotWait(MewError):

@@ -49,7 +49,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "uvloop": ("cli", "cli.*"),
     "yaml": ("sdk.config",),
     "jsonschema": ("sdk.signature",),
-    "openai": ("agent.model",),
+    "openai": ("agent.completions",),
     "mcp": ("bridge.*", "tools_agent.server"),
     "pandas": ("log.log", "log.table", "log.payloads", "conformance.table"),
     "numpy": ("log.payloads",),  # pandas brings it; the payload column is an extension array

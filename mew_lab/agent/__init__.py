@@ -1,0 +1,1 @@
+"""A participant that thinks."""

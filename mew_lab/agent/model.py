@@ -1,0 +1,102 @@
+"""What is a model to an agent?  Messages and tools in, one reply out; data and one protocol, pure.
+
+Whoever is behind it (a server, a file of weights, rules) stands in a module of its own: `completions` speaks
+with any server of the chat completions API, `offline` thinks by rules. Names of tools are `participant/tool`
+on both sides of this seam; what an API makes of them is its adapter's own business (`names`).
+
+Spec: SDK "Layer 3", "LLM Tool Preparation".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol
+
+__all__ = ["Message", "Model", "Reply", "ToolCall", "ToolSpec", "Usage"]
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+class ToolSpec(NamedTuple):
+    """One tool as a model is offered it. `parameters` is the JSON Schema of its arguments."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+    @property
+    def participant(self) -> str:
+        """Who has it: what stands before the first slash."""
+        return self.name.partition("/")[0]
+
+
+class ToolCall(NamedTuple):
+    """One call that a model asks for. `fault` says why it cannot be made; then the arguments are empty."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a prompt. `tool_calls` belong to an assistant, `tool_call_id` to what a tool answered."""
+
+    role: Role
+    content: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+
+
+class Usage(NamedTuple):
+    """Tokens, as the model counted them."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model said. `reasoning` is what it thought aloud beside its text, where it tells that."""
+
+    text: str = ""
+    reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    usage: Usage | None = None
+
+
+class Model(Protocol):
+    """Whatever an agent thinks with.
+
+    `name` says what it is, `max_tokens` how long its context is (None: not known).
+    """
+
+    name: str
+    max_tokens: int | None
+
+    async def reply(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        schema: Mapping[str, Any] | None = None,
+        on_text: Callable[[str], None] | None = None,
+    ) -> Reply:
+        """The next message.
+
+        Args:
+            tools: what it may call. With a `schema` they are described in the messages already, and the reply
+                asks for a call inside its JSON.
+            schema: the JSON Schema that the reply's text shall fit; None leaves its form free.
+            on_text: told each piece of the text as it comes.
+
+        Raises:
+            ModelFailed: no reply could be had; the sentence says why, and what would help.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Lets go of connections. Twice is harmless."""
+        ...

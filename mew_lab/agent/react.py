@@ -1,0 +1,156 @@
+"""What is an agent's next move?  `next_move(history, reply)`: pure, one step of Reason and Act.
+
+It calls nobody and waits for nothing: the driver (`run`) asks the model, makes the calls that a move names,
+and hands both back as the history of the next step. Whatever a model says ends as a move, nonsense too.
+
+Spec: SDK "ReAct Loop", "Loop Termination Conditions".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from mew_lab.agent.model import Reply, ToolCall
+from mew_lab.protocol.visible import one_line
+
+__all__ = ["Answer", "CallTools", "Format", "GiveUp", "Move", "Think", "Thought", "next_move"]
+
+Format = Literal["native", "scratchpad"]
+MAX_SAME = 3  # times that one and the same call is made in a row
+MAX_EMPTY = 2  # steps in a row that lead nowhere
+FAULTY = "That reply could not be read"
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """One step that was taken: why, what was called, and what came of each call, in their order.
+
+    A step without a call may have one observation: what was wrong with it. Spec: SDK "Data Structures".
+    """
+
+    reasoning: str
+    calls: tuple[ToolCall, ...] = ()
+    observations: tuple[str, ...] = ()
+
+
+class Think(NamedTuple):
+    """Nothing to do but to think on. `observation` tells the model what was wrong with its reply, if anything."""
+
+    reasoning: str
+    observation: str = ""
+
+
+class CallTools(NamedTuple):
+    """Make these calls, all of them at once."""
+
+    reasoning: str
+    calls: tuple[ToolCall, ...]
+
+
+class Answer(NamedTuple):
+    """Say this; the work is done."""
+
+    reasoning: str
+    text: str
+
+
+class GiveUp(NamedTuple):
+    """Say that there is no answer, and why."""
+
+    reason: str
+
+
+Move = Think | CallTools | Answer | GiveUp
+
+
+def next_move(history: Sequence[Thought], reply: Reply, *, format: Format, max_iterations: int) -> Move:
+    """What a model's reply means after these steps.
+
+    Args:
+        max_iterations: how many steps a model may take in all, its answer not counted.
+    """
+    move = _native(reply) if format == "native" else _scratchpad(reply)
+    if isinstance(move, Answer):
+        return move
+    if len(history) >= max_iterations:
+        return GiveUp(f"there was no answer after {max_iterations} steps")
+    if isinstance(move, Think) and _leads_nowhere(history):
+        return GiveUp(f"the model led nowhere {MAX_EMPTY + 1} times in a row")
+    if isinstance(move, CallTools) and _repeats(history, move):
+        names = ", ".join(call.name for call in move.calls)
+        return GiveUp(f"the model asked for the same call of {one_line(names, 120)} {MAX_SAME + 1} times")
+    return move
+
+
+def _native(reply: Reply) -> Move:
+    reasoning = (reply.reasoning or reply.text).strip()
+    if reply.tool_calls:
+        return CallTools(reasoning, reply.tool_calls)
+    if reply.text.strip():
+        return Answer(reply.reasoning.strip(), reply.text.strip())
+    return Think(reply.reasoning.strip(), f"{FAULTY}: it was empty. Call a tool, or answer in words.")
+
+
+def _scratchpad(reply: Reply) -> Move:
+    text = reply.text.strip()
+    if not text:
+        return _native(reply)
+    if "{" not in text:  # a model that answers in prose has answered
+        return Answer(reply.reasoning.strip(), text)
+    step = _object_in(text)
+    if step is None:
+        return Think("", f"{FAULTY}: it is not one JSON object.")
+    reasoning, action, given = step.get("reasoning"), step.get("action"), step.get("actionInput")
+    why = reasoning.strip() if isinstance(reasoning, str) else ""
+    asked: Mapping[str, Any] = given if isinstance(given, dict) else {}
+    if action == "continue":
+        return Think(why)
+    if action == "respond":
+        message = asked.get("message")
+        if isinstance(message, str) and message.strip():
+            return Answer(why, message.strip())
+        return Think(why, f"{FAULTY}: to respond, actionInput.message must hold the answer.")
+    if action in ("tool_call", "tool"):
+        return _asked_for(why, asked)
+    return Think(why, f'{FAULTY}: "action" must be "tool_call", "respond" or "continue".')
+
+
+def _asked_for(why: str, asked: Mapping[str, Any]) -> Move:
+    name, arguments = asked.get("tool"), asked.get("arguments", {})
+    if not isinstance(name, str) or not name:
+        return Think(why, f"{FAULTY}: to call a tool, actionInput.tool must name one.")
+    if not isinstance(arguments, dict):
+        return CallTools(why, (ToolCall("", name, {}, fault="the arguments must be a JSON object"),))
+    return CallTools(why, (ToolCall("", name, arguments),))
+
+
+def _object_in(text: str) -> dict[str, Any] | None:
+    """The JSON object that a model wrote, in a fence or among prose."""
+    decoder = json.JSONDecoder()
+    start = text.find("{")
+    while start >= 0:
+        try:
+            value, _ = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, dict):
+            return value
+        start = text.find("{", start + 1)
+    return None
+
+
+def _leads_nowhere(history: Sequence[Thought]) -> bool:
+    last = history[-MAX_EMPTY:]
+    return len(last) == MAX_EMPTY and not any(thought.calls for thought in last)
+
+
+def _repeats(history: Sequence[Thought], move: CallTools) -> bool:
+    last = history[-MAX_SAME:]
+    return len(last) == MAX_SAME and all(_same(thought.calls, move.calls) for thought in last)
+
+
+def _same(ones: Sequence[ToolCall], others: Sequence[ToolCall]) -> bool:
+    return [(one.name, one.arguments) for one in ones] == [(one.name, one.arguments) for one in others]

@@ -164,6 +164,7 @@ class MEWParticipant:
         *,
         timeout: float | None = None,
         resilient: bool = False,
+        correlation_id: Names = (),
     ) -> Call:
         """Calls `participant/tool`: as a request if this participant may, else as a proposal. `await` the
         result.
@@ -173,6 +174,7 @@ class MEWParticipant:
             for a
                 request, and waits on for a proposal.
             resilient: whether a proposal goes on waiting after a rejection; somebody else may fulfil it.
+            correlation_id: what it is about, such as the reasoning that led to it.
 
         Raises:
             CapabilityViolation: it may do neither.
@@ -182,7 +184,8 @@ class MEWParticipant:
         Spec: §3.1.1, §3.2.
         """
         to, payload = _tool_call(target, arguments)
-        return self._asking.ask(to, payload, what=target, timeout=timeout, resilient=resilient)
+        about = names(correlation_id)
+        return self._asking.ask(to, payload, what=target, timeout=timeout, resilient=resilient, about=about)
 
     def propose(
         self,

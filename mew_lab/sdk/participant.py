@@ -30,6 +30,7 @@ from mew_lab.sdk.deciding import approval, rejection, withdrawal
 from mew_lab.sdk.discovery import Discovery, list_tools
 from mew_lab.sdk.hearing import Hearing
 from mew_lab.sdk.proposals import Change, Proposal, ProposalBook
+from mew_lab.sdk.questions import Questions
 from mew_lab.sdk.rights import Rights
 from mew_lab.sdk.saying import ACCEPTED_WITHIN, Names, Saying, names
 from mew_lab.sdk.streams import Streams
@@ -89,6 +90,7 @@ class MEWParticipant:
         )
         self.discovery = Discovery(self.client, self._asking)
         self.chats = Chats(self.saying)
+        self._questions = Questions(self.saying)
         self.telemetry = Telemetry(self.saying)
         self.streams = Streams(self.saying)
         self.rights = Rights(self.saying)
@@ -100,6 +102,7 @@ class MEWParticipant:
             self.discovery,
             self.controls,
             self.chats,
+            self._questions,
         )
 
     def __repr__(self) -> str:
@@ -245,6 +248,21 @@ class MEWParticipant:
         """
         payload = {"text": text} if format is None else {"text": text, "format": format}
         return await self.saying.say("chat", payload, to=to, about=correlation_id, context=context)
+
+    def ask(self, text: str, to: Names, *, timeout: float | None = None) -> Call:
+        """Says `text` to somebody, such as an agent; `await` the text of what they answer to it.
+
+        Args:
+            timeout: seconds until it is given up, which is said as `chat/cancel`; None waits on.
+
+        Raises:
+            CapabilityViolation: this participant may not chat.
+            LocalProtocolError: it is addressed to nobody.
+            ConnectionLost: there is no connection.
+
+        Spec: §3.4, §3.5.1.
+        """
+        return self._questions.ask(text, to, timeout=timeout)
 
     async def acknowledge_chat(self, message_id: str, to: Names = (), status: str = "received") -> Envelope:
         """Says that a chat message was seen. Spec: §3.4.1."""

@@ -21,13 +21,13 @@ from typing import Any, NamedTuple
 import orjson
 
 from mew_lab.errors import (
-    ConfigError,
     ConnectionLost,
     LocalProtocolError,
     MewError,
     ProtocolError,
     RemoteProtocolError,
 )
+from mew_lab.protocol import frames
 from mew_lab.protocol.envelope import MAX_MESSAGE, PROTOCOL, Envelope
 from mew_lab.protocol.kinds import GATEWAY, is_reserved
 from mew_lab.protocol.permit import CapabilitySet
@@ -36,9 +36,12 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.connection import Connection, Owner, Patience, State
 from mew_lab.sdk.door import Door
 from mew_lab.sdk.handlers import Handlers, Inbox
+from mew_lab.sdk.welcome import member, read_welcome, understood
 from mew_lab.transport.link import HandshakeRefused, Link, LinkClosed
 
-__all__ = ["MEWClient", "StreamData"]
+__all__ = ["STREAM_DATA", "MEWClient", "StreamData"]
+
+STREAM_DATA = "stream/data"  # what a guard is told of a frame, which has no kind
 
 
 class StreamData(NamedTuple):
@@ -99,6 +102,7 @@ class MEWClient:
         self._clock = clock
         self._new_id = new_id
         self._inboxes: set[Inbox[Envelope]] = set()
+        self._guards: list[Callable[[str], None]] = []
         self._errors: Handlers[Exception] = Handlers()
         self._messages: Handlers[Envelope] = Handlers(on_fault=self._errors)
         self._welcomes: Handlers[dict[str, Any]] = Handlers(on_fault=self._errors)
@@ -279,7 +283,37 @@ class MEWClient:
             )
         return envelope
 
+    async def send_stream_data(self, stream_id: str, data: bytes) -> None:
+        """Writes one frame to a stream; returns once the link has taken it. Whether one may is the gateway's to say.
+
+        Raises:
+            LocalProtocolError: the id is none, the frame is too large, or a guard refuses it.
+            ConnectionLost: there is no connection, or it ended before the frame was handed over.
+
+        Spec: §3.10.3.
+        """
+        frame = frames.join(stream_id, data)
+        if len(frame) > self._max_message:
+            raise LocalProtocolError(
+                f"Cannot write {len(frame)} bytes to {stream_id} at once as {self.id!r}: a frame takes at most "
+                f"{self._max_message}. Write less at once",
+                code="message_too_large",
+            )
+        for guard in tuple(self._guards):
+            guard(STREAM_DATA)
+        sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._connection.post(frame, sent=sent)
+        await sent
+
+    def add_guard(self, guard: Callable[[str], None]) -> Callable[[], None]:
+        """From now on `guard(kind)` is asked before each message goes out (`stream/data` for a frame); what it
+        raises keeps the message back. The result, when called, ends that."""
+        self._guards.append(guard)
+        return lambda: self._guards.remove(guard)
+
     def _put(self, envelope: Envelope, sent: asyncio.Future[None] | None) -> None:
+        for guard in tuple(self._guards):
+            guard(envelope.kind)
         try:
             self._connection.post(envelope.raw, sent=sent)
         except ConnectionLost as lost:
@@ -322,44 +356,25 @@ class MEWClient:
         self._stream_data(StreamData(stream_id.decode("utf-8", "replace"), payload))
 
     def _welcome(self, envelope: Envelope) -> None:
-        you = envelope.payload.get("you")
-        id = you.get("id") if isinstance(you, dict) else None
-        if not isinstance(you, dict) or not isinstance(id, str) or (envelope.to and id not in envelope.to):
+        welcome = read_welcome(envelope)
+        if welcome is None or (self.state == "ready" and welcome.id != self.id):  # a welcome to somebody else
             return
-        if self.state == "ready" and id != self.id:  # a welcome to somebody else
-            return
-        self.id = id
-        self.capabilities = self._understood(_patterns(you))
-        others = envelope.payload.get("participants")
-        self.participants = {
-            one["id"]: _patterns(one)
-            for one in (others if isinstance(others, list) else ())
-            if isinstance(one, dict) and isinstance(one.get("id"), str) and one["id"] != id
-        }
+        self.id = welcome.id
+        self.capabilities, faults = understood(welcome.patterns)
+        for fault in faults:
+            self._errors(RemoteProtocolError(f"A capability of {self.id!r} cannot be read: {fault}"))
+        self.participants = welcome.participants
         self._connection.ready()
         self._welcomes(envelope.payload)
 
     def _presence(self, payload: Mapping[str, Any]) -> None:
-        one = payload.get("participant")
-        id = one.get("id") if isinstance(one, dict) else None
-        if not isinstance(one, dict) or not isinstance(id, str) or id == self.id:
+        one = member(payload.get("participant"))
+        if one is None or one[0] == self.id:
             return
         if payload.get("event") == "join":
-            self.participants[id] = _patterns(one)
+            self.participants[one[0]] = one[1]
         elif payload.get("event") == "leave":
-            self.participants.pop(id, None)
-
-    def _understood(self, patterns: list[dict[str, Any]]) -> CapabilitySet:
-        """What we can make of our rights; a pattern that we cannot read is reported and gives none."""
-        readable = []
-        for pattern in patterns:
-            try:
-                CapabilitySet([pattern])
-            except ConfigError as fault:
-                self._errors(RemoteProtocolError(f"A capability of {self.id!r} cannot be read: {fault}"))
-            else:
-                readable.append(pattern)
-        return CapabilitySet(readable)
+            self.participants.pop(one[0], None)
 
     # --- what the connection tells ---
 
@@ -372,10 +387,3 @@ class MEWClient:
         if self.state == "disconnected":
             for inbox in tuple(self._inboxes):
                 inbox.close()
-
-
-def _patterns(one: Mapping[str, Any]) -> list[dict[str, Any]]:
-    patterns = one.get("capabilities")
-    return (
-        [pattern for pattern in patterns if isinstance(pattern, dict)] if isinstance(patterns, list) else []
-    )

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.asking import Asking
+from mew_lab.sdk.client import MEWClient
 
-__all__ = ["list_tools"]
+__all__ = ["Discovery", "list_tools"]
 
 MAX_PAGES = 100  # a list without end must end
 
@@ -34,3 +36,17 @@ async def list_tools(asking: Asking, participant: str, *, timeout: float | None)
             break
         params = {"cursor": cursor}
     return tools
+
+
+class Discovery:
+    """Whose tools one participant knows."""
+
+    def __init__(self, client: MEWClient, asking: Asking) -> None:
+        self._client = client
+        self._asking = asking
+
+    def observe(self, envelope: Envelope) -> None:
+        """Takes note of one message of the space."""
+
+    def lost(self) -> None:
+        """The connection ended; another may follow."""

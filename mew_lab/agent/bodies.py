@@ -23,9 +23,13 @@ _DESCRIBED = 1024  # characters of a tool's description that providers take
 
 
 class Wishes(NamedTuple):
-    """What not every server knows. `form` is the index of the way in which a schema is asked for."""
+    """What not every server knows.
+
+    `null` is the content of a message that only calls; `form` is the index of the way in which a schema is asked for.
+    """
 
     usage: bool = True
+    null: bool = True
     form: int = 0
 
 
@@ -43,7 +47,7 @@ def body_of(
     """The body of a request. `names` must know every tool, also those of calls made before."""
     body: dict[str, Any] = {
         "model": model,
-        "messages": [_said(message, names) for message in messages],
+        "messages": [_said(message, names, null=wishes.null) for message in messages],
         "stream": True,
     }
     if wishes.usage:
@@ -60,13 +64,13 @@ def body_of(
     return body
 
 
-def _said(message: Message, names: Names) -> dict[str, Any]:
+def _said(message: Message, names: Names, *, null: bool) -> dict[str, Any]:
     """Spec: SDK "Native Format"."""
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.tool_call_id, "content": sound(message.content)}
     said: dict[str, Any] = {"role": message.role, "content": sound(message.content)}
     if message.tool_calls:
-        said["content"] = said["content"] or None
+        said["content"] = said["content"] or (None if null else "")
         said["tool_calls"] = [
             {
                 "id": call.id,
@@ -102,14 +106,17 @@ def _forms(schema: Mapping[str, Any]) -> tuple[dict[str, Any] | None, ...]:
     )
 
 
-def fewer(wishes: Wishes, schema: Mapping[str, Any] | None, refusal: Refusal) -> Wishes | None:
+def fewer(wishes: Wishes, body: Mapping[str, Any], refusal: Refusal) -> Wishes | None:
     """What to ask for after a refusal that may be about the wishes; None when it is not, or none are left.
 
     Some servers report it with a 500, so what they say counts as much as the status.
     """
     objects = refusal.status in (400, 422)
-    if wishes.usage and refusal.about_usage:
+    nulls = any(message["content"] is None for message in body["messages"])
+    if "stream_options" in body and refusal.about_usage:
         return wishes._replace(usage=False)
-    if schema is not None and (objects or refusal.about_form) and wishes.form < len(_forms(schema)) - 1:
+    if "response_format" in body and (objects or refusal.about_form):
         return wishes._replace(form=wishes.form + 1)
-    return wishes._replace(usage=False) if objects and wishes.usage else None
+    if nulls and (objects or refusal.about_messages):
+        return wishes._replace(null=False)
+    return wishes._replace(usage=False) if objects and "stream_options" in body else None

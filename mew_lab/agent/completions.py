@@ -158,7 +158,7 @@ class CompletionsModel:
             if refusal is None:
                 self._wishes = wishes
                 return assembly.reply()
-            if not refusal.broken and (less := fewer(wishes, schema, refusal)) is not None:
+            if not refusal.broken and (less := fewer(wishes, body, refusal)) is not None:
                 wishes = less
                 continue
             wait = 0.0

@@ -36,8 +36,8 @@ _HELP = {
 class Refusal(NamedTuple):
     """No reply. `why` and `help` make the sentence.
 
-    `again`: the same request may succeed later. `broken`: the connection broke. `about_usage`, `about_form`:
-    the server objects to being asked what it counted, or for a form of its answer.
+    `again`: the same request may succeed later. `broken`: the connection broke. `about_usage`,
+    `about_form`, `about_messages`: the server names what it was to count, the form of its answer, or a message.
     """
 
     why: str
@@ -48,6 +48,7 @@ class Refusal(NamedTuple):
     broken: bool = False
     about_usage: bool = False
     about_form: bool = False
+    about_messages: bool = False
 
     def failed(self, *, model: str, host: str) -> ModelFailed:
         """The error to raise."""
@@ -78,6 +79,7 @@ def of_status(
         again=status in _AGAIN and code != "insufficient_quota",
         about_usage="stream_options" in text or "include_usage" in text,
         about_form="response_format" in text or "json_schema" in text,
+        about_messages="messages" in text and ("string" in text or "content" in text),
     )
 
 

@@ -302,6 +302,22 @@ async def test_a_server_that_counts_nothing_is_not_asked_to() -> None:
     assert ["stream_options" in body for body in server.bodies] == [True, False, False]
 
 
+@pytest.mark.parametrize(
+    "refusal", [refused(422, "null"), refused(500, "('body', 'messages', 1): Input should be a valid string")]
+)
+async def test_a_server_that_knows_no_null_gets_an_empty_text(refusal: Answer) -> None:
+    calls = [
+        *HI,
+        Message("assistant", tool_calls=(ToolCall("c1", "clock/now", {}),)),
+        Message("tool", "noon", tool_call_id="c1"),
+    ]
+    async with talking(refusal, said("a"), said("b")) as (model, server):
+        assert (await model.reply(calls)).text == "a"
+        assert (await model.reply(calls)).text == "b"
+    assert [body["messages"][1]["content"] for body in server.bodies] == [None, "", ""]
+    assert all("stream_options" in body for body in server.bodies)
+
+
 async def test_a_request_that_is_wrong_for_another_reason_fails_soon_and_nothing_is_learned() -> None:
     no = refused(400, "maximum context length is 8192 tokens", code="context_length_exceeded")
     async with talking(no, no, said("a")) as (model, server):

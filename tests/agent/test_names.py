@@ -88,9 +88,11 @@ def test_what_an_api_does_not_take_gets_a_short_hash_and_stays_readable(name: st
     assert form.startswith(re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:50])
 
 
-def test_nobody_can_choose_a_name_that_takes_the_one_of_another() -> None:
+@pytest.mark.parametrize("place", [5, 11])  # where the squatter has its slash
+def test_nobody_can_choose_a_name_that_takes_the_one_of_another(place: int) -> None:
     hashed = Names(["files.local/read"]).wire["files.local/read"]
-    squatter = hashed.replace("_", "/", 1)
+    assert hashed[place] == "_"
+    squatter = f"{hashed[:place]}/{hashed[place + 1 :]}"
     both = Names(["files.local/read", squatter])
     assert both.name[both.wire["files.local/read"]] == "files.local/read"
     assert both.name[both.wire[squatter]] == squatter

@@ -64,6 +64,9 @@ PLACES: dict[str, tuple[str, ...]] = {
 
 # Modules without a test module of their own name, and the one that shows them.
 SHOWN_BY: dict[str, str] = {
+    "agent.bodies": "agent/test_completions.py",
+    "agent.reading": "agent/test_completions.py",
+    "agent.refusals": "agent/test_completions.py",
     "gateway.running": "gateway/test_gateway.py",
     "conformance.admission": "conformance/test_suite.py",
     "conformance.capabilities": "conformance/test_suite.py",
@@ -438,6 +441,7 @@ ACROSS = {
     "test_state_machine.py",
     "test_same_stream.py",
     "test_hardship.py",
+    "test_local_llm.py",
     "test_peers.py",
 }
 

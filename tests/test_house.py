@@ -94,7 +94,6 @@ SHOWN_BY: dict[str, str] = {
     "sdk.hearing": "sdk/test_participant.py",
     "sdk.rights": "sdk/test_participant.py",
     "sdk.saying": "sdk/test_participant.py",
-    "sdk.streams": "sdk/test_participant.py",
     "sdk.telemetry": "sdk/test_participant.py",
     "sdk.welcome": "sdk/test_client.py",
     "space.events": "space/test_conversations.py",

@@ -195,6 +195,10 @@ class MEWClient:
         """Hands an error to whoever asked by `on_error`."""
         self._errors(error)
 
+    def hold(self, until: Callable[[], Awaitable[None]]) -> None:
+        """For a handler: this connection takes nothing more until `until()` is done, so the gateway must wait."""
+        self._connection.hold(until)
+
     def messages(self, *, limit: int = 10_000) -> Inbox[Envelope]:
         """Every envelope from now on, for `async for`; goes on over reconnections, ends with the client.
 

@@ -68,6 +68,7 @@ class Connection:
         self._outbox: deque[tuple[str | bytes, asyncio.Future[None] | None]] = deque()
         self._unsent = asyncio.Event()
         self._sent = asyncio.Event()
+        self._held: Callable[[], Awaitable[None]] | None = None
 
     async def start(self) -> None:
         """Opens, and returns when `ready` was called; at once when it was before.
@@ -124,6 +125,10 @@ class Connection:
         self._outbox.append((message, sent))
         self._unsent.set()
 
+    def hold(self, until: Callable[[], Awaitable[None]]) -> None:
+        """Takes nothing more from the link until `until()` is done; for whoever is told of a message, right then."""
+        self._held = until
+
     # --- the reading task ---
 
     async def _run(self) -> None:
@@ -174,6 +179,9 @@ class Connection:
             async with asyncio.timeout(self._patience.welcome) as limit:
                 while True:
                     self._owner.take(await link.receive())
+                    if self._held is not None:
+                        until, self._held = self._held, None
+                        await until()
                     if limit.when() is not None and self._is_ready():
                         limit.reschedule(None)
         except LinkClosed as closed:

@@ -11,11 +11,14 @@ import pytest
 
 from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.gateway import Gateway
+from mew_lab.gateway.limits import Limits
 from mew_lab.gateway.local import attach
+from mew_lab.gateway.server import Server
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.stream import Stream
 from mew_lab.space.events import Record
 from mew_lab.transport.link import Link
 
@@ -79,3 +82,48 @@ async def room() -> AsyncIterator[Room]:
     for participant in made.seated:
         await participant.stop()
     made.gateway.close()
+
+
+class PortRoom(Room):
+    """The room with a port: its seats come in over WebSocket."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        limits = Limits(refusal_delay=0.0, messages_per_second=1e6, burst=1_000_000)
+        self.server = Server(self.gateway, limits=limits)
+
+    def client(self, name: str, *, runtime_id: str | None = None, **options: Any) -> MEWClient:
+        token = self.gateway.tokens.mint("demo", name)
+        url = f"ws://127.0.0.1:{self.server.port}"
+        return MEWClient(url, space="demo", token=token, participant_id=runtime_id, **options)
+
+
+@pytest.fixture(params=["memory", "websocket"])
+async def either(request: pytest.FixtureRequest) -> AsyncIterator[Room]:
+    """The room over each of the two links; the link changes nothing."""
+    made = Room() if request.param == "memory" else PortRoom()
+    if isinstance(made, PortRoom):
+        await made.server.start()
+    async with asyncio.timeout(50):
+        yield made
+        for participant in made.seated:
+            await participant.stop()
+        if isinstance(made, PortRoom):
+            await made.server.stop()
+    made.gateway.close()
+
+
+# --- streams ---
+
+STREAMS = [{"kind": "stream/*"}, {"kind": "chat"}]
+
+
+async def known(at: MEWParticipant, id: str) -> Stream:
+    """The stream of that id, once `at` knows it."""
+    await until(lambda: id in at.streams.active, what=f"{at} knows {id}")
+    return at.streams.active[id]
+
+
+async def all_of(stream: Stream) -> list[bytes]:
+    """Its frames from now on, until it is closed."""
+    return [data async for data in stream]

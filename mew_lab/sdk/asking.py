@@ -66,8 +66,11 @@ class Asking:
         timeout: float | None,
         resilient: bool = False,
         kind: str | None = None,
+        about: Sequence[str] = (),
     ) -> Call:
         """Sends an MCP request, or a proposal of it; `kind` None requests where that is permitted.
+
+        `about` is what it correlates to, such as the reasoning that led to it.
 
         Raises:
             CapabilityViolation: neither is.
@@ -91,6 +94,7 @@ class Asking:
                 else "mcp/request"
             )
         draft = {"kind": kind, "to": to, "payload": request if kind == "mcp/request" else dict(payload)}
+        draft |= {"correlation_id": about} if about else {}
         require(client.capabilities, draft, name=client.id)
         if timeout is None and kind == "mcp/request":
             timeout = self._request_timeout

@@ -46,7 +46,8 @@ class MEWParticipant:
 
     `client` is its connection, `tools` what it answers with, `proposals` and `calls` its books. What it does
     beyond asking and answering stands in its parts: `discovery` (whose tools it knows), `chats` (what awaits an
-    acknowledgement), `streams`, `rights` (grants), `controls` (pause and the rest of §3.9), `telemetry`.
+    acknowledgement), `streams`, `rights` (grants), `controls` (pause and the rest of §3.9), `telemetry`;
+    `saying` sends what has no verb of its own.
 
     Args:
         client: the connection; None makes one from `gateway`, `space`, `token` and `participant_id`.
@@ -77,7 +78,7 @@ class MEWParticipant:
         )
         self._accepting = Accepting(self.client)
         self._answering = Answering(self.tools, post=self.client.post)
-        self._saying = Saying(self.client, self._accepting)
+        self.saying = Saying(self.client, self._accepting)
         self._deciding: set[str] = set()
         self._hearing = Hearing(
             self.client,
@@ -88,11 +89,11 @@ class MEWParticipant:
             answering=self._answering,
         )
         self.discovery = Discovery(self.client, self._asking)
-        self.chats = Chats(self._saying)
-        self.telemetry = Telemetry(self._saying)
-        self.streams = Streams(self._saying)
-        self.rights = Rights(self._saying)
-        self.controls = Controls(self._saying, self.telemetry)
+        self.chats = Chats(self.saying)
+        self.telemetry = Telemetry(self.saying)
+        self.streams = Streams(self.saying)
+        self.rights = Rights(self.saying)
+        self.controls = Controls(self.saying, self.telemetry)
         self._hearing.parts = (
             self.telemetry,
             self.rights,
@@ -173,6 +174,7 @@ class MEWParticipant:
         *,
         timeout: float | None = None,
         resilient: bool = False,
+        correlation_id: Names = (),
     ) -> Call:
         """Calls `participant/tool`: as a request if this participant may, else as a proposal. `await` the
         result.
@@ -182,6 +184,7 @@ class MEWParticipant:
             for a
                 request, and waits on for a proposal.
             resilient: whether a proposal goes on waiting after a rejection; somebody else may fulfil it.
+            correlation_id: what it is about, such as the reasoning that led to it.
 
         Raises:
             CapabilityViolation: it may do neither.
@@ -191,7 +194,8 @@ class MEWParticipant:
         Spec: §3.1.1, §3.2.
         """
         to, payload = _tool_call(target, arguments)
-        return self._asking.ask(to, payload, what=target, timeout=timeout, resilient=resilient)
+        about = names(correlation_id)
+        return self._asking.ask(to, payload, what=target, timeout=timeout, resilient=resilient, about=about)
 
     def propose(
         self,
@@ -230,7 +234,7 @@ class MEWParticipant:
         payload: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
         if params is not None:
             payload["params"] = dict(params)
-        return await self._saying.say("mcp/request", payload, to=to)
+        return await self.saying.say("mcp/request", payload, to=to)
 
     # --- saying ---
 
@@ -249,17 +253,17 @@ class MEWParticipant:
             CapabilityViolation: this participant may not chat.
         """
         payload = {"text": text} if format is None else {"text": text, "format": format}
-        return await self._saying.say("chat", payload, to=to, about=correlation_id, context=context)
+        return await self.saying.say("chat", payload, to=to, about=correlation_id, context=context)
 
     async def acknowledge_chat(self, message_id: str, to: Names = (), status: str = "received") -> Envelope:
         """Says that a chat message was seen. Spec: §3.4.1."""
-        return await self._saying.say("chat/acknowledge", {"status": status}, to=to, about=message_id)
+        return await self.saying.say("chat/acknowledge", {"status": status}, to=to, about=message_id)
 
     async def cancel_chat(
         self, message_id: str, to: Names = (), reason: str = "handled_elsewhere"
     ) -> Envelope:
         """Says that a chat message needs no attention any more. Spec: §3.4.2."""
-        return await self._saying.say("chat/cancel", {"reason": reason}, to=to, about=message_id)
+        return await self.saying.say("chat/cancel", {"reason": reason}, to=to, about=message_id)
 
     async def send_accepted(
         self, draft: Envelope | Mapping[str, Any], *, timeout: float = ACCEPTED_WITHIN

@@ -33,6 +33,7 @@ from mew_lab.sdk.proposals import Change, Proposal, ProposalBook
 from mew_lab.sdk.questions import Questions
 from mew_lab.sdk.rights import Rights
 from mew_lab.sdk.saying import ACCEPTED_WITHIN, Names, Saying, names
+from mew_lab.sdk.settings import Settings
 from mew_lab.sdk.streams import Streams
 from mew_lab.sdk.telemetry import Telemetry
 from mew_lab.sdk.tools import Answerer, ToolBox
@@ -104,6 +105,14 @@ class MEWParticipant:
             self.chats,
             self._questions,
         )
+
+    @classmethod
+    def from_settings(
+        cls, settings: Settings, *, tools: Answerer | None = None, **options: Any
+    ) -> MEWParticipant:
+        """A participant as the settings say; `options` are arguments of `MEWClient`, and win."""
+        client = MEWClient.from_settings(settings, **options)
+        return cls(client, tools=tools, **settings.participant)
 
     def __repr__(self) -> str:
         return f"<MEWParticipant {self.client.id or 'nobody yet'} in {self.client.space or 'a space'}>"

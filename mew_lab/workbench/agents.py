@@ -13,7 +13,6 @@ from mew_lab.agent.options import AgentOptions
 from mew_lab.errors import MewError
 from mew_lab.protocol.visible import one_line
 from mew_lab.workbench.listing import Listing, Note
-from mew_lab.workbench.pending import Pending
 from mew_lab.workbench.seat import Seat
 
 if TYPE_CHECKING:
@@ -44,10 +43,6 @@ class AgentSeat(Seat):
         """
         self._loop.call(lambda: self.agent.configure(**options))
         return Note(f"{self.name}: {', '.join(options)} set")
-
-    def ask(self, text: str, **more: Any) -> Pending:
-        """Asks it in the space, as you; the result is the text of its answer. Returns at once."""
-        return self.lab.me.ask(text, self.name, **more)
 
     def start(self) -> Note:
         """Lets it join again after `stop`."""

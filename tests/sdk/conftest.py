@@ -1,4 +1,4 @@
-"""A space of this process, seats in it, and means to wait for what must happen."""
+"""A space of this process, seats in it, a port to it, and means to wait for what must happen."""
 
 from __future__ import annotations
 
@@ -127,3 +127,34 @@ async def known(at: MEWParticipant, id: str) -> Stream:
 async def all_of(stream: Stream) -> list[bytes]:
     """Its frames from now on, until it is closed."""
     return [data async for data in stream]
+
+
+class Served(Room):
+    """The room with a port."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.server = Server(self.gateway, limits=Limits(refusal_delay=0.0), allowed_hosts=["127.0.0.1"])
+        self.clients: list[MEWClient] = []
+
+    @property
+    def url(self) -> str:
+        return f"ws://127.0.0.1:{self.server.port}"
+
+    def remote(self, name: str, **options: Any) -> MEWClient:
+        token = options.pop("token", None) or self.gateway.tokens.mint("demo", name)
+        given = {"gateway": self.url, "space": "demo", "reconnect_delay": 0.01, **options}
+        client = MEWClient(token=token, **given)
+        self.clients.append(client)
+        return client
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Served]:
+    made = Served()
+    await made.server.start()
+    async with asyncio.timeout(50):
+        yield made
+        for client in made.clients:
+            await client.disconnect()
+        await made.server.stop()

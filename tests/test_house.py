@@ -89,7 +89,6 @@ SHOWN_BY: dict[str, str] = {
     "sdk.chats": "sdk/test_participant.py",
     "sdk.controls": "sdk/test_participant.py",
     "sdk.hearing": "sdk/test_participant.py",
-    "sdk.rights": "sdk/test_participant.py",
     "sdk.saying": "sdk/test_participant.py",
     "sdk.streams": "sdk/test_participant.py",
     "sdk.telemetry": "sdk/test_participant.py",

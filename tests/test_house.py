@@ -86,7 +86,6 @@ SHOWN_BY: dict[str, str] = {
     "gateway.config": "gateway/test_space_file.py",
     "gateway.faults": "gateway/test_space_file.py",
     "agent.model": "agent/test_react.py",
-    "sdk.chats": "sdk/test_participant.py",
     "sdk.controls": "sdk/test_participant.py",
     "sdk.hearing": "sdk/test_participant.py",
     "sdk.saying": "sdk/test_participant.py",

@@ -247,13 +247,17 @@ class MEWParticipant:
 
     async def acknowledge_chat(self, message_id: str, to: Names = (), status: str = "received") -> Envelope:
         """Says that a chat message was seen. Spec: §3.4.1."""
-        return await self._saying.say("chat/acknowledge", {"status": status}, to=to, about=message_id)
+        sent = await self._saying.say("chat/acknowledge", {"status": status}, to=to, about=message_id)
+        self.chats.settle(message_id, "acknowledged")
+        return sent
 
     async def cancel_chat(
         self, message_id: str, to: Names = (), reason: str = "handled_elsewhere"
     ) -> Envelope:
         """Says that a chat message needs no attention any more. Spec: §3.4.2."""
-        return await self._saying.say("chat/cancel", {"reason": reason}, to=to, about=message_id)
+        sent = await self._saying.say("chat/cancel", {"reason": reason}, to=to, about=message_id)
+        self.chats.settle(message_id, "cancelled")
+        return sent
 
     async def send_accepted(
         self, draft: Envelope | Mapping[str, Any], *, timeout: float = ACCEPTED_WITHIN

@@ -27,8 +27,9 @@ from mew_lab.sdk.chats import Chats
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.controls import Controls
 from mew_lab.sdk.deciding import approval, rejection, withdrawal
-from mew_lab.sdk.discovery import Discovery, list_tools
+from mew_lab.sdk.discovery import Discovery
 from mew_lab.sdk.hearing import Hearing
+from mew_lab.sdk.listing import list_tools
 from mew_lab.sdk.proposals import Change, Proposal, ProposalBook
 from mew_lab.sdk.rights import Rights
 from mew_lab.sdk.saying import ACCEPTED_WITHIN, Names, Saying, names
@@ -119,6 +120,7 @@ class MEWParticipant:
         """Stops answering and leaves the space; running answers may still take `settle` seconds."""
         await self._answering.stop(settle=settle)
         await self.client.disconnect()
+        await self.discovery.close()
 
     # --- who wants to be told; each returns a function that ends it ---
 

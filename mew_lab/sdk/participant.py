@@ -27,8 +27,9 @@ from mew_lab.sdk.chats import Chats
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.controls import Controls
 from mew_lab.sdk.deciding import approval, rejection, withdrawal
-from mew_lab.sdk.discovery import Discovery, list_tools
+from mew_lab.sdk.discovery import Discovery
 from mew_lab.sdk.hearing import Hearing
+from mew_lab.sdk.listing import list_tools
 from mew_lab.sdk.proposals import Change, Proposal, ProposalBook
 from mew_lab.sdk.questions import Questions
 from mew_lab.sdk.rights import Rights
@@ -132,6 +133,7 @@ class MEWParticipant:
         """Stops answering and leaves the space; running answers may still take `settle` seconds."""
         await self._answering.stop(settle=settle)
         await self.client.disconnect()
+        await self.discovery.close()
 
     # --- who wants to be told; each returns a function that ends it ---
 
@@ -275,13 +277,17 @@ class MEWParticipant:
 
     async def acknowledge_chat(self, message_id: str, to: Names = (), status: str = "received") -> Envelope:
         """Says that a chat message was seen. Spec: §3.4.1."""
-        return await self.saying.say("chat/acknowledge", {"status": status}, to=to, about=message_id)
+        sent = await self.saying.say("chat/acknowledge", {"status": status}, to=to, about=message_id)
+        self.chats.settle(message_id, "acknowledged")
+        return sent
 
     async def cancel_chat(
         self, message_id: str, to: Names = (), reason: str = "handled_elsewhere"
     ) -> Envelope:
         """Says that a chat message needs no attention any more. Spec: §3.4.2."""
-        return await self.saying.say("chat/cancel", {"reason": reason}, to=to, about=message_id)
+        sent = await self.saying.say("chat/cancel", {"reason": reason}, to=to, about=message_id)
+        self.chats.settle(message_id, "cancelled")
+        return sent
 
     async def send_accepted(
         self, draft: Envelope | Mapping[str, Any], *, timeout: float = ACCEPTED_WITHIN

@@ -32,6 +32,42 @@ async def until(holds: Callable[[], Any], *, what: str = "") -> None:
     raise AssertionError(f"never happened: {what or holds}")
 
 
+class Hours:
+    """A clock that goes when a test says so; `wait` returns when as much has passed on it."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self._waiting: list[tuple[float, asyncio.Future[None]]] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def wait(self, seconds: float) -> None:
+        due: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if seconds > 0:
+            self._waiting.append((self.now + seconds, due))
+            await due
+
+    async def go(self, seconds: float) -> None:
+        """So many seconds pass; what was due is woken in order, and whatever is ready runs."""
+        end = self.now + seconds
+        await settle()
+        while due := [one for one in self._waiting if one[0] <= end + 1e-9]:
+            first = min(due, key=lambda one: one[0])
+            self._waiting.remove(first)
+            self.now = max(self.now, first[0])
+            if not first[1].done():
+                first[1].set_result(None)
+            await settle()
+        self.now = end
+
+
+async def settle() -> None:
+    """Lets run what can run without waiting for a clock, links of this process included."""
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
 class Room:
     """A gateway with one space `demo`, its records, and the participants that were seated."""
 

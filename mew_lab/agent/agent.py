@@ -243,7 +243,7 @@ class MEWAgent:
             outcome = await run.work()
         self._answers(outcome)
         if outcome.how == "failed":
-            self.participant.telemetry.report_status(f"error: {one_line(outcome.text, 300)}")
+            self.participant.telemetry.tell(f"error: {one_line(outcome.text, 300)}")
         return outcome
 
     # --- hearing ---

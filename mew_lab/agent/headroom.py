@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from mew_lab.agent.memory import HEADROOM, Freed, Memory, estimate, shortened
 from mew_lab.agent.model import Message
+from mew_lab.sdk.controls import Compacted
 from mew_lab.sdk.participant import MEWParticipant
 
 __all__ = ["Headroom"]
@@ -78,9 +79,9 @@ class Headroom:
     def ensure_context_headroom(self, over: int) -> Freed:
         """Forgets the oldest conversation until `over` tokens are free, and says so before and after."""
         telemetry = self._participant.telemetry
-        telemetry.report_status("compacting")
+        telemetry.tell("compacting")
         freed = self._trimmed(self._memory.compact(max(0, self._memory.tokens - over)))
-        telemetry.report_status("compacted")
+        telemetry.report_compaction(freed_tokens=freed.tokens, freed_messages=freed.messages)
         return freed
 
     def cut(self, messages: list[Message]) -> list[Message]:
@@ -102,23 +103,23 @@ class Headroom:
 
     # --- what others order ---
 
-    def _forget(self, direction: str, entries: int | None) -> Freed:
-        return self._trimmed(self._memory.forget(direction, entries))
+    def _forget(self, direction: str, entries: int | None) -> None:
+        self._trimmed(self._memory.forget(direction, entries))
 
-    def _compact(self, reason: str | None, target_tokens: int | None) -> Freed | None:
+    def _compact(self, reason: str | None, target_tokens: int | None) -> Compacted | None:
         target = int(self._memory.tokens * COMPACTED) if target_tokens is None else target_tokens
         freed = self._trimmed(self._memory.compact(target))
-        return freed if freed.messages else None
+        return Compacted(freed.tokens, freed.messages) if freed.messages else None
 
     async def _clear(self) -> None:
         await self._ended("cleared")
         self._trimmed(self._memory.clear())
 
-    async def _restart(self, payload: object = None) -> None:
+    async def _restart(self, payload: object) -> None:
         await self._ended("restart")
         self._trimmed(self._memory.clear())
 
-    async def _shutdown(self, payload: object = None) -> None:
+    async def _shutdown(self, payload: object) -> None:
         await self._ended("shutdown")
 
 

@@ -256,6 +256,9 @@ class MewMagics(Magics):
     @line_cell_magic
     def mew(self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> object:
         # The docstring, which %mew? shows, is the overview; it is set below.
+        return self._obey(line, cell, local_ns)
+
+    def _obey(self, line: str, cell: str | None, local_ns: dict[str, Any] | None) -> object:
         shell = self.shell
         assert shell is not None  # a magic runs in a shell
         names = {**shell.user_ns, **(local_ns or {})}
@@ -272,7 +275,7 @@ class MewMagics(Magics):
     @cell_magic
     def agent(self, line: str, cell: str, local_ns: dict[str, Any] | None = None) -> object:
         """`%%agent NAME`: the body of the cell becomes the system prompt of that agent; see `%mew help agent`."""
-        return self.mew(f"agent {line}", cell, local_ns)
+        return self._obey(f"agent {line}", cell, local_ns)
 
     def _run(self, request: Request) -> object:
         try:

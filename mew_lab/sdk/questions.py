@@ -50,7 +50,7 @@ class Questions:
         envelope = client.complete(draft)
         call = Call(envelope, what=f"{', '.join(asked)}: {one_line(text, 60)}", withdraw=self._taken_back)
         self._open[call.id] = call
-        call.when_done(lambda: self._open.pop(call.id, None))
+        call.when_done(lambda: self._forget(call))
         if timeout is not None:
             call.expire_after(timeout, self._expired)
         try:
@@ -93,6 +93,9 @@ class Questions:
                 if gone in call.asked and not any(one in client.participants for one in call.asked):
                     said = f"{gone} left space {client.space!r} before answering"
                     call.fail(NoReply(said, after_s=call.age, waiting_for=call.what))
+
+    def _forget(self, call: Call) -> None:
+        self._open.pop(call.id, None)
 
     def _expired(self, call: Call) -> None:
         said = f"{', '.join(call.asked)} did not answer within {call.age:.3g} s; the question was taken back"

@@ -76,9 +76,9 @@ def said(*texts: str, usage: tuple[int, int] | None = None, **members: Any) -> A
     return streamed(*chunks, **members)
 
 
-def called(*calls: tuple[str, str, str], **members: Any) -> Answer:
-    """Streamed tool calls, each (id, name, arguments as text), the arguments in two fragments."""
-    chunks = [chunk({"role": "assistant", "content": None})]
+def called(*calls: tuple[str, str, str], text: str | None = None, **members: Any) -> Answer:
+    """Streamed tool calls, each (id, name, arguments as text), the arguments in two fragments, after a text."""
+    chunks = [chunk({"role": "assistant", "content": text})]
     for index, (id, name, arguments) in enumerate(calls):
         begin = {"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": ""}}
         chunks.append(chunk({"tool_calls": [begin]}))

@@ -96,7 +96,15 @@ class MEWParticipant:
         self.telemetry = Telemetry(self.saying)
         self.streams = Streams(self.saying)
         self.rights = Rights(self.saying)
-        self.controls = Controls(self.saying, self.telemetry)
+        self.controls = Controls(
+            self.saying,
+            self.telemetry,
+            asking=self._asking,
+            answering=self._answering,
+            chats=self.chats,
+            streams=self.streams,
+        )
+        self._hearing.ready.add(self.controls.readmitted)
         self._hearing.parts = (
             self.telemetry,
             self.rights,
@@ -131,11 +139,20 @@ class MEWParticipant:
 
     async def stop(self, *, settle: float = 0.0) -> None:
         """Stops answering and leaves the space; running answers may still take `settle` seconds."""
+        await self.controls.left()
         await self._answering.stop(settle=settle)
         await self.client.disconnect()
         await self.discovery.close()
 
     # --- who wants to be told; each returns a function that ends it ---
+
+    def on_ready(self, handler: Callable[[dict[str, Any]], Any]) -> Callable[[], None]:
+        """Each admission, the first and those after a broken link, with its welcome; not a change of rights."""
+        return self._hearing.ready.add(handler)
+
+    def on_shutdown(self, handler: Callable[[Envelope | None], Any]) -> Callable[[], None]:
+        """Once before it leaves for good, awaited: the `participant/shutdown`, or None where it stops itself."""
+        return self.controls.on_leaving(handler)
 
     def on_chat(self, handler: Callable[[Envelope], Any]) -> Callable[[], None]:
         """Well-formed chat messages of others."""

@@ -140,6 +140,12 @@ class Site:
         found = await until(lambda: self.sent(kind, sender=sender), what=f"{kind} of {sender or 'anybody'}")
         return found[0]
 
+    async def proposal(self, sender: str, to: MEWParticipant, number: int = 1) -> Envelope:
+        """The n-th proposal of somebody, once `to` has it before them."""
+        found = await until(lambda: len(all := self.sent("mcp/proposal", sender=sender)) >= number and all)
+        await until(lambda: to.proposals.get(found[number - 1].id))
+        return found[number - 1]
+
     async def answer(self, sender: str, number: int = 1) -> Envelope:
         """The n-th chat of somebody."""
         return (

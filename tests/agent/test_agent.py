@@ -62,7 +62,7 @@ async def test_an_agent_that_may_only_propose_waits_for_a_human(site: Site) -> N
     model = Script(wants("weather-service/weather", {"city": "Tokyo"}), Reply("22°C."))
     await site.agent("agent", model, can=PROPOSER)
     await human.chat("How is Tokyo?", to="agent")
-    proposal = await site.first("mcp/proposal", "agent")
+    proposal = await site.proposal("agent", human)
     start = await site.first("reasoning/start")
     assert proposal.correlation_id == (start.id,) and proposal.to == ("weather-service",)
     await human.approve(proposal.id)
@@ -80,7 +80,7 @@ async def test_a_rejection_is_an_observation(site: Site) -> None:
     model = Script(wants("weather-service/weather", {"city": "Tokyo"}), Reply("I was not allowed to look."))
     await site.agent("agent", model, can=PROPOSER)
     await human.chat("How is Tokyo?", to="agent")
-    proposal = await site.first("mcp/proposal", "agent")
+    proposal = await site.proposal("agent", human)
     await human.reject(proposal.id, "unsafe")
     await site.answer("agent")
     assert model.asked[1][-1].content == "Error: Proposal rejected by human: unsafe"
@@ -455,7 +455,8 @@ async def test_several_requests_keep_their_contexts_apart(site: Site) -> None:
     await site.agent("agent", Echoes(), can=PROPOSER)
     for n, person in enumerate(people):
         await person.chat(f"city-{n}", to="agent")
-    proposals = await until(lambda: len(found := site.sent("mcp/proposal")) == 3 and found)
+    await site.proposal("agent", people[0], 3)
+    proposals = site.sent("mcp/proposal")
     for proposal in reversed(proposals):
         await people[0].approve(proposal.id)
     await site.answer("agent", 3)
@@ -549,9 +550,9 @@ async def test_what_an_injected_instruction_asks_for_ends_as_a_proposal_that_say
     agent = await site.agent("agent", obeys, can=PROPOSER)
     await until(lambda: len(agent.participant.discovery.get_available_tools()) == 2)
     await human.chat("Read minutes.txt to me", to="agent")
-    reading = await site.first("mcp/proposal", "agent")
+    reading = await site.proposal("agent", human)
     await human.approve(reading.id)
-    proposals = await until(lambda: len(found := site.sent("mcp/proposal", sender="agent")) == 2 and found)
+    proposals = [reading, await site.proposal("agent", human, 2)]
     thoughts = site.sent("reasoning/thought")
     assert "from_tool_output" not in thoughts[0].payload
     assert thoughts[1].payload["from_tool_output"] == [

@@ -90,6 +90,8 @@ class CompletionsModel:
         self.name, self.host = model, ""
         if not model:
             raise ConfigError("a model needs a name, as its server knows it", key="model")
+        if not timeout > 0:
+            raise ConfigError(f"timeout= is {timeout}: it must be some seconds", key="timeout")
         base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
         self.max_tokens = max_tokens
         self.host = _host(base_url) if base_url else "api.openai.com"
@@ -203,7 +205,7 @@ class CompletionsModel:
                 response = await stack.enter_async_context(asked)
             except Exception as err:
                 return self._unanswered(err, redaction)
-            pieces = response.iter_bytes()
+            pieces = await stack.enter_async_context(contextlib.aclosing(response.iter_bytes()))
             whole = response.headers.get("content-type", "").lower().startswith("application/json")
             reading = Reading(assembly, redaction, whole=whole)
             while not reading.over:

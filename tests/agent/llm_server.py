@@ -29,13 +29,15 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer. `cut` breaks the connection off after the pieces; `waits` holds it after them until the peer goes."""
+    """One answer. `cut` breaks the connection off after the pieces; `waits` holds it after them until the peer goes;
+    `drips` sends the pieces over and over, with so many seconds between them."""
 
     pieces: Sequence[bytes] = ()
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=lambda: {"Content-Type": "text/event-stream"})
     cut: bool = False
     waits: bool = False
+    drips: float = 0.0
 
 
 def chunk(delta: Mapping[str, Any], finish: str | None = None, **members: Any) -> dict[str, Any]:
@@ -164,6 +166,11 @@ class ChatServer:
         for piece in answer.pieces:
             writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
             await writer.drain()
+        while answer.drips:
+            for piece in answer.pieces:
+                writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+            await writer.drain()
+            await asyncio.sleep(answer.drips)
         if answer.waits:
             self.waiting.set()
             await reader.read()

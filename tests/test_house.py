@@ -451,7 +451,6 @@ ACROSS = {
     "test_hardship.py",
     "test_local_llm.py",
     "test_worked_example.py",
-    "test_worked_example.py",
     "test_peers.py",
     "test_client_contract.py",
     "test_typescript_shapes.py",

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from mew_lab.errors import ConnectionLost, MewError, NoReply, NotAdmitted
-from mew_lab.sdk.connection import MAX_UNSENT, Connection, Owner, Patience
+from mew_lab.sdk.connection import Connection, Owner, Patience
+from mew_lab.sdk.outbox import MAX_UNSENT
 from mew_lab.transport.link import HandshakeRefused, Link, LinkClosed
 from mew_lab.transport.memory import MemoryLink, pair
 

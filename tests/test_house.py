@@ -453,6 +453,7 @@ ACROSS = {
     "test_local_llm.py",
     "test_worked_example.py",
     "test_interruptions.py",
+    "test_patterns.py",
     "test_liars.py",
     "test_leaks.py",
     "test_peers.py",

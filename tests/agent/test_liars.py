@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
-from mew_lab.agent.attention import mentions
+from mew_lab.agent.agent import MEWAgent
+from mew_lab.agent.attention import Exchanges, mentions, read_classification
 from mew_lab.agent.calling import offered
 from mew_lab.agent.claims import Claims
 from mew_lab.agent.completions import CompletionsModel
 from mew_lab.agent.model import Reply, ToolCall
 from mew_lab.agent.origins import quoted
-from mew_lab.errors import NoReply
+from mew_lab.agent.trace import Trace
+from mew_lab.errors import ConnectionLost, LocalProtocolError, ModelFailed, NoReply
 from mew_lab.protocol.envelope import PROTOCOL, Envelope
 from mew_lab.sdk.participant import MEWParticipant
 
@@ -408,3 +410,177 @@ async def test_a_question_to_nobody_who_is_here_has_no_answer_at_once(site: Site
     human = await site.seat("human", CALLER)
     with pytest.raises(NoReply, match="nobody-here is not in space 'demo'"):
         await asyncio.wait_for(human.ask("Hello?", "nobody-here"), 5)
+
+
+# --- bounds and limits of one agent ---
+
+
+def test_exchanges_and_claims_of_long_ago_are_forgotten() -> None:
+    exchanges = Exchanges()
+    members = {
+        "protocol": PROTOCOL,
+        "ts": "2026-01-01T00:00:00Z",
+        "from": "peer",
+        "kind": "chat",
+        "payload": {"text": ""},
+    }
+    for n in range(10_050):
+        exchanges.answered(Envelope.of({**members, "id": f"m{n}"}), f"a{n}")
+    assert len(exchanges._depths) == 10_000
+
+
+def test_a_classification_longer_than_anybody_needs_is_none() -> None:
+    padded = SURE[:-1] + ', "more": "' + "x" * 20_000 + '"}'
+    assert read_classification(SURE) is not None and read_classification(padded) is None
+
+
+async def test_an_agent_whose_claim_is_refused_leaves_the_message_to_others(site: Site) -> None:
+    human = await site.seat("human")
+    may = [one for one in CALLER if one["kind"] not in ("chat/*", ["chat/acknowledge", "chat/cancel"])]
+    agent = await site.agent("agent", Script(Reply(SURE)), can=[*may, {"kind": "chat/acknowledge"}])
+    kept = agent.participant.client.capabilities
+
+    def revoked(kind: str) -> None:  # the right goes while the claim is on its way
+        if kind == "chat/acknowledge" and not gone:
+            gone.append(kind)
+            site.gateway.enrol("demo", "agent", may)
+
+    gone: list[str] = []
+    agent.participant.client.add_guard(revoked)
+    await human.chat("Who is there?")
+    await until(lambda: gone and not agent._tasks)
+    assert agent.participant.client.capabilities is not kept
+    assert site.sent("chat", "reasoning/start", sender="agent") == []
+
+
+async def test_at_most_so_many_requests_are_worked_on_at_once(site: Site) -> None:
+    human = await site.seat("human")
+    gate, at_work, most = asyncio.Event(), 0, 0
+
+    async def counted() -> Reply:
+        nonlocal at_work, most
+        at_work += 1
+        most = max(most, at_work)
+        await gate.wait()
+        at_work -= 1
+        return Reply("Here.")
+
+    agent = await site.agent("agent", Script(*[counted] * 5), max_concurrent=2)
+    for n in range(5):
+        await human.chat(f"Question {n}", to="agent")
+    await until(lambda: len(agent.runs) == 5 and at_work == 2)
+    gate.set()
+    await site.answer("agent", 5)
+    assert most == 2
+
+
+async def test_more_than_can_wait_is_refused_aloud(site: Site) -> None:
+    human = await site.seat("human")
+    agent = await site.agent("agent", Script(), max_concurrent=1)
+    agent._tasks |= (full := {asyncio.create_task(asyncio.sleep(60)) for _ in range(101)})
+    await human.chat("Hello", to="agent")
+    acknowledged = await site.first("chat/acknowledge", "agent")
+    assert acknowledged.payload["status"] == "rate_limited" and not agent.runs
+    for task in full:
+        task.cancel()
+    agent._tasks.clear()
+
+
+@pytest.mark.req("P-3.5.1-4")
+async def test_asked_within_a_reasoning_it_answers_within_it_and_ends_a_chain_of_answers(site: Site) -> None:
+    human = await site.seat("human")
+    await site.agent("agent", Script(*[Reply("And you?")] * 9))
+    start = await said_by(site, human, "reasoning/start", payload={"message": "thinking"})
+    about: list[str] = []
+    for n in range(6):
+        asked = await human.chat("I ask you.", to="agent", context=start.id, correlation_id=about)
+        if n == 4:  # four of its answers stand one upon the other
+            break
+        answer = await site.answer("agent", n + 1)
+        assert answer.context == start.id and answer.correlation_id == (asked.id,)
+        about = [answer.id]
+    await human.chat("Something else.", to="agent")
+    last = await site.answer("agent", 5)
+    assert last.context is None and last.correlation_id != (asked.id,)
+
+
+async def test_a_model_that_cannot_judge_keeps_the_agent_silent_and_alive(site: Site) -> None:
+    human = await site.seat("human")
+    model = Script(ModelFailed("down", model="m"), ModelFailed("down", model="m"), max_tokens=1000)
+    agent = await site.agent("agent", model)
+    faults: list[Exception] = []
+    agent.participant.client.on_error(faults.append)
+    await human.chat("Who is there? " + "x" * 20_000)
+    await until(lambda: model.asked and not agent._tasks)
+    assert faults == [] and site.sent("chat", sender="agent") == []
+    assert sum(len(one.content) for one in model.asked[0]) < 4 * 1000
+
+
+@pytest.mark.req("P-3.5.1-3", "P-3.5.3-1")
+async def test_a_thought_without_end_is_cut_and_one_answer_may_have_none(site: Site) -> None:
+    human = await site.seat("human")
+    await site.tool("echo", lambda: "", name="x")
+    await site.agent("agent", Script(wants("echo/x", why="long " * 10_000)))
+    await human.chat("Go", to="agent")
+    await site.answer("agent")
+    [thought] = site.sent("reasoning/thought")
+    assert 1000 < len(thought.payload["message"]) <= 4000
+    await human.chat("And now without a tool", to="agent")
+    await site.answer("agent", 2)
+    assert len(site.sent("reasoning/thought")) == 1 and len(site.sent("reasoning/conclusion")) == 2
+
+
+async def test_a_prompt_for_the_response_words_the_answer_anew(site: Site) -> None:
+    human = await site.seat("human")
+    model = Script(Reply("draft"), Reply("Said well."))
+    await site.agent("agent", model, prompts={"respond": "Say {observation} for {input}"})
+    await human.chat("Go", to="agent")
+    assert (await site.answer("agent")).payload["text"] == "Said well."
+    assert model.asked[1][-1].content == "Say draft for Go"
+
+
+async def test_where_no_stream_is_to_be_had_it_thinks_without_one(site: Site) -> None:
+    human = await site.seat("human")
+    agent = await site.agent("agent", Script())
+
+    def refused(kind: str) -> None:
+        if kind == "stream/request":
+            raise LocalProtocolError("no streams today")
+
+    agent.participant.client.add_guard(refused)
+    faults: list[Exception] = []
+    agent.participant.client.on_error(faults.append)
+    await human.chat("Go", to="agent")
+    assert (await site.answer("agent")).payload["text"] == "done" and faults == []
+
+
+async def test_lines_that_a_stream_does_not_take_are_left_out_from_the_oldest(site: Site) -> None:
+    agent = await site.agent("agent", Script())
+    trace = Trace(agent.participant, enabled=True, stream=False)
+    trace._mirror = asyncio.create_task(asyncio.sleep(0))
+    for n in range(3000):
+        trace.token(str(n))
+    assert trace._lines.qsize() == 1000 and trace._lines.get_nowait() == {"type": "token", "text": "2000"}
+    await trace.close()
+
+
+async def test_a_start_that_fails_leaves_it_deaf_and_can_be_tried_again(site: Site) -> None:
+    human = await site.seat("human")
+    agent = MEWAgent(site._participant("agent", CALLER, None), model=Script())
+    site.agents.append(agent)
+    client = agent.participant.client
+    link, tries = client._connection._owner.open, []
+
+    async def fails() -> Any:
+        tries.append(1)
+        if len(tries) == 1:
+            raise ConnectionLost("nobody there")
+        return await link()
+
+    client._connection._owner = client._connection._owner._replace(open=fails)
+    with pytest.raises(ConnectionLost, match="nobody there"):
+        await agent.start()
+    assert agent._off == [] and len(client._messages) == 1
+    await agent.start()
+    await human.chat("Hello", to="agent")
+    await site.answer("agent")

@@ -19,6 +19,7 @@ from mew_lab.agent.origins import quoted
 from mew_lab.agent.trace import Trace
 from mew_lab.errors import ConnectionLost, LocalProtocolError, ModelFailed, NoReply
 from mew_lab.protocol.envelope import PROTOCOL, Envelope
+from mew_lab.protocol.token import Token
 from mew_lab.sdk.participant import MEWParticipant
 
 from .conftest import CALLER, PROPOSER, Script, Site, until, wants
@@ -264,6 +265,30 @@ async def test_a_result_that_is_not_of_mcp_becomes_an_observation(site: Site, re
     await human.chat("Go", to="agent")
     await site.answer("agent")
     assert observed(model) == [told]
+
+
+@pytest.mark.threat(2)
+@pytest.mark.parametrize("failed", [False, True])
+async def test_a_secret_of_this_process_that_a_tool_quotes_does_not_reach_the_model(
+    site: Site, failed: bool
+) -> None:
+    secret = Token("canary-5tRw8Kq2ZnV7yL3x").reveal()
+    human = await site.seat("human")
+    odd = await site.tool("odd", lambda: "", name="x")
+
+    async def answer(method: str, params: Mapping[str, Any]) -> Any:
+        block = {"type": "text", "text": f"not with {secret}"}
+        return (
+            {"tools": [{"name": "x"}]} if method == "tools/list" else {"content": [block], "isError": failed}
+        )
+
+    odd._answering._answerer = type("Odd", (), {"answer": staticmethod(answer)})()
+    model = Script(wants("odd/x"))
+    await site.agent("agent", model)
+    await human.chat("Go", to="agent")
+    await site.answer("agent")
+    [observation] = observed(model)
+    assert "not with tok_" in observation and secret not in observation
 
 
 async def test_a_huge_result_reaches_the_model_in_bounds(site: Site) -> None:

@@ -64,7 +64,7 @@ async def test_an_orchestrator_fulfils_by_itself_what_its_human_fulfilled_before
     learned: set[tuple[str, str]] = set()
 
     def folder(payload: dict[str, Any]) -> tuple[str, str]:
-        return payload["params"]["name"], os.path.dirname(payload["params"]["arguments"]["path"])
+        return payload["params"]["name"], payload["params"]["arguments"]["path"].rpartition("/")[0]
 
     def learn(change: Any) -> None:
         if change.what == "fulfilled" and change.proposal.by == "human":

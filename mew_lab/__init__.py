@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from mew_lab import errors as errors
+    from mew_lab.agent.agent import MEWAgent as MEWAgent
+    from mew_lab.agent.model import Model as Model
     from mew_lab.gateway.config import SpaceConfig as SpaceConfig
     from mew_lab.gateway.gateway import Gateway as Gateway
     from mew_lab.log.log import Log as Log
@@ -47,6 +49,8 @@ _HOMES = {
     "Policy": "workbench.decide",
     "MEWClient": "sdk.client",
     "MEWParticipant": "sdk.participant",
+    "MEWAgent": "agent.agent",
+    "Model": "agent.model",
     "ToolBox": "sdk.tools",
     "Stream": "sdk.stream",
     "Gateway": "gateway.gateway",
@@ -68,8 +72,10 @@ __all__ = [
     "Gateway",
     "Lab",
     "Log",
+    "MEWAgent",
     "MEWClient",
     "MEWParticipant",
+    "Model",
     "Pending",
     "Policy",
     "Seat",

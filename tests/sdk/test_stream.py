@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 from hypothesis import given, settings
@@ -16,8 +18,10 @@ from mew_lab.errors import (
 from mew_lab.sdk import reader as reader_module
 from mew_lab.sdk.reader import Reader
 from mew_lab.sdk.stream import Stream
+from mew_lab.transport.memory import HIGH_WATER
 
 from .conftest import STREAMS, Room, all_of, known, until
+from .odd_gateway import Odd, entry
 
 # --- reading and writing ---
 
@@ -73,6 +77,7 @@ async def test_ten_thousand_frames_come_in_order_and_none_is_missing(either: Roo
     assert await reading == [b"%d" % n for n in range(10_000)]
 
 
+@pytest.mark.req("P-3.10.1-5", "P-3.10.3-4")
 async def test_two_writers_are_read_in_one_order_by_everybody(either: Room) -> None:
     bot, other, third = [await either.seat(name, STREAMS) for name in ("bot", "other", "third")]
     stream = await bot.streams.request_stream()
@@ -95,7 +100,7 @@ async def test_two_writers_are_read_in_one_order_by_everybody(either: Room) -> N
         ]
 
 
-@pytest.mark.req("P-3.10.1-4", "P-3.10.3-3")
+@pytest.mark.req("P-3.10.1-4", "P-3.10.3-3", "P-3.10.2-4")
 async def test_a_stream_with_a_target_is_known_to_all_and_read_by_the_target_alone(either: Room) -> None:
     bot, other, third = [await either.seat(name, STREAMS) for name in ("bot", "other", "third")]
     stream = await bot.streams.request_stream(target="other")
@@ -180,6 +185,46 @@ async def test_a_reader_that_awaits_its_own_connection_is_not_waited_for_for_eve
     with pytest.raises(MewError, match="missed"):
         while True:
             await anext(reader)
+
+
+async def test_a_writer_feels_a_link_that_takes_no_more() -> None:
+    odd = Odd()
+    odd.streams = [entry("stream-1", "me")]
+    async with odd.participant:
+        stream, written = odd.book.active["stream-1"], 0
+
+        async def write() -> None:
+            nonlocal written
+            for n in range(3 * HIGH_WATER):
+                await stream.write(b"%d" % n)
+                written += 1
+
+        writing = asyncio.create_task(write())
+        await until(lambda: written >= HIGH_WATER)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert written == HIGH_WATER
+        got = [await odd.end.receive() for _ in range(3 * HIGH_WATER)]
+        await writing
+        assert got == [b"#stream-1#%d" % n for n in range(3 * HIGH_WATER)]
+
+
+async def test_who_stops_reading_keeps_nothing_in_memory() -> None:
+    odd = Odd()
+    odd.streams = [entry("stream-1")]
+    async with odd.participant:
+        stream = odd.book.active["stream-1"]
+        reader = stream.read()
+        odd.end.put(b"#stream-1#x")
+        await odd.told()
+        assert reader.held > 0
+        gone = weakref.ref(reader)
+        del reader
+        gc.collect()
+        assert gone() is None
+        odd.end.put(b"#stream-1#y")
+        await odd.told()
+        assert stream.frames == 2
 
 
 @pytest.mark.req("P-3.10.4-3")
@@ -310,6 +355,7 @@ async def test_when_its_owner_leaves_a_stream_is_closed_and_what_came_can_be_rea
     assert closed == [seen] and seen.closed == "owner_left" and other.streams.active == {}
 
 
+@pytest.mark.req("P-3.10.6-5")
 async def test_a_writer_that_leaves_may_write_no_longer(either: Room) -> None:
     bot, other = await either.seat("bot", STREAMS), await either.seat("other", STREAMS)
     stream = await bot.streams.request_stream()

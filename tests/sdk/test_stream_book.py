@@ -71,6 +71,19 @@ async def test_the_book_is_corrected_by_each_welcome_that_speaks_of_streams() ->
         assert list(odd.book.active) == ["stream-2", "stream-3"] and changed == ["stream-2"]
 
 
+async def test_a_leave_ends_what_a_participant_had_even_where_the_gateway_says_no_more() -> None:
+    odd = Odd()
+    odd.streams = [entry("stream-1"), entry("stream-2", "eve", authorized_writers=["eve", "bot", "me"])]
+    async with odd.participant:
+        one, two = odd.book.active.values()
+        odd.say("system/presence", {"event": "join", "participant": {"id": "bot"}})
+        await odd.told()
+        assert not one.closed
+        odd.say("system/presence", {"event": "leave", "participant": {"id": "bot"}})
+        await odd.told()
+        assert one.closed == "owner_left" and not two.closed and two.writers == ("eve", "me")
+
+
 async def test_after_a_reconnection_a_stream_of_the_same_name_may_be_another() -> None:
     odd = Odd()
     odd.streams = [entry("stream-1"), entry("stream-2"), entry("stream-3")]

@@ -21,9 +21,7 @@ from .odd_gateway import Odd, entry
 # --- asking for one ---
 
 
-@pytest.mark.req(
-    "S-L2-43", "S-L2-44", "P-3.10.1-1", "P-3.10.1-2", "P-3.10.1-10", "P-3.10.1-13", "P-3.10.1-6", "P-3.10.2-4"
-)
+@pytest.mark.req("S-L2-43", "S-L2-44", "P-3.10.1-1", "P-3.10.1-2", "P-3.10.1-10", "P-3.10.1-13", "P-3.10.1-6")
 async def test_a_stream_is_requested_and_everybody_knows_all_of_it(either: Room) -> None:
     bot, other = await either.seat("bot", STREAMS), await either.seat("other", STREAMS)
     told: list[Stream] = []
@@ -151,15 +149,33 @@ async def test_who_accepts_streams_reads_each_from_its_first_frame(either: Room)
         got[str(stream.description)] = await all_of(stream)
 
     other.streams.accept(take)
+    async with await other.streams.request_stream(description="own") as stream:
+        await stream.write("x")
     for description, target in [("all", ()), ("one", "other"), ("not here", "third")]:
         async with await bot.streams.request_stream(description=description, target=target) as stream:
             for n in range(3):
                 await stream.write(b"%d" % n)
-    async with await other.streams.request_stream(description="own") as stream:
-        await stream.write("x")
     await until(lambda: len(got) == 2 and not other.streams.active)
     assert got == {"all": [b"0", b"1", b"2"], "one": [b"0", b"1", b"2"]}
     assert third.streams.active == {}
+
+
+async def test_who_accepts_a_stream_misses_no_frame_that_came_with_its_open() -> None:
+    odd = Odd()
+    got: list[list[bytes]] = []
+
+    async def take(stream: Stream) -> None:
+        got.append(await all_of(stream))
+
+    odd.book.accept(take)
+    async with odd.participant:
+        for id, target in (("s1", []), ("s2", ["a logical name of mine"])):
+            odd.say("stream/open", {"stream_id": id, "owner": "bot", "target": target})
+            for n in range(3):
+                odd.end.put(f"#{id}#{n}")
+            odd.say("stream/close", {"stream_id": id}, sender="bot")
+        await until(lambda: len(got) == 2)
+        assert got == [[b"0", b"1", b"2"]] * 2
 
 
 async def test_who_accepts_a_download_is_handed_it_when_it_may_write(room: Room) -> None:
@@ -193,7 +209,10 @@ async def test_a_handler_that_does_not_read_leaves_nothing_behind(room: Room) ->
     stream = await bot.streams.request_stream()
     await until(lambda: faults)
     assert "no such format" in str(faults[0])
-    reader = other.streams.active[stream.id].read()
+    seen = other.streams.active[stream.id]
+    await stream.write("nobody reads")
+    await until(lambda: seen.frames == 1)
+    reader = seen.read()
     await stream.write("x")
     assert await anext(reader) == b"x"
 
@@ -258,7 +277,6 @@ async def test_leaving_ends_every_reader_without_a_fault(either: Room) -> None:
 # --- frames ---
 
 
-@pytest.mark.req("P-3.10.4-3")
 async def test_frames_for_no_known_stream_are_counted_and_not_kept() -> None:
     odd = Odd()
     odd.streams = [entry("stream-1")]

@@ -142,7 +142,12 @@ async def test_a_cancel_by_its_author_takes_a_message_off_and_says_so_to_who_wor
     told = heard(bot)
     await human.cancel_chat(said.id, "bot", "no_longer_needed")
     await until(lambda: bot.chats.cancelled(said.id))
-    assert told == [("cancelled", said.id, "human")] and bot.chats.pending == []
+    assert told == [("cancelled", said.id, "human")]
+    unread = await human.chat("and the date?", to="bot")
+    await until(lambda: bot.chats.pending)
+    await human.cancel_chat(unread.id, "bot")
+    await until(lambda: bot.chats.cancelled(unread.id))
+    assert bot.chats.pending == []
     assert human.chats.unacknowledged == [] and human.chats.cancelled(said.id)
 
 

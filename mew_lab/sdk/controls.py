@@ -174,6 +174,7 @@ class Controls(Commands):
         if worker is not None and worker is not asyncio.current_task():
             worker.cancel()
             await asyncio.wait({worker})
+            self._ending = False
 
     # --- pausing ---
 

@@ -260,6 +260,7 @@ async def test_what_was_asked_while_paused_is_answered_after_it_in_order(
     await human.controls.resume("bot")
     assert [str(await call) for call in calls] == ["0", "1", "2"]
     assert [one.correlation_id[0] for one in room.sent("mcp/response")] == [call.id for call in calls]
+    await until(lambda: not bot._answering._unechoed)
 
 
 @pytest.mark.req("S-L2-35")
@@ -642,6 +643,27 @@ async def test_a_hook_that_raises_does_not_keep_it_in_the_space(
     assert [type(one) for one in faults[:2]] == [ZeroDivisionError, IndexError]
     assert statuses(room) == ["shutting_down", "error: ZeroDivisionError: division by zero"]
     assert len(room.sent("chat/acknowledge")) == 1
+
+
+async def test_a_second_shutdown_changes_nothing_and_stopping_during_one_leaves_a_way_back(
+    human: MEWParticipant, bot: MEWParticipant
+) -> None:
+    begun: list[Any] = []
+
+    async def endless(payload: dict[str, Any]) -> None:
+        begun.append(payload)
+        await asyncio.Event().wait()
+
+    bot.controls.on_shutdown(endless)
+    await human.controls.shutdown("bot")
+    await until(lambda: begun)
+    await human.controls.shutdown("bot")
+    await human.telemetry.request_participant_status("bot")
+    assert len(bot.controls._orders) == 0
+    await bot.stop()
+    await bot.start()
+    await bot.chat("back")
+    assert begun == [{}]
 
 
 async def test_a_shutdown_under_a_pause_ends_the_wait_for_its_end(

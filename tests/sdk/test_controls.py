@@ -663,7 +663,7 @@ async def test_a_second_shutdown_changes_nothing_and_stopping_during_one_leaves_
     await bot.stop()
     await bot.start()
     await bot.chat("back")
-    assert begun == [{}]
+    assert begun == [{}] and bot.telemetry.build_status_payload() == {"messages_in_context": 0, "tokens": 0}
 
 
 async def test_a_shutdown_under_a_pause_ends_the_wait_for_its_end(

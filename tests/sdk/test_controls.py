@@ -593,7 +593,7 @@ async def test_a_shutdown_is_acknowledged_after_the_hooks_and_the_participant_le
 
     async def hook(payload: dict[str, Any]) -> None:
         await until(lambda: statuses(room))
-        order.append((payload, statuses(room)))
+        order.append((payload, statuses(room), len(bot._answering)))
 
     async def farewell(envelope: Envelope | None) -> None:
         await asyncio.sleep(0)
@@ -605,12 +605,14 @@ async def test_a_shutdown_is_acknowledged_after_the_hooks_and_the_participant_le
     take_back = bot.on_shutdown(farewell)
     mute = await room.seat("mute", [{"kind": "participant/status"}])
     mute._answering.hold(True)
-    open_call = bot.call("mute/x")
+    bot.tools.add(asyncio.Event().wait, name="endless")
+    open_call, asked = bot.call("mute/x"), human.call("bot/endless")
+    await until(lambda: len(bot._answering) == 1)
     sent = await human.controls.shutdown("bot", {"note": "replaced"})
     call = human.call("bot/echo", {"n": 1})
     await until(lambda: bot.client.state == "disconnected")
     assert order == [
-        ({"note": "replaced"}, ["shutting_down"]),
+        ({"note": "replaced"}, ["shutting_down"], 0),
         "participant/shutdown",
     ]
     assert said(room)[-2:] == [("participant/status", "shutting_down"), ("chat/acknowledge", "shut_down")]
@@ -618,8 +620,9 @@ async def test_a_shutdown_is_acknowledged_after_the_hooks_and_the_participant_le
     assert (acknowledged.to, acknowledged.correlation_id) == (("human",), (sent.id,))
     with pytest.raises(NoReply):
         await open_call
-    with pytest.raises(NoReply):  # it left without an answer
-        await call
+    for unanswered in (asked, call):
+        with pytest.raises(NoReply, match="bot left space 'demo' before answering"):
+            await unanswered
     with pytest.raises(LocalProtocolError, match="shut down by human"):
         await bot.chat("x")
     await bot.stop()

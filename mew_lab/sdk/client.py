@@ -16,7 +16,7 @@ import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
@@ -28,30 +28,27 @@ from mew_lab.errors import (
     RemoteProtocolError,
 )
 from mew_lab.protocol import frames
-from mew_lab.protocol.envelope import MAX_MESSAGE, PROTOCOL, Envelope
-from mew_lab.protocol.kinds import GATEWAY, is_reserved
+from mew_lab.protocol.envelope import MAX_MESSAGE, Envelope
+from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.permit import CapabilitySet
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.connection import Connection, Owner, Patience, State
 from mew_lab.sdk.door import Door
-from mew_lab.sdk.handlers import Handlers, Inbox
+from mew_lab.sdk.drafting import completed
+from mew_lab.sdk.events import Events, StreamData
 from mew_lab.sdk.welcome import member, read_welcome, understood
 from mew_lab.transport.link import HandshakeRefused, Link, LinkClosed
+
+if TYPE_CHECKING:
+    from mew_lab.sdk.settings import Settings
 
 __all__ = ["STREAM_DATA", "MEWClient", "StreamData"]
 
 STREAM_DATA = "stream/data"  # what a guard is told of a frame, which has no kind
 
 
-class StreamData(NamedTuple):
-    """One frame of a stream, without its prefix."""
-
-    stream_id: str
-    data: bytes
-
-
-class MEWClient:
+class MEWClient(Events):
     """One participant's connection to one space.
 
     `id` is what the space calls it, `capabilities` what it may do, `participants` who else is there (id ->
@@ -66,6 +63,9 @@ class MEWClient:
         heartbeat_interval: seconds between pings of the WebSocket; None sends none.
         max_reconnect_attempts: in a row, before it gives up.
         reconnect_delay: seconds before the first attempt; doubled for each further one, up to 30.
+        while_down: `queue` keeps what is sent while the connection is being made again, up to 1000 messages
+        and 8 MiB, and sends it in order after the next welcome. Id, time and sender are those of the call; if
+        the gateway then calls the client otherwise, the message is refused. `refuse` raises at once.
         open_timeout: seconds for opening, and again for the welcome.
         max_message: bytes of the longest message that the gateway takes.
         connect_link: opens a link that is admitted already, such as one within this process.
@@ -85,6 +85,7 @@ class MEWClient:
         heartbeat_interval: float | None = 20.0,
         max_reconnect_attempts: int = 10,
         reconnect_delay: float = 1.0,
+        while_down: Literal["refuse", "queue"] = "refuse",
         open_timeout: float = 10.0,
         max_message: int = MAX_MESSAGE,
         connect_link: Callable[[], Awaitable[Link]] | None = None,
@@ -92,6 +93,7 @@ class MEWClient:
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
         wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        super().__init__()
         self.gateway = gateway
         self.space = space
         self.id = participant_id or ""
@@ -101,15 +103,7 @@ class MEWClient:
         self._max_message = max_message
         self._clock = clock
         self._new_id = new_id
-        self._inboxes: set[Inbox[Envelope]] = set()
         self._guards: list[Callable[[str], None]] = []
-        self._errors: Handlers[Exception] = Handlers()
-        self._messages: Handlers[Envelope] = Handlers(on_fault=self._errors)
-        self._welcomes: Handlers[dict[str, Any]] = Handlers(on_fault=self._errors)
-        self._connects: Handlers[None] = Handlers(on_fault=self._errors)
-        self._disconnects: Handlers[MewError | None] = Handlers(on_fault=self._errors)
-        self._attempts: Handlers[int] = Handlers(on_fault=self._errors)
-        self._stream_data: Handlers[StreamData] = Handlers(on_fault=self._errors)
         self._connection = Connection(
             Owner(
                 open=connect_link
@@ -119,10 +113,18 @@ class MEWClient:
                 up=lambda: self._connects(None),
                 down=self._down,
                 retrying=self._attempts,
+                became=self._states,
+                lost=self._lost,
             ),
             patience=Patience(max_reconnect_attempts if reconnect else 0, reconnect_delay, open_timeout),
+            keep=while_down == "queue",
             wait=wait,
         )
+
+    @classmethod
+    def from_settings(cls, settings: Settings, **options: Any) -> MEWClient:
+        """A client as the settings say; `options` are arguments of the constructor, and win."""
+        return cls(**{**settings.for_client, **options})
 
     def __repr__(self) -> str:
         return f"<MEWClient {self.id or 'nobody yet'} in {self.space or 'a space'}: {self.state}>"
@@ -160,49 +162,6 @@ class MEWClient:
     async def disconnect(self) -> None:
         """Leaves the space. What was posted before is sent first, if the link takes it within a second."""
         await self._connection.stop()
-
-    # --- who wants to be told; each returns a function that ends it ---
-
-    def on_message(self, handler: Callable[[Envelope], Any]) -> Callable[[], None]:
-        """Every envelope of the space, in the gateway's order, own echoes included."""
-        return self._messages.add(handler)
-
-    def on_welcome(self, handler: Callable[[dict[str, Any]], Any]) -> Callable[[], None]:
-        """The payload of each welcome to this client: at every admission, and when its rights change."""
-        return self._welcomes.add(handler)
-
-    def on_connected(self, handler: Callable[[None], Any]) -> Callable[[], None]:
-        """A link is open; the welcome is still to come."""
-        return self._connects.add(handler)
-
-    def on_disconnected(self, handler: Callable[[MewError | None], Any]) -> Callable[[], None]:
-        """The link is closed, and why; None after `disconnect()`. Another attempt may follow."""
-        return self._disconnects.add(handler)
-
-    def on_reconnecting(self, handler: Callable[[int], Any]) -> Callable[[], None]:
-        """Another attempt is about to be made; its number, counted from 1."""
-        return self._attempts.add(handler)
-
-    def on_error(self, handler: Callable[[Exception], Any]) -> Callable[[], None]:
-        """What nobody else is told of: a malformed message, a handler that raised, an unawaited refusal."""
-        return self._errors.add(handler)
-
-    def on_stream_data(self, handler: Callable[[StreamData], Any]) -> Callable[[], None]:
-        """Every frame of every stream."""
-        return self._stream_data.add(handler)
-
-    def report(self, error: Exception) -> None:
-        """Hands an error to whoever asked by `on_error`."""
-        self._errors(error)
-
-    def messages(self, *, limit: int = 10_000) -> Inbox[Envelope]:
-        """Every envelope from now on, for `async for`; goes on over reconnections, ends with the client.
-
-        A reader that falls more than `limit` behind gets a MewError instead of a silent gap.
-        """
-        inbox: Inbox[Envelope] = Inbox(limit=limit, on_close=lambda: self._inboxes.discard(inbox))
-        self._inboxes.add(inbox)
-        return inbox
 
     # --- sending ---
 
@@ -245,43 +204,8 @@ class MEWClient:
         Spec: §3.
         """
         given = draft.members if isinstance(draft, Envelope) else draft
-        now = self._clock()
-        ts = now.strftime("%Y-%m-%dT%H:%M:%S.") + f"{now.microsecond // 1000:03d}Z"
-        members = {"protocol": PROTOCOL, "id": "", "ts": ts, "from": self.id, **given}
-        members["id"] = members["id"] or self._new_id()
-        for key in ("to", "correlation_id"):
-            value = members.get(key)
-            if value is None:
-                members.pop(key, None)
-            else:
-                members[key] = [value] if isinstance(value, str) else list(value)
-        kind = members.get("kind")
-        if members["from"] != self.id:
-            raise LocalProtocolError(
-                f"Cannot send {kind} from {members['from']!r}: this is {self.id!r}; leave `from` out",
-                code="identity_mismatch",
-                section="§4.1",
-            )
-        if isinstance(kind, str) and is_reserved(kind):
-            raise LocalProtocolError(
-                f"Cannot send {kind} as {self.id!r}: it is reserved for the gateway",
-                code="reserved_kind",
-                section="§4.1",
-            )
-        try:
-            same = isinstance(draft, Envelope) and members == draft.members
-            envelope = draft if isinstance(draft, Envelope) and same else Envelope.of(members)
-        except ProtocolError as fault:
-            said = f"Cannot send {one_line(str(kind), 80)} as {self.id!r}: {fault}"
-            raise LocalProtocolError(said, code=fault.code, section=fault.section) from None
-        size = len(envelope.raw) if envelope.raw.isascii() else len(envelope.raw.encode())
-        if size > self._max_message:  # the gateway could not say to which message its refusal belongs
-            raise LocalProtocolError(
-                f"Cannot send {envelope.kind} as {self.id!r}: it has {size} bytes, and a message takes "
-                f"at most {self._max_message}. Send less at once",
-                code="message_too_large",
-            )
-        return envelope
+        id = "" if given.get("id") else self._new_id()
+        return completed(draft, id=id, now=self._clock(), sender=self.id, limit=self._max_message)
 
     async def send_stream_data(self, stream_id: str, data: bytes) -> None:
         """Writes one frame to a stream; returns once the link has taken it. Whether one may is the gateway's to say.
@@ -305,6 +229,10 @@ class MEWClient:
         self._connection.post(frame, sent=sent)
         await sent
 
+    def hold(self, until: Callable[[], Awaitable[None]]) -> None:
+        """For a handler: this connection takes nothing more until `until()` is done, so the gateway must wait."""
+        self._connection.hold(until)
+
     def add_guard(self, guard: Callable[[str], None]) -> Callable[[], None]:
         """From now on `guard(kind)` is asked before each message goes out (`stream/data` for a frame); what it
         raises keeps the message back. The result, when called, ends that."""
@@ -315,16 +243,19 @@ class MEWClient:
         for guard in tuple(self._guards):
             guard(envelope.kind)
         try:
-            self._connection.post(envelope.raw, sent=sent)
+            self._connection.post(envelope.raw, sent=sent, sender=self.id)
         except ConnectionLost as lost:
-            raise self._unsent(envelope, self.failure or lost) from None
+            raise self._unsent(envelope, self.failure or lost, "It was not sent; ") from None
 
-    def _unsent(self, envelope: Envelope, why: MewError) -> ConnectionLost:
+    def _unsent(self, envelope: Envelope, why: MewError, so: str = "") -> ConnectionLost:
         return ConnectionLost(
-            f"Cannot send {envelope.kind} to space {self.space!r} as {self.id!r}: {why}. It was not sent; "
-            "connect() joins again",
+            f"Cannot send {envelope.kind} to space {self.space!r} as {self.id!r}: {why}. {so}connect() joins again",
             close_code=getattr(why, "close_code", None),
         )
+
+    def _lost(self, count: int, why: str) -> None:
+        said = f"{count} message{'s' if count > 1 else ''} that {self.id!r} posted to space {self.space!r}"
+        self._errors(ConnectionLost(f"{said} may be missing there: {why}"))
 
     # --- receiving ---
 
@@ -343,17 +274,18 @@ class MEWClient:
                 self._welcome(envelope)
             elif envelope.kind == "system/presence":
                 self._presence(envelope.payload)
-        self._messages(envelope)
-        for inbox in tuple(self._inboxes):
-            inbox.put(envelope)
+        self._tell(envelope)
 
     def _take_frame(self, message: str | bytes) -> None:
         data = message.encode("utf-8", "replace") if isinstance(message, str) else message
-        prefix, stream_id, payload = (*data.split(b"#", 2), b"", b"")[:3]
-        if prefix or not stream_id or data.count(b"#", 0, len(stream_id) + 2) < 2:
-            self._errors(RemoteProtocolError(f"The gateway sent {self.id!r} a frame without #streamId#"))
+        try:
+            frame = StreamData(*frames.split(data))
+        except ProtocolError as fault:
+            self._errors(
+                RemoteProtocolError(f"The gateway sent {self.id!r} no frame; it was ignored: {fault}")
+            )
             return
-        self._stream_data(StreamData(stream_id.decode("utf-8", "replace"), payload))
+        self._tell_frame(frame)
 
     def _welcome(self, envelope: Envelope) -> None:
         welcome = read_welcome(envelope)
@@ -364,7 +296,7 @@ class MEWClient:
         for fault in faults:
             self._errors(RemoteProtocolError(f"A capability of {self.id!r} cannot be read: {fault}"))
         self.participants = welcome.participants
-        self._connection.ready()
+        self._connection.ready(self.id)
         self._welcomes(envelope.payload)
 
     def _presence(self, payload: Mapping[str, Any]) -> None:
@@ -385,5 +317,4 @@ class MEWClient:
         self.participants = {}
         self._disconnects(error)
         if self.state == "disconnected":
-            for inbox in tuple(self._inboxes):
-                inbox.close()
+            self._tell_end()

@@ -27,11 +27,14 @@ from mew_lab.sdk.chats import Chats
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.controls import Controls
 from mew_lab.sdk.deciding import approval, rejection, withdrawal
-from mew_lab.sdk.discovery import Discovery, list_tools
+from mew_lab.sdk.discovery import Discovery
 from mew_lab.sdk.hearing import Hearing
+from mew_lab.sdk.listing import list_tools
 from mew_lab.sdk.proposals import Change, Proposal, ProposalBook
+from mew_lab.sdk.questions import Questions
 from mew_lab.sdk.rights import Rights
 from mew_lab.sdk.saying import ACCEPTED_WITHIN, Names, Saying, names
+from mew_lab.sdk.settings import Settings
 from mew_lab.sdk.streams import Streams
 from mew_lab.sdk.telemetry import Telemetry
 from mew_lab.sdk.tools import Answerer, ToolBox
@@ -89,6 +92,7 @@ class MEWParticipant:
         )
         self.discovery = Discovery(self.client, self._asking)
         self.chats = Chats(self.saying)
+        self._questions = Questions(self.saying)
         self.telemetry = Telemetry(self.saying)
         self.streams = Streams(self.saying)
         self.rights = Rights(self.saying)
@@ -108,7 +112,16 @@ class MEWParticipant:
             self.discovery,
             self.controls,
             self.chats,
+            self._questions,
         )
+
+    @classmethod
+    def from_settings(
+        cls, settings: Settings, *, tools: Answerer | None = None, **options: Any
+    ) -> MEWParticipant:
+        """A participant as the settings say; `options` are arguments of `MEWClient`, and win."""
+        client = MEWClient.from_settings(settings, **options)
+        return cls(client, tools=tools, **settings.participant)
 
     def __repr__(self) -> str:
         return f"<MEWParticipant {self.client.id or 'nobody yet'} in {self.client.space or 'a space'}>"
@@ -129,6 +142,7 @@ class MEWParticipant:
         await self.controls.left()
         await self._answering.stop(settle=settle)
         await self.client.disconnect()
+        await self.discovery.close()
 
     # --- who wants to be told; each returns a function that ends it ---
 
@@ -263,15 +277,34 @@ class MEWParticipant:
         payload = {"text": text} if format is None else {"text": text, "format": format}
         return await self.saying.say("chat", payload, to=to, about=correlation_id, context=context)
 
+    def ask(self, text: str, to: Names, *, timeout: float | None = None) -> Call:
+        """Says `text` to somebody, such as an agent; `await` the text of what they answer to it.
+
+        Args:
+            timeout: seconds until it is given up, which is said as `chat/cancel`; None waits on.
+
+        Raises:
+            CapabilityViolation: this participant may not chat.
+            LocalProtocolError: it is addressed to nobody.
+            ConnectionLost: there is no connection.
+
+        Spec: §3.4, §3.5.1.
+        """
+        return self._questions.ask(text, to, timeout=timeout)
+
     async def acknowledge_chat(self, message_id: str, to: Names = (), status: str = "received") -> Envelope:
         """Says that a chat message was seen. Spec: §3.4.1."""
-        return await self.saying.say("chat/acknowledge", {"status": status}, to=to, about=message_id)
+        sent = await self.saying.say("chat/acknowledge", {"status": status}, to=to, about=message_id)
+        self.chats.settle(message_id, "acknowledged")
+        return sent
 
     async def cancel_chat(
         self, message_id: str, to: Names = (), reason: str = "handled_elsewhere"
     ) -> Envelope:
         """Says that a chat message needs no attention any more. Spec: §3.4.2."""
-        return await self.saying.say("chat/cancel", {"reason": reason}, to=to, about=message_id)
+        sent = await self.saying.say("chat/cancel", {"reason": reason}, to=to, about=message_id)
+        self.chats.settle(message_id, "cancelled")
+        return sent
 
     async def send_accepted(
         self, draft: Envelope | Mapping[str, Any], *, timeout: float = ACCEPTED_WITHIN

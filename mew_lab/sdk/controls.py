@@ -174,6 +174,8 @@ class Controls(Commands):
         if worker is not None and worker is not asyncio.current_task():
             worker.cancel()
             await asyncio.wait({worker})
+        if self._ending:
+            self._ending, self._telemetry.condition = False, None
 
     # --- pausing ---
 
@@ -208,6 +210,7 @@ class Controls(Commands):
         if envelope.kind == "participant/shutdown":
             if self._pausing.over_by:
                 return
+            self._pausing.end()
             self._pausing.shut_down(one_line(envelope.sender, 80))
         elif len(self._orders) >= MAX_ORDERS:
             logger.warning("%s of %s is not done: %d wait", envelope.kind, envelope.sender, MAX_ORDERS)
@@ -287,9 +290,7 @@ class Controls(Commands):
             "chat/acknowledge", {"status": "shut_down"}, to=envelope.sender, about=envelope.id
         )
         self._orders.clear()
-        self._telemetry.condition = None
-        self._pausing.end()
-        self._ending = False
+        self._ending, self._telemetry.condition = False, None
         await self._client.disconnect()
 
     # --- means ---

@@ -260,6 +260,7 @@ async def test_what_was_asked_while_paused_is_answered_after_it_in_order(
     await human.controls.resume("bot")
     assert [str(await call) for call in calls] == ["0", "1", "2"]
     assert [one.correlation_id[0] for one in room.sent("mcp/response")] == [call.id for call in calls]
+    await until(lambda: not bot._answering._unechoed)
 
 
 @pytest.mark.req("S-L2-35")
@@ -592,7 +593,7 @@ async def test_a_shutdown_is_acknowledged_after_the_hooks_and_the_participant_le
 
     async def hook(payload: dict[str, Any]) -> None:
         await until(lambda: statuses(room))
-        order.append((payload, statuses(room)))
+        order.append((payload, statuses(room), len(bot._answering)))
 
     async def farewell(envelope: Envelope | None) -> None:
         await asyncio.sleep(0)
@@ -604,12 +605,14 @@ async def test_a_shutdown_is_acknowledged_after_the_hooks_and_the_participant_le
     take_back = bot.on_shutdown(farewell)
     mute = await room.seat("mute", [{"kind": "participant/status"}])
     mute._answering.hold(True)
-    open_call = bot.call("mute/x")
+    bot.tools.add(asyncio.Event().wait, name="endless")
+    open_call, asked = bot.call("mute/x"), human.call("bot/endless")
+    await until(lambda: len(bot._answering) == 1)
     sent = await human.controls.shutdown("bot", {"note": "replaced"})
     call = human.call("bot/echo", {"n": 1})
     await until(lambda: bot.client.state == "disconnected")
     assert order == [
-        ({"note": "replaced"}, ["shutting_down"]),
+        ({"note": "replaced"}, ["shutting_down"], 0),
         "participant/shutdown",
     ]
     assert said(room)[-2:] == [("participant/status", "shutting_down"), ("chat/acknowledge", "shut_down")]
@@ -617,8 +620,9 @@ async def test_a_shutdown_is_acknowledged_after_the_hooks_and_the_participant_le
     assert (acknowledged.to, acknowledged.correlation_id) == (("human",), (sent.id,))
     with pytest.raises(NoReply):
         await open_call
-    with pytest.raises(NoReply):  # it left without an answer
-        await call
+    for unanswered in (asked, call):
+        with pytest.raises(NoReply, match="bot left space 'demo' before answering"):
+            await unanswered
     with pytest.raises(LocalProtocolError, match="shut down by human"):
         await bot.chat("x")
     await bot.stop()
@@ -642,6 +646,27 @@ async def test_a_hook_that_raises_does_not_keep_it_in_the_space(
     assert [type(one) for one in faults[:2]] == [ZeroDivisionError, IndexError]
     assert statuses(room) == ["shutting_down", "error: ZeroDivisionError: division by zero"]
     assert len(room.sent("chat/acknowledge")) == 1
+
+
+async def test_a_second_shutdown_changes_nothing_and_stopping_during_one_leaves_a_way_back(
+    human: MEWParticipant, bot: MEWParticipant
+) -> None:
+    begun: list[Any] = []
+
+    async def endless(payload: dict[str, Any]) -> None:
+        begun.append(payload)
+        await asyncio.Event().wait()
+
+    bot.controls.on_shutdown(endless)
+    await human.controls.shutdown("bot")
+    await until(lambda: begun)
+    await human.controls.shutdown("bot")
+    await human.telemetry.request_participant_status("bot")
+    assert len(bot.controls._orders) == 0
+    await bot.stop()
+    await bot.start()
+    await bot.chat("back")
+    assert begun == [{}] and bot.telemetry.build_status_payload() == {"messages_in_context": 0, "tokens": 0}
 
 
 async def test_a_shutdown_under_a_pause_ends_the_wait_for_its_end(

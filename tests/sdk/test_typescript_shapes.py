@@ -85,7 +85,7 @@ class Cast:
     async def peer(self, name: str, *, id: str = "", can: Any = AGENT, form: str = "join") -> Peer:
         self.served.enrol(name, can)
         token = self.served.gateway.tokens.mint("demo", name).reveal()
-        link = await connect(self.served.url)
+        link = await connect(self.served.url, close_timeout=0.2)
         self.links.append(link)
         peer = Peer(link, id or name)
         if form == "join":

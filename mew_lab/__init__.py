@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mew_lab.protocol.permit import permit as permit
     from mew_lab.sdk.client import MEWClient as MEWClient
     from mew_lab.sdk.participant import MEWParticipant as MEWParticipant
+    from mew_lab.sdk.stream import Stream as Stream
     from mew_lab.sdk.tools import ToolBox as ToolBox
     from mew_lab.space.core import Space as Space
     from mew_lab.workbench.decide import Policy as Policy
@@ -47,6 +48,7 @@ _HOMES = {
     "MEWClient": "sdk.client",
     "MEWParticipant": "sdk.participant",
     "ToolBox": "sdk.tools",
+    "Stream": "sdk.stream",
     "Gateway": "gateway.gateway",
     "SpaceConfig": "gateway.config",
     "Space": "space.core",
@@ -73,6 +75,7 @@ __all__ = [
     "Seat",
     "Space",
     "SpaceConfig",
+    "Stream",
     "ToolBox",
     "connect",
     "covers",

@@ -61,7 +61,7 @@ def build_parser() -> argparse.ArgumentParser:
     serve.add_argument("--as", dest="as_id", metavar="ID", help=about)
     about = "starts no agent and no bridge of the space.yaml"
     serve.add_argument("--no-auto-start", action="store_true", help=about)
-    about = "lets another participant join: human, proposer, tool, observer or admin; may be repeated"
+    about = "lets another participant join: human, proposer, agent, tool, observer or admin; may be repeated"
     serve.add_argument("--enrol", action="append", default=[], metavar="ID=PROFILE", help=about)
     serve.add_argument("--journal", type=Path, metavar="PATH", help="the file that records everything")
     serve.add_argument("--log-level", default="warning", choices=LEVELS, help="what is told on stderr")

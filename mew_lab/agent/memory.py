@@ -59,6 +59,7 @@ class Memory:
 
     def __init__(self) -> None:
         self._entries: list[Remembered] = []
+        self._tokens = 0
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -71,7 +72,7 @@ class Memory:
     @property
     def tokens(self) -> int:
         """About how many tokens all of it takes."""
-        return sum(one.tokens for one in self._entries)
+        return self._tokens
 
     def hear(self, envelope: Envelope) -> None:
         """Keeps a chat message, one's own or another's, unless it belongs to a context."""
@@ -80,7 +81,9 @@ class Memory:
             return
         text = shortened(text, MAX_TEXT)
         self._entries.append(Remembered(envelope.id, envelope.sender, text, estimate(text)))
-        del self._entries[:-MAX_ENTRIES]
+        self._tokens += self._entries[-1].tokens
+        if len(self._entries) > MAX_ENTRIES:
+            self._drop(slice(0, 1))
 
     def before(self, id: str, *, length: int, me: str) -> list[Message]:
         """The last `length` messages said before the message `id`, as a model reads them: one's own as its own."""
@@ -117,4 +120,6 @@ class Memory:
     def _drop(self, cut: slice) -> Freed:
         gone = self._entries[cut]
         del self._entries[cut]
-        return Freed(sum(one.tokens for one in gone), len(gone))
+        freed = sum(one.tokens for one in gone)
+        self._tokens -= freed
+        return Freed(freed, len(gone))

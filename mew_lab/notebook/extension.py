@@ -62,15 +62,16 @@ def _add_magic(ip: InteractiveShell) -> Callable[[], object]:
 
     manager = ip.magics_manager
     tables: list[dict[str, Any]] = [manager.magics["line"], manager.magics["cell"]]
-    before = [table.get("mew") for table in tables]
+    names = ("mew", "agent")
+    before = [{name: table[name] for name in names if name in table} for table in tables]
     magics = MewMagics(shell=ip)
     ip.register_magics(magics)
 
     def remove() -> None:
         for table, old in zip(tables, before, strict=True):
-            table.pop("mew", None)
-            if old is not None:
-                table["mew"] = old
+            for name in names:
+                table.pop(name, None)
+            table.update(old)
         manager.registry.pop("MewMagics", None)
         with contextlib.suppress(ValueError):
             ip.configurables.remove(magics)  # type: ignore[arg-type]

@@ -229,6 +229,10 @@ class MEWClient(Events):
         self._connection.post(frame, sent=sent)
         await sent
 
+    def hold(self, until: Callable[[], Awaitable[None]]) -> None:
+        """For a handler: this connection takes nothing more until `until()` is done, so the gateway must wait."""
+        self._connection.hold(until)
+
     def add_guard(self, guard: Callable[[str], None]) -> Callable[[], None]:
         """From now on `guard(kind)` is asked before each message goes out (`stream/data` for a frame); what it
         raises keeps the message back. The result, when called, ends that."""

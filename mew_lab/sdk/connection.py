@@ -73,6 +73,7 @@ class Connection:
         self._outbox = Outbox(keep=keep, lost=owner.lost)
         self._unsent = asyncio.Event()
         self._sent = asyncio.Event()
+        self._held: Callable[[], Awaitable[None]] | None = None
 
     async def start(self) -> None:
         """Opens, and returns when `ready` was called; at once when it was before.
@@ -144,6 +145,10 @@ class Connection:
             self.state = state
             self._owner.became(state)
 
+    def hold(self, until: Callable[[], Awaitable[None]]) -> None:
+        """Takes nothing more from the link until `until()` is done; for whoever is told of a message, right then."""
+        self._held = until
+
     # --- the reading task ---
 
     async def _run(self) -> None:
@@ -194,6 +199,9 @@ class Connection:
             async with asyncio.timeout(self._patience.welcome) as limit:
                 while True:
                     self._owner.take(await link.receive())
+                    if self._held is not None:
+                        until, self._held = self._held, None
+                        await until()
                     if limit.when() is not None and self._is_ready():
                         limit.reschedule(None)
         except LinkClosed as closed:

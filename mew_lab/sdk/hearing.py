@@ -58,6 +58,7 @@ class Hearing:
     ) -> None:
         self.misbehaviour: Counter[str] = Counter()
         self.parts: Sequence[Part] = ()
+        self.ready: Handlers[dict[str, Any]] = Handlers(on_fault=client.report)
         self.joins: Handlers[dict[str, Any]] = Handlers(on_fault=client.report)
         self.changes: Handlers[Change] = Handlers(on_fault=client.report)
         self._client = client
@@ -68,8 +69,19 @@ class Hearing:
         self._answering = answering
         self.requests: Handlers[Envelope] = Handlers(on_fault=client.report)
         self.proposed: Handlers[Envelope] = Handlers(on_fault=client.report)
+        self._admitted = False
+        client.on_connected(self._connected)
+        client.on_welcome(self._welcomed)
         client.on_message(self._observe)
         client.on_disconnected(self._lost)
+
+    def _connected(self, _: None) -> None:
+        self._admitted = False
+
+    def _welcomed(self, welcome: dict[str, Any]) -> None:
+        if not self._admitted:  # later ones only tell of other rights
+            self._admitted = True
+            self.ready(welcome)
 
     def _observe(self, envelope: Envelope) -> None:
         if envelope.sender == GATEWAY:

@@ -27,9 +27,11 @@ from mew_lab.sdk.chats import Chats
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.controls import Controls
 from mew_lab.sdk.deciding import approval, rejection, withdrawal
-from mew_lab.sdk.discovery import Discovery, list_tools
+from mew_lab.sdk.discovery import Discovery
 from mew_lab.sdk.hearing import Hearing
+from mew_lab.sdk.listing import list_tools
 from mew_lab.sdk.proposals import Change, Proposal, ProposalBook
+from mew_lab.sdk.questions import Questions
 from mew_lab.sdk.rights import Rights
 from mew_lab.sdk.saying import ACCEPTED_WITHIN, Names, Saying, names
 from mew_lab.sdk.settings import Settings
@@ -90,10 +92,19 @@ class MEWParticipant:
         )
         self.discovery = Discovery(self.client, self._asking)
         self.chats = Chats(self.saying)
+        self._questions = Questions(self.saying)
         self.telemetry = Telemetry(self.saying)
         self.streams = Streams(self.saying)
         self.rights = Rights(self.saying)
-        self.controls = Controls(self.saying, self.telemetry)
+        self.controls = Controls(
+            self.saying,
+            self.telemetry,
+            asking=self._asking,
+            answering=self._answering,
+            chats=self.chats,
+            streams=self.streams,
+        )
+        self._hearing.ready.add(self.controls.readmitted)
         self._hearing.parts = (
             self.telemetry,
             self.rights,
@@ -101,6 +112,7 @@ class MEWParticipant:
             self.discovery,
             self.controls,
             self.chats,
+            self._questions,
         )
 
     @classmethod
@@ -127,10 +139,20 @@ class MEWParticipant:
 
     async def stop(self, *, settle: float = 0.0) -> None:
         """Stops answering and leaves the space; running answers may still take `settle` seconds."""
+        await self.controls.left()
         await self._answering.stop(settle=settle)
         await self.client.disconnect()
+        await self.discovery.close()
 
     # --- who wants to be told; each returns a function that ends it ---
+
+    def on_ready(self, handler: Callable[[dict[str, Any]], Any]) -> Callable[[], None]:
+        """Each admission, the first and those after a broken link, with its welcome; not a change of rights."""
+        return self._hearing.ready.add(handler)
+
+    def on_shutdown(self, handler: Callable[[Envelope | None], Any]) -> Callable[[], None]:
+        """Once before it leaves for good, awaited: the `participant/shutdown`, or None where it stops itself."""
+        return self.controls.on_leaving(handler)
 
     def on_chat(self, handler: Callable[[Envelope], Any]) -> Callable[[], None]:
         """Well-formed chat messages of others."""
@@ -255,15 +277,34 @@ class MEWParticipant:
         payload = {"text": text} if format is None else {"text": text, "format": format}
         return await self.saying.say("chat", payload, to=to, about=correlation_id, context=context)
 
+    def ask(self, text: str, to: Names, *, timeout: float | None = None) -> Call:
+        """Says `text` to somebody, such as an agent; `await` the text of what they answer to it.
+
+        Args:
+            timeout: seconds until it is given up, which is said as `chat/cancel`; None waits on.
+
+        Raises:
+            CapabilityViolation: this participant may not chat.
+            LocalProtocolError: it is addressed to nobody.
+            ConnectionLost: there is no connection.
+
+        Spec: §3.4, §3.5.1.
+        """
+        return self._questions.ask(text, to, timeout=timeout)
+
     async def acknowledge_chat(self, message_id: str, to: Names = (), status: str = "received") -> Envelope:
         """Says that a chat message was seen. Spec: §3.4.1."""
-        return await self.saying.say("chat/acknowledge", {"status": status}, to=to, about=message_id)
+        sent = await self.saying.say("chat/acknowledge", {"status": status}, to=to, about=message_id)
+        self.chats.settle(message_id, "acknowledged")
+        return sent
 
     async def cancel_chat(
         self, message_id: str, to: Names = (), reason: str = "handled_elsewhere"
     ) -> Envelope:
         """Says that a chat message needs no attention any more. Spec: §3.4.2."""
-        return await self.saying.say("chat/cancel", {"reason": reason}, to=to, about=message_id)
+        sent = await self.saying.say("chat/cancel", {"reason": reason}, to=to, about=message_id)
+        self.chats.settle(message_id, "cancelled")
+        return sent
 
     async def send_accepted(
         self, draft: Envelope | Mapping[str, Any], *, timeout: float = ACCEPTED_WITHIN

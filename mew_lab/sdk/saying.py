@@ -83,6 +83,29 @@ class Saying:
         require(self.client.capabilities, draft, name=self.client.id)
         return await self._accepting.send(draft, timeout=ACCEPTED_WITHIN)
 
+    def complete(
+        self,
+        kind: str,
+        payload: Mapping[str, Any],
+        *,
+        to: Names = (),
+        about: Names = (),
+        context: str | None = None,
+    ) -> Envelope:
+        """The message as it would be sent, so that its id is known before.
+
+        Raises:
+            CapabilityViolation: this participant may not send it.
+            LocalProtocolError: it is no envelope.
+        """
+        draft = drafted(kind, payload, to=to, about=about, context=context)
+        require(self.client.capabilities, draft, name=self.client.id)
+        return self.client.complete(draft)
+
+    async def send_accepted(self, envelope: Envelope, *, timeout: float = ACCEPTED_WITHIN) -> Envelope:
+        """Sends what `complete` gave, and waits until the gateway has taken it; raises as `say_accepted`."""
+        return await self._accepting.send(envelope, timeout=timeout)
+
     def quietly(
         self,
         kind: str,

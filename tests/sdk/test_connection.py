@@ -35,6 +35,7 @@ class Stage:
         self.waited: list[float] = []
         self.greet = greet
         self.hold: asyncio.Event | None = None
+        self.room: asyncio.Event | None = None  # what holds back the next message
         self.connection = Connection(
             Owner(
                 open=self.open,
@@ -67,6 +68,12 @@ class Stage:
 
     def take(self, message: str | bytes) -> None:
         self.taken.append(message)
+        if self.room is not None:
+
+            async def until_there_is_room(room: asyncio.Event = self.room) -> None:
+                await room.wait()
+
+            self.connection.hold(until_there_is_room)
         if message == "welcome":
             self.connection.ready("me")
 
@@ -330,3 +337,21 @@ async def test_a_writer_that_fails_closes_the_link(stage: Made, monkeypatch: pyt
     made.connection.post("x")
     await until(lambda: made.connection.state == "disconnected")
     assert getattr(made.connection.failure, "close_code", None) == 1011
+
+
+async def test_who_is_told_of_a_message_may_hold_back_what_comes_next(stage: Made) -> None:
+    made = await stage()
+    made.room = asyncio.Event()
+    for message in ("one", "two"):
+        made.ends[0].put(message)
+    await until(lambda: "one" in made.taken)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert made.taken == ["welcome", "one"]
+    made.room.set()
+    await until(lambda: "two" in made.taken)
+    made.room.clear()
+    made.ends[0].put("three")
+    await until(lambda: "three" in made.taken)
+    await made.connection.stop()  # nobody makes room any more
+    assert made.connection.state == "disconnected"

@@ -32,6 +32,7 @@ from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.handlers import Handlers
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.settings import Settings
 
 __all__ = ["MEWAgent"]
 
@@ -96,6 +97,15 @@ class MEWAgent:
         self._started = False
         self._off: list[Callable[[], None]] = []
         self._answers: Handlers[Outcome] = Handlers(on_fault=self.participant.client.report)
+
+    @classmethod
+    def from_settings(cls, settings: Settings, **more: Any) -> MEWAgent:
+        """An agent as the settings say (`read_settings`); `more` are arguments of the constructor, and win.
+
+        Spec: SDK "Configuration".
+        """
+        participant = more.pop("participant", None) or MEWParticipant.from_settings(settings)
+        return cls(participant, **{**settings.agent, **more})
 
     def __repr__(self) -> str:
         return f"<MEWAgent {self.id or 'nobody yet'} with {self.model.name}: {len(self.runs)} at work>"

@@ -586,7 +586,7 @@ async def test_a_restart_ends_what_is_open_and_then_reports(
     await bot.chat("alive")
 
 
-@pytest.mark.req("P-3.9.10-1", "P-3.9.10-2", "P-3.9.10-3", "P-3.9.10-4", "S-L2-37", "S-L2-6", "C-6")
+@pytest.mark.req("P-3.9.10-1", "P-3.9.10-2", "P-3.9.10-4", "S-L2-37", "S-L2-6", "C-6")
 async def test_a_shutdown_is_acknowledged_after_the_hooks_and_the_participant_leaves(
     room: Room, human: MEWParticipant, bot: MEWParticipant
 ) -> None:

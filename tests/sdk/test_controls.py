@@ -406,17 +406,21 @@ async def test_forgetting_is_reported_after_the_hook(
 async def test_without_a_hook_the_counts_are_dropped_and_a_hook_can_be_taken_back(
     room: Room, human: MEWParticipant, bot: MEWParticipant
 ) -> None:
-    dropped: list[Any] = []
-    bot.chats.drop = lambda *what: dropped.append(what)  # type: ignore[attr-defined]
+    first, second = await human.chat("one"), await human.chat("two")
+    await until(lambda: len(bot.chats.pending) == 2)
     back = bot.controls.on_forget(lambda direction, entries: None)
     bot.telemetry.set_context_usage(tokens=100, messages=10)
     await human.controls.forget("bot", entries=5)
     await until(lambda: len(statuses(room)) == 1)
-    assert (bot.telemetry.tokens, bot.telemetry.messages, dropped) == (100, 10, [])
+    assert (bot.telemetry.tokens, bot.telemetry.messages, len(bot.chats.pending)) == (100, 10, 2)
     back()
-    await human.controls.forget("bot", entries=5)
+    await human.controls.forget("bot", direction="newest", entries=1)
     await until(lambda: len(statuses(room)) == 2)
-    assert (bot.telemetry.tokens, bot.telemetry.messages, dropped) == (50, 5, [("oldest", 5)])
+    assert (bot.telemetry.tokens, bot.telemetry.messages) == (90, 9)
+    assert [one.id for one in bot.chats.pending] == [first.id] != [second.id]
+    await human.controls.clear("bot")
+    await until(lambda: len(statuses(room)) == 3)
+    assert (bot.telemetry.tokens, bot.telemetry.messages, bot.chats.pending) == (0, 0, [])
     bot.client.post(
         {"kind": "participant/forget", "to": ["human"], "payload": {"direction": "oldest", "entries": -5}}
     )
@@ -563,12 +567,7 @@ async def test_a_restart_ends_what_is_open_and_then_reports(
 ) -> None:
     mute = await room.seat("mute", [{"kind": "participant/status"}])
     mute._answering.hold(True)
-    closed: list[str] = []
-
-    async def close_all(reason: str) -> None:
-        closed.append(reason)
-
-    bot.streams.close_all = close_all  # type: ignore[attr-defined, method-assign, unused-ignore]
+    stream = await bot.streams.request_stream()
     hints: list[Any] = []
     bot.controls.on_restart(hints.append)
     request, proposal = bot.call("mute/x"), bot.propose("mute/y")
@@ -580,12 +579,14 @@ async def test_a_restart_ends_what_is_open_and_then_reports(
     await until(lambda: statuses(room) == ["restarted"])
     [withdraw] = room.sent("mcp/withdraw")
     assert (withdraw.correlation_id, withdraw.payload) == ((proposal.id,), {"reason": "restart"})
-    assert (closed, hints, len(bot._asking)) == (["restart"], [{"model": "small"}], 0)
-    assert [kind for kind, _ in said(room)][-2:] == ["mcp/withdraw", "participant/status"]
+    assert (hints, len(bot._asking), stream.closed) == ([{"model": "small"}], 0, "restart")
+    [closed] = room.sent("stream/close")
+    assert (closed.payload["stream_id"], closed.payload["reason"]) == (stream.id, "restart")
+    assert [kind for kind, _ in said(room)][-3:] == ["mcp/withdraw", "stream/close", "participant/status"]
     await bot.chat("alive")
 
 
-@pytest.mark.req("P-3.9.10-1", "P-3.9.10-2", "P-3.9.10-3", "P-3.9.10-4", "S-L2-37", "S-L2-6", "C-6")
+@pytest.mark.req("P-3.9.10-1", "P-3.9.10-2", "P-3.9.10-4", "S-L2-37", "S-L2-6", "C-6")
 async def test_a_shutdown_is_acknowledged_after_the_hooks_and_the_participant_leaves(
     room: Room, human: MEWParticipant, bot: MEWParticipant
 ) -> None:
@@ -608,6 +609,7 @@ async def test_a_shutdown_is_acknowledged_after_the_hooks_and_the_participant_le
     bot.tools.add(asyncio.Event().wait, name="endless")
     open_call, asked = bot.call("mute/x"), human.call("bot/endless")
     await until(lambda: len(bot._answering) == 1)
+    await bot.streams.request_stream()
     sent = await human.controls.shutdown("bot", {"note": "replaced"})
     call = human.call("bot/echo", {"n": 1})
     await until(lambda: bot.client.state == "disconnected")
@@ -615,7 +617,11 @@ async def test_a_shutdown_is_acknowledged_after_the_hooks_and_the_participant_le
         ({"note": "replaced"}, ["shutting_down"], 0),
         "participant/shutdown",
     ]
-    assert said(room)[-2:] == [("participant/status", "shutting_down"), ("chat/acknowledge", "shut_down")]
+    assert said(room)[-3:] == [
+        ("participant/status", "shutting_down"),
+        ("stream/close", None),
+        ("chat/acknowledge", "shut_down"),
+    ]
     [acknowledged] = room.sent("chat/acknowledge")
     assert (acknowledged.to, acknowledged.correlation_id) == (("human",), (sent.id,))
     with pytest.raises(NoReply):

@@ -69,11 +69,11 @@ class Roster:
         self.seats[seat.name] = seat
         return seat
 
-    async def join(self, name: str, can: Can, *, what: str = "seat") -> Seat:
+    async def join(self, name: str, can: Can, *, what: str = "seat", tools: ToolBox | None = None) -> Seat:
         """Enrols, connects and seats a participant."""
         host = self._free(name, f"cannot seat {name[:80]!r}")
         host.enrol(name, can)
-        participant = MEWParticipant(host.client_for(name), tools=ToolBox(name=name))
+        participant = MEWParticipant(host.client_for(name), tools=tools or ToolBox(name=name))
         return await self.take(participant, name=name, what=what)
 
     async def bridge(

@@ -102,9 +102,8 @@ def pick(wanted: Want, text: Text, used: Set[int], *, role: str, loose: bool = F
     if role == "expression":
         return _expression(text)
     if role == "language":
-        return _listed(
-            text, _LANGUAGES, used, code=re.search(r"\bcode|iso", wanted.about, re.IGNORECASE) is not None
-        )
+        code = re.search(r"\bcode|iso", wanted.about, re.IGNORECASE) is not None
+        return _best(wanted, text, used, list(_languages(text, code)))
     if role == "currency":
         return _best(wanted, text, used, list(_money(text)))
     if role == "place":
@@ -155,7 +154,7 @@ def _best(
     for one, said in free:
         points = _side(wanted, text, one, alone=len(free) == 1) + _folder_or_file(wanted, one)
         if one.kind in ("date", "datetime") and wanted.end and "datetime" in wanted.roles:
-            right = _FROM_WORDS if wanted.end == "from" else _TO_WORDS
+            right = {"between", *_FROM_WORDS} if wanted.end == "from" else {"and", *_TO_WORDS}
             points = 5 if one.before in right else 1 if loose else -1
         if points > most:
             best, most = Picked(said, frozenset({one.start})), points
@@ -178,10 +177,10 @@ def _side(wanted: Want, text: Text, one: Found, *, alone: bool) -> int:
 def _folder_or_file(wanted: Want, one: Found) -> int:
     if one.kind != "path":
         return 0
-    file = re.search(r"\.\w{1,6}$", one.text) is not None
+    file = re.search(r"\.(?!git$)\w{1,6}$", one.text) is not None
     names = wanted.labels | set(stems_of_name(wanted.key))
     if names & _FOLDERS:
-        return 1 - 2 * file
+        return -9 if file else 1
     return 2 * file if names & _FILES else 0
 
 
@@ -234,12 +233,14 @@ def _expression(text: Text) -> Picked | None:
     return Picked(found.strip(), frozenset()) if re.search(r"\d\s*[-+*/^]", found) else None
 
 
-def _listed(text: Text, table: Mapping[str, str], used: Set[int], *, code: bool) -> Picked | None:
+def _languages(text: Text, code: bool) -> Iterator[tuple[Found, str]]:
+    before = ""
     for word in re.finditer(r"[^\W\d_]+", text.text):
-        known = table.get(word[0].lower())
-        if known and word.start() not in used:
-            return Picked(known if code else word[0].capitalize(), frozenset({word.start()}))
-    return None
+        known = _LANGUAGES.get(word[0].lower())
+        if known:
+            said = known if code else word[0].capitalize()
+            yield Found("name", said, word.start(), word.end(), before), said
+        before = word[0].lower()
 
 
 def _money(text: Text) -> Iterator[tuple[Found, str]]:
@@ -299,7 +300,8 @@ def _wording(wanted: Want, text: Text, used: Set[int], *, loose: bool) -> Picked
     )
     if not after or not loose or ANAPHOR.match(after[1]):
         return None
-    said = re.sub(r"\s+(?:to|into)\s+[A-Z]\w+\s*$", "", after[1]).strip(" .!?")
+    said = re.sub(r"^to (?:find|search for|look up)\s+", "", after[1])
+    said = re.sub(r"\s+(?:to|into)\s+[A-Z]\w+\s*$", "", said).strip(" .!?")
     said = re.sub(
         r"\s+(?:on|in|from|using|with|at)\s+(?:the\s+)?(?:web|internet|online|[./~]\S*)\s*$", "", said
     ).strip()

@@ -25,6 +25,7 @@ from mew_lab.agent.offline.vocabulary import (
     arithmetic,
     meanings,
     stem,
+    stemmed,
 )
 from mew_lab.agent.offline.wording import asks, stems, verb_of, words
 
@@ -34,11 +35,11 @@ FITS = 0.4  # the share of a step's words that a tool must meet
 MAX_TOOLS = 500
 _NAME, _SAID, _LATER, _WITH, _WHOSE = 1.5, 1.0, 0.6, 0.35, 0.5
 _CLOSE = 0.7  # what a word of the same meaning counts beside the word itself
-_TRIED = 5  # candidates whose arguments are filled
+_TRIED = 16  # candidates whose arguments are filled
 _PLACED = re.compile(
     r"\b(?:in|for|at|near|from|to|against|between|called|named)\s+(?=([a-z]+(?:\s+[a-z]+)?))"
 )
-_SHOWN = ("path", "url")  # kinds of value that speak, a little, for tools that name them
+_SHOWN = stemmed("path file url")  # kinds of value that speak, a little, for tools that name them
 # What a text is to be about says nothing of the tool.
 _TOPIC = re.compile(r":\s|\b(?:about|saying|that says|titled|called|named)\s", re.IGNORECASE)
 _VALUES = ("quoted", "url", "email", "path", "glob", "hash", "zone", "datetime", "date", "time")
@@ -142,14 +143,17 @@ def _terms(text: str, values: Sequence[Found]) -> dict[str, bool]:
     topic = _TOPIC.search(text)
     if topic and not asks(text[topic.end() :]) and stems(text[: topic.start()]):
         rest = text[: topic.start()]
-    kinds = [one.kind for one in values if one.kind in _SHOWN]
+    kinds = [
+        stem("file") if re.search(r"\.\w+$", one.text) else one.kind for one in values if one.kind == "path"
+    ]
+    kinds += [one.kind for one in values if one.kind == "url"]
     for one in values:
         if one.kind in _VALUES and one.end <= len(rest):
             rest = rest[: one.start] + " " * (one.end - one.start) + rest[one.end :]
     named = {stem(word) for one in values if one.kind == "name" for word in words(one.text)}
     for place in _PLACED.finditer(rest):
         named |= {stem(word) for word in words(place[1])}
-    return {one: one in named for one in stems(rest)} | dict.fromkeys(kinds, True)
+    return dict.fromkeys(kinds, True) | {one: one in named for one in stems(rest)}
 
 
 def _names(text: str, tool: ToolSpec) -> bool:

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.agent.model import ToolCall
 from mew_lab.agent.offline.choosing import Catalogue, Choice
-from mew_lab.agent.offline.finding import ANAPHOR
-from mew_lab.agent.offline.picking import Text
+from mew_lab.agent.offline.finding import ANAPHOR, Text
 from mew_lab.agent.offline.supplying import Sources
 from mew_lab.agent.offline.telling import SELF, abilities, failed, refused, shortened, told
 from mew_lab.agent.offline.wording import asks, opening, stems, steps_of

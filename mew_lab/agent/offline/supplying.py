@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mew_lab.agent.offline.finding import ANAPHOR, ordinal
+from mew_lab.agent.offline.finding import ANAPHOR, Picked, Text, ordinal
 from mew_lab.agent.offline.fitting import allowed, as_number
-from mew_lab.agent.offline.picking import Picked, Text, labelled, left, numbers, pick
+from mew_lab.agent.offline.picking import labelled, left, numbers, pick
 from mew_lab.agent.offline.recalling import recall
 from mew_lab.agent.offline.vocabulary import meanings, stem, stemmed
 from mew_lab.agent.offline.wants import Want, stems_of_name

@@ -136,7 +136,7 @@ STOP = QUESTIONS | _words(
 ORDERING = stemmed("last latest newest recent past previous first next new")
 GENERIC = stemmed(
     "get fetch show list display return view see look print provide find retrieve obtain read give tell "
-    "check make do specific"
+    "check make do open specific"
 )
 CHANGING = stemmed(
     "create write delete remove erase record commit save store switch checkout reset unstage stage adding "

@@ -211,7 +211,8 @@ class Lab:
         Spec: SDK "Layer 3".
         """
         thinks = model_of(model, base_url=base_url, api_key=api_key)  # here: its library loads for a second
-        return self._run(self.roster.agent(name, can, thinks, options), f"starting the agent {name!r}")
+        seating = self.roster.agent(name, can, thinks, options, owns_model=thinks is not model)
+        return self._run(seating, f"starting the agent {name!r}")
 
     def agents(self) -> Listing:
         """The agents of this process: state, model, what they work on."""

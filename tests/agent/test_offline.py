@@ -342,7 +342,7 @@ SAID = {
     "calculator/add": "42",
     "calculator/multiply": "12.75",
     "files/read_file": "Guten Morgen",
-    "web/search": "1. Python docs https://docs.python.org/3/\n2. PyPI https://pypi.org/",
+    "web/search": "1. Python docs https://docs.python.org/3/\n2. Another https://example.org/two",
     "desk/create_ticket": '{"id": "T-31", "title": "x", "status": "open"}',
     "desk/list_tickets": '[{"id": "T-1", "title": "a"}, {"id": "T-2", "title": "b"}]',
 }

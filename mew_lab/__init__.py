@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from mew_lab import errors as errors
+    from mew_lab.agent.agent import MEWAgent as MEWAgent
+    from mew_lab.agent.model import Model as Model
+    from mew_lab.agent.offline import OfflineModel as OfflineModel
     from mew_lab.gateway.config import SpaceConfig as SpaceConfig
     from mew_lab.gateway.gateway import Gateway as Gateway
     from mew_lab.log.log import Log as Log
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from mew_lab.protocol.permit import permit as permit
     from mew_lab.sdk.client import MEWClient as MEWClient
     from mew_lab.sdk.participant import MEWParticipant as MEWParticipant
+    from mew_lab.sdk.stream import Stream as Stream
     from mew_lab.sdk.tools import ToolBox as ToolBox
     from mew_lab.space.core import Space as Space
     from mew_lab.workbench.decide import Policy as Policy
@@ -46,7 +50,11 @@ _HOMES = {
     "Policy": "workbench.decide",
     "MEWClient": "sdk.client",
     "MEWParticipant": "sdk.participant",
+    "MEWAgent": "agent.agent",
+    "Model": "agent.model",
+    "OfflineModel": "agent.offline",
     "ToolBox": "sdk.tools",
+    "Stream": "sdk.stream",
     "Gateway": "gateway.gateway",
     "SpaceConfig": "gateway.config",
     "Space": "space.core",
@@ -66,13 +74,17 @@ __all__ = [
     "Gateway",
     "Lab",
     "Log",
+    "MEWAgent",
     "MEWClient",
     "MEWParticipant",
+    "Model",
+    "OfflineModel",
     "Pending",
     "Policy",
     "Seat",
     "Space",
     "SpaceConfig",
+    "Stream",
     "ToolBox",
     "connect",
     "covers",

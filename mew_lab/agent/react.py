@@ -21,6 +21,7 @@ __all__ = ["Answer", "CallTools", "Format", "GiveUp", "Move", "Think", "Thought"
 Format = Literal["native", "scratchpad"]
 MAX_SAME = 3  # times that one and the same call is made in a row
 MAX_EMPTY = 2  # steps in a row that lead nowhere
+MAX_STARTS = 64  # braces at which an object may begin: each is read at most once
 FAULTY = "That reply could not be read"
 
 
@@ -131,7 +132,9 @@ def _object_in(text: str) -> dict[str, Any] | None:
     """The JSON object that a model wrote, in a fence or among prose."""
     decoder = json.JSONDecoder()
     start = text.find("{")
-    while start >= 0:
+    for _ in range(MAX_STARTS):
+        if start < 0:
+            break
         try:
             value, _ = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):

@@ -145,6 +145,40 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
                 Option("--can", "what it may send", "profile", {"default": "proposer"}),
             ),
         ),
+        "agent": Command(
+            "seats an agent; again, sets its system prompt, steers it, or shows how it fares",
+            "NAME [--model M] [--base-url URL] [--key-env VARIABLE] [--can PROFILE] [--start | --stop | --cancel] "
+            "[SYSTEM PROMPT]",
+            (
+                Option("NAME", "its participant id", "agent"),
+                Option(
+                    "--model", "offline (the built-in one), or a model's name", "model", {"default": None}
+                ),
+                Option("--base-url", "a server of the chat completions API", "", {"default": None}),
+                Option(
+                    "--key-env",
+                    "the environment variable that holds that server's key",
+                    "",
+                    {"default": None},
+                ),
+                Option("--can", "what it may send; agent unless given", "profile", {"default": None}),
+                Option("--start", "lets it join again", "", {"action": "store_true"}),
+                Option("--stop", "ends its work and lets it leave", "", {"action": "store_true"}),
+                Option("--cancel", "ends its work; it stays", "", {"action": "store_true"}),
+            ),
+            tail="text",
+            body=True,
+            either=("--start", "--stop", "--cancel"),
+            note="%%agent NAME is the same as %%mew agent NAME: the body of the cell is the system prompt.",
+        ),
+        "agents": Command("lists the agents of this kernel and what they work on"),
+        "ask": Command(
+            "asks an agent, or anybody, in words; gives a Pending for the answer",
+            "NAME [--as SEAT] TEXT",
+            (Option("NAME", "whom to ask", "participant"), _AS),
+            tail="text",
+            body=True,
+        ),
         "who": Command("lists the participants and what they may send"),
         "tools": Command(
             "lists the tools that can be called",

@@ -138,10 +138,16 @@ def _proposals() -> Iterable[str]:
     return [str(row[0]) for row in _current().proposals()]
 
 
+def _agents() -> Iterable[str]:
+    return [str(row[0]) for row in _current().agents()]
+
+
 SOURCES: Mapping[str, Callable[[], Iterable[str]]] = {
+    "agent": _agents,
     "command": lambda: list(COMMANDS),
     "kind": _kinds,
     "lab": _labs,
+    "model": lambda: ["offline"],
     "participant": _participants,
     "profile": _profiles,
     "proposal": _proposals,

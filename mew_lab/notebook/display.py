@@ -148,6 +148,8 @@ def _next_step(value: Any) -> str:
         return "await it for its result" if value.state == "answered" else "await it for the reason"
     if value.kind == "mcp/proposal" and value.state == "open":
         return f"waits for a human: %mew approvals shows its card, %mew approve {value.id} fulfils it"
+    if value.kind == "chat":
+        return "waits for an answer; await it. What is proposed on the way waits for you: %mew approvals"
     return "on its way; await it for its result"
 
 

@@ -8,6 +8,7 @@ labs and calls these in reverse.
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ def load(ip: InteractiveShell) -> None:
     undo = _undo[id(ip)] = []
     undo.append(_add_magic(ip))
     undo.append(_add_matcher(ip))
+    undo.append(_let_questions_pass(ip))
     undo.append(install(ip))
     undo.append(_one_line_errors())
 
@@ -62,15 +64,16 @@ def _add_magic(ip: InteractiveShell) -> Callable[[], object]:
 
     manager = ip.magics_manager
     tables: list[dict[str, Any]] = [manager.magics["line"], manager.magics["cell"]]
-    before = [table.get("mew") for table in tables]
+    names = ("mew", "agent")
+    before = [{name: table[name] for name in names if name in table} for table in tables]
     magics = MewMagics(shell=ip)
     ip.register_magics(magics)
 
     def remove() -> None:
         for table, old in zip(tables, before, strict=True):
-            table.pop("mew", None)
-            if old is not None:
-                table["mew"] = old
+            for name in names:
+                table.pop(name, None)
+            table.update(old)
         manager.registry.pop("MewMagics", None)
         with contextlib.suppress(ValueError):
             ip.configurables.remove(magics)  # type: ignore[arg-type]
@@ -87,6 +90,32 @@ def _add_matcher(ip: InteractiveShell) -> Callable[[], object]:
     def remove() -> None:
         with contextlib.suppress(ValueError):
             matchers.remove(mew_matcher)
+
+    return remove
+
+
+# A line of text for a sub-command, and not a look at %mew itself.
+_QUESTION = re.compile(r"(\s*(?:[\w.]+\s*=\s*)?)%mew\s+((?:ask|chat|agent|reject|withdraw)\s.*\?)\s*")
+
+
+def questions(lines: list[str]) -> list[str]:
+    """Lines of a cell in which `%mew ask NAME …?` is no request for help, as IPython reads what ends in `?`."""
+    if lines and lines[0].lstrip().startswith("%%"):
+        return lines
+    found = [(line, _QUESTION.fullmatch(line)) for line in lines]
+    return [
+        f"{match[1]}get_ipython().run_line_magic('mew', {match[2]!r})\n" if match else line
+        for line, match in found
+    ]
+
+
+def _let_questions_pass(ip: InteractiveShell) -> Callable[[], object]:
+    transforms = ip.input_transformer_manager.cleanup_transforms
+    transforms.append(questions)
+
+    def remove() -> None:
+        with contextlib.suppress(ValueError):
+            transforms.remove(questions)
 
     return remove
 

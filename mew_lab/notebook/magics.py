@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import StdinNotImplementedError, UsageError
-from IPython.core.magic import Magics, line_cell_magic, magics_class, needs_local_scope, no_var_expand
+from IPython.core.magic import (
+    Magics,
+    cell_magic,
+    line_cell_magic,
+    magics_class,
+    needs_local_scope,
+    no_var_expand,
+)
 
 from mew_lab.notebook import help as help_texts
 from mew_lab.notebook.commands import COMMANDS
@@ -117,6 +124,52 @@ def join(options: Namespace, tail: Any) -> object:
     return _lab().join(options.name, can=options.can)
 
 
+def agent(options: Namespace, tail: Any) -> object:
+    lab = _lab()
+    if options.name not in lab.seats:
+        if options.start or options.stop or options.cancel:
+            raise UsageError(
+                f"%mew agent: no agent {options.name!r} is here; %mew agent {options.name} seats one"
+            )
+        key = _from_environment(options.key_env) if options.key_env else None
+        given = {"system_prompt": tail} if tail else {}
+        return lab.agent(
+            options.name,
+            model=options.model,
+            base_url=options.base_url,
+            api_key=key,
+            can=options.can or "agent",
+            **given,
+        )
+    from mew_lab.workbench.agents import found
+
+    seat = found(lab, options.name)
+    if options.model or options.base_url or options.key_env or options.can:
+        raise UsageError(
+            f"%mew agent: {options.name!r} is here, with {seat.agent.model.name}; lab.leave({options.name!r}) first"
+        )
+    for verb in ("start", "stop", "cancel"):
+        if getattr(options, verb):
+            return getattr(seat, verb)()
+    return seat.configure(system_prompt=tail) if tail else seat.status()
+
+
+def _from_environment(name: str) -> str:
+    if name not in os.environ:
+        raise UsageError(f"the environment variable {name} is not set in this kernel")
+    return os.environ[name]
+
+
+def agents(options: Namespace, tail: Any) -> object:
+    return _lab().agents()
+
+
+def ask(options: Namespace, tail: Any) -> object:
+    if not tail:
+        raise UsageError(f"%mew ask: there is no question; write %mew ask {COMMANDS['ask'].usage}")
+    return _lab().seat(options.as_id).ask(tail, options.name)
+
+
 def who(options: Namespace, tail: Any) -> object:
     return _lab().who()
 
@@ -203,6 +256,9 @@ class MewMagics(Magics):
     @line_cell_magic
     def mew(self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> object:
         # The docstring, which %mew? shows, is the overview; it is set below.
+        return self._obey(line, cell, local_ns)
+
+    def _obey(self, line: str, cell: str | None, local_ns: dict[str, Any] | None) -> object:
         shell = self.shell
         assert shell is not None  # a magic runs in a shell
         names = {**shell.user_ns, **(local_ns or {})}
@@ -213,6 +269,13 @@ class MewMagics(Magics):
         if request.command in GIVES_LAB:
             shell.user_ns["lab"] = value
         return value
+
+    @needs_local_scope
+    @no_var_expand
+    @cell_magic
+    def agent(self, line: str, cell: str, local_ns: dict[str, Any] | None = None) -> object:
+        """`%%agent NAME`: the body of the cell becomes the system prompt of that agent; see `%mew help agent`."""
+        return self._obey(f"agent {line}", cell, local_ns)
 
     def _run(self, request: Request) -> object:
         try:

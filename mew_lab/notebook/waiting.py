@@ -27,46 +27,51 @@ __all__ = ["Watch", "before_wait"]
 SILENCE = 3.0  # seconds without a sign of life from a view before the waiting cell gives advice
 
 
-def before_wait(pending: Pending, blocking: bool) -> Watch | None:
+def before_wait(pending: Pending, blocking: bool) -> Watch | QuestionWatch | None:
     """What watches over the wait, or None when nothing needs to.
 
     Raises:
         CannotWait: when nobody could decide the proposal while this waits; it stays open.
     """
     ip = _shell()
-    if ip is None or pending.kind != "mcp/proposal" or pending.state != "open":
+    if ip is None or pending.state != "open" or pending.kind not in ("mcp/proposal", "chat"):
         return None
     lab = _lab_of(pending)
     if lab is None or _decided_elsewhere(lab, pending):
         return None
+    if pending.kind == "chat":  # whether an answer takes a decision shows only when something is proposed
+        return QuestionWatch(lab, ip, blocking)
+    return _watched(lab, ip, _what(pending), id=pending.id, blocking=blocking)
+
+
+def _watched(lab: Lab, ip: Any, what: str, *, id: str, blocking: bool) -> Watch | None:
     kernel = getattr(ip, "kernel", None)
     if kernel is None:
         raise CannotWait(
-            f"nobody can decide {_what(pending)} while this terminal waits; decide first "
-            f"(%mew approve {pending.id}), then wait, or set lab.decide = Policy.approve()"
+            f"nobody can decide {what} while this terminal waits; decide first "
+            f"(%mew approve {id}), then wait, or set lab.decide = Policy.approve()"
         )
     if not _attended(kernel):
         raise CannotWait(
-            f"nobody sits in front of this notebook to decide {_what(pending)}; set MEW_LAB_DECIDE=approve "
+            f"nobody sits in front of this notebook to decide {what}; set MEW_LAB_DECIDE=approve "
             "or deny in the environment, or lab.decide = Policy.approve() in an earlier cell"
         )
     if threading.current_thread() is threading.main_thread():
-        _check_clicks(pending, blocking)
+        _check_clicks(what, blocking)
     view = lab.view.made("approvals")
     return None if view is None else Watch(view)
 
 
-def _check_clicks(pending: Pending, blocking: bool) -> None:
+def _check_clicks(what: str, blocking: bool) -> None:
     probe = _probe()
     if blocking and not probe.blocking:
         if probe.awaiting:
             raise CannotWait(
-                f"p.result() would block the very click that decides {_what(pending)}; "
-                "write `await p` instead"
+                f"p.result() would block the very click that decides {what}; write `await p` instead"
             )
-        raise CannotWait(f"p.result() cannot wait for a click on {_what(pending)}. {_ADVICE} {probe.advice}")
+        raise CannotWait(f"p.result() cannot wait for a click on {what}. {_ADVICE} {probe.advice}")
     if not blocking and not probe.awaiting:
-        raise CannotWait(f"`await p` cannot wait for a click on {_what(pending)}. {_ADVICE} {probe.advice}")
+        raise CannotWait(f"`await p` cannot wait for a click on {what}. {_ADVICE} {probe.advice}")
 
 
 _ADVICE = "Decide first, by its card or %mew approve ID, and run this in the next cell."
@@ -99,6 +104,36 @@ class Watch:
     def end(self) -> None:
         """The wait is over."""
         self._waiting.__exit__(None, None, None)
+
+
+class QuestionWatch:
+    """While a cell waits for an answer in words: as soon as a proposal waits, it is a wait for that."""
+
+    def __init__(self, lab: Lab, ip: Any, blocking: bool) -> None:
+        self._lab = lab
+        self._ip = ip
+        self._blocking = blocking
+        self._watch: Watch | None = None
+        self._checked = ""
+
+    def tick(self) -> None:
+        """Looks for a proposal.
+
+        Raises:
+            CannotWait: one waits, and nobody could decide it while this waits; both stay open.
+        """
+        cards = self._lab.loop.call(lambda: self._lab.decisions.pending())
+        if cards and not self._checked:
+            card, self._checked = cards[0], cards[0].id
+            what = f"the proposal {card.id} of {card.proposer}, which the answer waits for"
+            self._watch = _watched(self._lab, self._ip, what, id=card.id, blocking=self._blocking)
+        if self._watch is not None:
+            self._watch.tick()
+
+    def end(self) -> None:
+        """The wait is over."""
+        if self._watch is not None:
+            self._watch.end()
 
 
 def _what(pending: Pending) -> str:

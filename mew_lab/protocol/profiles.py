@@ -6,11 +6,13 @@ knows them.
   `admin`.
 - `proposer`: the restricted starter profile, and what it takes to be polite: acknowledging, cancelling its
   own questions, reasoning in the open.
-- `tool`: answers and says how it is; asks for nothing.
+- `agent`: the proposer, and what it takes to find tools and to be steered: asks which tools there are, opens
+  streams of its own, tells that it has compacted. What a tool does, it still proposes.
+- `tool`: answers, tells when its tools or resources change and how it is; asks for nothing.
 - `observer`: reads along, can be seen to have read, and says how it is.
 - `admin`: everything that a participant may send.
 
-No profile made for an agent (`proposer`, `tool`, `observer`) can pause, resume, clear, restart or shut down
+No profile made for an agent (`agent`, `proposer`, `tool`, `observer`) can pause, resume, clear, restart or shut down
 anybody, nor change what others may do.
 
 Spec: §4.1 (Example Capability Sets), §7.3.
@@ -32,6 +34,12 @@ STARTER: Final[list[dict[str, Any]]] = [
 ]
 """What an invite may always give."""
 
+_PROPOSER: Final[list[dict[str, Any]]] = [
+    *STARTER,
+    {"kind": ["chat/acknowledge", "chat/cancel"]},
+    {"kind": ["reasoning/start", "reasoning/thought", "reasoning/conclusion", "reasoning/cancel"]},
+]
+
 PROFILES: Final[dict[str, list[dict[str, Any]]]] = {
     "human": [
         {"kind": ["chat", "chat/acknowledge", "chat/cancel"]},
@@ -41,13 +49,16 @@ PROFILES: Final[dict[str, list[dict[str, Any]]]] = {
         {"kind": "capability/*"},
         {"kind": "stream/*"},
     ],
-    "proposer": [
-        *STARTER,
-        {"kind": ["chat/acknowledge", "chat/cancel"]},
-        {"kind": ["reasoning/start", "reasoning/thought", "reasoning/conclusion", "reasoning/cancel"]},
+    "proposer": _PROPOSER,
+    "agent": [
+        *_PROPOSER,
+        {"kind": "mcp/request", "payload": {"method": ["tools/list", "resources/list", "notifications/*"]}},
+        {"kind": ["stream/request", "stream/close"]},
+        {"kind": "participant/compact-done"},
     ],
     "tool": [
         {"kind": "mcp/response"},
+        {"kind": "mcp/request", "payload": {"method": "notifications/*/list_changed"}},
         {"kind": "mcp/reject"},
         {"kind": ["chat", "chat/acknowledge"]},
         {"kind": "capability/grant-ack"},

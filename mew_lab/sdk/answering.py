@@ -1,15 +1,17 @@
 """How are the requests of others answered?  A task for each, bounded in number; a slow tool holds up nobody.
 
 What a request means is its answerer's to know; what an answer looks like on the wire is known here. A
-proposal never comes here: it takes effect only as somebody's request.
+proposal never comes here: it takes effect only as somebody's request. While the participant is paused, requests
+and answers are kept, and none is lost.
 
-Spec: §3.1.1, §3.1.2, §3.2.
+Spec: §3.1.1, §3.1.2, §3.2, §3.9.1.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -22,16 +24,25 @@ __all__ = ["MAX_RUNNING", "Answering"]
 
 logger = logging.getLogger(__name__)
 MAX_RUNNING = 64
+MAX_KEPT = 64  # requests that wait for the end of a pause
+MAX_UNECHOED = 64  # answers of which the gateway has not said whether it took them
 SERVER_ERROR = -32000
 
 
 class Answering:
-    """The requests that one participant is answering. `post` puts a draft on the wire."""
+    """The requests that one participant is answering.
 
-    def __init__(self, answerer: Answerer, *, post: Callable[[Mapping[str, Any]], object]) -> None:
+    `post` puts a draft on the wire, and returns it as it was sent.
+    """
+
+    def __init__(self, answerer: Answerer, *, post: Callable[[Mapping[str, Any]], Envelope | None]) -> None:
         self._answerer = answerer
         self._post = post
         self._running: dict[asyncio.Task[None], tuple[str, Any]] = {}
+        self._held = False
+        self._kept: deque[Envelope] = deque()
+        self._ready: deque[Mapping[str, Any]] = deque()
+        self._unechoed: dict[str, Mapping[str, Any]] = {}
 
     def __len__(self) -> int:
         return len(self._running)
@@ -43,6 +54,14 @@ class Answering:
             if method == "notifications/cancelled":
                 self._cancel(request)
             return
+        if self._held:
+            if len(self._kept) < MAX_KEPT:
+                self._kept.append(request)
+            else:
+                logger.warning(
+                    "a request of %s is not answered: %d wait already", one_line(request.sender, 80), MAX_KEPT
+                )
+            return
         if len(self._running) >= MAX_RUNNING:
             busy = RpcError(SERVER_ERROR, f"Busy: {MAX_RUNNING} requests are being answered; ask again later")
             self._respond(request, {"error": busy.payload()})
@@ -50,6 +69,24 @@ class Answering:
         task = asyncio.get_running_loop().create_task(self._answer(request))
         self._running[task] = (request.sender, _rpc_id(request))
         task.add_done_callback(lambda done: self._running.pop(done, None))
+
+    def hold(self, held: bool) -> None:
+        """While held, requests and answers are kept; after it they are answered in the order in which they came."""
+        self._held = held
+        while self._ready and not self._held:
+            self._send(self._ready.popleft())
+        while self._kept and not self._held:
+            self.take(self._kept.popleft())
+
+    def echoed(self, id: str) -> None:
+        """The gateway took an answer."""
+        self._unechoed.pop(id, None)
+
+    def paused(self, id: str) -> None:
+        """The gateway refused an answer because of a pause: it is kept as if it had not been sent."""
+        draft = self._unechoed.pop(id, None)
+        if draft is not None:
+            self._ready.append(draft)
 
     async def stop(self, *, settle: float = 0.0) -> None:
         """Stops everything that is being answered, after `settle` seconds for it to come to its own end."""
@@ -60,6 +97,9 @@ class Answering:
             task.cancel()
         if running:
             await asyncio.wait(running)
+        self._kept.clear()
+        self._ready.clear()
+        self._unechoed.clear()
 
     def _cancel(self, notification: Envelope) -> None:
         params = notification.payload.get("params") or {}
@@ -67,6 +107,7 @@ class Answering:
         for task, key in self._running.items():
             if key == wanted:
                 task.cancel()
+        self._kept = deque(one for one in self._kept if (one.sender, _rpc_id(one)) != wanted)
 
     async def _answer(self, request: Envelope) -> None:
         payload = request.payload
@@ -90,14 +131,26 @@ class Answering:
         }
         if request.context is not None:
             draft["context"] = request.context
+        if self._held:
+            self._ready.append(draft)
+        else:
+            self._send(draft)
+
+    def _send(self, draft: Mapping[str, Any]) -> None:
+        payload = draft["payload"]
         try:
-            self._post(draft)
+            sent = self._post(draft)
         except LocalProtocolError as fault:
-            if "error" not in outcome:  # a result that cannot travel is said to be one
-                error = RpcError(SERVER_ERROR, f"The result cannot be sent: {fault}")
-                self._respond(request, {"error": error.payload()})
+            if "error" not in payload:  # a result that cannot travel is said to be one
+                error = RpcError(SERVER_ERROR, f"The result cannot be sent: {fault}").payload()
+                self._send({**draft, "payload": {"jsonrpc": "2.0", "id": payload["id"], "error": error}})
         except ConnectionLost as lost:
-            logger.warning("an answer to %s was lost: %s", request.sender, lost)
+            logger.warning("an answer to %s was lost: %s", draft["to"][0], lost)
+        else:
+            if sent is not None:
+                self._unechoed[sent.id] = draft
+            if len(self._unechoed) > MAX_UNECHOED:
+                del self._unechoed[next(iter(self._unechoed))]
 
 
 def _rpc_id(request: Envelope) -> Any:

@@ -66,8 +66,11 @@ class Asking:
         timeout: float | None,
         resilient: bool = False,
         kind: str | None = None,
+        about: Sequence[str] = (),
     ) -> Call:
         """Sends an MCP request, or a proposal of it; `kind` None requests where that is permitted.
+
+        `about` is what it correlates to, such as the reasoning that led to it.
 
         Raises:
             CapabilityViolation: neither is.
@@ -91,6 +94,7 @@ class Asking:
                 else "mcp/request"
             )
         draft = {"kind": kind, "to": to, "payload": request if kind == "mcp/request" else dict(payload)}
+        draft |= {"correlation_id": about} if about else {}
         require(client.capabilities, draft, name=client.id)
         if timeout is None and kind == "mcp/request":
             timeout = self._request_timeout
@@ -111,6 +115,20 @@ class Asking:
             call.fail(fault)
             raise
         return call
+
+    def withdraw_all(self, reason: str) -> None:
+        """Ends everything that is open, at once: proposals are withdrawn, of requests the answer is not awaited.
+
+        Spec: §3.3.1, §3.9.9.
+        """
+        for call in tuple(self._open.values()):
+            if self._executing(call):
+                self._stop_waiting(call, reason)
+            else:
+                self._post_withdraw(call, reason)
+                me = self._client.id
+                ended = ProposalWithdrawn(proposal=call.id, by=me, reason=one_line(reason, MAX_REASON))
+                call.fail(ended, state="withdrawn", by=me)
 
     # --- what happens ---
 
@@ -209,11 +227,16 @@ class Asking:
             return
         if call.kind == "mcp/proposal":
             await self._client.send(_withdrawal(call, reason))
-            return
-        self._cancel_at_target(call, reason)
+        else:
+            self._stop_waiting(call, reason)
+
+    def _stop_waiting(self, call: Call, reason: str) -> None:
+        if call.kind == "mcp/request":
+            self._cancel_at_target(call, reason)
+        what = "It was a request" if call.kind == "mcp/request" else f"{call.by} fulfilled it"
         said = (
             f"Stopped waiting for {call.what} after {call.age:.3g} s ({one_line(reason, MAX_REASON)}). "
-            "It was a request, so it may have been executed"
+            f"{what}, so it may have been executed"
         )
         call.fail(NoReply(said, after_s=call.age, waiting_for=call.what), by=self._client.id)
 

@@ -16,39 +16,39 @@ import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
 from mew_lab.errors import (
-    ConfigError,
     ConnectionLost,
     LocalProtocolError,
     MewError,
     ProtocolError,
     RemoteProtocolError,
 )
-from mew_lab.protocol.envelope import MAX_MESSAGE, PROTOCOL, Envelope
-from mew_lab.protocol.kinds import GATEWAY, is_reserved
+from mew_lab.protocol import frames
+from mew_lab.protocol.envelope import MAX_MESSAGE, Envelope
+from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.permit import CapabilitySet
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.connection import Connection, Owner, Patience, State
 from mew_lab.sdk.door import Door
-from mew_lab.sdk.handlers import Handlers, Inbox
+from mew_lab.sdk.drafting import completed
+from mew_lab.sdk.events import Events, StreamData
+from mew_lab.sdk.welcome import member, read_welcome, understood
 from mew_lab.transport.link import HandshakeRefused, Link, LinkClosed
 
-__all__ = ["MEWClient", "StreamData"]
+if TYPE_CHECKING:
+    from mew_lab.sdk.settings import Settings
+
+__all__ = ["STREAM_DATA", "MEWClient", "StreamData"]
+
+STREAM_DATA = "stream/data"  # what a guard is told of a frame, which has no kind
 
 
-class StreamData(NamedTuple):
-    """One frame of a stream, without its prefix."""
-
-    stream_id: str
-    data: bytes
-
-
-class MEWClient:
+class MEWClient(Events):
     """One participant's connection to one space.
 
     `id` is what the space calls it, `capabilities` what it may do, `participants` who else is there (id ->
@@ -63,6 +63,9 @@ class MEWClient:
         heartbeat_interval: seconds between pings of the WebSocket; None sends none.
         max_reconnect_attempts: in a row, before it gives up.
         reconnect_delay: seconds before the first attempt; doubled for each further one, up to 30.
+        while_down: `queue` keeps what is sent while the connection is being made again, up to 1000 messages
+        and 8 MiB, and sends it in order after the next welcome. Id, time and sender are those of the call; if
+        the gateway then calls the client otherwise, the message is refused. `refuse` raises at once.
         open_timeout: seconds for opening, and again for the welcome.
         max_message: bytes of the longest message that the gateway takes.
         connect_link: opens a link that is admitted already, such as one within this process.
@@ -82,6 +85,7 @@ class MEWClient:
         heartbeat_interval: float | None = 20.0,
         max_reconnect_attempts: int = 10,
         reconnect_delay: float = 1.0,
+        while_down: Literal["refuse", "queue"] = "refuse",
         open_timeout: float = 10.0,
         max_message: int = MAX_MESSAGE,
         connect_link: Callable[[], Awaitable[Link]] | None = None,
@@ -89,6 +93,7 @@ class MEWClient:
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
         wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        super().__init__()
         self.gateway = gateway
         self.space = space
         self.id = participant_id or ""
@@ -98,14 +103,7 @@ class MEWClient:
         self._max_message = max_message
         self._clock = clock
         self._new_id = new_id
-        self._inboxes: set[Inbox[Envelope]] = set()
-        self._errors: Handlers[Exception] = Handlers()
-        self._messages: Handlers[Envelope] = Handlers(on_fault=self._errors)
-        self._welcomes: Handlers[dict[str, Any]] = Handlers(on_fault=self._errors)
-        self._connects: Handlers[None] = Handlers(on_fault=self._errors)
-        self._disconnects: Handlers[MewError | None] = Handlers(on_fault=self._errors)
-        self._attempts: Handlers[int] = Handlers(on_fault=self._errors)
-        self._stream_data: Handlers[StreamData] = Handlers(on_fault=self._errors)
+        self._guards: list[Callable[[str], None]] = []
         self._connection = Connection(
             Owner(
                 open=connect_link
@@ -115,10 +113,18 @@ class MEWClient:
                 up=lambda: self._connects(None),
                 down=self._down,
                 retrying=self._attempts,
+                became=self._states,
+                lost=self._lost,
             ),
             patience=Patience(max_reconnect_attempts if reconnect else 0, reconnect_delay, open_timeout),
+            keep=while_down == "queue",
             wait=wait,
         )
+
+    @classmethod
+    def from_settings(cls, settings: Settings, **options: Any) -> MEWClient:
+        """A client as the settings say; `options` are arguments of the constructor, and win."""
+        return cls(**{**settings.for_client, **options})
 
     def __repr__(self) -> str:
         return f"<MEWClient {self.id or 'nobody yet'} in {self.space or 'a space'}: {self.state}>"
@@ -157,49 +163,6 @@ class MEWClient:
         """Leaves the space. What was posted before is sent first, if the link takes it within a second."""
         await self._connection.stop()
 
-    # --- who wants to be told; each returns a function that ends it ---
-
-    def on_message(self, handler: Callable[[Envelope], Any]) -> Callable[[], None]:
-        """Every envelope of the space, in the gateway's order, own echoes included."""
-        return self._messages.add(handler)
-
-    def on_welcome(self, handler: Callable[[dict[str, Any]], Any]) -> Callable[[], None]:
-        """The payload of each welcome to this client: at every admission, and when its rights change."""
-        return self._welcomes.add(handler)
-
-    def on_connected(self, handler: Callable[[None], Any]) -> Callable[[], None]:
-        """A link is open; the welcome is still to come."""
-        return self._connects.add(handler)
-
-    def on_disconnected(self, handler: Callable[[MewError | None], Any]) -> Callable[[], None]:
-        """The link is closed, and why; None after `disconnect()`. Another attempt may follow."""
-        return self._disconnects.add(handler)
-
-    def on_reconnecting(self, handler: Callable[[int], Any]) -> Callable[[], None]:
-        """Another attempt is about to be made; its number, counted from 1."""
-        return self._attempts.add(handler)
-
-    def on_error(self, handler: Callable[[Exception], Any]) -> Callable[[], None]:
-        """What nobody else is told of: a malformed message, a handler that raised, an unawaited refusal."""
-        return self._errors.add(handler)
-
-    def on_stream_data(self, handler: Callable[[StreamData], Any]) -> Callable[[], None]:
-        """Every frame of every stream."""
-        return self._stream_data.add(handler)
-
-    def report(self, error: Exception) -> None:
-        """Hands an error to whoever asked by `on_error`."""
-        self._errors(error)
-
-    def messages(self, *, limit: int = 10_000) -> Inbox[Envelope]:
-        """Every envelope from now on, for `async for`; goes on over reconnections, ends with the client.
-
-        A reader that falls more than `limit` behind gets a MewError instead of a silent gap.
-        """
-        inbox: Inbox[Envelope] = Inbox(limit=limit, on_close=lambda: self._inboxes.discard(inbox))
-        self._inboxes.add(inbox)
-        return inbox
-
     # --- sending ---
 
     async def send(self, draft: Envelope | Mapping[str, Any]) -> Envelope:
@@ -210,7 +173,8 @@ class MEWClient:
 
         Raises:
             LocalProtocolError: it is no envelope, not JSON, or not this client's to send.
-            ConnectionLost: there is no connection, or it ended before the message was handed over.
+            ConnectionLost: there is no connection and nothing is queued (`while_down`), or the connection ended
+            before the message was handed over. What is cancelled before that is not sent.
         """
         envelope = self.complete(draft)
         sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -224,9 +188,11 @@ class MEWClient:
     def post(self, draft: Envelope | Mapping[str, Any]) -> Envelope:
         """Like `send`, without waiting until the link has taken it; order is kept among both.
 
+        How many were not taken when a connection ended is told by `on_error`.
+
         Raises:
             LocalProtocolError: it is no envelope, not JSON, or not this client's to send.
-            ConnectionLost: there is no connection.
+            ConnectionLost: there is no connection, and nothing is queued (`while_down`).
         """
         envelope = self.complete(draft)
         self._put(envelope, None)
@@ -241,56 +207,58 @@ class MEWClient:
         Spec: §3.
         """
         given = draft.members if isinstance(draft, Envelope) else draft
-        now = self._clock()
-        ts = now.strftime("%Y-%m-%dT%H:%M:%S.") + f"{now.microsecond // 1000:03d}Z"
-        members = {"protocol": PROTOCOL, "id": "", "ts": ts, "from": self.id, **given}
-        members["id"] = members["id"] or self._new_id()
-        for key in ("to", "correlation_id"):
-            value = members.get(key)
-            if value is None:
-                members.pop(key, None)
-            else:
-                members[key] = [value] if isinstance(value, str) else list(value)
-        kind = members.get("kind")
-        if members["from"] != self.id:
+        id = "" if given.get("id") else self._new_id()
+        return completed(draft, id=id, now=self._clock(), sender=self.id, limit=self._max_message)
+
+    async def send_stream_data(self, stream_id: str, data: bytes) -> None:
+        """Writes one frame to a stream; returns once the link has taken it. Whether one may is the gateway's to say.
+
+        Raises:
+            LocalProtocolError: the id is none, the frame is too large, or a guard refuses it.
+            ConnectionLost: there is no connection, or it ended before the frame was handed over.
+
+        Spec: §3.10.3.
+        """
+        frame = frames.join(stream_id, data)
+        if len(frame) > self._max_message:
             raise LocalProtocolError(
-                f"Cannot send {kind} from {members['from']!r}: this is {self.id!r}; leave `from` out",
-                code="identity_mismatch",
-                section="§4.1",
-            )
-        if isinstance(kind, str) and is_reserved(kind):
-            raise LocalProtocolError(
-                f"Cannot send {kind} as {self.id!r}: it is reserved for the gateway",
-                code="reserved_kind",
-                section="§4.1",
-            )
-        try:
-            same = isinstance(draft, Envelope) and members == draft.members
-            envelope = draft if isinstance(draft, Envelope) and same else Envelope.of(members)
-        except ProtocolError as fault:
-            said = f"Cannot send {one_line(str(kind), 80)} as {self.id!r}: {fault}"
-            raise LocalProtocolError(said, code=fault.code, section=fault.section) from None
-        size = len(envelope.raw) if envelope.raw.isascii() else len(envelope.raw.encode())
-        if size > self._max_message:  # the gateway could not say to which message its refusal belongs
-            raise LocalProtocolError(
-                f"Cannot send {envelope.kind} as {self.id!r}: it has {size} bytes, and a message takes "
-                f"at most {self._max_message}. Send less at once",
+                f"Cannot write {len(frame)} bytes to {stream_id} at once as {self.id!r}: a frame takes at most "
+                f"{self._max_message}. Write less at once",
                 code="message_too_large",
             )
-        return envelope
+        for guard in tuple(self._guards):
+            guard(STREAM_DATA)
+        sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._connection.post(frame, sent=sent)
+        await sent
+
+    def hold(self, until: Callable[[], Awaitable[None]]) -> None:
+        """For a handler: this connection takes nothing more until `until()` is done, so the gateway must wait."""
+        self._connection.hold(until)
+
+    def add_guard(self, guard: Callable[[str], None]) -> Callable[[], None]:
+        """From now on `guard(kind)` is asked before each message goes out (`stream/data` for a frame); what it
+        raises keeps the message back. The result, when called, ends that."""
+        self._guards.append(guard)
+        return lambda: self._guards.remove(guard)
 
     def _put(self, envelope: Envelope, sent: asyncio.Future[None] | None) -> None:
+        for guard in tuple(self._guards):
+            guard(envelope.kind)
         try:
-            self._connection.post(envelope.raw, sent=sent)
+            self._connection.post(envelope.raw, sent=sent, sender=self.id)
         except ConnectionLost as lost:
-            raise self._unsent(envelope, self.failure or lost) from None
+            raise self._unsent(envelope, self.failure or lost, "It was not sent; ") from None
 
-    def _unsent(self, envelope: Envelope, why: MewError) -> ConnectionLost:
+    def _unsent(self, envelope: Envelope, why: MewError, so: str = "") -> ConnectionLost:
         return ConnectionLost(
-            f"Cannot send {envelope.kind} to space {self.space!r} as {self.id!r}: {why}. It was not sent; "
-            "connect() joins again",
+            f"Cannot send {envelope.kind} to space {self.space!r} as {self.id!r}: {why}. {so}connect() joins again",
             close_code=getattr(why, "close_code", None),
         )
+
+    def _lost(self, count: int, why: str) -> None:
+        said = f"{count} message{'s' if count > 1 else ''} that {self.id!r} posted to space {self.space!r}"
+        self._errors(ConnectionLost(f"{said} may be missing there: {why}"))
 
     # --- receiving ---
 
@@ -309,57 +277,39 @@ class MEWClient:
                 self._welcome(envelope)
             elif envelope.kind == "system/presence":
                 self._presence(envelope.payload)
-        self._messages(envelope)
-        for inbox in tuple(self._inboxes):
-            inbox.put(envelope)
+        self._tell(envelope)
 
     def _take_frame(self, message: str | bytes) -> None:
         data = message.encode("utf-8", "replace") if isinstance(message, str) else message
-        prefix, stream_id, payload = (*data.split(b"#", 2), b"", b"")[:3]
-        if prefix or not stream_id or data.count(b"#", 0, len(stream_id) + 2) < 2:
-            self._errors(RemoteProtocolError(f"The gateway sent {self.id!r} a frame without #streamId#"))
+        try:
+            frame = StreamData(*frames.split(data))
+        except ProtocolError as fault:
+            self._errors(
+                RemoteProtocolError(f"The gateway sent {self.id!r} no frame; it was ignored: {fault}")
+            )
             return
-        self._stream_data(StreamData(stream_id.decode("utf-8", "replace"), payload))
+        self._tell_frame(frame)
 
     def _welcome(self, envelope: Envelope) -> None:
-        you = envelope.payload.get("you")
-        id = you.get("id") if isinstance(you, dict) else None
-        if not isinstance(you, dict) or not isinstance(id, str) or (envelope.to and id not in envelope.to):
+        welcome = read_welcome(envelope)
+        if welcome is None or (self.state == "ready" and welcome.id != self.id):  # a welcome to somebody else
             return
-        if self.state == "ready" and id != self.id:  # a welcome to somebody else
-            return
-        self.id = id
-        self.capabilities = self._understood(_patterns(you))
-        others = envelope.payload.get("participants")
-        self.participants = {
-            one["id"]: _patterns(one)
-            for one in (others if isinstance(others, list) else ())
-            if isinstance(one, dict) and isinstance(one.get("id"), str) and one["id"] != id
-        }
-        self._connection.ready()
+        self.id = welcome.id
+        self.capabilities, faults = understood(welcome.patterns)
+        for fault in faults:
+            self._errors(RemoteProtocolError(f"A capability of {self.id!r} cannot be read: {fault}"))
+        self.participants = welcome.participants
+        self._connection.ready(self.id)
         self._welcomes(envelope.payload)
 
     def _presence(self, payload: Mapping[str, Any]) -> None:
-        one = payload.get("participant")
-        id = one.get("id") if isinstance(one, dict) else None
-        if not isinstance(one, dict) or not isinstance(id, str) or id == self.id:
+        one = member(payload.get("participant"))
+        if one is None or one[0] == self.id:
             return
         if payload.get("event") == "join":
-            self.participants[id] = _patterns(one)
+            self.participants[one[0]] = one[1]
         elif payload.get("event") == "leave":
-            self.participants.pop(id, None)
-
-    def _understood(self, patterns: list[dict[str, Any]]) -> CapabilitySet:
-        """What we can make of our rights; a pattern that we cannot read is reported and gives none."""
-        readable = []
-        for pattern in patterns:
-            try:
-                CapabilitySet([pattern])
-            except ConfigError as fault:
-                self._errors(RemoteProtocolError(f"A capability of {self.id!r} cannot be read: {fault}"))
-            else:
-                readable.append(pattern)
-        return CapabilitySet(readable)
+            self.participants.pop(one[0], None)
 
     # --- what the connection tells ---
 
@@ -370,12 +320,4 @@ class MEWClient:
         self.participants = {}
         self._disconnects(error)
         if self.state == "disconnected":
-            for inbox in tuple(self._inboxes):
-                inbox.close()
-
-
-def _patterns(one: Mapping[str, Any]) -> list[dict[str, Any]]:
-    patterns = one.get("capabilities")
-    return (
-        [pattern for pattern in patterns if isinstance(pattern, dict)] if isinstance(patterns, list) else []
-    )
+            self._tell_end()

@@ -1,8 +1,7 @@
 """How does a link stay up?  One task that opens, reads, and opens again; one that writes. It knows no
 envelope.
 
-Nothing is sent twice: what was not handed to the link when it broke is refused to its sender, and what was
-handed over is never repeated, because nobody can know whether it arrived.
+What waits to be sent stands in the outbox, and goes out only after the welcome.
 
 Spec: SDK "State Management", ruling R8c.
 """
@@ -12,12 +11,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Literal, NamedTuple
 
 from mew_lab.errors import ConnectionLost, MewError, NoReply
 from mew_lab.sdk.door import RECONNECT
+from mew_lab.sdk.outbox import BROKEN, Outbox
 from mew_lab.transport.link import HandshakeRefused, Link, LinkClosed
 
 __all__ = ["Connection", "Owner", "Patience", "State"]
@@ -26,7 +25,6 @@ logger = logging.getLogger(__name__)
 State = Literal["disconnected", "connecting", "connected", "joined", "ready"]
 
 MAX_DELAY = 30.0  # seconds between two attempts, however many there were
-MAX_UNSENT = 10_000  # messages that wait for a link which takes none
 FLUSH = 1.0  # seconds that `stop` waits for what was posted before it
 
 
@@ -47,13 +45,20 @@ class Owner(NamedTuple):
     up: Callable[[], None]
     down: Callable[[MewError | None], None]
     retrying: Callable[[int], None]
+    became: Callable[[State], None] = lambda state: None
+    lost: Callable[[int, str], None] = lambda count, why: None
 
 
 class Connection:
     """The life between `start` and `stop`: sessions, and the attempts between them."""
 
     def __init__(
-        self, owner: Owner, *, patience: Patience, wait: Callable[[float], Awaitable[None]] = asyncio.sleep
+        self,
+        owner: Owner,
+        *,
+        patience: Patience,
+        keep: bool = False,
+        wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.state: State = "disconnected"
         self.failure: MewError | None = None
@@ -65,9 +70,10 @@ class Connection:
         self._ready: asyncio.Future[None] | None = None
         self._welcomed = False  # once at least since `start`
         self._leaving = False
-        self._outbox: deque[tuple[str | bytes, asyncio.Future[None] | None]] = deque()
+        self._outbox = Outbox(keep=keep, lost=owner.lost)
         self._unsent = asyncio.Event()
         self._sent = asyncio.Event()
+        self._held: Callable[[], Awaitable[None]] | None = None
 
     async def start(self) -> None:
         """Opens, and returns when `ready` was called; at once when it was before.
@@ -104,25 +110,44 @@ class Connection:
             runner.cancel()
             await asyncio.wait({runner})
 
-    def ready(self) -> None:
-        """The other side has let us in."""
-        self.state = "ready"
+    def ready(self, sender: str = "") -> None:
+        """The other side has let us in, and calls us `sender`; what was kept goes out, before anything new."""
+        if self.state != "ready":
+            self._outbox.claim(sender)
         self._welcomed = True
+        self._become("ready")
+        self._unsent.set()
         if self._ready is not None and not self._ready.done():
             self._ready.set_result(None)
 
-    def post(self, message: str | bytes, *, sent: asyncio.Future[None] | None = None) -> None:
+    def post(
+        self, message: str | bytes, *, sent: asyncio.Future[None] | None = None, sender: str = ""
+    ) -> None:
         """Puts a message behind all that were posted before; `sent` is done when the link has taken it.
 
+        Where the connection keeps, one with a `sender` may also be posted while another link is awaited.
+
         Raises:
-            ConnectionLost: when there is no link, or it has not taken anything for very long.
+            ConnectionLost: when there is no link, or too much waits already.
         """
-        if self.state != "ready":
+        if self.state == "ready":
+            self._outbox.add(message, sent=sent)
+            self._unsent.set()
+        elif (
+            self.state == "disconnected"
+            or self._leaving
+            or not self._outbox.keep(message, sent=sent, sender=sender)
+        ):
             raise ConnectionLost(f"not connected (state {self.state})")
-        if len(self._outbox) >= MAX_UNSENT:
-            raise ConnectionLost(f"{MAX_UNSENT} messages wait already, and the gateway takes none")
-        self._outbox.append((message, sent))
-        self._unsent.set()
+
+    def _become(self, state: State) -> None:
+        if state != self.state:
+            self.state = state
+            self._owner.became(state)
+
+    def hold(self, until: Callable[[], Awaitable[None]]) -> None:
+        """Takes nothing more from the link until `until()` is done; for whoever is told of a message, right then."""
+        self._held = until
 
     # --- the reading task ---
 
@@ -156,7 +181,7 @@ class Connection:
 
     async def _session(self) -> MewError:
         """Opens a link and reads until it ends; why it did."""
-        self.state = "connecting"
+        self._become("connecting")
         try:
             link = await self._owner.open()
         except MewError as fault:
@@ -166,14 +191,17 @@ class Connection:
         except Exception as fault:
             return ConnectionLost(f"opening the link failed: {type(fault).__name__}: {fault}")
         self._link = link
-        self.state = "connected"
+        self._become("connected")
         self._owner.up()
-        self.state = "joined"
+        self._become("joined")
         writer = asyncio.get_running_loop().create_task(self._write(link))
         try:
             async with asyncio.timeout(self._patience.welcome) as limit:
                 while True:
                     self._owner.take(await link.receive())
+                    if self._held is not None:
+                        until, self._held = self._held, None
+                        await until()
                     if limit.when() is not None and self._is_ready():
                         limit.reschedule(None)
         except LinkClosed as closed:
@@ -194,14 +222,14 @@ class Connection:
 
     def _down(self, error: MewError | None, state: State) -> None:
         was_up = self.state in ("connected", "joined", "ready")
-        self.state = state
         self._link = None
         if self._ready is None or self._ready.done():
             self._ready = asyncio.get_running_loop().create_future()
-        for _, sent in self._outbox:
-            if sent is not None and not sent.done():
-                sent.set_exception(ConnectionLost("the connection ended before this message was sent"))
-        self._outbox.clear()
+        if state == "disconnected":
+            self._outbox.end(f"{BROKEN}: {error}" if error else BROKEN)
+        else:
+            self._outbox.interrupted()
+        self._become(state)
         self._sent.set()
         if was_up or state == "disconnected":
             self._owner.down(error)
@@ -219,12 +247,9 @@ class Connection:
     async def _write(self, link: Link) -> None:
         try:
             while True:
-                while self._outbox:
-                    message, sent = self._outbox[0]
+                while self.state == "ready" and (message := self._outbox.take()) is not None:
                     await link.send(message)
-                    self._outbox.popleft()
-                    if sent is not None and not sent.done():
-                        sent.set_result(None)
+                    self._outbox.taken()
                 self._sent.set()
                 self._unsent.clear()
                 await self._unsent.wait()

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Mapping
 
-__all__ = ["INHERITED", "filled", "inherited"]
+__all__ = ["INHERITED", "filled", "inherited", "unset"]
 
 INHERITED = ("PATH", "HOME", "LANG", "TMPDIR", "SYSTEMROOT")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -25,3 +25,8 @@ def inherited(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
 def filled(text: str, environ: Mapping[str, str] = os.environ) -> str:
     """`text` with each `${NAME}` replaced by that variable, once; one that is not set stays as it stands."""
     return _VARIABLE.sub(lambda found: environ.get(found[1], found[0]), text)
+
+
+def unset(text: str, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """The names of the variables that `text` asks for and that are not set, each once."""
+    return list(dict.fromkeys(name for name in _VARIABLE.findall(text) if name not in environ))

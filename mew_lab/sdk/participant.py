@@ -11,47 +11,46 @@ Spec: §3.1 to §3.4, §4.3, §8.2, SDK "Layer 2".
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from mew_lab.errors import (
-    LocalProtocolError,
-    MewError,
-    ProposalEnded,
-    Refused,
-)
+from mew_lab.errors import LocalProtocolError, ProposalEnded, Refused
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.accepting import Accepting
+from mew_lab.sdk.announcing import Announcing
 from mew_lab.sdk.answering import Answering
 from mew_lab.sdk.asking import Asking
 from mew_lab.sdk.calls import Call, Calls
+from mew_lab.sdk.chats import Chats
 from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.controls import Controls
 from mew_lab.sdk.deciding import approval, rejection, withdrawal
-from mew_lab.sdk.discovery import list_tools
-from mew_lab.sdk.handlers import Handlers
-from mew_lab.sdk.intake import malformed
+from mew_lab.sdk.discovery import Discovery
+from mew_lab.sdk.hearing import Hearing
+from mew_lab.sdk.listing import list_tools
 from mew_lab.sdk.proposals import Change, Proposal, ProposalBook
+from mew_lab.sdk.questions import Questions
+from mew_lab.sdk.rights import Rights
+from mew_lab.sdk.saying import ACCEPTED_WITHIN, Names, Saying, names
+from mew_lab.sdk.settings import Settings
+from mew_lab.sdk.streams import Streams
+from mew_lab.sdk.telemetry import Telemetry
 from mew_lab.sdk.tools import Answerer, ToolBox
-from mew_lab.sdk.words import refusal, require
+from mew_lab.sdk.words import require
 
 __all__ = ["Call", "MEWParticipant"]
-
-logger = logging.getLogger(__name__)
-ACCEPTED_WITHIN = 10.0  # seconds for the gateway to echo or refuse a message
-
-Names = str | Sequence[str]
 
 
 class MEWParticipant:
     """One participant of one space; `async with` joins and leaves.
 
-    `client` is its connection, `tools` what it answers with, `proposals` and `calls` its books,
-    `misbehaviour` how many malformed messages came from whom.
+    `client` is its connection, `tools` what it answers with, `proposals` and `calls` its books. What it does
+    beyond asking and answering stands in its parts: `discovery` (whose tools it knows), `chats` (what awaits an
+    acknowledgement), `streams`, `rights` (grants), `controls` (pause and the rest of §3.9), `telemetry`;
+    `saying` sends what has no verb of its own.
 
     Args:
         client: the connection; None makes one from `gateway`, `space`, `token` and `participant_id`.
@@ -77,21 +76,54 @@ class MEWParticipant:
         self.tools: Any = tools if tools is not None else ToolBox()
         self.calls = Calls()
         self.proposals = ProposalBook()
-        self.misbehaviour: Counter[str] = Counter()
         self._asking = Asking(
             self.client, calls=self.calls, proposals=self.proposals, request_timeout=request_timeout
         )
-        self._answering = Answering(self.tools, post=self.client.post)
         self._accepting = Accepting(self.client)
+        self._answering = Answering(self.tools, post=self.client.post)
+        self.saying = Saying(self.client, self._accepting)
         self._deciding: set[str] = set()
-        told = self.client.report
-        self._chats: Handlers[Envelope] = Handlers(on_fault=told)
-        self._requests: Handlers[Envelope] = Handlers(on_fault=told)
-        self._proposed: Handlers[Envelope] = Handlers(on_fault=told)
-        self._joins: Handlers[dict[str, Any]] = Handlers(on_fault=told)
-        self._changes: Handlers[Change] = Handlers(on_fault=told)
-        self.client.on_message(self._observe)
-        self.client.on_disconnected(self._lost)
+        self._hearing = Hearing(
+            self.client,
+            calls=self.calls,
+            proposals=self.proposals,
+            asking=self._asking,
+            accepting=self._accepting,
+            answering=self._answering,
+        )
+        self.discovery = Discovery(self.client, self._asking)
+        self.chats = Chats(self.saying)
+        self._questions = Questions(self.saying)
+        self.telemetry = Telemetry(self.saying)
+        self.streams = Streams(self.saying)
+        self.rights = Rights(self.saying)
+        self.controls = Controls(
+            self.saying,
+            self.telemetry,
+            asking=self._asking,
+            answering=self._answering,
+            chats=self.chats,
+            streams=self.streams,
+        )
+        self._announcing = Announcing(self.saying, self.tools)
+        self._hearing.ready.add(self.controls.readmitted)
+        self._hearing.parts = (
+            self.telemetry,
+            self.rights,
+            self.streams,
+            self.discovery,
+            self.controls,
+            self.chats,
+            self._questions,
+        )
+
+    @classmethod
+    def from_settings(
+        cls, settings: Settings, *, tools: Answerer | None = None, **options: Any
+    ) -> MEWParticipant:
+        """A participant as the settings say; `options` are arguments of `MEWClient`, and win."""
+        client = MEWClient.from_settings(settings, **options)
+        return cls(client, tools=tools, **settings.participant)
 
     def __repr__(self) -> str:
         return f"<MEWParticipant {self.client.id or 'nobody yet'} in {self.client.space or 'a space'}>"
@@ -109,30 +141,45 @@ class MEWParticipant:
 
     async def stop(self, *, settle: float = 0.0) -> None:
         """Stops answering and leaves the space; running answers may still take `settle` seconds."""
+        await self.controls.left()
         await self._answering.stop(settle=settle)
         await self.client.disconnect()
+        await self.discovery.close()
 
     # --- who wants to be told; each returns a function that ends it ---
 
+    def on_ready(self, handler: Callable[[dict[str, Any]], Any]) -> Callable[[], None]:
+        """Each admission, the first and those after a broken link, with its welcome; not a change of rights."""
+        return self._hearing.ready.add(handler)
+
+    def on_shutdown(self, handler: Callable[[Envelope | None], Any]) -> Callable[[], None]:
+        """Once before it leaves for good, awaited: the `participant/shutdown`, or None where it stops itself."""
+        return self.controls.on_leaving(handler)
+
     def on_chat(self, handler: Callable[[Envelope], Any]) -> Callable[[], None]:
         """Well-formed chat messages of others."""
-        return self._chats.add(handler)
+        return self.chats.on_chat(handler)
 
     def on_mcp_request(self, handler: Callable[[Envelope], Any]) -> Callable[[], None]:
         """Well-formed requests and notifications to this participant; `tools` answers them all the same."""
-        return self._requests.add(handler)
+        return self._hearing.requests.add(handler)
 
     def on_mcp_proposal(self, handler: Callable[[Envelope], Any]) -> Callable[[], None]:
         """Well-formed proposals of others, whoever they are addressed to."""
-        return self._proposed.add(handler)
+        return self._hearing.proposed.add(handler)
 
     def on_participant_join(self, handler: Callable[[dict[str, Any]], Any]) -> Callable[[], None]:
         """`{"id", "capabilities"}` of everybody who joins after this participant."""
-        return self._joins.add(handler)
+        return self._hearing.joins.add(handler)
 
     def on_change(self, handler: Callable[[Change], Any]) -> Callable[[], None]:
         """Each change of the book of proposals."""
-        return self._changes.add(handler)
+        return self._hearing.changes.add(handler)
+
+    @property
+    def misbehaviour(self) -> Counter[str]:
+        """How many malformed messages came from whom. Spec: §8.2."""
+        return self._hearing.misbehaviour
 
     # --- asking ---
 
@@ -142,7 +189,7 @@ class MEWParticipant:
         """Whether a capability permits it; `kind` may also be a partial envelope. Spec: §4.1."""
         if not isinstance(kind, str):
             return self.can_send(kind["kind"], kind.get("payload"), kind.get("to") or ())
-        return self.client.capabilities.permit(kind, _names(to), payload or {}).allowed
+        return self.client.capabilities.permit(kind, names(to), payload or {}).allowed
 
     def call(
         self,
@@ -151,6 +198,7 @@ class MEWParticipant:
         *,
         timeout: float | None = None,
         resilient: bool = False,
+        correlation_id: Names = (),
     ) -> Call:
         """Calls `participant/tool`: as a request if this participant may, else as a proposal. `await` the
         result.
@@ -160,6 +208,7 @@ class MEWParticipant:
             for a
                 request, and waits on for a proposal.
             resilient: whether a proposal goes on waiting after a rejection; somebody else may fulfil it.
+            correlation_id: what it is about, such as the reasoning that led to it.
 
         Raises:
             CapabilityViolation: it may do neither.
@@ -169,7 +218,8 @@ class MEWParticipant:
         Spec: §3.1.1, §3.2.
         """
         to, payload = _tool_call(target, arguments)
-        return self._asking.ask(to, payload, what=target, timeout=timeout, resilient=resilient)
+        about = names(correlation_id)
+        return self._asking.ask(to, payload, what=target, timeout=timeout, resilient=resilient, about=about)
 
     def propose(
         self,
@@ -189,8 +239,8 @@ class MEWParticipant:
         self, to: Names, payload: Mapping[str, Any], *, timeout: float | None = None, resilient: bool = False
     ) -> Call:
         """Any MCP request (`{"method", "params"}`), routed as `call` does. Spec: §3.1.1, §3.2."""
-        what = f"{', '.join(_names(to))}/{payload.get('method')}"
-        return self._asking.ask(_names(to), payload, what=what, timeout=timeout, resilient=resilient)
+        what = f"{', '.join(names(to))}/{payload.get('method')}"
+        return self._asking.ask(names(to), payload, what=what, timeout=timeout, resilient=resilient)
 
     async def list_tools(self, participant: str, *, timeout: float | None = 10.0) -> list[dict[str, Any]]:
         """The tools of another participant, as `tools/list` tells them, all pages of it.
@@ -208,7 +258,7 @@ class MEWParticipant:
         payload: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
         if params is not None:
             payload["params"] = dict(params)
-        return await self._say("mcp/request", payload, to=to)
+        return await self.saying.say("mcp/request", payload, to=to)
 
     # --- saying ---
 
@@ -227,17 +277,36 @@ class MEWParticipant:
             CapabilityViolation: this participant may not chat.
         """
         payload = {"text": text} if format is None else {"text": text, "format": format}
-        return await self._say("chat", payload, to=to, about=correlation_id, context=context)
+        return await self.saying.say("chat", payload, to=to, about=correlation_id, context=context)
+
+    def ask(self, text: str, to: Names, *, timeout: float | None = None) -> Call:
+        """Says `text` to somebody, such as an agent; `await` the text of what they answer to it.
+
+        Args:
+            timeout: seconds until it is given up, which is said as `chat/cancel`; None waits on.
+
+        Raises:
+            CapabilityViolation: this participant may not chat.
+            LocalProtocolError: it is addressed to nobody.
+            ConnectionLost: there is no connection.
+
+        Spec: §3.4, §3.5.1.
+        """
+        return self._questions.ask(text, to, timeout=timeout)
 
     async def acknowledge_chat(self, message_id: str, to: Names = (), status: str = "received") -> Envelope:
         """Says that a chat message was seen. Spec: §3.4.1."""
-        return await self._say("chat/acknowledge", {"status": status}, to=to, about=message_id)
+        sent = await self.saying.say("chat/acknowledge", {"status": status}, to=to, about=message_id)
+        self.chats.settle(message_id, "acknowledged")
+        return sent
 
     async def cancel_chat(
         self, message_id: str, to: Names = (), reason: str = "handled_elsewhere"
     ) -> Envelope:
         """Says that a chat message needs no attention any more. Spec: §3.4.2."""
-        return await self._say("chat/cancel", {"reason": reason}, to=to, about=message_id)
+        sent = await self.saying.say("chat/cancel", {"reason": reason}, to=to, about=message_id)
+        self.chats.settle(message_id, "cancelled")
+        return sent
 
     async def send_accepted(
         self, draft: Envelope | Mapping[str, Any], *, timeout: float = ACCEPTED_WITHIN
@@ -250,20 +319,6 @@ class MEWParticipant:
             ConnectionLost: there is no connection, or it ended meanwhile.
         """
         return await self._accepting.send(draft, timeout=timeout)
-
-    async def _say(
-        self,
-        kind: str,
-        payload: dict[str, Any],
-        *,
-        to: Names = (),
-        about: Names = (),
-        context: str | None = None,
-    ) -> Envelope:
-        draft: dict[str, Any] = {"kind": kind, "to": _names(to) or None, "payload": payload}
-        draft |= {"correlation_id": _names(about) or None, "context": context}
-        require(self.client.capabilities, draft, name=self.client.id)
-        return await self.client.send({key: value for key, value in draft.items() if value is not None})
 
     # --- deciding ---
 
@@ -287,8 +342,8 @@ class MEWParticipant:
 
         Spec: §3.2.1, ruling R17.
         """
-        names = None if to is None else _names(to)
-        draft = approval(self.proposals, proposal_id, me=self.client.id, digest=digest, to=names)
+        named = None if to is None else names(to)
+        draft = approval(self.proposals, proposal_id, me=self.client.id, digest=digest, to=named)
         return await self._decide(proposal_id, draft)
 
     async def reject(self, proposal_id: str, reason: str = "disagree") -> Envelope:
@@ -315,77 +370,6 @@ class MEWParticipant:
             raise  # after any other end it may have been executed, so nothing more is sent for it
         self._deciding.discard(id)
         return sent
-
-    # --- observing ---
-
-    def _observe(self, envelope: Envelope) -> None:
-        mine = envelope.sender == self.client.id
-        if envelope.sender == GATEWAY:
-            self._from_gateway(envelope)
-            return
-        if mine:
-            self._accepting.echoed(envelope)
-            self._asking.echoed(envelope)
-        fault = malformed(envelope)
-        if fault:
-            if not mine:
-                self._misbehaved(envelope, fault)
-            return
-        for id in self.calls.observe(envelope):
-            logger.warning(
-                "%s claims to answer %s, which it was not asked", one_line(envelope.sender, 80), id
-            )
-        for change in self.proposals.observe(envelope):
-            self._asking.changed(change)
-            self._changes(change)
-        if mine:
-            return
-        if envelope.kind == "mcp/request" and self.client.id in envelope.to:
-            self._requests(envelope)
-            self._answering.take(envelope)
-        elif envelope.kind == "mcp/proposal":
-            self._proposed(envelope)
-        elif envelope.kind == "chat":
-            self._chats(envelope)
-
-    def _misbehaved(self, envelope: Envelope, fault: str) -> None:
-        self.misbehaviour[envelope.sender] += 1
-        first = self.misbehaviour[envelope.sender] == 1  # a flood of them shall not flood the log
-        level = logging.WARNING if first else logging.DEBUG
-        logger.log(level, "%s of %s was dropped: %s", envelope.kind, one_line(envelope.sender, 80), fault)
-
-    def _from_gateway(self, envelope: Envelope) -> None:
-        if envelope.kind == "system/error":
-            self._refused(envelope)
-        elif envelope.kind == "system/presence":
-            participant = envelope.payload.get("participant")
-            event = envelope.payload.get("event")
-            if event == "leave":
-                self._asking.left()
-            elif (
-                event == "join" and isinstance(participant, dict) and participant.get("id") != self.client.id
-            ):
-                self._joins(participant)
-
-    def _refused(self, error: Envelope) -> None:
-        name, capabilities = self.client.id, self.client.capabilities
-        awaited = False
-        for id in error.correlation_id:
-            sent = self._accepting.sent(id) or self._asking.sent(id)
-            if sent is not None:
-                fault = refusal(error, sent=sent, name=name, capabilities=capabilities)
-                awaited = self._accepting.refused(id, fault) or self._asking.refused(id, fault) or awaited
-        if not awaited:
-            self.client.report(refusal(error, sent=None, name=name, capabilities=capabilities))
-
-    def _lost(self, error: MewError | None) -> None:
-        self.proposals.interrupted()
-        self._asking.lost(error)
-        self._accepting.lost(error)
-
-
-def _names(names: Names) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _tool_call(target: str, arguments: Mapping[str, Any] | None) -> tuple[tuple[str, ...], dict[str, Any]]:

@@ -27,6 +27,7 @@ from mew_lab.sdk.results import result_of
 from mew_lab.workbench.cards import Card, CardState, risks
 from mew_lab.workbench.decide import Policy
 from mew_lab.workbench.loop import LoopThread
+from mew_lab.workbench.sources import Sources
 
 __all__ = ["HumanDecisions"]
 
@@ -70,6 +71,7 @@ class HumanDecisions:
         self._proposal_of: dict[str, str] = {}  # request -> the proposal that it fulfilled
         self._subscribers: list[Callable[[Card], None]] = []
         self._policy: Policy | None = None
+        self._sources = Sources()
         me.client.on_message(self._observe)
 
     # --- what a view asks ---
@@ -208,6 +210,7 @@ class HumanDecisions:
     # --- following the space ---
 
     def _observe(self, envelope: Envelope) -> None:
+        self._sources.observe(envelope, me=self._me.client.id)
         if envelope.kind == "mcp/proposal":
             self._refresh(envelope.id)
         elif envelope.kind.startswith("mcp/"):
@@ -250,7 +253,11 @@ class HumanDecisions:
             ),
             digest=digest,
             since=self._clock(),
-            warnings=(*self._of_the_tool(proposal), *risks(arguments)),
+            warnings=(
+                *self._of_the_tool(proposal),
+                *self._sources.quoted_in(arguments),
+                *risks(arguments),
+            ),
         )
 
     def _of_the_tool(self, proposal: Proposal) -> tuple[str, ...]:

@@ -8,22 +8,23 @@ Spec: §3.2, §3.4, §3.6.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
-import shlex
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mew_lab.agent.model import Model
+from mew_lab.agent.models import model_of
 from mew_lab.errors import MewError
 from mew_lab.log.log import Log
-from mew_lab.protocol.envelope import Envelope, compact
+from mew_lab.protocol.envelope import compact
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.signature import Signature
+from mew_lab.sdk.tools import ToolBox
 from mew_lab.space.events import Record
-from mew_lab.workbench import report
+from mew_lab.workbench import agents, report
+from mew_lab.workbench.agents import AgentSeat
 from mew_lab.workbench.decide import Policy
 from mew_lab.workbench.decisions import HumanDecisions
 from mew_lab.workbench.host import Host
@@ -33,6 +34,7 @@ from mew_lab.workbench.pending import Pending
 from mew_lab.workbench.roster import Can, Roster
 from mew_lab.workbench.rows import LiveRows
 from mew_lab.workbench.seat import Seat
+from mew_lab.workbench.seen import Seen
 
 __all__ = ["Lab", "view_factory"]
 
@@ -40,8 +42,6 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 NOTEBOOK_SEAT = "notebook"
-SEEN_WITHIN = 1.0  # seconds
-MAX_SEEN = 1000
 DISCOVERY = 3.0  # seconds that `tools` waits for a participant's answer
 
 # What makes `lab.view`: a room above this one puts itself here.
@@ -71,8 +71,7 @@ class Lab:
         self.closed = False
         self.on_down: list[Callable[[Lab], None]] = []  # whoever keeps a list of labs
         self._view: Any = None
-        self._seen: dict[str, None] = {}  # the newest ids that the human has seen, in order
-        self._news = asyncio.Event()
+        self.seen = Seen()
 
     @property
     def host(self) -> Host | None:
@@ -99,7 +98,7 @@ class Lab:
             note=self._note,
             annotations=lambda who, tool: self.roster.annotations.get((who, tool), {}),
         )
-        me.client.on_message(self._take)
+        me.client.on_message(self.seen.take)
         self.me = await self.roster.take(me, name=name, what="you")
         self.decisions.set_policy(policy)
 
@@ -108,23 +107,6 @@ class Lab:
         if not self.closed:
             self.closed = True
             await self.roster.close()
-
-    async def seen(self, id: str, *, unless: Callable[[], bool] = lambda: False) -> None:
-        """Returns once you, the human, have seen that message, so that the next verb can speak of it.
-
-        Gives up after a second, and when `unless` holds: a refused message is never seen.
-        """
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(SEEN_WITHIN):
-                while id not in self._seen and not unless():
-                    self._news.clear()
-                    await self._news.wait()
-
-    def _take(self, envelope: Envelope) -> None:
-        self._seen[envelope.id] = None
-        if len(self._seen) > MAX_SEEN:
-            del self._seen[next(iter(self._seen))]
-        self._news.set()
 
     def fault(self, text: str) -> None:
         """Keeps a sentence about something that went wrong in the background; `status()` shows the last ones."""
@@ -176,9 +158,7 @@ class Lab:
         return self.loop.call(lambda: self._join_line(name or self.me.name))
 
     def _join_line(self, name: str) -> str:
-        path = str(self.roster.token_file(name))
-        words = ["mew-lab", "join", self.url, "--space", self.space, "--token-file", path]
-        return shlex.join(words + (["--as", f"{name}-2"] if name in self.seats else []))
+        return self.roster.join_line(name, url=self.url, space=self.space)
 
     def bridge(
         self,
@@ -205,6 +185,39 @@ class Lab:
         work = self.roster.bridge(name, list(command), env=tuple(env), cwd=folder, can=can)
         return self._run(work, f"bridging {name!r}", timeout=timeout)
 
+    def agent(
+        self,
+        name: str,
+        *,
+        model: Model | str | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        can: Can = "agent",
+        **options: Any,
+    ) -> AgentSeat:
+        """Seats an agent: it hears, thinks aloud, calls tools or proposes calls, and answers.
+
+        Args:
+            model: A model's name at a server of the chat completions API; `"offline"`, also when absent, is the
+                built-in one, which follows rules; or any Model.
+            base_url: That server's address; the `openai` package's own when absent.
+            api_key: Its key; OPENAI_API_KEY when absent. It is shown nowhere.
+            options: See `AgentOptions`, such as `system_prompt` or `max_iterations`.
+
+        Raises:
+            ConfigError: when an option, the model or `can` cannot be.
+            MewError: when the name is seated already, or the space runs elsewhere.
+
+        Spec: SDK "Layer 3".
+        """
+        thinks = model_of(model, base_url=base_url, api_key=api_key)  # here: its library loads for a second
+        seating = self.roster.agent(name, can, thinks, options, owns_model=thinks is not model)
+        return self._run(seating, f"starting the agent {name!r}")
+
+    def agents(self) -> Listing:
+        """The agents of this process: state, model, what they work on."""
+        return self.loop.call(lambda: agents.listing(self))
+
     def leave(self, name: str) -> Note:
         """Lets one of this process's participants leave the space."""
 
@@ -228,11 +241,11 @@ class Lab:
             # Read once on this thread: the first reading loads a schema library, and the loop must not wait for it.
             Signature(function, name=str(options.get("name") or getattr(function, "__name__", "tool")))
             holder = seat or self.seats.get(NOTEBOOK_SEAT)
-            if holder is None:
-                joining = self.roster.join(NOTEBOOK_SEAT, "tool", what="tools of this notebook")
-                holder = self._run(joining, "seating the notebook's tools")
-            box = holder.participant.tools
+            box = holder.participant.tools if holder else ToolBox(name=NOTEBOOK_SEAT)
             self.loop.call(lambda: box.add(function, **options))
+            if holder is None:  # it comes with its first tool
+                joining = self.roster.join(NOTEBOOK_SEAT, "tool", what="tools of this notebook", tools=box)
+                self._run(joining, "seating the notebook's tools")
             return function
 
         return register if function is None else register(function)
@@ -264,6 +277,10 @@ class Lab:
     def call(self, target: str, arguments: Mapping[str, Any] | None = None, /, **kw: Any) -> Pending:
         """Calls `participant/tool` as yourself; see `Seat.call`."""
         return self.me.call(target, arguments, **kw)
+
+    def ask(self, name: str | Sequence[str], text: str, *, timeout: float | None = None) -> Pending:
+        """Asks somebody in words, such as an agent, as yourself; see `Seat.ask`."""
+        return self.me.ask(text, name, timeout=timeout)
 
     def propose(self, target: str, arguments: Mapping[str, Any] | None = None, /, **kw: Any) -> Pending:
         """Proposes a call of `participant/tool` as yourself; see `Seat.propose`."""
@@ -300,11 +317,8 @@ class Lab:
     ) -> Note:
         async def decide() -> Note:
             id = self.decisions.card(proposal).id
-            return Note(
-                await self.decisions.carry_out(
-                    id, digest=None, decision=decision, reason=reason, target=target
-                )
-            )
+            done = self.decisions.carry_out(id, digest=None, decision=decision, reason=reason, target=target)
+            return Note(await done)
 
         return self._run(decide(), f"deciding {proposal[:80]!r}")
 

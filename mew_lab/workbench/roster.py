@@ -6,14 +6,19 @@ Spec: §3.6.4, §5.1.
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mew_lab.agent.agent import MEWAgent
+from mew_lab.agent.model import Model
+from mew_lab.agent.options import AgentOptions
 from mew_lab.bridge.mcp import McpBridge
 from mew_lab.errors import MewError
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.tools import ToolBox
+from mew_lab.workbench.agents import AgentSeat
 from mew_lab.workbench.host import Host
 from mew_lab.workbench.seat import Seat
 
@@ -64,11 +69,11 @@ class Roster:
         self.seats[seat.name] = seat
         return seat
 
-    async def join(self, name: str, can: Can, *, what: str = "seat") -> Seat:
+    async def join(self, name: str, can: Can, *, what: str = "seat", tools: ToolBox | None = None) -> Seat:
         """Enrols, connects and seats a participant."""
         host = self._free(name, f"cannot seat {name[:80]!r}")
         host.enrol(name, can)
-        participant = MEWParticipant(host.client_for(name), tools=ToolBox(name=name))
+        participant = MEWParticipant(host.client_for(name), tools=tools or ToolBox(name=name))
         return await self.take(participant, name=name, what=what)
 
     async def bridge(
@@ -85,6 +90,25 @@ class Roster:
         self.seats[name] = seat
         return seat
 
+    async def agent(
+        self, name: str, can: Can, model: Model, options: Mapping[str, Any], *, owns_model: bool
+    ) -> AgentSeat:
+        """Enrols, connects and seats an agent; what cannot be set is refused before anybody is enrolled.
+
+        `owns_model` tells whether the model ends with it.
+        """
+        AgentOptions.of(options)
+        host = self._free(name, f"cannot seat the agent {name[:80]!r}")
+        host.enrol(name, can)
+        participant = MEWParticipant(host.client_for(name), tools=ToolBox(name=name))
+        agent = MEWAgent(participant, model=model, **options)
+        agent.owns_model = owns_model
+        seat = AgentSeat(self._lab, agent, name=name)
+        participant.client.on_error(lambda error: self._fault(f"{name}: {error}"))
+        await agent.start()
+        self.seats[name] = seat
+        return seat
+
     def _ended(self, name: str, why: str) -> None:
         self._bridges.pop(name, None)
         if self.seats.pop(name, None) is not None and not self._lab.closed:
@@ -96,7 +120,12 @@ class Roster:
         if seat is None:
             raise MewError(f"{name[:80]!r} has no seat here; seated are {', '.join(self.seats)}")
         bridge = self._bridges.pop(name, None)
-        await (bridge.stop() if bridge else seat.participant.stop())
+        await (bridge.stop() if bridge else _left(seat))
+
+    def join_line(self, name: str, *, url: str, space: str) -> str:
+        """The shell line with which another process joins as `name`."""
+        words = ["mew-lab", "join", url, "--space", space, "--token-file", str(self.token_file(name))]
+        return shlex.join(words + (["--as", f"{name}-2"] if name in self.seats else []))
 
     def token_file(self, name: str) -> Path:
         """The file with a token of that participant, written at the first call."""
@@ -108,7 +137,7 @@ class Roster:
         await asyncio.gather(*(self._quietly(bridge.stop()) for bridge in bridges.values()))
         for name, seat in reversed(self.seats.items()):
             if name not in bridges:
-                await self._quietly(seat.participant.stop())
+                await self._quietly(_left(seat))
         if self.host is not None:
             await self._quietly(self.host.close())
             for key in self.host.minted.values():
@@ -120,3 +149,7 @@ class Roster:
             await work
         except MewError as fault:
             self._fault(str(fault))
+
+
+async def _left(seat: Seat) -> None:
+    await (seat.agent.aclose() if isinstance(seat, AgentSeat) else seat.participant.stop())

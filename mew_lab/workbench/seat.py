@@ -63,11 +63,27 @@ class Seat:
 
         async def start() -> Pending:
             call = verb(target, {**(arguments or {}), **more})
-            await self.lab.seen(call.id, unless=lambda: call.done)
+            await self.lab.seen.wait(call.id, unless=lambda: call.done)
             return Pending(call, self._loop, seat=self.name)
 
         doing = f"{'proposing' if propose else 'calling'} {target} as {self.name!r}"
         return self._loop.run(start(), timeout=self.lab.timeout, doing=doing)
+
+    def ask(self, text: str, to: str | Sequence[str], *, timeout: float | None = None) -> Pending:
+        """Asks somebody in words, such as an agent; the result is the text of what they answer. Returns at once.
+
+        Args:
+            timeout: Seconds until it is taken back, for everybody to see; None waits on.
+
+        Spec: §3.4.
+        """
+
+        async def start() -> Pending:
+            call = self.participant.ask(text, to, timeout=timeout)
+            await self.lab.seen.wait(call.id, unless=lambda: call.done)
+            return Pending(call, self._loop, seat=self.name)
+
+        return self._loop.run(start(), timeout=self.lab.timeout, doing=f"asking {to} as {self.name!r}")
 
     def chat(self, text: str, to: str | Sequence[str] = ()) -> Sent:
         """Says something to everybody, or addressed to some, and waits until the gateway has accepted it.

@@ -40,7 +40,13 @@ def test_what_a_tool_says_cannot_add_a_step() -> None:
     assert steps[0].observations == (hostile,)
 
 
-@given(st.lists(st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"))))
+@given(
+    st.lists(
+        st.text(
+            alphabet=st.characters(codec="utf-8", exclude_characters="\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
+        )
+    )
+)
 def test_reading_gives_what_was_written(observations: list[str]) -> None:
     steps = tuple(called(said.strip("\n")) for said in observations)
     assert scratchpad.read(scratchpad.write(steps)) == steps

@@ -32,6 +32,6 @@ def test_an_option_is_called_in_python_as_its_row_says() -> None:
 
 def test_the_sub_commands_are_those_of_the_issue() -> None:
     assert list(COMMANDS) == (
-        "up down use connect bridge join who tools chat send call propose proposals approve reject withdraw "
+        "up down use connect bridge join agent agents ask who tools chat send call propose proposals approve reject withdraw "
         "approvals history feed log save status help"
     ).split(" ")

@@ -69,7 +69,7 @@ def test_an_option_that_was_given_or_excluded_is_not_offered_again(loaded: Inter
         ("%mew approve ", {"p-1", "p-2"}),
         ("%mew approve p-1 --to g", {"git"}),
         ("%mew chat --to b", {"bot"}),
-        ("%mew join bot2 --can ", {"human", "proposer", "tool", "observer", "admin"}),
+        ("%mew join bot2 --can ", {"human", "proposer", "agent", "tool", "observer", "admin"}),
         ("%mew help rej", {"reject"}),
         ("%mew send mcp/w", {"mcp/withdraw"}),
     ],

@@ -14,6 +14,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 import mew_lab
+from mew_lab.notebook import extension
 
 
 def state(shell: InteractiveShell) -> dict[str, object]:
@@ -27,6 +28,7 @@ def state(shell: InteractiveShell) -> dict[str, object]:
         "configurables": list(shell.configurables),
         "matchers": list(shell.Completer.custom_matchers),
         "events": events,
+        "transforms": list(shell.input_transformer_manager.cleanup_transforms),
         "hooks": {name: str(hook) for name, hook in vars(shell.hooks).items()},
         "types": {kind: set(one.type_printers) for kind, one in formatters.items()},
         "deferred": {kind: set(one.deferred_printers) for kind, one in formatters.items()},
@@ -49,6 +51,27 @@ def test_unloading_leaves_the_shell_as_it_was(shell: InteractiveShell) -> None:
     shell.run_cell("%unload_ext mew_lab")
     after = state(shell)
     assert after == before
+
+
+@pytest.mark.parametrize(
+    ("cell", "run"),
+    [
+        ("%mew ask bot What time is it?", "ask bot What time is it?"),
+        ("x = %mew ask bot Why 'so'?  ", "ask bot Why 'so'?"),
+        ("%mew chat How are you??", "chat How are you??"),
+        ("%mew?", None),
+        ("%mew help?", None),
+        ("%%mew chat\n%mew ask bot Why?", None),
+    ],
+)
+def test_a_question_on_a_line_is_said_and_not_looked_up(cell: str, run: str | None) -> None:
+    lines = cell.splitlines(keepends=True)
+    left = extension.questions(lines)
+    if run is None:
+        assert left == lines
+    else:
+        assert f"get_ipython().run_line_magic('mew', {run!r})\n" in left[0]
+        assert left[0].startswith("x = " if cell.startswith("x") else "get_ipython()")
 
 
 @pytest.mark.trap("T-16")

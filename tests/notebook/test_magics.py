@@ -22,6 +22,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
+        self.seats: dict[str, Any] = {}
 
     def __getattr__(self, name: str) -> Any:
         if name in ("view", "seat"):
@@ -62,6 +63,17 @@ CALLS: list[tuple[str, tuple[Any, ...]]] = [
         ("bridge", "git", ["python", "-m", "x"], {"env": ("HOME",), "can": "tool"}),
     ),
     ("join bot --can observer", ("join", "bot", {"can": "observer"})),
+    (
+        "agent helper --model offline --can proposer Be brief.",
+        (
+            "agent",
+            "helper",
+            {"model": "offline", "can": "proposer", "system_prompt": "Be brief."},
+        ),
+    ),
+    ("agent helper", ("agent", "helper", {"can": "agent"})),
+    ("agents", ("agents", {})),
+    ("ask bot What time is it?", ("ask", "What time is it?", "bot", {})),
     ("who", ("who", {})),
     ("tools git", ("tools", "git", {})),
     ("tools", ("tools", None, {})),

@@ -18,13 +18,13 @@ def may(profile: str, kind: str) -> bool:
 
 
 def test_the_profiles_are_these_and_compile() -> None:
-    assert list(PROFILES) == ["human", "proposer", "tool", "observer", "admin"]
+    assert list(PROFILES) == ["human", "proposer", "agent", "tool", "observer", "admin"]
     assert all(CapabilitySet(patterns).patterns == tuple(patterns) for patterns in PROFILES.values())
 
 
 @pytest.mark.threat(31)
 @pytest.mark.req("P-7.3-1")
-@pytest.mark.parametrize("profile", ["proposer", "tool", "observer"])
+@pytest.mark.parametrize("profile", ["proposer", "agent", "tool", "observer"])
 def test_no_agent_profile_controls_anybody_or_changes_rights(profile: str) -> None:
     assert [kind for kind in CONTROLS + AUTHORITY if may(profile, kind)] == []
 
@@ -34,6 +34,16 @@ def test_a_proposer_proposes_and_does_not_request() -> None:
     assert may("proposer", "mcp/proposal") and may("proposer", "mcp/withdraw")
     assert not may("proposer", "mcp/request")
     assert [one for one in STARTER if one not in PROFILES["proposer"]] == []
+
+
+@pytest.mark.req("P-7.3-1", "S-SEC-5")
+def test_an_agent_finds_tools_and_proposes_what_they_do() -> None:
+    held = CapabilitySet(PROFILES["agent"])
+    for method, allowed in (("tools/list", True), ("tools/call", False), ("resources/read", False)):
+        assert held.permit("mcp/request", ("git",), {"method": method}).allowed is allowed
+    assert held.permit("mcp/proposal", ("git",), {"method": "tools/call"}).allowed
+    assert held.permit("stream/request").allowed and not held.permit("stream/transfer-ownership").allowed
+    assert [one for one in PROFILES["proposer"] if one not in PROFILES["agent"]] == []
 
 
 @pytest.mark.req("P-7.3-1")
@@ -51,6 +61,13 @@ def test_the_starter_profile_is_the_one_that_an_invite_may_give() -> None:
 def test_a_tool_answers_and_asks_for_nothing() -> None:
     assert may("tool", "mcp/response") and may("tool", "mcp/reject") and may("tool", "chat")
     assert not may("tool", "mcp/request") and not may("tool", "mcp/proposal")
+    told = {"method": "notifications/tools/list_changed"}
+    assert (
+        not CapabilitySet(PROFILES["tool"])
+        .permit("mcp/request", (), {"method": "notifications/message"})
+        .allowed
+    )
+    assert CapabilitySet(PROFILES["tool"]).permit("mcp/request", (), told).allowed
 
 
 def test_an_observer_is_silent() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from mew_lab.errors import ConnectionLost, LocalProtocolError
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.sdk.answering import MAX_RUNNING, Answering
+from mew_lab.sdk.answering import MAX_KEPT, MAX_RUNNING, MAX_UNECHOED, Answering
 from mew_lab.sdk.tools import RpcError
 
 from .conftest import until
@@ -39,10 +39,11 @@ class Stage:
         self.faults: list[Exception] = []
         self.answering = Answering(self.tools, post=self.post)
 
-    def post(self, draft: Mapping[str, Any]) -> None:
+    def post(self, draft: Mapping[str, Any]) -> Envelope:
         if self.faults:
             raise self.faults.pop(0)
         self.posted.append(draft)
+        return Envelope.of({"id": f"r-{len(self.posted)}", "from": "bot", **draft})
 
     def ask(self, method: str, *, id: Any = 7, sender: str = "human", **members: Any) -> None:
         payload = {"method": method, **members.pop("payload", {})} | ({} if id is None else {"id": id})
@@ -141,3 +142,53 @@ async def test_a_result_that_cannot_travel_is_an_error_and_a_lost_one_is_lost(st
     stage.ask("fast")
     await until(lambda: len(stage.answering) == 0)
     assert len(stage.posted) == 1
+
+
+# --- while paused ---
+
+
+@pytest.mark.threat(9)
+@pytest.mark.req("S-L2-35")
+async def test_while_held_requests_are_kept_in_number_and_order_and_a_cancelled_one_is_not(
+    stage: Stage,
+) -> None:
+    stage.answering.hold(True)
+    for number in range(MAX_KEPT + 3):
+        stage.ask("fast", id=number, payload={"params": {"n": number}})
+    stage.ask("notifications/cancelled", id=None, payload={"params": {"requestId": 1}})
+    assert (len(stage.answering), stage.posted) == (0, [])
+    stage.answering.hold(False)
+    await until(lambda: len(stage.posted) == MAX_KEPT - 1)
+    answered = [one["payload"]["id"] for one in stage.posted]
+    assert answered == [0, *range(2, MAX_KEPT)]
+    assert len(stage.answering) == 0
+
+
+async def test_a_refused_answer_is_sent_again_and_one_that_was_taken_is_not(stage: Stage) -> None:
+    stage.ask("fast", id="taken")
+    stage.ask("fast", id="refused")
+    await until(lambda: len(stage.posted) == 2)
+    stage.answering.echoed("r-1")
+    stage.answering.hold(True)
+    for id in ("r-1", "r-2", "r-2", "r-of-another"):
+        stage.answering.paused(id)
+    assert len(stage.posted) == 2
+    stage.answering.hold(False)
+    assert [one["payload"]["id"] for one in stage.posted[2:]] == ["refused"]
+    assert stage.posted[2] == stage.posted[1]
+
+
+@pytest.mark.threat(9)
+async def test_a_gateway_that_echoes_nothing_fills_no_memory(stage: Stage) -> None:
+    for number in range(MAX_UNECHOED + 2):
+        stage.ask("fast", id=number)
+        await until(lambda number=number: len(stage.posted) == number + 1)  # type: ignore[misc]
+    stage.answering.hold(True)
+    stage.answering.paused("r-2")
+    stage.answering.hold(False)
+    assert len(stage.posted) == MAX_UNECHOED + 2
+    stage.answering.hold(True)
+    stage.answering.paused("r-3")
+    await stage.answering.stop()
+    stage.answering.hold(False)
+    assert len(stage.posted) == MAX_UNECHOED + 2

@@ -1,11 +1,12 @@
-"""A client against a real gateway, over the memory link and over WebSocket; the transport changes nothing."""
+"""A client at closed doors, before odd gateways, and with drafts that cannot be sent.
+
+What holds over every link stands in `test_client_contract.py`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -18,135 +19,15 @@ from mew_lab.errors import (
     NotAdmitted,
     RemoteProtocolError,
 )
-from mew_lab.gateway.limits import Limits
-from mew_lab.gateway.server import Server
+from mew_lab.gateway.local import attach
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.client import MEWClient, StreamData
-from mew_lab.transport.link import Link
+from mew_lab.transport.link import Link, LinkClosed
 from mew_lab.transport.memory import MemoryLink, pair
 
-from .conftest import Room, until
+from .conftest import Room, Served, until
 
 TALK = [{"kind": "chat"}, {"kind": "mcp/proposal"}]
-
-
-class Served(Room):
-    """The room with a port."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.server = Server(self.gateway, limits=Limits(refusal_delay=0.0))
-        self.clients: list[MEWClient] = []
-
-    @property
-    def url(self) -> str:
-        return f"ws://127.0.0.1:{self.server.port}"
-
-    def remote(self, name: str, **options: Any) -> MEWClient:
-        token = options.pop("token", None) or self.gateway.tokens.mint("demo", name)
-        client = MEWClient(
-            self.url, space=options.pop("space", "demo"), token=token, reconnect_delay=0.01, **options
-        )
-        self.clients.append(client)
-        return client
-
-
-@pytest.fixture
-async def served() -> AsyncIterator[Served]:
-    made = Served()
-    await made.server.start()
-    async with asyncio.timeout(50):
-        yield made
-        for client in made.clients:
-            await client.disconnect()
-        await made.server.stop()
-
-
-Make = Callable[..., Awaitable[MEWClient]]
-
-
-@pytest.fixture(params=["memory", "websocket"])
-async def make(request: pytest.FixtureRequest, served: Served) -> Make:
-    async def made(name: str, *, can: Any = TALK, connect: bool = True, **options: Any) -> MEWClient:
-        served.enrol(name, can)
-        client = (
-            served.remote(name, **options) if request.param == "websocket" else served.client(name, **options)
-        )
-        served.clients.append(client)
-        if connect:
-            await client.connect()
-        return client
-
-    return made
-
-
-# --- who is who ---
-
-
-@pytest.mark.req("P-8.2-10", "P-5.2-8", "S-L1-2", "S-L1-5", "S-TST-1")
-async def test_the_welcome_tells_who_one_is_and_what_one_may(make: Make) -> None:
-    seen: list[Any] = []
-    anna = await make("anna", connect=False)
-    assert (anna.state, anna.id) == ("disconnected", "")
-    anna.on_connected(lambda _: seen.append(anna.state))
-    anna.on_welcome(lambda payload: seen.append(payload["you"]["id"]))
-    await anna.connect()
-    assert (anna.state, anna.id, seen) == ("ready", "anna", ["connected", "anna"])
-    assert anna.capabilities.patterns == (*TALK, {"kind": "mcp/response"})
-    assert anna.participants == {}
-    assert repr(anna) == "<MEWClient anna in demo: ready>"
-
-
-@pytest.mark.req("P-8.2-11", "P-3.7-1")
-async def test_presence_keeps_track_of_the_others(make: Make) -> None:
-    anna = await make("anna")
-    bert = await make("bert", can=[{"kind": "chat"}])
-    await until(lambda: anna.participants)
-    assert anna.participants == {"bert": [{"kind": "chat"}, {"kind": "mcp/response"}]}
-    assert bert.participants == {"anna": [*TALK, {"kind": "mcp/response"}]}
-    await bert.disconnect()
-    await until(lambda: not anna.participants)
-    assert bert.participants == {} and bert.state == "disconnected" and bert.failure is None
-
-
-async def test_changed_rights_come_with_a_new_welcome(make: Make, served: Served) -> None:
-    anna = await make("anna")
-    welcomes: list[Any] = []
-    anna.on_welcome(welcomes.append)
-    served.gateway.enrol("demo", "anna", [{"kind": "chat/cancel"}])
-    await until(lambda: welcomes)
-    assert anna.capabilities.permit("chat/cancel", (), {}).allowed
-    assert not anna.capabilities.permit("chat", (), {}).allowed
-
-
-# --- sending ---
-
-
-@pytest.mark.req("S-L1-3", "P-3-2", "P-3-3", "P-3-4", "P-3-5", "P-3-6", "P-3-9", "P-6.1-1", "P-6.4-1")
-async def test_a_draft_is_completed_so_that_its_id_is_known(make: Make, served: Served) -> None:
-    clock = datetime(2026, 11, 21, 23, 59, 59, 123_456, tzinfo=UTC)
-    anna = await make("anna", clock=lambda: clock, new_id=lambda: "id-1")
-    sent = await anna.send({"kind": "chat", "to": "anna", "correlation_id": "x", "payload": {"text": "é"}})
-    assert json.loads(sent.raw) == {
-        "protocol": "mew/v0.4",
-        "id": "id-1",
-        "ts": "2026-11-21T23:59:59.123Z",
-        "from": "anna",
-        "kind": "chat",
-        "to": ["anna"],
-        "correlation_id": ["x"],
-        "payload": {"text": "é"},
-    }
-    await until(lambda: served.sent("chat"))
-    assert served.sent("chat")[0].raw == sent.raw  # accepted as it was, to the byte
-
-
-async def test_a_complete_envelope_keeps_its_text(make: Make, served: Served) -> None:
-    anna = await make("anna")
-    raw = '{ "kind":"chat","payload":{"text":"mine"},"protocol":"mew/v0.4","id":"i","ts":"t","from":"anna" }'
-    await anna.send(Envelope.from_members(json.loads(raw), raw=raw))
-    await until(lambda: served.sent("chat"))
-    assert served.sent("chat")[0].raw == raw
 
 
 @pytest.mark.threat(10)
@@ -180,47 +61,30 @@ async def test_what_cannot_be_sent_is_refused_here(room: Room, draft: Any, said:
     assert all(one.verdict != "refused" for one in room.records)
 
 
-@pytest.mark.req("P-3-1", "S-L1-4")
-async def test_everybody_sees_one_stream_in_one_order_oneself_included(make: Make) -> None:
-    anna, bert = await make("anna"), await make("bert")
-    inboxes = [anna.messages(), bert.messages()]
-    for number in range(50):
-        (anna if number % 2 else bert).post({"kind": "chat", "payload": {"text": str(number)}})
-    seen: list[list[str]] = []
-    for inbox in inboxes:
-        texts: list[str] = []
-        async for envelope in inbox:
-            texts += [envelope.payload["text"]] if envelope.kind == "chat" else []
-            if len(texts) == 50:
-                break
-        seen.append(texts)
-    assert seen[0] == seen[1] and sorted(map(int, seen[0])) == list(range(50))
-
-
-async def test_sending_without_a_connection_is_refused(make: Make) -> None:
-    anna = await make("anna", connect=False)
-    for when in ("before", "after"):
-        with pytest.raises(
-            ConnectionLost, match=r"Cannot send chat to space 'demo' as '(anna)?': not connected \(state dis"
-        ):
-            await anna.send({"kind": "chat", "payload": {"text": when}})
-        await anna.connect()
-        await anna.disconnect()
-
-
-async def test_messages_end_with_the_client_and_not_before(make: Make) -> None:
-    anna = await make("anna")
-    inbox = anna.messages()
-    await anna.send({"kind": "chat", "payload": {"text": "one"}})
-    assert (await anext(inbox)).payload == {"text": "one"}
-    await anna.disconnect()
-    assert [one async for one in inbox] == []
-
-
 # --- doors ---
 
 
-@pytest.mark.req("S-SEC-2", "P-5.2-7")
+@pytest.mark.req("S-SEC-2")
+async def test_a_token_is_never_renewed_and_a_new_one_joins_anew(served: Served) -> None:
+    served.enrol("bot", TALK)
+    old = served.remote("bot", token=served.gateway.tokens.mint("demo", "bot"))
+    await old.connect()
+    served.gateway.tokens.void("demo", "bot")
+    new_token = served.gateway.tokens.mint("demo", "bot")
+    assert old.state == "ready"
+    holder = served.gateway.holder("demo", "bot")
+    assert holder is not None
+    holder.close(1012, "the gateway starts anew")
+    await until(lambda: old.state == "disconnected")
+    assert isinstance(old.failure, NotAdmitted)
+    with pytest.raises(NotAdmitted):
+        await old.connect()
+    new = served.remote("bot", token=new_token)
+    await new.connect()
+    assert (new.state, new.id) == ("ready", "bot")
+
+
+@pytest.mark.req("P-5.2-7")
 async def test_a_runtime_id_of_ones_own_is_what_the_space_calls_one(served: Served) -> None:
     served.enrol("anna", TALK)
     client = served.remote("anna", participant_id="anna-77")
@@ -273,28 +137,6 @@ async def test_nobody_there_is_a_sentence(served: Served) -> None:
 # --- losing and finding each other again ---
 
 
-@pytest.mark.req("S-ERR-1", "S-ERR-2", "S-L1-6")
-async def test_after_a_break_the_identity_and_the_handlers_are_kept(make: Make, served: Served) -> None:
-    anna, bert = await make("anna"), await make("bert")
-    anna._connection._patience = anna._connection._patience._replace(delay=0.001)
-    told: list[Any] = []
-    inbox = bert.messages()
-    anna.on_disconnected(lambda error: told.append(type(error)))
-    anna.on_reconnecting(told.append)
-    anna.on_welcome(lambda payload: told.append(payload["you"]["id"]))
-    running = served.gateway._spaces["demo"]
-    name = served.gateway._spaces["demo"].space.state.live["anna"].name
-    running.peers[name].close(1012, "back in a moment")
-    served.gateway.leave("demo", name, "test")
-    await until(lambda: "anna" in told)
-    assert told == [ConnectionLost, 1, "anna"] and anna.state == "ready"
-    await anna.send({"kind": "chat", "payload": {"text": "again"}})
-    async for envelope in inbox:
-        if envelope.kind == "chat":
-            assert envelope.sender == "anna"
-            break
-
-
 async def test_a_gateway_that_stops_for_good_ends_the_client_after_its_attempts(served: Served) -> None:
     served.enrol("anna", TALK)
     anna = served.remote("anna", max_reconnect_attempts=2)
@@ -304,6 +146,38 @@ async def test_a_gateway_that_stops_for_good_ends_the_client_after_its_attempts(
     assert str(anna.failure).endswith("Gave up after 2 attempts")
     with pytest.raises(ConnectionLost, match=r"as 'anna': .* Gave up after 2 attempts\. It was not sent"):
         anna.post({"kind": "chat"})
+
+
+async def test_what_was_queued_under_another_id_is_refused_aloud(room: Room) -> None:
+    room.enrol("bot", TALK)
+    ids = ["bot-1", "bot-2"]
+    hold = asyncio.Event()
+
+    async def link() -> Link:
+        return attach(room.gateway, "demo", "bot", runtime_id=ids.pop(0))
+
+    async def wait(seconds: float) -> None:
+        await hold.wait()
+
+    client = MEWClient(space="demo", connect_link=link, while_down="queue", wait=wait)
+    errors: list[Exception] = []
+    client.on_error(errors.append)
+    async with client:
+        holder = room.gateway.holder("demo", "bot-1")
+        assert holder is not None
+        holder.close(1012, "again")
+        await until(lambda: client.state == "connecting")
+        sending = asyncio.ensure_future(client.send({"kind": "chat", "payload": {"text": "x"}}))
+        client.post({"kind": "chat", "payload": {"text": "y"}})
+        await asyncio.sleep(0)
+        hold.set()
+        said = "it was written as 'bot-1', and the gateway calls this client 'bot-2' now"
+        with pytest.raises(ConnectionLost, match=said):
+            await sending
+        assert said in str(errors[0]) and len(errors) == 1
+        await client.send({"kind": "chat", "payload": {"text": "z"}})
+        await until(lambda: room.sent("chat"))
+        assert [(one.sender, one.payload["text"]) for one in room.sent("chat")] == [("bot-2", "z")]
 
 
 # --- what a gateway should not send ---
@@ -411,6 +285,31 @@ async def test_frames_are_told_apart_from_messages() -> None:
             StreamData("stream-2", "text é".encode()),
             StreamData("s", b""),
         ]
+
+
+@pytest.mark.req("S-L1-8")
+async def test_before_the_welcome_a_frame_is_heard_and_none_can_be_written() -> None:
+    ends: list[MemoryLink] = []
+
+    async def link() -> Link:
+        here, there = pair()
+        there.put(b"#stream-1#early")
+        ends.append(there)
+        return here
+
+    client = MEWClient(space="demo", connect_link=link, while_down="queue", participant_id="me")
+    heard: list[StreamData] = []
+    client.on_stream_data(heard.append, stream_id="stream-1")
+    connecting = asyncio.ensure_future(client.connect())
+    await until(lambda: heard)
+    assert (client.state, heard) == ("joined", [StreamData("stream-1", b"early")])
+    with pytest.raises(ConnectionLost, match=r"not connected \(state joined\)"):
+        await client.send_stream_data("stream-1", b"x")
+    await client.disconnect()
+    with pytest.raises(ConnectionLost):
+        await connecting
+    with pytest.raises(LinkClosed):
+        await ends[0].receive()
 
 
 @pytest.mark.req("S-L1-4")

@@ -1,0 +1,122 @@
+"""What does a request for a chat completion look like?  `body_of`, and what to leave out for a server that objects.
+
+From messages and tools to the JSON of the API; pure, it sends nothing.
+
+Spec: SDK "Native Format", "LLM Tool Preparation".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from mew_lab.agent.chunks import sound
+from mew_lab.agent.model import Message, ToolSpec
+from mew_lab.agent.names import Names
+from mew_lab.agent.refusals import Refusal
+
+__all__ = ["Wishes", "body_of", "fewer"]
+
+_DESCRIBED = 1024  # characters of a tool's description that providers take
+
+
+class Wishes(NamedTuple):
+    """What not every server knows.
+
+    `null` is the content of a message that only calls; `form` is the index of the way in which a schema is asked for.
+    """
+
+    usage: bool = True
+    null: bool = True
+    form: int = 0
+
+
+def body_of(
+    messages: Sequence[Message],
+    *,
+    model: str,
+    names: Names,
+    tools: Sequence[ToolSpec] = (),
+    schema: Mapping[str, Any] | None = None,
+    wishes: Wishes = Wishes(),  # noqa: B008
+    temperature: float | None = None,
+    tool_choice: str | None = None,
+) -> dict[str, Any]:
+    """The body of a request. `names` must know every tool, also those of calls made before."""
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": [_said(message, names, null=wishes.null) for message in messages],
+        "stream": True,
+    }
+    if wishes.usage:
+        body["stream_options"] = {"include_usage": True}
+    if temperature is not None:
+        body["temperature"] = temperature
+    if tools:
+        body["tools"] = [_offer(tool, names) for tool in tools]
+        if tool_choice is not None:
+            wire = names.wire.get(tool_choice)
+            body["tool_choice"] = {"type": "function", "function": {"name": wire}} if wire else tool_choice
+    if schema is not None and (form := _forms(schema)[wishes.form]):
+        body["response_format"] = form
+    return body
+
+
+def _said(message: Message, names: Names, *, null: bool) -> dict[str, Any]:
+    """Spec: SDK "Native Format"."""
+    if message.role == "tool":
+        return {"role": "tool", "tool_call_id": message.tool_call_id, "content": sound(message.content)}
+    said: dict[str, Any] = {"role": message.role, "content": sound(message.content)}
+    if message.tool_calls:
+        said["content"] = said["content"] or (None if null else "")
+        said["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {
+                    "name": names.wire[call.name],
+                    "arguments": json.dumps(dict(call.arguments), ensure_ascii=False),
+                },
+            }
+            for call in message.tool_calls
+        ]
+    return said
+
+
+def _offer(tool: ToolSpec, names: Names) -> dict[str, Any]:
+    """The description begins with the whole name: it says whose tool it is, which the short one may not."""
+    function = {
+        "name": names.wire[tool.name],
+        "description": sound(f"{tool.name}: {tool.description}"[:_DESCRIBED]),
+        "parameters": {"properties": {}, **tool.parameters, "type": "object"},
+    }
+    return {"type": "function", "function": function}
+
+
+def _forms(schema: Mapping[str, Any]) -> tuple[dict[str, Any] | None, ...]:
+    """The ways in which servers are asked for a schema, the best first."""
+    name = re.sub(r"[^a-zA-Z0-9_-]", "_", str(schema.get("title") or "Reply"))[:64]
+    return (
+        {"type": "json_schema", "json_schema": {"name": name, "schema": dict(schema), "strict": False}},
+        {"type": "json_object", "schema": dict(schema)},
+        {"type": "json_object"},
+        None,
+    )
+
+
+def fewer(wishes: Wishes, body: Mapping[str, Any], refusal: Refusal) -> Wishes | None:
+    """What to ask for after a refusal that may be about the wishes; None when it is not, or none are left.
+
+    Some servers report it with a 500, so what they say counts as much as the status.
+    """
+    objects = refusal.status in (400, 422)
+    nulls = any(message["content"] is None for message in body["messages"])
+    if "stream_options" in body and refusal.about_usage:
+        return wishes._replace(usage=False)
+    if "response_format" in body and (objects or refusal.about_form):
+        return wishes._replace(form=wishes.form + 1)
+    if nulls and (objects or refusal.about_messages):
+        return wishes._replace(null=False)
+    return wishes._replace(usage=False) if objects and "stream_options" in body else None

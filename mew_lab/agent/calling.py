@@ -1,0 +1,95 @@
+"""How does an agent use the tools of others?  What it may offer its model, and one call made of one wish.
+
+Whatever becomes of a call is an observation in words: a result, the tool's error, a rejection, a right that is
+gone, nobody's answer. Nothing of it is raised, because a model shall decide what follows. Discovery and the
+choice between request and proposal are the participant's.
+
+Spec: SDK "Tool Preparation and Namespacing", "Error Handling in ReAct Loop".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from mew_lab.agent.memory import shortened
+from mew_lab.agent.model import ToolCall, ToolSpec
+from mew_lab.errors import MewError
+from mew_lab.protocol.token import mask
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.calls import Call
+from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.results import ToolResult
+
+__all__ = ["ERROR", "executed", "offered"]
+
+ERROR = "Error: "
+MAX_TOOLS = 128  # what the usual APIs take
+MAX_DESCRIPTION = 2000
+
+
+def offered(participant: MEWParticipant) -> list[ToolSpec]:
+    """The tools that a model is shown: those of others that may be called, or proposed, by name.
+
+    Spec: SDK "Tool Preparation and Namespacing".
+    """
+    specs = []
+    for tool in participant.discovery.get_available_tools():
+        payload = {"method": "tools/call", "params": {"name": tool.name}}
+        if tool.participant == participant.client.id or not any(
+            participant.can_send(kind, payload, tool.participant) for kind in ("mcp/request", "mcp/proposal")
+        ):
+            continue
+        said = shortened(tool.description.strip(), MAX_DESCRIPTION)
+        described = f"{said} (tool of {tool.participant})" if said else f"A tool of {tool.participant}"
+        specs.append(ToolSpec(f"{tool.participant}/{tool.name}", described, tool.input_schema))
+    return sorted(specs, key=lambda spec: spec.name)[:MAX_TOOLS]
+
+
+async def executed(
+    participant: MEWParticipant,
+    call: ToolCall,
+    *,
+    known: Sequence[ToolSpec],
+    about: Sequence[str],
+    timeout: float | None,
+    limit: int,
+) -> str:
+    """Makes the call and waits for its end; what came of it, in words of at most about `limit` characters.
+
+    Cancelled while it waits, it takes the call back: a proposal is withdrawn.
+    """
+    names = [tool.name for tool in known]
+    if call.fault:
+        return f"{ERROR}{one_line(call.name, 120)} was not called: {one_line(call.fault, 500)}"
+    if call.name not in names:
+        some = ", ".join(names[:20]) or "none"
+        return f"{ERROR}there is no tool {one_line(call.name, 120)}. Tools here: {some}"
+    open_call: Call | None = None
+    try:
+        open_call = participant.call(call.name, call.arguments, timeout=timeout, correlation_id=about)
+        return shortened(_told(await open_call), limit)
+    except asyncio.CancelledError:
+        if open_call is not None:
+            await asyncio.shield(_taken_back(open_call))
+        raise
+    except MewError as fault:
+        return shortened(mask(f"{ERROR}{fault}"), limit)
+
+
+async def _taken_back(call: Call) -> None:
+    try:
+        await call.withdraw("cancelled")
+    except MewError:  # it ended meanwhile, or the connection did
+        pass
+
+
+def _told(result: Any) -> str:
+    if isinstance(result, ToolResult):
+        others = [
+            f"[{one_line(str(block.get('type')), 40)}]" for block in result.content if "text" not in block
+        ]
+        return "\n".join([one for one in (result.text, " ".join(others)) if one]) or "(no output)"
+    return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)

@@ -1,0 +1,313 @@
+"""How does an agent think with a model behind an API?  `CompletionsModel`: chat completions, streamed.
+
+Any server that speaks the chat completions of the `openai` package serves: a provider, or one on this machine.
+It knows neither spaces nor agents. The key is known to the last hop alone: the client of the package holds a
+placeholder, and the request gets the key as it leaves, for the host that it was made for.
+
+Spec: SDK "Layer 3", "Native Format".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+from mew_lab.agent.bodies import Wishes, body_of, fewer
+from mew_lab.agent.chunks import Assembly
+from mew_lab.agent.model import Message, Reply, ToolSpec
+from mew_lab.agent.names import Names
+from mew_lab.agent.reading import Reading, broken
+from mew_lab.agent.redaction import SECRET, Redaction
+from mew_lab.agent.refusals import Refusal, of_status
+from mew_lab.errors import ConfigError
+from mew_lab.protocol.token import SecretFilter, Token
+from mew_lab.protocol.visible import one_line
+
+__all__ = ["CompletionsModel"]
+
+NO_KEY = "none"  # what goes out where no key is needed, and the placeholder of one
+LONGEST = 10  # times `timeout` that one answer may take, however steadily it comes
+_BACKOFF_S = 0.25
+_DRAIN_S = 0.2
+_ERROR = 64 << 10  # bytes of an error that are read
+_WIRE = ("openai", "httpx", "httpcore")
+_LOGGERS = [f"httpcore{n}.{part}" for n in ("", "2") for part in ("connection", "http11", "http2", "proxy")]
+
+
+class _Answered(Exception):
+    """A status other than success, with as much of its body as is read."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        super().__init__(f"status {status}")
+        self.status, self.headers, self.body = status, headers, body
+
+
+class CompletionsModel:
+    """A model behind a server of the chat completions API. Give it back with `aclose`.
+
+    `OPENAI_API_KEY` and `OPENAI_BASE_URL` count where an argument is absent, so a key of the environment goes to
+    a `base_url` that is given. Nothing shows the key: no error, log, representation or reply, even if the server
+    echoes it. Names of tools go out as `Names` makes them and come back as `participant/tool`.
+
+    Args:
+        model: the name by which the server knows it.
+        base_url: where the API begins, with its `/v1`; None is the one of the package's maker.
+        api_key: None where none is needed; then `base_url` must be given.
+        max_tokens: how long its context is, for whoever trims history; the server is not told.
+        timeout: seconds without a byte after which a request has failed, and the longest that retries wait in
+            all. An answer that comes steadily may take ten times that.
+        max_retries: how often a request is repeated that the server refused for now (408, 409, 425, 429, 5xx).
+        temperature: None leaves it to the server.
+        tool_choice: "auto", "none", "required", or the `participant/tool` to call; None leaves it to the server.
+
+    Raises:
+        ConfigError: no key where one is needed, or an argument that cannot be used.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | Token | None = None,
+        max_tokens: int | None = None,
+        timeout: float = 60.0,
+        max_retries: int = 2,
+        temperature: float | None = None,
+        tool_choice: str | None = None,
+        new_id: Callable[[], str] = lambda: f"call_{uuid4().hex[:12]}",
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        key, api_key = _key(api_key), None  # no frame keeps the text: a traceback may show what it holds
+        self.name, self.host = model, ""
+        if not model:
+            raise ConfigError("a model needs a name, as its server knows it", key="model")
+        if not timeout > 0:
+            raise ConfigError(f"timeout= is {timeout}: it must be some seconds", key="timeout")
+        base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
+        self.max_tokens = max_tokens
+        self.host = _host(base_url) if base_url else "api.openai.com"
+        self._key = _checked(key, needed=base_url is None)
+        self._timeout = timeout
+        self._max_retries = max_retries
+        self._temperature = temperature
+        self._tool_choice = tool_choice
+        self._new_id = new_id
+        self._clock = clock
+        self._wishes = Wishes()
+        self._client = _client(base_url, self._key)
+
+    def __repr__(self) -> str:
+        return f"<CompletionsModel {one_line(self.name, 80)} at {self.host}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a CompletionsModel holds a key and connections: make another one where it is needed")
+
+    async def aclose(self) -> None:
+        """Lets go of connections. Twice is harmless."""
+        await self._client.close()
+
+    async def reply(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        schema: Mapping[str, Any] | None = None,
+        on_text: Callable[[str], None] | None = None,
+    ) -> Reply:
+        """The next message; see `Model.reply`.
+
+        A call that cannot be made comes back with its fault. Cancelled, it closes the connection at once.
+
+        Raises:
+            ModelFailed: the server refused, cannot be reached, was silent for too long, broke off after it had
+                said something, or sent what is no answer or more than a mebibyte.
+        """
+        offered = () if schema is not None else tools
+        names = Names(
+            [tool.name for tool in offered] + [call.name for said in messages for call in said.tool_calls]
+        )
+        wishes, retries, broke = self._wishes, 0, False
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        while True:
+            assembly = Assembly(
+                names,
+                offered=frozenset(tool.name for tool in offered),
+                redaction=Redaction(self._key),
+                new_id=self._new_id,
+                on_text=on_text,
+            )
+            body = body_of(
+                messages,
+                model=self.name,
+                tools=offered,
+                schema=schema,
+                names=names,
+                wishes=wishes,
+                temperature=self._temperature,
+                tool_choice=self._tool_choice,
+            )
+            refusal = await self._attempt(body, assembly)
+            if refusal is None:
+                self._wishes = wishes
+                return assembly.reply()
+            if not refusal.broken and (less := fewer(wishes, body, refusal)) is not None:
+                wishes = less
+                continue
+            wait = 0.0
+            if refusal.broken:
+                again, broke = not broke, True
+            else:
+                wait = refusal.retry_after_s if refusal.retry_after_s is not None else _BACKOFF_S * 2**retries
+                again = refusal.again and retries < self._max_retries
+                retries += 1
+            if assembly.told or not again or loop.time() - started + wait > self._timeout:
+                raise refusal.failed(model=self.name, host=self.host)
+            await asyncio.sleep(wait)
+
+    async def _attempt(self, body: dict[str, Any], assembly: Assembly) -> Refusal | None:
+        """One request. What goes wrong is returned, so that no traceback holds what the server sent."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + LONGEST * self._timeout
+        try:
+            async with asyncio.timeout(self._timeout) as limit:
+
+                def alive() -> None:
+                    limit.reschedule(min(loop.time() + self._timeout, end))
+
+                return await self._exchange(body, assembly, alive)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+        if loop.time() >= end:
+            return Refusal(f"its answer took longer than {LONGEST * self._timeout:g} s")
+        return Refusal(
+            f"it was silent for {self._timeout:g} s",
+            "A slow server needs a longer timeout=.",
+        )
+
+    async def _exchange(
+        self, body: dict[str, Any], assembly: Assembly, alive: Callable[[], None]
+    ) -> Refusal | None:
+        redaction = Redaction(self._key)
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                asked = self._client.chat.completions.with_streaming_response.create(**body)
+                response = await stack.enter_async_context(asked)
+            except Exception as err:
+                return self._unanswered(err, redaction)
+            pieces = await stack.enter_async_context(contextlib.aclosing(response.iter_bytes()))
+            whole = response.headers.get("content-type", "").lower().startswith("application/json")
+            reading = Reading(assembly, redaction, whole=whole)
+            while not reading.over:
+                try:
+                    piece = await anext(pieces, None)
+                except Exception:
+                    return broken(assembly)
+                alive()
+                reading.take(piece)
+            if reading.refusal is None and piece is not None:
+                await _drain(pieces)
+            return reading.refusal
+
+    def _unanswered(self, err: BaseException, redaction: Redaction) -> Refusal:
+        causes = [err]
+        while (cause := causes[-1].__cause__) is not None and len(causes) < 10:
+            causes.append(cause)
+        for cause in causes:
+            if isinstance(cause, _Answered):
+                return of_status(
+                    cause.status, cause.headers, cause.body, redaction=redaction, now=self._clock()
+                )
+        said = redaction.complaint(str(causes[-1])) or type(causes[-1]).__name__
+        if any(type(cause).__name__ == "ConnectError" for cause in causes):
+            return Refusal(
+                f"it cannot be reached ({one_line(said, 200)})",
+                "Is the server running, and is base_url= right?",
+            )
+        return Refusal(f"the request failed ({one_line(said, 200)})", "Try again.", broken=True)
+
+
+async def _drain(pieces: AsyncIterator[bytes]) -> None:
+    """Reads what follows the end, for a moment: only a connection that was read to its end is used again."""
+    with contextlib.suppress(Exception):
+        async with asyncio.timeout(_DRAIN_S):
+            async for _ in pieces:
+                pass
+
+
+def _key(given: str | None) -> Token | None:
+    text = given.reveal() if isinstance(given, Token) else given
+    text = (text or os.environ.get("OPENAI_API_KEY") or "").strip()
+    return Token(text, remember=len(text) >= SECRET) if text else None
+
+
+def _checked(key: Token | None, *, needed: bool) -> Token | None:
+    if key is None and needed:
+        raise ConfigError(
+            "a model of the default server needs a key: set OPENAI_API_KEY or give api_key=; "
+            "for a server of your own give base_url=",
+            key="api_key",
+        )
+    if key is not None and not re.fullmatch(r"[!-~]+", key.reveal()):
+        raise ConfigError("api_key= has characters that no key has: was it copied whole?", key="api_key")
+    return key
+
+
+def _host(base_url: str) -> str:
+    """The host and port of an address, which is all that is ever shown of it."""
+    try:
+        parts = urlsplit(base_url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if not host or parts.scheme not in ("http", "https"):
+        raise ConfigError("base_url= must be an address like http://127.0.0.1:8000/v1", key="base_url")
+    if "@" in parts.netloc:
+        raise ConfigError("base_url= holds a secret before its host: give it as api_key=", key="base_url")
+    return f"{host}:{port}" if port else host
+
+
+def _client(base_url: str | None, key: Token | None) -> Any:
+    import openai
+
+    async def sign(request: Any) -> None:
+        # A redirect to another host has lost the placeholder, so it does not get the key either.
+        if key is not None and request.headers.get("Authorization") == f"Bearer {NO_KEY}":
+            request.headers["Authorization"] = f"Bearer {key.reveal()}"
+
+    async def look(response: Any) -> None:
+        """The package would read the whole body of an error, however long."""
+        if response.is_success or response.has_redirect_location:
+            return
+        body = b""
+        with contextlib.suppress(Exception):
+            async with contextlib.aclosing(response.aiter_bytes()) as pieces:
+                async for piece in pieces:
+                    body = (body + piece)[:_ERROR]
+                    if len(body) == _ERROR:
+                        break
+        raise _Answered(response.status_code, {k.lower(): v for k, v in response.headers.items()}, body)
+
+    for name in {*_LOGGERS, *(name for name in logging.root.manager.loggerDict if name.startswith(_WIRE))}:
+        logger = logging.getLogger(name)
+        if not any(isinstance(one, SecretFilter) for one in logger.filters):
+            logger.addFilter(SecretFilter())
+    return openai.AsyncOpenAI(
+        api_key=NO_KEY,
+        base_url=base_url,
+        timeout=None,
+        max_retries=0,
+        http_client=openai.DefaultAsyncHttpxClient(
+            timeout=None, event_hooks={"request": [sign], "response": [look]}
+        ),
+    )

@@ -1,0 +1,131 @@
+"""What can be set about an agent?  One place for every option, its default and its check; pure.
+
+The names are the specification's in Python's spelling. Where they come from (arguments, the environment, a file)
+is the settings' business. Spec: SDK "AgentConfig", "ChatResponseConfig".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mew_lab.agent.attention import Habits
+from mew_lab.agent.prompts import Prompts
+from mew_lab.agent.react import Format
+from mew_lab.errors import ConfigError
+
+__all__ = ["AgentOptions"]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """How an agent works.
+
+    Args:
+        name: what it is called in speech; its id when empty.
+        system_prompt: what opens each prompt; `prompts.system`, where given, goes before it.
+        prompts: templates of the phases.
+        reasoning_enabled: whether `reasoning/*` is sent; off for a model that reasons by itself.
+        reasoning_format: how earlier steps stand in the prompt, `native` or `scratchpad`.
+        reasoning_stream: whether thoughts are mirrored to a stream where that is permitted.
+        max_iterations: steps of one request, its answer not counted.
+        conversation_history_length: earlier messages in the prompt; 0 for the request alone.
+        habits: when to answer chat.
+        max_tokens: of the model's context; None takes what the model says of itself.
+        call_timeout: seconds that a call waits for its tool, or a proposal for people; None waits on.
+        discovery_wait: seconds that a request waits for tools that are being discovered.
+        max_concurrent: requests worked on at once; more wait.
+        max_observation: characters of a tool's answer that reach the model.
+        log_level: of the agent's own logger; None leaves it.
+    """
+
+    name: str = ""
+    system_prompt: str = ""
+    prompts: Prompts = field(default_factory=Prompts)
+    reasoning_enabled: bool = True
+    reasoning_format: Format = "native"
+    reasoning_stream: bool = True
+    max_iterations: int = 10
+    conversation_history_length: int = 0
+    habits: Habits = field(default_factory=Habits)
+    max_tokens: int | None = None
+    call_timeout: float | None = 300.0
+    discovery_wait: float = 5.0
+    max_concurrent: int = 8
+    max_observation: int = 20_000
+    log_level: str | None = None
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> AgentOptions:
+        """The options that these names and values mean; those of chat and of prompts may stand beside the others.
+
+        Raises:
+            ConfigError: a name is unknown, or a value is not what it takes; `key` names it.
+        """
+        habits = {key: value for key, value in given.items() if key in Habits._fields}
+        own = {key: value for key, value in given.items() if key not in habits}
+        known = {one.name for one in dataclasses.fields(cls)}
+        for key in own:
+            if key not in known:
+                near = difflib.get_close_matches(key, {*known, *Habits._fields}, n=1)
+                hint = f"; did you mean {near[0]}?" if near else ""
+                raise ConfigError(f"An agent has no option {key[:80]!r}{hint}", key=key)
+        if isinstance(own.get("prompts"), Mapping):
+            own["prompts"] = _prompts(own["prompts"])
+        if habits:
+            own["habits"] = Habits(**habits)
+        options = cls(**own)
+        options.check()
+        return options
+
+    def check(self) -> None:
+        """Raises the ConfigError of the first value that an option does not take."""
+        for key, low, high in (
+            ("max_iterations", 1, 1000),
+            ("conversation_history_length", 0, 1000),
+            ("max_concurrent", 1, 1000),
+            ("max_observation", 100, 10_000_000),
+        ):
+            _number(key, getattr(self, key), low, high, whole=True)
+        _number("discovery_wait", self.discovery_wait, 0, 3600)
+        for key in ("max_tokens", "call_timeout"):
+            if getattr(self, key) is not None:
+                _number(key, getattr(self, key), 0.001, 1e9, whole=key == "max_tokens")
+        _number("confidence_threshold", self.habits.confidence_threshold, 0, 1)
+        _number("context_window", self.habits.context_window, 0, 1000, whole=True)
+        switches = {key: getattr(self.habits, key) for key in Habits._fields[:4]}
+        switches |= {key: getattr(self, key) for key in ("reasoning_enabled", "reasoning_stream")}
+        for key, value in switches.items():
+            if not isinstance(value, bool):
+                raise _unfit(key, value, "true or false")
+        texts = {"name": self.name, "system_prompt": self.system_prompt, **self.prompts._asdict()}
+        for key, value in texts.items():
+            if not isinstance(value, str | None):
+                raise _unfit(key, value, "text")
+        if self.reasoning_format not in ("native", "scratchpad"):
+            raise _unfit("reasoning_format", self.reasoning_format, "native or scratchpad")
+        if self.log_level is not None and self.log_level not in ("debug", "info", "warn", "error"):
+            raise _unfit("log_level", self.log_level, "debug, info, warn or error")
+
+
+def _prompts(given: Mapping[str, Any]) -> Prompts:
+    for key in given:
+        if key not in Prompts._fields:
+            raise ConfigError(
+                f"There is no prompt {str(key)[:80]!r}; there are {', '.join(Prompts._fields)}",
+                key=f"prompts.{key}",
+            )
+    return Prompts(**given)
+
+
+def _number(key: str, value: object, low: float, high: float, *, whole: bool = False) -> None:
+    kinds = (int,) if whole else (int, float)
+    if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:
+        raise _unfit(key, value, f"a {'whole ' if whole else ''}number from {low:g} to {high:g}")
+
+
+def _unfit(key: str, value: object, takes: str) -> ConfigError:
+    return ConfigError(f"The option {key} of an agent takes {takes}, not {value!r:.80}", key=key)

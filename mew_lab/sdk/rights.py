@@ -1,0 +1,198 @@
+"""What may this participant do now, and who told it so?  Grants to it are acknowledged; it grants and revokes.
+
+What it may do is the client's to know, from the welcome; here stands what follows from a change. A gateway relays a
+grant before or after the welcome that it causes: it is acknowledged once both were seen.
+
+A participant knows its runtime id, not its name in the configuration, and a grant may go by that name. One to a name
+that nobody here bears is taken as its own when it is addressed to this participant alone, or when the very next
+welcome brings what it grants and nothing else explains that.
+
+Spec: §3.6.1 to §3.6.4, ruling R13.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from mew_lab.errors import LocalProtocolError
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.grants import Grant, Grants, Revocation
+from mew_lab.sdk.handlers import Handlers
+from mew_lab.sdk.saying import Saying
+
+__all__ = ["CapabilitiesChange", "Rights"]
+
+logger = logging.getLogger(__name__)
+MAX_AWAITED = 100  # grants whose welcome is still to come
+
+Patterns = tuple[dict[str, Any], ...]
+
+
+class CapabilitiesChange(NamedTuple):
+    """What this participant might do, and what it may do from now on: capabilities as welcomes told them."""
+
+    before: Patterns
+    after: Patterns
+
+
+class Rights:
+    """The rights of one participant as they change. `grants` is the book of all grants and revokes that it saw."""
+
+    def __init__(self, saying: Saying) -> None:
+        self.grants = Grants()
+        self._saying = saying
+        self._held: Patterns | None = None
+        self._awaited: dict[str, Grant] = {}
+        self._possible: dict[str, Grant] = {}
+        self._names: set[str] = set()
+        self._changes: Handlers[CapabilitiesChange] = Handlers(on_fault=saying.client.report)
+        self._entries: Handlers[Grant | Revocation] = Handlers(on_fault=saying.client.report)
+        saying.client.on_welcome(self._welcomed)
+
+    # --- who wants to be told; each returns a function that ends it ---
+
+    def on_capabilities_changed(self, handler: Callable[[CapabilitiesChange], Any]) -> Callable[[], None]:
+        """Each welcome after the first that brings other capabilities, that of a reconnection included."""
+        return self._changes.add(handler)
+
+    def on_grants_changed(self, handler: Callable[[Grant | Revocation], Any]) -> Callable[[], None]:
+        """Each entry of the book that is new or changed."""
+        return self._entries.add(handler)
+
+    # --- giving and taking ---
+
+    async def grant(
+        self, recipient: str, capabilities: Iterable[Mapping[str, Any]], *, reason: str | None = None
+    ) -> Grant:
+        """Lets `recipient` do more; returns the grant once the gateway has taken it. Its `id` is what `revoke` takes.
+
+        Whether the recipient has taken note stands later in `grants.get(id).acknowledged`.
+
+        Raises:
+            Refused: the gateway says why: this participant does not hold it itself, nobody is called so …
+            CapabilityViolation: this participant may not grant.
+            NoReply, ConnectionLost, LocalProtocolError: as `Saying.say_accepted`.
+
+        Spec: §3.6.1.
+        """
+        payload = {"recipient": recipient, "capabilities": [dict(one) for one in capabilities]}
+        sent = await self._say("capability/grant", payload, recipient, reason)
+        return self.grants.get(sent.id) or Grant.of(sent)
+
+    async def revoke(
+        self,
+        recipient: str,
+        *,
+        grant_id: str | None = None,
+        capabilities: Iterable[Mapping[str, Any]] | None = None,
+        reason: str | None = None,
+    ) -> Revocation:
+        """Takes from `recipient` one grant, or all that patterns match; returns once the gateway has taken it.
+
+        What overlaps the patterns and is kept is told by the gateway a moment later: it then stands in
+        `grants.revocation(id).remaining`, and in the log.
+
+        Raises:
+            LocalProtocolError: neither a grant nor patterns are named.
+            Refused, CapabilityViolation, NoReply, ConnectionLost: as `grant`.
+
+        Spec: §3.6.2, ruling R13.
+        """
+        payload: dict[str, Any] = {"recipient": recipient}
+        if grant_id is None and capabilities is None:
+            raise LocalProtocolError(
+                f"Cannot revoke nothing of {recipient!r}: name a grant_id, or patterns as capabilities",
+                section="§3.6.2",
+            )
+        if grant_id is not None:
+            payload["grant_id"] = grant_id
+        if capabilities is not None:
+            payload["capabilities"] = [dict(one) for one in capabilities]
+        sent = await self._say("capability/revoke", payload, recipient, reason)
+        return self.grants.revocation(sent.id) or Revocation.of(sent)
+
+    async def _say(self, kind: str, payload: dict[str, Any], to: str, reason: str | None) -> Envelope:
+        given = {} if reason is None else {"reason": reason}
+        return await self._saying.say_accepted(kind, {**payload, **given}, to=to)
+
+    # --- what is heard ---
+
+    def observe(self, envelope: Envelope) -> None:
+        """Takes note of one message of the space."""
+        if envelope.sender == GATEWAY:
+            if envelope.kind == "system/error" and envelope.payload.get("error") == "revoke_partial":
+                self._kept(envelope)
+            return
+        entry = self.grants.observe(envelope)
+        if entry is None:
+            return
+        self._entries(entry)
+        if isinstance(entry, Revocation):
+            self._awaited.pop(entry.grant_id, None)
+            self._possible.pop(entry.grant_id, None)
+        elif envelope.kind == "capability/grant":
+            self._granted(entry)
+
+    def lost(self) -> None:
+        """The connection ended; another may follow."""
+        self._possible.clear()
+
+    def _granted(self, grant: Grant) -> None:
+        me = self._saying.client.id
+        if grant.recipient in (me, *self._names) or (self._is_nobody(grant.recipient) and grant.to == (me,)):
+            if _holds(self._saying.client.capabilities.patterns, grant):
+                self._acknowledge(grant)
+            elif len(self._awaited) < MAX_AWAITED:
+                self._awaited[grant.id] = grant
+        elif self._is_nobody(grant.recipient) and not grant.to and len(self._possible) < MAX_AWAITED:
+            self._possible[grant.id] = grant
+
+    def _is_nobody(self, name: str) -> bool:
+        return name not in self._saying.client.participants and name != self._saying.client.id
+
+    def _welcomed(self, _: object) -> None:
+        before, after = self._held, self._saying.client.capabilities.patterns
+        self._held = after
+        due = [grant for grant in self._awaited.values() if _holds(after, grant)]
+        if not due and before is not None:
+            gained = Counter(map(_written, after)) - Counter(map(_written, before))
+            due = [
+                one for one in self._possible.values() if all(gained[_written(p)] for p in one.capabilities)
+            ]
+            due = due[-1:]
+            self._names |= {grant.recipient for grant in due}
+        self._possible.clear()
+        for grant in due:
+            self._awaited.pop(grant.id, None)
+            self._acknowledge(grant)
+        if before is not None and before != after:
+            self._changes(CapabilitiesChange(before, after))
+
+    def _acknowledge(self, grant: Grant) -> None:
+        self._saying.quietly("capability/grant-ack", {"status": "accepted"}, to=grant.granter, about=grant.id)
+
+    def _kept(self, error: Envelope) -> None:
+        for id in error.correlation_id:
+            revocation = self.grants.kept(id, error.payload.get("remaining"))
+            if revocation is not None:
+                logger.warning(
+                    "%s keeps %d capabilities that overlap what was revoked",
+                    one_line(revocation.recipient, 80),
+                    len(revocation.remaining),
+                )
+                self._entries(revocation)
+
+
+def _holds(patterns: Patterns, grant: Grant) -> bool:
+    held = {*map(_written, patterns)}
+    return all(_written(one) in held for one in grant.capabilities)
+
+
+def _written(pattern: Mapping[str, Any]) -> str:
+    return json.dumps(pattern, sort_keys=True)

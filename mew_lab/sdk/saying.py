@@ -1,0 +1,127 @@
+"""How does a participant say something on its own account?  Completed, permitted, sent; it means nothing.
+
+`say` tells whoever asked when it may not be said; `quietly` is for what is said by itself (an acknowledgement,
+a status) and of which nobody would read a refusal. Spec: §4.1, §4.3.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mew_lab.errors import ConnectionLost, LocalProtocolError
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.sdk.accepting import Accepting
+from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.words import require
+
+__all__ = ["ACCEPTED_WITHIN", "Names", "Saying", "names"]
+
+logger = logging.getLogger(__name__)
+ACCEPTED_WITHIN = 10.0  # seconds for the gateway to echo or refuse a message
+
+Names = str | Sequence[str]
+
+
+def names(given: Names) -> tuple[str, ...]:
+    """One name or several, as a tuple."""
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def drafted(
+    kind: str, payload: Mapping[str, Any], *, to: Names = (), about: Names = (), context: str | None = None
+) -> dict[str, Any]:
+    """The draft of a message; `about` is what it correlates to."""
+    draft: dict[str, Any] = {"kind": kind, "to": names(to) or None, "payload": dict(payload)}
+    draft |= {"correlation_id": names(about) or None, "context": context}
+    return {key: value for key, value in draft.items() if value is not None}
+
+
+class Saying:
+    """The voice of one participant."""
+
+    def __init__(self, client: MEWClient, accepting: Accepting) -> None:
+        self.client = client
+        self._accepting = accepting
+
+    def permitted(self, kind: str, payload: Mapping[str, Any], *, to: Names = ()) -> bool:
+        """Whether a capability permits it. Spec: §4.1."""
+        return self.client.capabilities.permit(kind, names(to), payload).allowed
+
+    async def say(
+        self,
+        kind: str,
+        payload: Mapping[str, Any],
+        *,
+        to: Names = (),
+        about: Names = (),
+        context: str | None = None,
+    ) -> Envelope:
+        """Sends it; returns it as it was sent.
+
+        Raises:
+            CapabilityViolation: this participant may not.
+            LocalProtocolError: it is no envelope, or this participant is paused.
+            ConnectionLost: there is no connection.
+        """
+        draft = drafted(kind, payload, to=to, about=about, context=context)
+        require(self.client.capabilities, draft, name=self.client.id)
+        return await self.client.send(draft)
+
+    async def say_accepted(
+        self, kind: str, payload: Mapping[str, Any], *, to: Names = (), about: Names = ()
+    ) -> Envelope:
+        """Like `say`, and waits until the gateway has taken it; returns it as everybody sees it.
+
+        Raises:
+            Refused: the gateway refused it.
+            NoReply: the gateway said neither yes nor no.
+            CapabilityViolation, LocalProtocolError, ConnectionLost: as `say`.
+        """
+        draft = drafted(kind, payload, to=to, about=about)
+        require(self.client.capabilities, draft, name=self.client.id)
+        return await self._accepting.send(draft, timeout=ACCEPTED_WITHIN)
+
+    def complete(
+        self,
+        kind: str,
+        payload: Mapping[str, Any],
+        *,
+        to: Names = (),
+        about: Names = (),
+        context: str | None = None,
+    ) -> Envelope:
+        """The message as it would be sent, so that its id is known before.
+
+        Raises:
+            CapabilityViolation: this participant may not send it.
+            LocalProtocolError: it is no envelope.
+        """
+        draft = drafted(kind, payload, to=to, about=about, context=context)
+        require(self.client.capabilities, draft, name=self.client.id)
+        return self.client.complete(draft)
+
+    async def send_accepted(self, envelope: Envelope, *, timeout: float = ACCEPTED_WITHIN) -> Envelope:
+        """Sends what `complete` gave, and waits until the gateway has taken it; raises as `say_accepted`."""
+        return await self._accepting.send(envelope, timeout=timeout)
+
+    def quietly(
+        self,
+        kind: str,
+        payload: Mapping[str, Any],
+        *,
+        to: Names = (),
+        about: Names = (),
+        context: str | None = None,
+    ) -> Envelope | None:
+        """Posts it if it is permitted and can go out; None, and a line in the log, when not."""
+        draft = drafted(kind, payload, to=to, about=about, context=context)
+        if not self.permitted(kind, payload, to=to):
+            logger.debug("%s may not send %s, so it was not said", self.client.id, kind)
+            return None
+        try:
+            return self.client.post(draft)
+        except (ConnectionLost, LocalProtocolError) as fault:
+            logger.info("%s was not sent: %s", kind, fault)
+            return None

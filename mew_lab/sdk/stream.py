@@ -1,0 +1,319 @@
+"""How does one hold an end of a stream?  `Stream`: what it is, writing, reading, and what its owner may do.
+
+It decides nothing about itself: who owns it, who may write and whether it is open is what the gateway last said,
+told by whoever keeps the book of streams.
+
+Spec: §3.10, SDK "Stream Lifecycle Helpers", ruling R16.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from weakref import WeakSet
+
+from mew_lab.errors import LocalProtocolError, MewError
+from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.negotiations import Negotiations
+from mew_lab.sdk.reader import LIMIT, Overflow, Reader
+from mew_lab.sdk.saying import Saying
+from mew_lab.sdk.stream_facts import StreamFacts
+
+__all__ = ["ANSWERED_WITHIN", "Stream"]
+
+ANSWERED_WITHIN = 10.0  # seconds for the gateway to answer what is asked of a stream
+
+
+class Stream:
+    """One stream of the space, as this participant sees it; `streams.active` holds those that are open.
+
+    `async for data in stream` reads its frames from now on, `await stream.write(data)` writes one. `async with`
+    closes a stream of one's own at the end: with the reason `complete`, or `error` or `cancelled`.
+
+    Attributes:
+        id: as frames name it. `owner` is who asked for it, or was given it; `writers` who may write, the owner
+            first; `target` who gets the frames (empty: everybody).
+        fields: all that its request said: `direction`, `description`, custom fields.
+        closed: why it is closed, such as `complete` or `owner_left`; empty while it is open.
+        late: whether it was open already when this participant was told, so that frames went before.
+        request_id: of its stream/request, and `open_envelope_id` of its stream/open; empty where a welcome told.
+        created: when it was opened, by the gateway's clock; None where nobody said.
+        last_activity: when it last changed or brought a frame, by this participant's clock.
+        frames: how many frames came here, and `bytes` their data. Of a stream with targets only those get any.
+        refused: how many frames of this participant the gateway refused.
+
+    Spec: §3.10.
+    """
+
+    def __init__(
+        self,
+        facts: StreamFacts,
+        *,
+        saying: Saying,
+        negotiations: Negotiations,
+        at: datetime,
+        request_id: str = "",
+        open_envelope_id: str = "",
+        late: bool = False,
+    ) -> None:
+        self.id = facts.id
+        self.owner = facts.owner
+        self.writers = facts.writers
+        self.target = facts.target
+        self.fields: Mapping[str, Any] = facts.fields
+        self.created = facts.created
+        self.request_id = request_id
+        self.open_envelope_id = open_envelope_id
+        self.late = late
+        self.closed = ""
+        self.last_activity = at
+        self.frames = 0
+        self.bytes = 0
+        self.refused = 0
+        self._saying = saying
+        self._negotiations = negotiations
+        self._readers: WeakSet[Reader] = WeakSet()  # who drops its reader has stopped reading
+        self._kept: list[Reader] = []
+
+    def __repr__(self) -> str:
+        state = f"closed: {self.closed}" if self.closed else "open"
+        return f"<Stream {self.id} of {self.owner}, {state}, {self.frames} frames>"
+
+    # --- what it is ---
+
+    @property
+    def mine(self) -> bool:
+        """Whether this participant owns it."""
+        return self.owner == self._client.id
+
+    @property
+    def may_write(self) -> bool:
+        """Whether it is open and this participant may write to it. Spec: §3.10.5."""
+        return not self.closed and self._client.id in self.writers
+
+    @property
+    def direction(self) -> str:
+        """`upload` or `download`: what its requester means to do with it. Spec: §3.10.1."""
+        return self._text("direction") or "upload"
+
+    @property
+    def description(self) -> str | None:
+        """What it is for, in its requester's words."""
+        return self._text("description")
+
+    @property
+    def content_type(self) -> str | None:
+        """The MIME type, or a name of one's own."""
+        return self._text("content_type")
+
+    @property
+    def format(self) -> str | None:
+        """How the data is written, such as `jsonl`."""
+        return self._text("format")
+
+    @property
+    def encoding(self) -> str | None:
+        """What the gateway said of its encoding. Spec: §3.10.2."""
+        return self._text("encoding")
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What its application said of it."""
+        found = self.fields.get("metadata")
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def expected_size_bytes(self) -> int | None:
+        """How much its requester expects; advisory."""
+        size = self.fields.get("expected_size_bytes")
+        return size if isinstance(size, int) and not isinstance(size, bool) else None
+
+    def _text(self, key: str) -> str | None:
+        value = self.fields.get(key)
+        return value if isinstance(value, str) else None
+
+    @property
+    def _client(self) -> MEWClient:
+        return self._saying.client
+
+    # --- writing ---
+
+    async def write(self, data: bytes | str) -> None:
+        """Writes one frame, a text as UTF-8; nothing is split or joined. Returns once the link has taken it.
+
+        A slow link is felt here. That the gateway passed the frame on is told only by one's own echo, of a
+        stream without targets; what it refuses (also for more messages a second than it takes) is counted in
+        `refused` or told to `on_error` of the client.
+
+        Raises:
+            LocalProtocolError: the stream is closed, this participant may not write to it, or the frame is too
+                large.
+            ConnectionLost: there is no connection, or it ended before the frame was handed over.
+
+        Spec: §3.10.3, §3.10.4.
+        """
+        who = repr(self._client.id)
+        if self.closed:
+            raise LocalProtocolError(
+                f"Cannot write to {self.id} as {who}: it is closed ({self.closed}). Request another stream",
+                code="stream_closed",
+                section="§3.10.4",
+            )
+        if not self.may_write:
+            raise LocalProtocolError(
+                f"Cannot write to {self.id} as {who}: only {', '.join(self.writers[:10])} may. Its owner "
+                f"{self.owner} can grant it with stream/grant-write",
+                code="unauthorized_stream_write",
+                section="§3.10.5",
+            )
+        if isinstance(data, str):
+            try:
+                data = data.encode()
+            except UnicodeEncodeError as fault:
+                raise LocalProtocolError(f"Cannot write to {self.id} as {who}: no UTF-8: {fault}") from None
+        elif not isinstance(data, (bytes, bytearray, memoryview)):
+            raise LocalProtocolError(f"Cannot write a {type(data).__name__} to {self.id}: give bytes or text")
+        await self._client.send_stream_data(self.id, bytes(data))
+
+    async def write_json(self, value: Any) -> None:
+        """Writes a value as one line of JSON, its line end included; raises as `write`."""
+        try:
+            line = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        except (TypeError, ValueError, RecursionError) as fault:
+            raise LocalProtocolError(f"Cannot write this to {self.id} as JSON: {fault}") from None
+        await self.write(line + "\n")
+
+    # --- reading ---
+
+    def read(self, *, limit: int = LIMIT, overflow: Overflow = "raise") -> Reader:
+        """A reader of all frames from now on; it holds at most `limit` bytes unread, see `Reader` for more.
+
+        Every reader has every frame. A frame does not say who wrote it, so a writer reads its own frames too,
+        where the stream has no targets.
+
+        Raises:
+            LocalProtocolError: the limit or the way to overflow is none.
+
+        Spec: §3.10.3, ruling R16.
+        """
+        reader = self._kept.pop(0) if self._kept else self._reader()
+        reader.bound(limit, overflow)
+        return reader
+
+    def __aiter__(self) -> Reader:
+        return self.read()
+
+    def _reader(self) -> Reader:
+        reader = Reader(self.id)
+        if self.closed:
+            reader.end()
+        self._readers.add(reader)
+        return reader
+
+    # --- owning ---
+
+    async def grant_write(self, participant_id: str, *, reason: str | None = None) -> None:
+        """Lets somebody write; returns when the gateway told everybody. To who may already, nothing changes.
+
+        Raises:
+            Refused: `stream_not_found`, `unauthorized` (only the owner may) or `participant_not_found`.
+            CapabilityViolation: this participant may not ask for it.
+            NoReply, ConnectionLost: the gateway did not answer.
+
+        Spec: §3.10.5.
+        """
+        await self._settle("grant-write", "write-granted", participant_id=participant_id, reason=reason)
+
+    async def revoke_write(self, participant_id: str, *, reason: str | None = None) -> None:
+        """Lets somebody write no longer; raises as `grant_write`, and `invalid_operation` for its owner.
+
+        Spec: §3.10.6.
+        """
+        await self._settle("revoke-write", "write-revoked", participant_id=participant_id, reason=reason)
+
+    async def transfer_ownership(self, new_owner: str, *, reason: str | None = None) -> None:
+        """Gives the stream away; one may write on only where a grant said so. Raises as `grant_write`.
+
+        Spec: §3.10.7.
+        """
+        await self._settle("transfer-ownership", "ownership-transferred", new_owner=new_owner, reason=reason)
+
+    async def close(self, reason: str = "complete") -> None:
+        """Ends a stream of one's own; returns when the gateway took it, at once where it is closed already.
+
+        `reason` tells a good end from a bad one: `complete`, `cancelled`, `timeout`, `error`.
+
+        Raises:
+            Refused: `unauthorized`, where somebody else owns it.
+            CapabilityViolation, NoReply, ConnectionLost: as `grant_write`.
+
+        Spec: §3.10.4.
+        """
+        if not self.closed:
+            about = self.open_envelope_id or ()
+            payload = {"stream_id": self.id, "reason": reason}
+            await self._saying.say_accepted("stream/close", payload, about=about)
+
+    async def _settle(self, deed: str, answer: str, **payload: str | None) -> None:
+        said = {"stream_id": self.id, **{key: one for key, one in payload.items() if one is not None}}
+        await self._negotiations.settle(
+            f"stream/{deed}", said, answer=f"stream/{answer}", timeout=ANSWERED_WITHIN
+        )
+
+    async def __aenter__(self) -> Stream:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *fault: object) -> None:
+        if not self.mine:
+            return
+        if kind is None:
+            await self.close()
+            return
+        try:
+            await self.close("cancelled" if issubclass(kind, asyncio.CancelledError) else "error")
+        except MewError as failed:  # what ended the block is what its caller must see
+            self._client.report(failed)
+
+    # --- for whoever keeps the book ---
+
+    def keep(self) -> Reader:
+        """A reader from now on, for the next `read`."""
+        reader = self._reader()
+        self._kept.append(reader)
+        return reader
+
+    def drop(self, reader: Reader) -> None:
+        """Nobody came for a kept reader."""
+        if reader in self._kept:
+            self._kept.remove(reader)
+            reader.close()
+
+    def take(self, data: bytes, *, at: datetime) -> list[Reader]:
+        """A frame came; the readers that are full now and want to be waited for."""
+        self.frames += 1
+        self.bytes += len(data)
+        self.last_activity = at
+        return [reader for reader in tuple(self._readers) if reader.put(data)]
+
+    def learn(self, facts: StreamFacts, *, at: datetime) -> bool:
+        """A welcome told of it again; whether its owner, writers or targets are others now."""
+        before = self.owner, self.writers, self.target
+        self.owner, self.writers, self.target = after = facts.owner, facts.writers, facts.target
+        self.fields = facts.fields or self.fields
+        self.created = facts.created or self.created
+        self.last_activity = at
+        return before != after
+
+    def end(self, reason: str) -> None:
+        """It is closed, or nothing is known of it any more."""
+        self.closed = self.closed or reason
+        self.interrupt(None)
+
+    def interrupt(self, error: MewError | None) -> None:
+        """Today's readers end here; `error` tells them of frames that may be missing."""
+        for reader in tuple(self._readers):
+            reader.end(error)
+        self._readers.clear()

@@ -1,0 +1,241 @@
+"""Which streams are there, and who is told of them?  Asks for streams, and brings frames to those who read.
+
+What is believed about a stream stands in `stream_book`, how one end of it is held in `stream`, what a reader has
+not read yet in `reader`.
+
+Spec: §3.8.1, §3.10, SDK "Stream Support", "Stream Lifecycle Helpers", rulings R10, R16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from mew_lab.errors import LocalProtocolError, MewError
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.sdk.client import StreamData
+from mew_lab.sdk.handlers import Handlers
+from mew_lab.sdk.negotiations import Negotiations
+from mew_lab.sdk.reader import taken
+from mew_lab.sdk.saying import Names, Saying, names
+from mew_lab.sdk.stream import ANSWERED_WITHIN, Stream
+from mew_lab.sdk.stream_book import GATEWAYS, StreamBook, StreamChange
+
+__all__ = ["Streams"]
+
+
+class Streams:
+    """The streams of one space, as one participant sees them.
+
+    Attributes:
+        unknown_frames: how many frames came for no stream in the book, such as after a close; they are dropped.
+
+    A stream that was open before this participant came is described by the welcome, which does not say how its
+    stream/open was called: a close that names only that leaves it in the book until the next welcome.
+
+    Spec: §3.10.
+    """
+
+    def __init__(self, saying: Saying, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self.unknown_frames = 0
+        self._saying = saying
+        self._client = client = saying.client
+        self._clock = clock
+        self._negotiations = negotiations = Negotiations(saying)
+        self._book = StreamBook(
+            me=lambda: client.id,
+            make=partial(Stream, saying=saying, negotiations=negotiations),
+            clock=clock,
+        )
+        self._offered: set[Stream] = set()
+        self._opens: Handlers[Stream] = Handlers(on_fault=client.report)
+        self._closes: Handlers[Stream] = Handlers(on_fault=client.report)
+        self._changes: Handlers[Stream] = Handlers(on_fault=client.report)
+        self._offers: Handlers[Stream] = Handlers(on_fault=client.report)
+        client.on_stream_data(self._frame)
+
+    @property
+    def active(self) -> dict[str, Stream]:
+        """Every open stream by its id, one's own and others', targeted ones too; at most 1000 of others."""
+        return self._book.active
+
+    @property
+    def untold(self) -> int:
+        """How many streams of others were not taken into the full book."""
+        return self._book.untold
+
+    # --- asking for one ---
+
+    async def request_stream(
+        self,
+        direction: str = "upload",
+        *,
+        description: str | None = None,
+        content_type: str | None = None,
+        format: str | None = None,
+        target: Names = (),
+        expected_size_bytes: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        correlation_id: Names = (),
+        context: str | None = None,
+        timeout: float = ANSWERED_WITHIN,
+        **custom: Any,
+    ) -> Stream:
+        """A stream of one's own, once the gateway has opened it; only its owner may write at first.
+
+        A stream that opens after one has given up waiting is closed at once.
+
+        Args:
+            direction: `upload`: the owner writes. `download`: the owner means to read, and grants write access
+                to who shall write.
+            content_type: with `format`, what others need to read a format of one's own.
+            target: who gets the frames; nobody named is everybody.
+            correlation_id: the message that motivates the stream.
+            custom: further fields of the request; they stand in `Stream.fields`, for late joiners too.
+
+        Raises:
+            Refused: the gateway opened none: `target_not_found`, `limit_exceeded`.
+            CapabilityViolation: this participant may not request streams.
+            LocalProtocolError: the direction is none, or the request cannot be sent.
+            NoReply: the gateway said nothing within `timeout` seconds.
+            ConnectionLost: there is no connection, or it ended meanwhile.
+
+        Spec: §3.10.1, §3.10.2.
+        """
+        if direction not in ("upload", "download"):
+            raise LocalProtocolError(
+                f"Cannot request a stream with the direction {direction!r}: it is 'upload' or 'download'",
+                section="§3.10.1",
+            )
+        asked = {
+            "expected_size_bytes": expected_size_bytes,
+            "description": description,
+            "content_type": content_type,
+            "format": format,
+            "target": list(names(target)) or None,
+            "metadata": None if metadata is None else dict(metadata),
+        }
+        given = {key: value for key, value in asked.items() if value is not None}
+        stream: Stream = await self._negotiations.settle(
+            "stream/request",
+            {**custom, "direction": direction, **given},
+            answer="stream/open",
+            about=correlation_id,
+            context=context,
+            timeout=timeout,
+        )
+        return stream
+
+    @property
+    def pending(self) -> dict[str, Envelope]:
+        """One's own stream/requests that the gateway has not answered, by their ids."""
+        open = self._negotiations.open.items()
+        return {id: one.envelope for id, one in open if one.answer == "stream/open"}
+
+    @property
+    def mine(self) -> list[Stream]:
+        """The open streams that this participant owns, the oldest first."""
+        return [one for one in self.active.values() if one.mine]
+
+    async def close_all(self, reason: str = "complete") -> list[Stream]:
+        """Closes one's own streams; returns those that are closed now. What fails is told to `on_error`."""
+        mine = self.mine
+        for stream in mine:
+            try:
+                await stream.close(reason)
+            except MewError as fault:
+                self._client.report(fault)
+        return [one for one in mine if one.closed]
+
+    # --- who wants to be told; each returns a function that ends it ---
+
+    def accept(self, handler: Callable[[Stream], Awaitable[object]]) -> Callable[[], None]:
+        """Each stream of somebody else that reaches this participant from now on, once; runs as a task.
+
+        A stream reaches one that has no targets, that has this participant among them, that brings it a frame,
+        or to which it was given write access (as a `download` needs). Nothing is sent for it: in this protocol
+        the gateway opens a stream, and to accept is to read, or to write. The first `read` within the handler
+        begins with the first frame after the stream opened, or after the welcome that told of it (`late`).
+        After a reconnection a stream that goes on is not handed over again: its readers got a ConnectionLost.
+
+        Spec: SDK "Stream Lifecycle Helpers".
+        """
+
+        def offer(stream: Stream) -> Coroutine[Any, Any, None]:
+            kept = stream.keep()
+
+            async def accepted() -> None:
+                try:
+                    await handler(stream)
+                finally:
+                    stream.drop(kept)
+
+            return accepted()
+
+        return self._offers.add(offer)
+
+    def on_open(self, handler: Callable[[Stream], Any]) -> Callable[[], None]:
+        """Each stream that comes into the book: opened now, or found in a welcome (`late`)."""
+        return self._opens.add(handler)
+
+    def on_close(self, handler: Callable[[Stream], Any]) -> Callable[[], None]:
+        """Each stream that left the book; `closed` says why."""
+        return self._closes.add(handler)
+
+    def on_change(self, handler: Callable[[Stream], Any]) -> Callable[[], None]:
+        """Each stream whose owner, writers or targets are others now."""
+        return self._changes.add(handler)
+
+    # --- what happens ---
+
+    def observe(self, envelope: Envelope) -> None:
+        """Takes note of one message of the space."""
+        self._tell(self._book.observe(envelope))
+        if envelope.sender in GATEWAYS and envelope.correlation_id:
+            stream = self._book.named(envelope)
+            if stream is not None:
+                self._negotiations.answer(envelope, stream)
+
+    def lost(self) -> None:
+        """The connection ended; another may follow. One's own streams are closed, others' may go on."""
+        for_good = self._client.state == "disconnected"
+        self._negotiations.lost()
+        self._tell(self._book.lost(for_good=for_good, clean=for_good and self._client.failure is None))
+
+    def _tell(self, changes: list[StreamChange]) -> None:
+        for what, stream in changes:
+            if what == "opened":
+                self._opens(stream)
+                self._close_unwanted(stream)
+            elif what == "changed":
+                self._changes(stream)
+            else:
+                self._offered.discard(stream)
+                self._closes(stream)
+                continue
+            reaches = not stream.target or self._client.id in stream.target or stream.may_write
+            if reaches and not stream.closed:
+                self._offer(stream)
+
+    def _close_unwanted(self, stream: Stream) -> None:
+        reason = self._negotiations.given_up.pop(stream.request_id, "")
+        if reason and stream.mine:
+            payload = {"stream_id": stream.id, "reason": reason}
+            self._saying.quietly("stream/close", payload, about=stream.open_envelope_id)
+
+    def _offer(self, stream: Stream) -> None:
+        if not stream.mine and stream not in self._offered:
+            self._offered.add(stream)
+            self._offers(stream)
+
+    def _frame(self, frame: StreamData) -> None:
+        stream = self.active.get(frame.stream_id)
+        if stream is None:
+            self.unknown_frames += 1
+            return
+        self._offer(stream)
+        slow = stream.take(frame.data, at=self._clock())
+        if slow:
+            self._client.hold(lambda: taken(slow))

@@ -1,0 +1,333 @@
+"""How full is this participant's context?  Running totals, the status made of them, and when to say it unasked.
+
+It keeps no context itself: whoever does (an agent) counts, or lets incoming chat be counted. What others tell of
+theirs is kept, the last word of each.
+
+Spec: §3.9.3, §3.9.4, SDK "Context Usage & Status Telemetry", ruling R14.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from mew_lab.errors import LocalProtocolError
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.sdk.handlers import Handlers
+from mew_lab.sdk.replies import Replies
+from mew_lab.sdk.saying import Names, Saying
+
+__all__ = ["COOLDOWN", "Status", "Telemetry"]
+
+COOLDOWN = 60.0  # seconds between two statuses that nobody asked for
+CHARACTERS_A_TOKEN = 4
+MAX_STATUSES = 1000  # participants whose last status is kept
+MAX_KEPT = 16_384  # characters of a message that is kept as somebody's last status
+MAX_FIELDS = 100  # of a request that are looked at
+STANDARD = frozenset({"messages_in_context", "tokens", "max_tokens", "status"})
+SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+
+
+class Status(NamedTuple):
+    """What `sender` told of itself; `payload` may hold more metrics, `about` is what it correlates to.
+
+    Spec: §3.9.4.
+    """
+
+    sender: str
+    payload: dict[str, Any]
+    about: tuple[str, ...]
+
+    @property
+    def messages_in_context(self) -> int:
+        """Envelopes kept for the active context."""
+        return int(self.payload["messages_in_context"])
+
+    @property
+    def tokens(self) -> int | None:
+        """Tokens of that context; None where it does not tell."""
+        return self.payload.get("tokens")
+
+    @property
+    def max_tokens(self) -> int | None:
+        """Tokens that it can hold; None where it does not tell."""
+        return self.payload.get("max_tokens")
+
+    @property
+    def status(self) -> str | None:
+        """A word such as `active`, `paused`, `near_limit`; None where it says none."""
+        return self.payload.get("status")
+
+
+class Telemetry:
+    """The counters of one participant, and the last status of each other.
+
+    `automatic` is whether a chat of somebody else counts as one message and an estimate of its tokens, and a
+    compaction takes off what it freed; set it to False to do the counting. `condition` is the word that a status
+    has unless it is given another one.
+
+    Args:
+        max_tokens: of the context; None when it is not known, and then there is no limit to come near to.
+        soft_limit: the part of `max_tokens` from which a status is sent unasked; above 0, at most 1.
+        clock: seconds that never go back.
+
+    Spec: §3.9.4.
+    """
+
+    def __init__(
+        self,
+        saying: Saying,
+        *,
+        max_tokens: int | None = None,
+        soft_limit: float = 0.9,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.automatic = True
+        self.condition: str | None = None
+        self.tokens = 0
+        self.messages = 0
+        self.statuses: dict[str, Status] = {}
+        self._saying = saying
+        self._clock = clock
+        self._metrics: dict[str, Callable[[], Any]] = {}
+        self._told: Handlers[Status] = Handlers(on_fault=saying.client.report)
+        self._asked = Replies(saying, question="participant/request-status", answer="participant/status")
+        self._near = False
+        self._last_near = -math.inf
+        self._max_tokens: int | None = None
+        self.soft_limit = soft_limit
+        self.max_tokens = max_tokens
+
+    # --- counting ---
+
+    @property
+    def max_tokens(self) -> int | None:
+        """Tokens that the context can hold; None when that is not known."""
+        return self._max_tokens
+
+    @max_tokens.setter
+    def max_tokens(self, value: int | None) -> None:
+        if value is not None and value < 1:
+            raise LocalProtocolError(
+                f"max_tokens cannot be {value}: it is above 0, or None when it is not known", section="§3.9.4"
+            )
+        self._max_tokens = value
+        self._watch()
+
+    @property
+    def soft_limit(self) -> float:
+        """The part of `max_tokens` from which a status is sent unasked."""
+        return self._soft_limit
+
+    @soft_limit.setter
+    def soft_limit(self, value: float) -> None:
+        if not 0 < value <= 1:
+            raise LocalProtocolError(
+                f"soft_limit cannot be {value}: it is a part of max_tokens, above 0 and at most 1",
+                section="§3.9.4",
+            )
+        self._soft_limit = value
+        self._watch()
+
+    @property
+    def headroom_tokens(self) -> int | None:
+        """Tokens that still fit; None when `max_tokens` is not known."""
+        return None if self._max_tokens is None else max(0, self._max_tokens - self.tokens)
+
+    def record_context_usage(self, *, tokens: int = 0, messages: int = 0) -> None:
+        """Adds to the totals; negative numbers take off, and no total falls below 0.
+
+        Spec: SDK "Context Usage & Status Telemetry".
+        """
+        self.set_context_usage(tokens=self.tokens + tokens, messages=self.messages + messages)
+
+    def set_context_usage(self, *, tokens: int | None = None, messages: int | None = None) -> None:
+        """Sets the totals; None leaves one as it is."""
+        if tokens is not None:
+            self.tokens = max(0, int(tokens))
+        if messages is not None:
+            self.messages = max(0, int(messages))
+        self._watch()
+
+    def add_metric(self, name: str, function: Callable[[], Any]) -> Callable[[], None]:
+        """From now on a status has `name` with what `function()` gives: a finite number, a text or a boolean.
+
+        None leaves it out of that status, and so does an exception, which is reported. Returns a function that
+        ends it.
+
+        Raises:
+            LocalProtocolError: the name is not in snake_case, or is one of the standard ones.
+
+        Spec: §3.9.4.
+        """
+        if not SNAKE_CASE.fullmatch(name) or name in STANDARD:
+            raise LocalProtocolError(
+                f"A metric cannot be called {name!r}: names are in snake_case, such as latency_ms, and not one of "
+                f"{', '.join(sorted(STANDARD))}",
+                section="§3.9.4",
+            )
+        self._metrics[name] = function
+
+        def remove() -> None:
+            if self._metrics.get(name) is function:
+                del self._metrics[name]
+
+        return remove
+
+    # --- telling ---
+
+    def build_status_payload(
+        self, status: str | None = None, *, fields: Sequence[str] | None = None
+    ) -> dict[str, Any]:
+        """The payload of a status: `messages_in_context` always, the rest as far as it is known.
+
+        Args:
+            status: a word; None takes the condition one is in, such as `paused`, if any.
+            fields: what the rest is limited to; `latency` asks for `latency_ms` too. None is no limit.
+
+        Spec: §3.9.3, §3.9.4.
+        """
+        rest: dict[str, Any] = {"tokens": self.tokens, "max_tokens": self._max_tokens}
+        for name, function in tuple(self._metrics.items()):
+            if fields is None or _asked_for(name, fields):
+                rest[name] = self._measured(name, function)
+        rest["status"] = self.condition
+        if fields is not None:
+            rest = {name: value for name, value in rest.items() if _asked_for(name, fields)}
+        if status is not None:
+            rest["status"] = status
+        known = {name: value for name, value in rest.items() if value is not None}
+        return {"messages_in_context": self.messages, **known}
+
+    async def report_status(
+        self, status: str | None = None, *, to: Names = (), about: Names = ()
+    ) -> Envelope:
+        """Tells everybody how this participant is; returns it as it was sent.
+
+        Raises:
+            CapabilityViolation: this participant may not send `participant/status`.
+            ConnectionLost: there is no connection.
+
+        Spec: §3.9.4.
+        """
+        return await self._saying.say(
+            "participant/status", self.build_status_payload(status), to=to, about=about
+        )
+
+    def tell(self, status: str | None = None, *, about: Names = (), **more: Any) -> Envelope | None:
+        """Like `report_status`, for what is said by itself: None when it may not or cannot be said."""
+        payload = {**self.build_status_payload(status), **more}
+        return self._saying.quietly("participant/status", payload, about=about)
+
+    def report_compaction(
+        self, *, freed_tokens: int = 0, freed_messages: int = 0, about: Names = ()
+    ) -> Envelope | None:
+        """Tells that the context was compacted, what that freed and what fits now; takes it off if `automatic`.
+
+        An agent that compacts on its own account calls it. None when it may not or cannot be said.
+
+        Spec: §3.9.5 (autonomous compaction), SDK "Context Usage & Status Telemetry".
+        """
+        if self.automatic:
+            self.record_context_usage(tokens=-freed_tokens, messages=-freed_messages)
+        more: dict[str, Any] = {"freed_tokens": freed_tokens, "freed_messages": freed_messages}
+        if self.headroom_tokens is not None:
+            more["headroom_tokens"] = self.headroom_tokens
+        return self.tell("compacted", about=about, **more)
+
+    # --- others ---
+
+    def on_status(self, handler: Callable[[Status], Any]) -> Callable[[], None]:
+        """Each status of somebody else."""
+        return self._told.add(handler)
+
+    async def request_participant_status(
+        self, target: str, fields: Sequence[str] | None = None, *, timeout: float = 10.0
+    ) -> Status:
+        """Asks `target` how it is, and waits for its answer.
+
+        Args:
+            fields: what the answer may be limited to, such as `tokens`.
+            timeout: seconds.
+
+        Raises:
+            Refused: the gateway refused it (CapabilityViolation: this participant may not ask).
+            NoReply: no answer came in time, or `target` is not there.
+            LocalProtocolError: this participant is paused.
+            ConnectionLost: there is no connection, or it ended meanwhile.
+
+        Spec: §3.9.3.
+        """
+        payload = {} if fields is None else {"fields": list(fields)}
+        return _status(await self._asked.ask(target, payload, timeout=timeout))
+
+    # --- what is heard ---
+
+    def observe(self, envelope: Envelope) -> None:
+        """Takes note of one message of the space."""
+        me = self._saying.client.id
+        self._asked.observe(envelope)
+        if envelope.sender == GATEWAY:
+            if envelope.kind == "system/presence" and envelope.payload.get("event") == "leave":
+                self._gone(envelope.payload.get("participant"))
+        elif envelope.kind == "participant/request-status" and me in envelope.to:
+            payload = self.build_status_payload(fields=envelope.payload.get("fields"))
+            self._saying.quietly("participant/status", payload, to=envelope.sender, about=envelope.id)
+        elif envelope.sender != me and envelope.kind == "participant/status":
+            if len(envelope.raw) <= MAX_KEPT:
+                self._keep(_status(envelope))
+            self._told(_status(envelope))
+        elif envelope.sender != me and envelope.kind == "chat" and self.automatic:
+            characters = len(envelope.payload["text"])
+            self.record_context_usage(tokens=-(-characters // CHARACTERS_A_TOKEN), messages=1)
+
+    def lost(self) -> None:
+        """The connection ended; another may follow."""
+        self._asked.lost()
+        self.statuses.clear()
+
+    def _keep(self, status: Status) -> None:
+        self.statuses.pop(status.sender, None)
+        if len(self.statuses) >= MAX_STATUSES:
+            del self.statuses[next(iter(self.statuses))]
+        self.statuses[status.sender] = status
+
+    def _gone(self, participant: object) -> None:
+        if isinstance(participant, dict) and isinstance(participant.get("id"), str):
+            self.statuses.pop(participant["id"], None)
+
+    def _measured(self, name: str, function: Callable[[], Any]) -> Any:
+        try:
+            value = function()
+        except Exception as fault:
+            self._saying.client.report(fault)
+            return None
+        if isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
+            return value
+        if value is not None:
+            said = f"The metric {name} gave a {type(value).__name__}: it must be a finite number, a text or a boolean"
+            self._saying.client.report(LocalProtocolError(said, section="§3.9.4"))
+        return None
+
+    def _watch(self) -> None:
+        if self._max_tokens is None or self.tokens < self._soft_limit * self._max_tokens:
+            self._near = False
+            return
+        now = self._clock()
+        if self._near or now - self._last_near < COOLDOWN:
+            return
+        if self.tell("near_limit", headroom_tokens=self.headroom_tokens) is not None:
+            self._near, self._last_near = True, now
+
+
+def _asked_for(name: str, fields: Sequence[str]) -> bool:
+    """`tokens` asks for `tokens` and `max_tokens`, `latency` for `latency_ms`."""
+    return any(f"_{field}_" in f"_{name}_" for field in fields[:MAX_FIELDS])
+
+
+def _status(envelope: Envelope) -> Status:
+    return Status(envelope.sender, envelope.payload, envelope.correlation_id)

@@ -1,0 +1,37 @@
+"""What has the human of a lab seen already?  The newest messages alone, so that the next verb can speak of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+from mew_lab.protocol.envelope import Envelope
+
+__all__ = ["Seen"]
+
+SEEN_WITHIN = 1.0  # seconds
+MAX_SEEN = 1000
+
+
+class Seen:
+    """The ids that one participant has received."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, None] = {}  # in order
+        self._news = asyncio.Event()
+
+    def take(self, envelope: Envelope) -> None:
+        """One more message was received."""
+        self._ids[envelope.id] = None
+        if len(self._ids) > MAX_SEEN:
+            del self._ids[next(iter(self._ids))]
+        self._news.set()
+
+    async def wait(self, id: str, *, unless: Callable[[], bool]) -> None:
+        """Returns once that message was received, after a second, or when `unless` holds: a refused one never is."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SEEN_WITHIN):
+                while id not in self._ids and not unless():
+                    self._news.clear()
+                    await self._news.wait()

@@ -1,0 +1,166 @@
+"""A space of this process, participants and agents in it, and a model that says what it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from mew_lab.agent.agent import MEWAgent
+from mew_lab.agent.model import Message, Reply, ToolCall, ToolSpec
+from mew_lab.gateway.config import SpaceConfig
+from mew_lab.gateway.gateway import Gateway
+from mew_lab.gateway.local import attach
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.permit import PROFILES
+from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.tools import ToolBox
+from mew_lab.space.events import Record
+from mew_lab.transport.link import Link
+
+# What an agent is given in these tests: it proposes, shows its reasoning, and may open a stream.
+PROPOSER = [
+    *PROFILES["proposer"],
+    {"kind": "reasoning/*"},
+    {"kind": "stream/request"},
+    {"kind": "stream/close"},
+    {"kind": "chat/*"},
+    {"kind": "participant/*"},
+    {"kind": "mcp/request", "payload": {"method": "tools/list"}},
+]
+CALLER = [*PROPOSER, {"kind": "mcp/request"}]
+
+
+async def until(holds: Callable[[], Any], *, what: str = "") -> Any:
+    """What `holds()` gives once it holds; fails after ten seconds."""
+    for _ in range(10_000):
+        found = holds()
+        if found:
+            return found
+        await asyncio.sleep(0.001)
+    raise AssertionError(f"never happened: {what or holds}")
+
+
+class Script:
+    """A model that gives these replies in turn, then says "done"; what it was asked stands in `asked`."""
+
+    name = "script"
+
+    def __init__(
+        self, *replies: Reply | Exception | Callable[[], Any], max_tokens: int | None = None
+    ) -> None:
+        self.max_tokens = max_tokens
+        self.replies = list(replies)
+        self.asked: list[list[Message]] = []
+        self.offered: list[list[str]] = []
+        self.schemas: list[Mapping[str, Any] | None] = []
+        self.closed = False
+
+    async def reply(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        schema: Mapping[str, Any] | None = None,
+        on_text: Callable[[str], None] | None = None,
+    ) -> Reply:
+        self.asked.append(list(messages))
+        self.offered.append([tool.name for tool in tools])
+        self.schemas.append(schema)
+        given = self.replies.pop(0) if self.replies else Reply("done")
+        if callable(given):
+            given = await given()
+        if isinstance(given, Exception):
+            raise given
+        if on_text is not None:
+            for piece in given.text.split():
+                on_text(piece)
+        return given
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+def wants(name: str, arguments: Mapping[str, Any] | None = None, *, why: str = "because") -> Reply:
+    """A reply that asks for one call."""
+    return Reply(why, tool_calls=(ToolCall("", name, dict(arguments or {})),))
+
+
+class Site:
+    """A gateway with one space, its records, and who was seated."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.gateway = Gateway(observe=self.records.append)
+        self.gateway.add_space(SpaceConfig(name="demo"))
+        self.seated: list[MEWParticipant] = []
+        self.agents: list[MEWAgent] = []
+
+    def _participant(self, name: str, can: str | Sequence[Mapping[str, Any]], tools: Any) -> MEWParticipant:
+        self.gateway.enrol("demo", name, PROFILES[can] if isinstance(can, str) else can)
+
+        async def link() -> Link:
+            return attach(self.gateway, "demo", name)
+
+        return MEWParticipant(MEWClient(space="demo", connect_link=link), tools=tools or ToolBox(name=name))
+
+    async def seat(self, name: str, can: Any = ({"kind": "*"},), *, tools: Any = None) -> MEWParticipant:
+        participant = self._participant(name, can, tools)
+        self.seated.append(participant)
+        await participant.start()
+        return participant
+
+    async def tool(self, participant: str, function: Callable[..., Any], **options: Any) -> MEWParticipant:
+        """A participant with one tool."""
+        box = ToolBox(name=participant)
+        box.add(function, **options)
+        return await self.seat(participant, "tool", tools=box)
+
+    async def agent(self, name: str, model: Any, *, can: Any = CALLER, **options: Any) -> MEWAgent:
+        agent = MEWAgent(self._participant(name, can, None), model=model, **options)
+        self.agents.append(agent)
+        await agent.start()
+        await agent.participant.discovery.wait_for_pending_discoveries(5.0)
+        return agent
+
+    def sent(self, *kinds: str, sender: str = "") -> list[Envelope]:
+        """What the space accepted, in order; of some kinds, of one sender."""
+        raws = [one.raw for one in self.records if one.verdict == "accepted" and one.raw]
+        found = [Envelope.from_members(json.loads(raw), raw=raw) for raw in raws]
+        return [
+            one for one in found if (not kinds or one.kind in kinds) and (not sender or one.sender == sender)
+        ]
+
+    async def first(self, kind: str, sender: str = "") -> Envelope:
+        """The first message of a kind, once it is there."""
+        found = await until(lambda: self.sent(kind, sender=sender), what=f"{kind} of {sender or 'anybody'}")
+        return found[0]
+
+    async def proposal(self, sender: str, to: MEWParticipant, number: int = 1) -> Envelope:
+        """The n-th proposal of somebody, once `to` has it before them."""
+        found = await until(lambda: len(all := self.sent("mcp/proposal", sender=sender)) >= number and all)
+        await until(lambda: to.proposals.get(found[number - 1].id))
+        return found[number - 1]
+
+    async def answer(self, sender: str, number: int = 1) -> Envelope:
+        """The n-th chat of somebody."""
+        return (
+            await until(
+                lambda: len(found := self.sent("chat", sender=sender)) >= number and found,
+                what=f"{number} chats of {sender}",
+            )
+        )[number - 1]
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    made = Site()
+    yield made
+    for agent in made.agents:
+        await agent.stop()
+    for participant in made.seated:
+        await participant.stop()

@@ -1,0 +1,137 @@
+"""The context of an agent: counted, kept 30 % free, and steered by others through real envelopes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mew_lab.agent.agent import MEWAgent
+from mew_lab.agent.model import Message, Reply, Usage
+from mew_lab.protocol.envelope import Envelope
+
+from .conftest import Script, Site, until, wants
+
+
+def statuses(site: Site) -> list[dict[str, Any]]:
+    return [one.payload for one in site.sent("participant/status", sender="agent")]
+
+
+async def talked(site: Site, *texts: str, **options: Any) -> tuple[Any, MEWAgent]:
+    """A human who has said these to everybody, and an agent that heard."""
+    human = await site.seat("human")
+    model = options.pop("model", None) or Script(max_tokens=options.pop("context", None))
+    agent = await site.agent("agent", model, respond_to_questions=False, **options)
+    agent.configure(auto_respond=False)
+    for text in texts:
+        await human.chat(text)
+    await until(lambda: len(agent.memory) == len(texts))
+    agent.configure(auto_respond=True)
+    return human, agent
+
+
+async def ordered(human: Any, site: Site, kind: str, **payload: Any) -> Envelope:
+    return await human.send_accepted({"kind": kind, "to": ["agent"], "payload": payload})
+
+
+@pytest.mark.req("S-L3-12", "S-L3-14", "P-3.9.5-4", "P-3.9.5-5", "S-L2-42")
+async def test_before_the_context_is_full_the_oldest_is_forgotten_and_both_is_said(site: Site) -> None:
+    model = Script(Reply("Hello."), max_tokens=1000)
+    human, _agent = await talked(
+        site, *(f"{n} " + "x" * 400 for n in range(10)), model=model, conversation_history_length=20
+    )
+    await human.chat("Hello", to="agent")
+    await site.answer("agent")
+    used = sum(len(message.content) for message in model.asked[0]) / 4
+    assert used <= 0.7 * 1000
+    told = [one for one in statuses(site) if one.get("status") in ("compacting", "compacted")]
+    assert [one["status"] for one in told] == ["compacting", "compacted"]
+    assert told[1]["messages_in_context"] < told[0]["messages_in_context"]
+    assert told[1]["freed_tokens"] > 0 and told[1]["headroom_tokens"] >= 300
+    assert model.asked[0][-2].content.startswith("human: 9 ")
+
+
+async def test_a_huge_tool_result_is_cut_to_fit_and_says_so(site: Site) -> None:
+    def flood() -> str:
+        return "BEGIN" + "x" * 500_000 + "END"
+
+    human = await site.seat("human")
+    await site.tool("pump", flood)
+    model = Script(wants("pump/flood"), Reply("Much."), max_tokens=2000)
+    await site.agent("agent", model)
+    await human.chat("Pump", to="agent")
+    assert (await site.answer("agent")).payload["text"] == "Much."
+    seen = model.asked[1][-1].content
+    assert seen.startswith("BEGIN") and seen.endswith("END") and "characters left out" in seen
+    assert sum(len(message.content) for message in model.asked[1]) / 4 <= 0.7 * 2000
+
+
+@pytest.mark.req("P-3.9.4-7", "S-L2-41")
+async def test_near_the_limit_a_status_is_sent_unasked(site: Site) -> None:
+    model = Script(Reply("Hello.", usage=Usage(950, 10)), max_tokens=1000)
+    human, _ = await talked(site, model=model)
+    await human.chat("Hello", to="agent")
+    found = await until(lambda: [one for one in statuses(site) if one.get("status") == "near_limit"])
+    assert found[0]["tokens"] == 960 and found[0]["max_tokens"] == 1000
+
+
+@pytest.mark.req("S-L3-13")
+async def test_forget_trims_the_conversation(site: Site) -> None:
+    human, agent = await talked(site, "one", "two", "three")
+    await ordered(human, site, "participant/forget", direction="oldest", entries=2)
+    await until(lambda: len(agent.memory) == 1)
+    assert [one.text for one in agent.memory.entries] == ["three"]
+    found = await until(lambda: statuses(site))
+    assert found[-1]["messages_in_context"] == 1
+
+
+@pytest.mark.req("S-L3-13")
+async def test_clear_ends_the_reasoning_and_empties_the_conversation(site: Site) -> None:
+    human, agent = await talked(site, "one")
+    await site.tool("clock", lambda: "noon", name="now")
+    agent.model.replies.append(wants("clock/now"))  # type: ignore[attr-defined]
+    await until(lambda: agent.participant.discovery.get_available_tools())
+    patterns = [{"kind": "mcp/request", "payload": {"method": "tools/call"}}]
+    await human.send_accepted(
+        {"kind": "capability/revoke", "payload": {"recipient": "agent", "capabilities": patterns}}
+    )
+    await human.chat("What time is it?", to="agent")
+    await site.first("reasoning/start")
+    await ordered(human, site, "participant/clear")
+    await until(lambda: len(agent.memory) == 0 and not agent.runs)
+    [cancel] = list(site.sent("reasoning/cancel", "reasoning/conclusion"))
+    assert cancel.context == site.sent("reasoning/start")[0].id
+    found = await until(
+        lambda: [one for one in statuses(site) if str(one.get("status", "")).startswith("cleared")]
+    )
+    assert found[-1]["messages_in_context"] == 0
+
+
+async def test_compact_on_request_frees_what_it_says(site: Site) -> None:
+    human, agent = await talked(site, *("x" * 400 for _ in range(4)))
+    before = agent.memory.tokens
+    order = await ordered(human, site, "participant/compact", target_tokens=250)
+    done = await site.first("participant/compact-done", "agent")
+    assert done.correlation_id == (order.id,)
+    assert done.payload["freed_tokens"] == before - agent.memory.tokens and agent.memory.tokens <= 250
+    assert done.payload["freed_messages"] == 4 - len(agent.memory)
+
+
+async def test_restart_begins_anew_and_still_answers(site: Site) -> None:
+    human, agent = await talked(site, "one")
+    await ordered(human, site, "participant/restart")
+    await until(lambda: len(agent.memory) == 0)
+    await human.chat("Hello", to="agent")
+    assert (await site.answer("agent")).payload["text"] == "done"
+
+
+async def test_shutdown_ends_the_work_and_the_agent_leaves(site: Site) -> None:
+    human, agent = await talked(site, "one")
+    await ordered(human, site, "participant/shutdown")
+    await until(lambda: agent.participant.client.state == "disconnected")
+    assert not agent.runs
+
+
+async def test_what_is_not_known_to_be_limited_is_not_trimmed(site: Site) -> None:
+    _, agent = await talked(site, "one")
+    assert agent.headroom.over([Message("user", "x" * 10_000_000)]) == 0

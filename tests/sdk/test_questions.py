@@ -1,0 +1,81 @@
+"""A question in words waits for the chat that answers it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from mew_lab.errors import CapabilityViolation, ConnectionLost, LocalProtocolError, NoReply
+
+from .conftest import until
+
+
+@pytest.mark.req("P-3.4-4")
+async def test_the_chat_that_correlates_to_a_question_answers_it(room: Any) -> None:
+    human, bot = await room.seat("human"), await room.seat("bot")
+    question = human.ask("What time is it?", "bot")
+    bot.on_chat(lambda chat: bot.chat("Noon.", chat.sender, correlation_id=chat.id))
+    assert await question == "Noon."
+    assert (question.state, question.by) == ("answered", "bot")
+
+
+async def test_what_a_stranger_says_or_what_correlates_to_nothing_is_no_answer(room: Any) -> None:
+    human, bot, other = [await room.seat(name) for name in ("human", "bot", "other")]
+    question = human.ask("What time is it?", "bot")
+    await other.chat("Midnight.", "human", correlation_id=question.id)
+    await bot.chat("Hello.", "human")
+    await bot.chat("Noon.", "human", correlation_id=[question.id])
+    assert await question == "Noon."
+
+
+async def test_a_question_that_nobody_answers_in_time_is_taken_back_aloud(room: Any) -> None:
+    human = await room.seat("human")
+    await room.seat("bot")
+    question = human.ask("What time is it?", "bot", timeout=0.02)
+    with pytest.raises(NoReply, match="bot did not answer"):
+        await question
+    await until(lambda: room.sent("chat/cancel"))
+    [cancel] = room.sent("chat/cancel")
+    assert cancel.correlation_id == (question.id,) and cancel.payload["reason"] == "timeout"
+
+
+async def test_taking_it_back_ends_it_and_says_so(room: Any) -> None:
+    human = await room.seat("human")
+    await room.seat("bot")
+    question = human.ask("What time is it?", "bot")
+    await question.withdraw("no_longer_needed")
+    with pytest.raises(NoReply, match="taken back"):
+        await question
+    await until(lambda: room.sent("chat/cancel"))
+    await question.withdraw()
+    assert question.state == "withdrawn"
+
+
+async def test_who_is_asked_and_leaves_answers_no_more(room: Any) -> None:
+    human, bot = await room.seat("human"), await room.seat("bot")
+    question = human.ask("What time is it?", "bot")
+    await until(lambda: room.sent("chat"))
+    await bot.stop()
+    with pytest.raises(NoReply, match="bot left"):
+        await question
+
+
+async def test_the_end_of_the_connection_is_the_end_of_the_question(room: Any) -> None:
+    human = await room.seat("human")
+    await room.seat("bot")
+    question = human.ask("What time is it?", "bot")
+    await human.stop()
+    with pytest.raises(ConnectionLost):
+        await question
+
+
+async def test_a_question_to_nobody_or_without_the_right_to_chat_is_not_sent(room: Any) -> None:
+    human, mute = await room.seat("human"), await room.seat("mute", "observer")
+    with pytest.raises(LocalProtocolError, match="name at least one"):
+        human.ask("Anybody?", ())
+    with pytest.raises(CapabilityViolation):
+        mute.ask("Hello?", "human")
+    await asyncio.sleep(0)
+    assert room.sent("chat") == []

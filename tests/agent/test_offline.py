@@ -157,6 +157,16 @@ async def first_call(request: str, tools: Sequence[ToolSpec]) -> ToolCall:
     return reply.tool_calls[0]
 
 
+async def test_whose_tool_it_is_does_not_count_as_what_it_does(real: Served) -> None:
+    tools = [
+        tool._replace(description=f"{tool.description} (tool of {tool.participant})")
+        for tool in tools_of(real)
+    ]
+    for wanted, text in WORDINGS:
+        call = await first_call(text, tools)
+        assert call.name == wanted[0] and same(call.arguments, wanted[1]), (text, call)
+
+
 @pytest.mark.parametrize(("wanted", "request_"), WORDINGS)
 async def test_a_request_may_be_worded_in_many_ways(
     real: Served, wanted: tuple[str, Mapping[str, Any]], request_: str
@@ -342,7 +352,7 @@ SAID = {
     "calculator/add": "42",
     "calculator/multiply": "12.75",
     "files/read_file": "Guten Morgen",
-    "web/search": "1. Python docs https://docs.python.org/3/\n2. PyPI https://pypi.org/",
+    "web/search": "1. Python docs https://docs.python.org/3/\n2. Another https://example.org/two",
     "desk/create_ticket": '{"id": "T-31", "title": "x", "status": "open"}',
     "desk/list_tickets": '[{"id": "T-1", "title": "a"}, {"id": "T-2", "title": "b"}]',
 }

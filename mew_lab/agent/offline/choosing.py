@@ -180,7 +180,8 @@ def _bag(tool: ToolSpec) -> _Bag:
     participant, _, own = tool.name[:200].partition("/")
     if not own:
         participant, own = "", participant
-    said = stems(tool.description[:800])
+    about = _own_words(tool)
+    said = stems(about[:800])
     weights: dict[str, float] = {}
     senses: dict[int, float] = {}
 
@@ -195,7 +196,7 @@ def _bag(tool: ToolSpec) -> _Bag:
     heard(said[:14], _SAID)
     heard(said[14:], _LATER)
     heard(stems(_parameters(tool.parameters)), _WITH)
-    first = words(tool.description[:80])[:1]
+    first = words(about[:80])[:1]
     verbs = [
         stem(word)
         for word in first
@@ -204,6 +205,12 @@ def _bag(tool: ToolSpec) -> _Bag:
     verbs = verbs or [stem(word) for word in words(own)[:1]]
     changes = any(one in CHANGING and not (arithmetic(one) and _counts(tool.parameters)) for one in verbs)
     return _Bag(tool, weights, senses, frozenset(verbs), changes)
+
+
+def _own_words(tool: ToolSpec) -> str:
+    """The description without the words that only say whose tool it is, which its name says too."""
+    whose = f"tool of {tool.participant}"
+    return tool.description.removesuffix(f"({whose})").removesuffix(f"A {whose}")
 
 
 def _counts(schema: object) -> bool:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mew_lab import errors as errors
     from mew_lab.agent.agent import MEWAgent as MEWAgent
     from mew_lab.agent.model import Model as Model
+    from mew_lab.agent.offline import OfflineModel as OfflineModel
     from mew_lab.gateway.config import SpaceConfig as SpaceConfig
     from mew_lab.gateway.gateway import Gateway as Gateway
     from mew_lab.log.log import Log as Log
@@ -51,6 +52,7 @@ _HOMES = {
     "MEWParticipant": "sdk.participant",
     "MEWAgent": "agent.agent",
     "Model": "agent.model",
+    "OfflineModel": "agent.offline",
     "ToolBox": "sdk.tools",
     "Stream": "sdk.stream",
     "Gateway": "gateway.gateway",
@@ -76,6 +78,7 @@ __all__ = [
     "MEWClient",
     "MEWParticipant",
     "Model",
+    "OfflineModel",
     "Pending",
     "Policy",
     "Seat",

@@ -23,7 +23,7 @@ from mew_lab.cli import build_parser, main
 from mew_lab.log.reading import read_journal
 
 ROOT = Path(__file__).resolve().parents[1]
-COMMANDS = ["serve", "join", "tail", "replay", "audit", "bridge", "conform", "demo"]
+COMMANDS = ["serve", "join", "tail", "replay", "audit", "bridge", "agent", "conform", "demo"]
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("MEW_LAB_")} | {
     "PYTHONPATH": str(ROOT),
     "PYTHONUNBUFFERED": "1",
@@ -345,6 +345,38 @@ def test_a_bridge_of_another_process_brings_its_tools(start: Any, tmp_path: Path
 
 
 # --- demo --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("S-CF-1", "S-CF-2")
+@pytest.mark.threat(1)
+def test_an_agent_of_another_process_answers_as_its_settings_say(start: Any, tmp_path: Path) -> None:
+    server = start("serve", "--space", "demo", "--enrol", "helper=agent")
+    human, helper = (join_words(server.until(f"^{name}: ")) for name in ("human", "helper"))
+    token = Path(helper[helper.index("--token-file") + 1]).read_text().strip()
+    settings = "space: demo\ntoken: ${HELPER_TOKEN}\nname: Helper\nmodel: offline\nmaxIterations: 4\n"
+    (tmp_path / "helper.yaml").write_text(settings)
+    agent = start("agent", "helper.yaml", environment={"HELPER_TOKEN": token, "MEW_GATEWAY": human[1]})
+    agent.until("helper is in demo at ws://.* with .*offline")
+    person = start(*human)
+    person.until("You are human in demo")
+    person.type("Helper, who are you?")
+    person.until("offline")
+    agent.process.send_signal(signal.SIGTERM)
+    assert agent.ends() == 0
+    assert token not in "\n".join(agent.lines)
+
+
+def test_an_agent_that_cannot_join_says_why_in_one_line(start: Any, tmp_path: Path) -> None:
+    nowhere = start("agent", "--space", "demo")
+    assert nowhere.ends() == 1 and "no gateway is named" in nowhere.lines[-1]
+    (tmp_path / "bad.yaml").write_text("maxIteration: 3\n")
+    bad = start("agent", "bad.yaml")
+    assert bad.ends() == 1 and "did you mean 'maxIterations'" in bad.lines[-1]
+    server = start("serve", "--space", "demo")
+    words = join_words(server.until("^human: "))
+    away = start("agent", "--gateway", words[1], "--space", "demo", environment={"MEW_TOKEN": "x" * 40})
+    assert away.ends() == 1 and "the token or the space is unknown" in away.lines[-1]
+    assert "x" * 40 not in "\n".join(away.lines)
 
 
 def test_the_demo_shows_what_git_answered_and_journals_it(start: Any, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.handlers import Handlers
 from mew_lab.sdk.intake import malformed
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.settings import Settings
 
 __all__ = ["MEWAgent"]
 
@@ -44,7 +45,7 @@ ENDING = ("participant/clear", "participant/restart", "participant/shutdown")
 
 
 class MEWAgent:
-    """One agent in one space; `async with` starts and stops it.
+    """One agent in one space; `async with` starts it, and stops it for good.
 
     `participant` is what it speaks through, `model` what it thinks with, `options` how it works, `memory` the
     conversation that it remembers, `runs` the requests that it works on now.
@@ -82,6 +83,7 @@ class MEWAgent:
             gateway=gateway, space=space, token=token, participant_id=participant_id
         )
         self.model = model_of(model, base_url=base_url, api_key=api_key)
+        self.owns_model = model is None or isinstance(model, str)
         self.options = options or AgentOptions()
         self.configure(**more)
         self.memory = Memory()
@@ -103,6 +105,15 @@ class MEWAgent:
         self._off: list[Callable[[], None]] = []
         self._answers: Handlers[Outcome] = Handlers(on_fault=self.participant.client.report)
 
+    @classmethod
+    def from_settings(cls, settings: Settings, **more: Any) -> MEWAgent:
+        """An agent as the settings say (`read_settings`); `more` are arguments of the constructor, and win.
+
+        Spec: SDK "Configuration".
+        """
+        participant = more.pop("participant", None) or MEWParticipant.from_settings(settings)
+        return cls(participant, **{**settings.agent, **more})
+
     def __repr__(self) -> str:
         return f"<MEWAgent {self.id or 'nobody yet'} with {self.model.name}: {len(self.runs)} at work>"
 
@@ -111,7 +122,7 @@ class MEWAgent:
         return self
 
     async def __aexit__(self, *fault: object) -> None:
-        await self.stop()
+        await self.aclose()
 
     @property
     def id(self) -> str:
@@ -163,12 +174,17 @@ class MEWAgent:
             raise
 
     async def stop(self) -> None:
-        """Ends what it works on, leaves the space, lets go of the model; twice is harmless."""
+        """Ends what it works on and leaves the space; `start` brings it back. Twice is harmless."""
         self._let_go()
         await self.cancel_all("shutdown")
         await self._drop_tasks()
         await self.participant.stop()
-        await self.model.aclose()
+
+    async def aclose(self) -> None:
+        """Stops for good: lets go of the model, too, where it was made here of a word. Twice is harmless."""
+        await self.stop()
+        if self.owns_model:
+            await self.model.aclose()
 
     def _let_go(self) -> None:
         self._started = False

@@ -7,8 +7,6 @@ Spec: SDK "Layer 3" (`model`, `apiKey`, `baseURL`).
 
 from __future__ import annotations
 
-from typing import cast
-
 from mew_lab.agent.model import Model
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.token import Token
@@ -43,9 +41,9 @@ def model_of(
             key="model",
         )
     if spec is None or isinstance(spec, str):
-        from mew_lab.agent.offline import OfflineModel  # type: ignore[import-not-found,unused-ignore]
+        from mew_lab.agent.offline import OfflineModel
 
-        return cast(Model, OfflineModel())
+        return OfflineModel()
     if not callable(getattr(spec, "reply", None)) or not callable(getattr(spec, "aclose", None)):
         raise ConfigError(
             f"model= is a {type(spec).__name__}, which is neither the name of a model nor one: it lacks reply or aclose",

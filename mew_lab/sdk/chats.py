@@ -150,6 +150,16 @@ class Chats:
         if new:
             self._tell(how, id, self._saying.client.id)
 
+    def drop(self, direction: Literal["oldest", "newest"] = "oldest", entries: int | None = None) -> None:
+        """Forgets messages of others that wait, from one end; None forgets all. Nobody is told but `on_change`.
+
+        Spec: §3.9.5, §3.9.8.
+        """
+        waiting = list(self._pending) if direction == "oldest" else list(reversed(self._pending))
+        for id in waiting[:entries]:
+            del self._pending[id]
+            self._tell("dropped", id, self._saying.client.id)
+
     # --- what is heard ---
 
     def observe(self, envelope: Envelope) -> None:

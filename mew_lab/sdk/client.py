@@ -173,7 +173,8 @@ class MEWClient(Events):
 
         Raises:
             LocalProtocolError: it is no envelope, not JSON, or not this client's to send.
-            ConnectionLost: there is no connection, or it ended before the message was handed over.
+            ConnectionLost: there is no connection and nothing is queued (`while_down`), or the connection ended
+            before the message was handed over. What is cancelled before that is not sent.
         """
         envelope = self.complete(draft)
         sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -187,9 +188,11 @@ class MEWClient(Events):
     def post(self, draft: Envelope | Mapping[str, Any]) -> Envelope:
         """Like `send`, without waiting until the link has taken it; order is kept among both.
 
+        How many were not taken when a connection ended is told by `on_error`.
+
         Raises:
             LocalProtocolError: it is no envelope, not JSON, or not this client's to send.
-            ConnectionLost: there is no connection.
+            ConnectionLost: there is no connection, and nothing is queued (`while_down`).
         """
         envelope = self.complete(draft)
         self._put(envelope, None)

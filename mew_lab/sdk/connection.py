@@ -131,7 +131,7 @@ class Connection:
             ConnectionLost: when there is no link, or too much waits already.
         """
         if self.state == "ready":
-            self._outbox.add(message, sent=sent, sender=sender)
+            self._outbox.add(message, sent=sent)
             self._unsent.set()
         elif (
             self.state == "disconnected"

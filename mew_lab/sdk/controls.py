@@ -15,7 +15,7 @@ import inspect
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.kinds import GATEWAY
@@ -174,6 +174,8 @@ class Controls(Commands):
         if worker is not None and worker is not asyncio.current_task():
             worker.cancel()
             await asyncio.wait({worker})
+        if self._ending:
+            self._ending, self._telemetry.condition = False, None
 
     # --- pausing ---
 
@@ -208,6 +210,7 @@ class Controls(Commands):
         if envelope.kind == "participant/shutdown":
             if self._pausing.over_by:
                 return
+            self._pausing.end()
             self._pausing.shut_down(one_line(envelope.sender, 80))
         elif len(self._orders) >= MAX_ORDERS:
             logger.warning("%s of %s is not done: %d wait", envelope.kind, envelope.sender, MAX_ORDERS)
@@ -287,9 +290,7 @@ class Controls(Commands):
             "chat/acknowledge", {"status": "shut_down"}, to=envelope.sender, about=envelope.id
         )
         self._orders.clear()
-        self._telemetry.condition = None
-        self._pausing.end()
-        self._ending = False
+        self._ending, self._telemetry.condition = False, None
         await self._client.disconnect()
 
     # --- means ---
@@ -326,22 +327,18 @@ class Controls(Commands):
         self._telemetry.tell(f"error: {_said(fault)}", about=envelope.id)
 
     async def _close_streams(self, reason: str) -> None:
-        close_all = getattr(self._streams, "close_all", None)
         try:
-            if close_all is not None:
-                await close_all(reason)
+            await self._streams.close_all(reason)
         except Exception as fault:  # what could not be closed closes when its owner leaves
             self._client.report(fault)
 
-    def _drop(self, direction: str, entries: int | None) -> None:
+    def _drop(self, direction: Literal["oldest", "newest"], entries: int | None) -> None:
         """What a plain participant forgets: what it counted, and chats that await its acknowledgement."""
         counted = self._telemetry
         dropped = counted.messages if entries is None else min(entries, counted.messages)
         share = counted.tokens * dropped // counted.messages if counted.messages else counted.tokens
         counted.record_context_usage(tokens=-share, messages=-dropped)
-        drop = getattr(self._chats, "drop", None)
-        if drop is not None:
-            drop(direction, entries)
+        self._chats.drop(direction, entries)
 
 
 def _code(error: Envelope) -> object:

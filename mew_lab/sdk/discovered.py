@@ -23,7 +23,7 @@ MAX_NAME = 128  # characters
 MAX_DESCRIPTION = 4096  # characters; what is longer is cut
 MAX_SCHEMA = 65_536  # bytes of JSON
 MAX_ANNOTATIONS = 4096  # bytes of JSON
-MAX_BYTES = 2_000_000  # of all schemas of one participant
+MAX_BYTES = 2_000_000  # of all entries of one participant
 
 
 class DiscoveredTool(NamedTuple):
@@ -54,18 +54,19 @@ def taken(participant: str, entries: Iterable[Mapping[str, Any]]) -> Taken:
     left: Counter[str] = Counter()
     room = MAX_BYTES
     for entry in entries:
-        name = entry.get("name")
-        schema = entry.get("inputSchema")
-        schema = schema if isinstance(schema, dict) else {"type": "object"}
-        size = _size(schema)
         if len(tools) >= MAX_TOOLS:
             left[f"beyond {MAX_TOOLS}"] += 1
-        elif not isinstance(name, str) or not _callable(name):
+            continue
+        name, schema = entry.get("name"), entry.get("inputSchema")
+        schema = schema if isinstance(schema, dict) else {"type": "object"}
+        if not isinstance(name, str) or not _callable(name):
             left["without a name that can be called"] += 1
         elif name in tools:
             left["with the name of another"] += 1
-        elif size > MAX_SCHEMA or size > room:
+        elif _size(schema) > MAX_SCHEMA:
             left["with a schema that is too large"] += 1
+        elif (size := _size(entry)) > room:
+            left[f"beyond {MAX_BYTES} bytes"] += 1
         else:
             room -= size
             description = entry.get("description")

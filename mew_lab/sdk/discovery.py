@@ -224,13 +224,12 @@ class Discovery:
         self._anew = False
 
     def _outdated(self, name: str) -> None:
-        if name not in self._client.participants:
-            return
         known = self._known.get(name)
-        if known is not None:
-            known.outdated = True  # an answer on its way may be older than the notice
-        if self._auto and name not in self._plans.unsettled and _may_answer(self._client.participants[name]):
-            earliest = known.asked_at + AT_MOST_EVERY - self._clock() if known else 0.0
+        if known is None or known.outdated:
+            return  # it was not asked yet, or will be soon because of an earlier notice
+        known.outdated = True  # an answer on its way may be older than the notice
+        if self._auto:
+            earliest = known.asked_at + AT_MOST_EVERY - self._clock()
             self._plan(name, max(earliest, self._start()))
 
     def _gone(self, name: str) -> None:

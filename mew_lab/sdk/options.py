@@ -178,6 +178,14 @@ OPTIONS: Mapping[str, Option] = {
     "respond_to_direct": Option("agent", _flag),
     "confidence_threshold": Option("agent", _number("a number from 0 to 1", lambda one: 0 <= one <= 1)),
     "context_window": Option("agent", _whole(0)),
+    "reasoning_stream": Option("agent", _flag),
+    "max_tokens": Option("agent", _whole(1)),
+    "call_timeout": Option("agent", _SECONDS, seconds=True),
+    "discovery_wait": Option(
+        "agent", _number("a number of seconds from 0 on", lambda one: one >= 0), seconds=True
+    ),
+    "max_concurrent": Option("agent", _whole(1)),
+    "max_observation": Option("agent", _whole(100)),
 }
 
 

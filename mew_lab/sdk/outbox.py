@@ -4,8 +4,9 @@ Three rules:
 1. In the order in which it came, and never twice: what a link was being handed when it broke is not repeated,
    because nobody can know whether it arrived.
 2. Whoever awaits a message is told its end; what nobody awaits is counted, and the count told.
-3. What waits without a link is kept only where that was asked for, only messages that have a sender (a frame
-   has none: it would come out of a silence into a stream that went on without it), and only so many.
+3. Only what was put here while there was no link is kept for the next one, where that was asked for, and only
+   so much. Who sent on a link that broke has been told of the break, and may have acted on it; and a frame would
+   come out of a silence into a stream that went on without it.
 
 Spec: SDK "Layer 1".
 """
@@ -30,11 +31,11 @@ ON_ITS_WAY = "the connection broke while this message was on its way, so nobody 
 
 
 class Waiting(NamedTuple):
-    """One message; `sent` is done when the link has taken it, `sender` is "" for what is never kept."""
+    """One message; `sent` is done when the link has taken it, `keeper` names who put it here for the next link."""
 
     message: str | bytes
     sent: asyncio.Future[None] | None
-    sender: str
+    keeper: str = ""
 
     @property
     def size(self) -> int:
@@ -57,7 +58,7 @@ class Outbox:
     def __len__(self) -> int:
         return len(self._waiting) + (self._held is not None)
 
-    def add(self, message: str | bytes, *, sent: asyncio.Future[None] | None, sender: str) -> None:
+    def add(self, message: str | bytes, *, sent: asyncio.Future[None] | None) -> None:
         """Puts a message behind all others, for the link that there is.
 
         Raises:
@@ -65,18 +66,18 @@ class Outbox:
         """
         if len(self._waiting) >= MAX_UNSENT:
             raise ConnectionLost(f"{MAX_UNSENT} messages wait already, and the gateway takes none")
-        self._waiting.append(Waiting(message, sent, sender))
+        self._waiting.append(Waiting(message, sent))
 
     def keep(self, message: str | bytes, *, sent: asyncio.Future[None] | None, sender: str) -> bool:
-        """Puts a message behind all others, for the next link; False where such a message is not kept.
+        """Puts a message behind all others, for the next link; False where it is not kept: `sender` must be known.
 
         Raises:
             ConnectionLost: too many wait already, or too much.
         """
-        one = Waiting(message, sent, sender)
         if not self._keep or not sender:
             return False
-        if not self._fits(one):
+        one = Waiting(message, sent, sender)
+        if len(self._waiting) >= MAX_KEPT or self._bytes + one.size > MAX_KEPT_BYTES:
             raise ConnectionLost(
                 f"the queue for the next connection is full: it takes {MAX_KEPT} messages and "
                 f"{MAX_KEPT_BYTES // 1024 // 1024} MiB"
@@ -101,29 +102,21 @@ class Outbox:
         self._held = None
 
     def interrupted(self) -> None:
-        """The link is gone, another may follow: what may be kept goes on waiting, the rest ends."""
+        """The link is gone, another may follow: what was kept for it goes on waiting, the rest ends."""
         held, self._held = self._held, None
-        waiting, self._waiting, self._bytes = self._waiting, deque(), 0
-        ended: list[Waiting] = []
-        full = False
-        for one in waiting:
-            full = full or (bool(one.sender) and not self._fits(one))  # order is kept: nothing overtakes
-            if self._keep and one.sender and not full:
-                self._waiting.append(one)
-                self._bytes += one.size
-            else:
-                ended.append(one)
+        ended = [one for one in self._waiting if not one.keeper]
+        self._waiting = deque(one for one in self._waiting if one.keeper)
+        self._bytes = sum(one.size for one in self._waiting)
         if held is not None:
             self._end([held], ON_ITS_WAY)
         self._end(ended, BROKEN)
 
     def claim(self, sender: str) -> None:
         """A link is there again, and `sender` is who one is now: what another name wrote is refused."""
-        mine = deque(one for one in self._waiting if one.sender in ("", sender))
-        others = [one for one in self._waiting if one.sender not in ("", sender)]
-        self._waiting, self._bytes = mine, 0
+        others = [one for one in self._waiting if one.keeper not in ("", sender)]
+        self._waiting = deque(one for one in self._waiting if one.keeper in ("", sender))
         if others:
-            was = others[0].sender
+            was = others[0].keeper
             self._end(others, f"it was written as {was!r}, and the gateway calls this client {sender!r} now")
 
     def end(self, why: str) -> None:
@@ -133,9 +126,6 @@ class Outbox:
         if held is not None:
             self._end([held], ON_ITS_WAY)
         self._end(waiting, why)
-
-    def _fits(self, one: Waiting) -> bool:
-        return len(self._waiting) < MAX_KEPT and self._bytes + one.size <= MAX_KEPT_BYTES
 
     def _end(self, these: deque[Waiting] | list[Waiting], why: str) -> None:
         for one in these:

@@ -171,7 +171,7 @@ class Rights:
         for grant in due:
             self._awaited.pop(grant.id, None)
             self._acknowledge(grant)
-        if before is not None and {*map(_written, before)} != {*map(_written, after)}:
+        if before is not None and before != after:
             self._changes(CapabilitiesChange(before, after))
 
     def _acknowledge(self, grant: Grant) -> None:

@@ -26,6 +26,7 @@ __all__ = ["COOLDOWN", "Status", "Telemetry"]
 COOLDOWN = 60.0  # seconds between two statuses that nobody asked for
 CHARACTERS_A_TOKEN = 4
 MAX_STATUSES = 1000  # participants whose last status is kept
+MAX_KEPT = 16_384  # characters of a message that is kept as somebody's last status
 MAX_FIELDS = 100  # of a request that are looked at
 STANDARD = frozenset({"messages_in_context", "tokens", "max_tokens", "status"})
 SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
@@ -277,7 +278,9 @@ class Telemetry:
             payload = self.build_status_payload(fields=envelope.payload.get("fields"))
             self._saying.quietly("participant/status", payload, to=envelope.sender, about=envelope.id)
         elif envelope.sender != me and envelope.kind == "participant/status":
-            self._keep(_status(envelope))
+            if len(envelope.raw) <= MAX_KEPT:
+                self._keep(_status(envelope))
+            self._told(_status(envelope))
         elif envelope.sender != me and envelope.kind == "chat" and self.automatic:
             characters = len(envelope.payload["text"])
             self.record_context_usage(tokens=-(-characters // CHARACTERS_A_TOKEN), messages=1)
@@ -292,7 +295,6 @@ class Telemetry:
         if len(self.statuses) >= MAX_STATUSES:
             del self.statuses[next(iter(self.statuses))]
         self.statuses[status.sender] = status
-        self._told(status)
 
     def _gone(self, participant: object) -> None:
         if isinstance(participant, dict) and isinstance(participant.get("id"), str):

@@ -56,11 +56,12 @@ class Scene:
         self.made: list[MEWParticipant | MEWAgent] = []
 
     def participant(self, name: str, **tools: Callable[..., Any]) -> MEWParticipant:
-        token = self.gateway.enrol("bench", name, ALL)
+        self.gateway.enrol("bench", name, ALL)
         box = ToolBox(name=name)
         for tool, function in tools.items():
             box.add(function, name=tool)
         if self.server is not None:
+            token = self.gateway.tokens.mint("bench", name)
             client = MEWClient(
                 f"ws://127.0.0.1:{self.port}", space="bench", token=token, heartbeat_interval=HEARTBEAT
             )
@@ -217,7 +218,7 @@ async def at_once(agents: int) -> tuple[float, int, float]:
         await human.start()
         lost, names = 0, []
         for n in range(agents):
-            agent = MEWAgent(made.participant(f"agent-{n}"), model=AtOnce(2))
+            agent = MEWAgent(made.participant(f"agent-{n}"), model=AtOnce(2), discovery_wait=0)
             made.made[-1] = agent
 
             def down(_: object) -> None:
@@ -226,10 +227,8 @@ async def at_once(agents: int) -> tuple[float, int, float]:
 
             agent.participant.client.on_disconnected(down)
             await agent.start()
+            await agent.participant.discovery.discover_tools("tool")  # the others have none
             names.append(f"agent-{n}")
-        for one in made.made:
-            if isinstance(one, MEWAgent):
-                await one.participant.discovery.wait_for_pending_discoveries(60.0)
         longest, watching = 0.0, True
 
         async def watch() -> None:

@@ -142,7 +142,12 @@ async def test_a_cancel_by_its_author_takes_a_message_off_and_says_so_to_who_wor
     told = heard(bot)
     await human.cancel_chat(said.id, "bot", "no_longer_needed")
     await until(lambda: bot.chats.cancelled(said.id))
-    assert told == [("cancelled", said.id, "human")] and bot.chats.pending == []
+    assert told == [("cancelled", said.id, "human")]
+    unread = await human.chat("and the date?", to="bot")
+    await until(lambda: bot.chats.pending)
+    await human.cancel_chat(unread.id, "bot")
+    await until(lambda: bot.chats.cancelled(unread.id))
+    assert bot.chats.pending == []
     assert human.chats.unacknowledged == [] and human.chats.cancelled(said.id)
 
 
@@ -210,3 +215,19 @@ async def test_the_queue_outlives_a_lost_connection(room: Room, bot: MEWParticip
     await room.links["human"].close(1001)
     await until(lambda: again)
     assert len(human.chats.pending) == 1
+
+
+@pytest.mark.req("P-3.9.5-1")
+async def test_what_is_dropped_from_either_end_is_told_and_nothing_is_sent(room: Room) -> None:
+    human = await room.seat("human", "human")
+    bot = await room.seat("bot", "proposer")
+    sent = [(await human.chat(text)).id for text in "abcd"]
+    await until(lambda: len(bot.chats.pending) == 4)
+    told: list[Any] = []
+    bot.chats.on_change(lambda change: told.append((change.what, change.id)))
+    bot.chats.drop("newest", 1)
+    bot.chats.drop("oldest", 2)
+    assert told == [("dropped", sent[3]), ("dropped", sent[0]), ("dropped", sent[1])]
+    assert [one.id for one in bot.chats.pending] == [sent[2]]
+    bot.chats.drop()
+    assert bot.chats.pending == [] and room.sent("chat/acknowledge") == room.sent("chat/cancel") == []

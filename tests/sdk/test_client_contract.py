@@ -587,8 +587,6 @@ async def test_whatever_breaks_in_between_nothing_comes_twice_and_nothing_overta
     assert arrived == sorted(set(arrived))
     for number in set(arrived) & set(told):
         assert "nobody can know whether it arrived" in told[number]
-    if while_down == "queue":
-        assert len(told) <= 3  # only what was on its way when a link broke
 
 
 @pytest.mark.parametrize("while_down", ["refuse", "queue"])

@@ -21,7 +21,12 @@ class Stage:
     """Plays the other side: `ends` are our ends of the links that were opened; `doors` what opening does, in order."""
 
     def __init__(
-        self, *doors: Exception | None, attempts: int = 3, welcome: float = 10.0, greet: bool = True
+        self,
+        *doors: Exception | None,
+        attempts: int = 3,
+        welcome: float = 10.0,
+        greet: bool = True,
+        keep: bool = False,
     ) -> None:
         self.doors = list(doors)
         self.ends: list[MemoryLink] = []
@@ -41,6 +46,7 @@ class Stage:
                 retrying=lambda n: self.told.append(("retrying", n)),
             ),
             patience=Patience(attempts, 1.0, welcome),
+            keep=keep,
             wait=self.wait,
         )
 
@@ -69,7 +75,7 @@ class Stage:
 
             self.connection.hold(until_there_is_room)
         if message == "welcome":
-            self.connection.ready()
+            self.connection.ready("me")
 
     def explain(self, fault: HandshakeRefused | LinkClosed) -> MewError:
         if isinstance(fault, HandshakeRefused) or fault.code in (4401, 4403, 4409):
@@ -250,6 +256,53 @@ async def test_nothing_is_sent_twice_and_what_was_not_sent_is_told(stage: Made) 
     assert before == sent and 0 < len(sent) < 200
     made.connection.post("after")
     assert await made.ends[1].receive() == "after"
+
+
+async def test_what_is_kept_goes_out_after_the_welcome_and_not_before(stage: Made) -> None:
+    made = await stage(keep=True)
+    made.hold = asyncio.Event()
+    made.ends[0].shut(1006)
+    await until(lambda: made.waited)
+    for text in "abc":
+        made.connection.post(text, sender="me")
+    made.greet = False
+    made.hold.set()
+    await until(lambda: len(made.ends) == 2 and made.connection.state == "joined")
+    made.connection.post("d", sender="me")
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not made.ends[1]._inbox
+    made.greet = True
+    made.ends[1].shut(1006)  # before it was welcomed: nothing of it has gone anywhere
+    await until(lambda: len(made.ends) == 3 and made.connection.state == "ready")
+    made.connection.post("e", sender="me")
+    assert [await made.ends[2].receive() for _ in range(5)] == list("abcde")
+
+
+async def test_what_arrived_as_the_link_broke_is_not_sent_again(
+    stage: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await stage(keep=True)
+    send = MemoryLink.send
+
+    async def breaks(self: MemoryLink, message: Any) -> None:
+        await send(self, message)
+        if message == "b":
+            self.shut(1006)
+            raise LinkClosed(1006)
+
+    monkeypatch.setattr(MemoryLink, "send", breaks)
+    sent = [asyncio.get_running_loop().create_future() for _ in "abc"]
+    for text, future in zip("abc", sent, strict=True):
+        made.connection.post(text, sent=future, sender="me")
+    await asyncio.wait(sent)
+    assert [await made.ends[0].receive() for _ in range(2)] == ["a", "b"]
+    await until(lambda: len(made.ends) == 2 and made.connection.state == "ready")
+    made.connection.post("d", sender="me")
+    assert await made.ends[1].receive() == "d"
+    assert sent[0].exception() is None
+    assert "nobody can know whether it arrived" in str(sent[1].exception())
+    assert str(sent[2].exception()) == "the connection ended before this message was sent"
 
 
 async def test_nothing_can_be_posted_while_there_is_no_link(stage: Made) -> None:

@@ -260,6 +260,7 @@ async def test_what_was_asked_while_paused_is_answered_after_it_in_order(
     await human.controls.resume("bot")
     assert [str(await call) for call in calls] == ["0", "1", "2"]
     assert [one.correlation_id[0] for one in room.sent("mcp/response")] == [call.id for call in calls]
+    await until(lambda: not bot._answering._unechoed)
 
 
 @pytest.mark.req("S-L2-35")
@@ -405,17 +406,21 @@ async def test_forgetting_is_reported_after_the_hook(
 async def test_without_a_hook_the_counts_are_dropped_and_a_hook_can_be_taken_back(
     room: Room, human: MEWParticipant, bot: MEWParticipant
 ) -> None:
-    dropped: list[Any] = []
-    bot.chats.drop = lambda *what: dropped.append(what)  # type: ignore[attr-defined]
+    first, second = await human.chat("one"), await human.chat("two")
+    await until(lambda: len(bot.chats.pending) == 2)
     back = bot.controls.on_forget(lambda direction, entries: None)
     bot.telemetry.set_context_usage(tokens=100, messages=10)
     await human.controls.forget("bot", entries=5)
     await until(lambda: len(statuses(room)) == 1)
-    assert (bot.telemetry.tokens, bot.telemetry.messages, dropped) == (100, 10, [])
+    assert (bot.telemetry.tokens, bot.telemetry.messages, len(bot.chats.pending)) == (100, 10, 2)
     back()
-    await human.controls.forget("bot", entries=5)
+    await human.controls.forget("bot", direction="newest", entries=1)
     await until(lambda: len(statuses(room)) == 2)
-    assert (bot.telemetry.tokens, bot.telemetry.messages, dropped) == (50, 5, [("oldest", 5)])
+    assert (bot.telemetry.tokens, bot.telemetry.messages) == (90, 9)
+    assert [one.id for one in bot.chats.pending] == [first.id] != [second.id]
+    await human.controls.clear("bot")
+    await until(lambda: len(statuses(room)) == 3)
+    assert (bot.telemetry.tokens, bot.telemetry.messages, bot.chats.pending) == (0, 0, [])
     bot.client.post(
         {"kind": "participant/forget", "to": ["human"], "payload": {"direction": "oldest", "entries": -5}}
     )
@@ -562,12 +567,7 @@ async def test_a_restart_ends_what_is_open_and_then_reports(
 ) -> None:
     mute = await room.seat("mute", [{"kind": "participant/status"}])
     mute._answering.hold(True)
-    closed: list[str] = []
-
-    async def close_all(reason: str) -> None:
-        closed.append(reason)
-
-    bot.streams.close_all = close_all  # type: ignore[attr-defined, method-assign, unused-ignore]
+    stream = await bot.streams.request_stream()
     hints: list[Any] = []
     bot.controls.on_restart(hints.append)
     request, proposal = bot.call("mute/x"), bot.propose("mute/y")
@@ -579,12 +579,14 @@ async def test_a_restart_ends_what_is_open_and_then_reports(
     await until(lambda: statuses(room) == ["restarted"])
     [withdraw] = room.sent("mcp/withdraw")
     assert (withdraw.correlation_id, withdraw.payload) == ((proposal.id,), {"reason": "restart"})
-    assert (closed, hints, len(bot._asking)) == (["restart"], [{"model": "small"}], 0)
-    assert [kind for kind, _ in said(room)][-2:] == ["mcp/withdraw", "participant/status"]
+    assert (hints, len(bot._asking), stream.closed) == ([{"model": "small"}], 0, "restart")
+    [closed] = room.sent("stream/close")
+    assert (closed.payload["stream_id"], closed.payload["reason"]) == (stream.id, "restart")
+    assert [kind for kind, _ in said(room)][-3:] == ["mcp/withdraw", "stream/close", "participant/status"]
     await bot.chat("alive")
 
 
-@pytest.mark.req("P-3.9.10-1", "P-3.9.10-2", "P-3.9.10-3", "P-3.9.10-4", "S-L2-37", "S-L2-6", "C-6")
+@pytest.mark.req("P-3.9.10-1", "P-3.9.10-2", "P-3.9.10-4", "S-L2-37", "S-L2-6", "C-6")
 async def test_a_shutdown_is_acknowledged_after_the_hooks_and_the_participant_leaves(
     room: Room, human: MEWParticipant, bot: MEWParticipant
 ) -> None:
@@ -592,7 +594,7 @@ async def test_a_shutdown_is_acknowledged_after_the_hooks_and_the_participant_le
 
     async def hook(payload: dict[str, Any]) -> None:
         await until(lambda: statuses(room))
-        order.append((payload, statuses(room)))
+        order.append((payload, statuses(room), len(bot._answering)))
 
     async def farewell(envelope: Envelope | None) -> None:
         await asyncio.sleep(0)
@@ -604,21 +606,29 @@ async def test_a_shutdown_is_acknowledged_after_the_hooks_and_the_participant_le
     take_back = bot.on_shutdown(farewell)
     mute = await room.seat("mute", [{"kind": "participant/status"}])
     mute._answering.hold(True)
-    open_call = bot.call("mute/x")
+    bot.tools.add(asyncio.Event().wait, name="endless")
+    open_call, asked = bot.call("mute/x"), human.call("bot/endless")
+    await until(lambda: len(bot._answering) == 1)
+    await bot.streams.request_stream()
     sent = await human.controls.shutdown("bot", {"note": "replaced"})
     call = human.call("bot/echo", {"n": 1})
     await until(lambda: bot.client.state == "disconnected")
     assert order == [
-        ({"note": "replaced"}, ["shutting_down"]),
+        ({"note": "replaced"}, ["shutting_down"], 0),
         "participant/shutdown",
     ]
-    assert said(room)[-2:] == [("participant/status", "shutting_down"), ("chat/acknowledge", "shut_down")]
+    assert said(room)[-3:] == [
+        ("participant/status", "shutting_down"),
+        ("stream/close", None),
+        ("chat/acknowledge", "shut_down"),
+    ]
     [acknowledged] = room.sent("chat/acknowledge")
     assert (acknowledged.to, acknowledged.correlation_id) == (("human",), (sent.id,))
     with pytest.raises(NoReply):
         await open_call
-    with pytest.raises(NoReply):  # it left without an answer
-        await call
+    for unanswered in (asked, call):
+        with pytest.raises(NoReply, match="bot left space 'demo' before answering"):
+            await unanswered
     with pytest.raises(LocalProtocolError, match="shut down by human"):
         await bot.chat("x")
     await bot.stop()
@@ -642,6 +652,27 @@ async def test_a_hook_that_raises_does_not_keep_it_in_the_space(
     assert [type(one) for one in faults[:2]] == [ZeroDivisionError, IndexError]
     assert statuses(room) == ["shutting_down", "error: ZeroDivisionError: division by zero"]
     assert len(room.sent("chat/acknowledge")) == 1
+
+
+async def test_a_second_shutdown_changes_nothing_and_stopping_during_one_leaves_a_way_back(
+    human: MEWParticipant, bot: MEWParticipant
+) -> None:
+    begun: list[Any] = []
+
+    async def endless(payload: dict[str, Any]) -> None:
+        begun.append(payload)
+        await asyncio.Event().wait()
+
+    bot.controls.on_shutdown(endless)
+    await human.controls.shutdown("bot")
+    await until(lambda: begun)
+    await human.controls.shutdown("bot")
+    await human.telemetry.request_participant_status("bot")
+    assert len(bot.controls._orders) == 0
+    await bot.stop()
+    await bot.start()
+    await bot.chat("back")
+    assert begun == [{}] and bot.telemetry.build_status_payload() == {"messages_in_context": 0, "tokens": 0}
 
 
 async def test_a_shutdown_under_a_pause_ends_the_wait_for_its_end(

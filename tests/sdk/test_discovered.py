@@ -61,7 +61,7 @@ def test_a_schema_of_more_than_64_kib_is_left_out_and_so_is_what_is_too_much_tog
     assert [one.name for one in found.tools] == ["fits"]
     assert found.omitted == "tools left out: 1 with a schema that is too large"
     many = taken("c", [tool(f"t{n}", inputSchema=of(65_536)) for n in range(100)])
-    assert len(many.tools) == 30
+    assert (len(many.tools), many.omitted) == (30, "tools left out: 70 beyond 2000000 bytes")
     deep: dict[str, Any] = {}
     for _ in range(100_000):
         deep = {"a": deep}
@@ -69,5 +69,6 @@ def test_a_schema_of_more_than_64_kib_is_left_out_and_so_is_what_is_too_much_tog
 
 
 def test_a_long_description_is_cut_and_large_annotations_are_dropped() -> None:
+    assert taken("c", [tool(description="d" * 2_000_000)]).omitted == "tools left out: 1 beyond 2000000 bytes"
     [one] = taken("c", [tool(description="d" * 5000, annotations={"a": "b" * 5000})]).tools
     assert (len(one.description), one.annotations) == (4096, {})

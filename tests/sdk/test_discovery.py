@@ -82,7 +82,7 @@ def to_git(room: Room) -> list[Envelope]:
 # --- by hand ---
 
 
-@pytest.mark.req("S-L2-28", "S-L2-30", "S-L2-31", "S-L2-32")
+@pytest.mark.req("S-L2-3", "S-L2-28", "S-L2-30", "S-L2-31", "S-L2-32")
 async def test_nobody_is_asked_until_somebody_wants_to_know(
     room: Room, hours: Hours, git: Service, human: MEWParticipant
 ) -> None:
@@ -201,7 +201,7 @@ async def test_who_may_respond_is_asked(room: Room, hours: Hours, can: Any, aske
     assert (service.asked, states(human)) == ((1, {"service": "completed"}) if asked else (0, {}))
 
 
-@pytest.mark.req("S-L1-20", "P-8.2-12")
+@pytest.mark.req("P-8.2-12")
 async def test_who_may_not_ask_never_proposes_it(room: Room, hours: Hours, git: Service) -> None:
     bot = await room.seat("bot", "proposer")
     bot.discovery.enable_auto_discovery(AT_ONCE)
@@ -285,6 +285,7 @@ async def test_a_newcomer_is_not_asked_by_all_in_the_same_moment(room: Room, hou
 
 
 @pytest.mark.req("S-L1-18", "S-L1-19", "S-L2-28")
+@pytest.mark.divergence("S-L1-15")
 async def test_what_fails_is_repeated_after_5_10_and_15_seconds_and_a_slow_starter_is_found(
     hours: Hours, git: Service, human: MEWParticipant
 ) -> None:
@@ -324,7 +325,7 @@ async def test_the_last_failure_is_a_warning_and_work_goes_on_with_the_others(
     assert human.discovery.get_undiscovered_participants() == ["broken"]
 
 
-@pytest.mark.req("S-L1-19", "S-L1-20")
+@pytest.mark.req("S-L1-19")
 async def test_no_answer_counts_as_failure(hours: Hours, git: Service, human: MEWParticipant) -> None:
     git.hold = asyncio.Event()
     human.discovery.enable_auto_discovery(QUIET)
@@ -377,6 +378,20 @@ async def test_who_says_that_its_tools_changed_is_asked_again_and_a_flood_of_tha
     assert git.asked == 3 and not human.discovery.has_discoveries_in_progress()
 
 
+@pytest.mark.threat(9)
+async def test_a_flood_of_notices_does_not_put_off_a_newcomer(
+    room: Room, hours: Hours, git: Service, human: MEWParticipant
+) -> None:
+    human.discovery.enable_auto_discovery(Pace(stagger=1.0, longest=10.0))
+    await hours.go(10)
+    for _ in range(200):
+        await room.seated[0].notify(CHANGED)
+    late = Service("x")
+    await room.seat("late", "tool", tools=late)
+    await hours.go(4.0)  # two notices count, so it is third: gaps of one and two, and one for its place
+    assert late.asked == 1
+
+
 async def test_a_change_that_is_told_while_the_list_is_on_its_way_is_not_missed(
     room: Room, hours: Hours, git: Service, human: MEWParticipant
 ) -> None:
@@ -391,6 +406,20 @@ async def test_a_change_that_is_told_while_the_list_is_on_its_way_is_not_missed(
     assert human.discovery.has_discoveries_in_progress()
     await hours.go(1.0)
     assert known(human) == ["git/blame"]
+
+
+@pytest.mark.req("S-L1-18")
+async def test_who_says_that_it_has_started_is_asked_before_the_repetition_is_due(
+    room: Room, hours: Hours, git: Service, human: MEWParticipant
+) -> None:
+    tools, git.tells = git.tells, RpcError(-32000, "starting")
+    human.discovery.enable_auto_discovery(AT_ONCE)
+    await hours.go(2)
+    assert states(human)["git"] == "failed"
+    git.tells = tools
+    await room.seated[0].notify(CHANGED)
+    await settle()
+    assert known(human) == ["git/diff", "git/log"]
 
 
 @pytest.mark.req("S-L2-32")

@@ -19,9 +19,9 @@ class Box:
         self.lost: list[tuple[int, str]] = []
         self.out = Outbox(keep=keep, lost=lambda count, why: self.lost.append((count, why)))
 
-    def add(self, text: str, *, awaited: bool = False, sender: str = "bot") -> asyncio.Future[None] | None:
+    def add(self, text: str, *, awaited: bool = False) -> asyncio.Future[None] | None:
         sent = asyncio.get_running_loop().create_future() if awaited else None
-        self.out.add(text, sent=sent, sender=sender)
+        self.out.add(text, sent=sent)
         return sent
 
     def keep(self, text: str, *, awaited: bool = False, sender: str = "bot") -> asyncio.Future[None]:
@@ -50,9 +50,10 @@ async def test_they_go_in_the_order_in_which_they_came() -> None:
     assert first is not None and first.done() and first.exception() is None
 
 
-async def test_what_was_being_handed_over_is_never_repeated_and_the_rest_goes_on_waiting() -> None:
+async def test_what_was_being_handed_over_is_never_repeated() -> None:
     box = Box()
-    sent = [box.add(text, awaited=True) for text in "abc"]
+    sent = [box.keep(text, awaited=True) for text in "abc"]
+    box.out.claim("bot")
     assert box.out.take() == "a"
     assert len(box.out) == 3  # what the link is taking is not gone yet
     box.out.interrupted()
@@ -61,6 +62,20 @@ async def test_what_was_being_handed_over_is_never_repeated_and_the_rest_goes_on
     box.out.claim("bot")
     box.add("e")
     assert box.left() == ["b", "c", "d", "e"] and box.lost == []
+
+
+async def test_who_sent_on_a_link_that_broke_is_told_and_only_the_rest_is_kept() -> None:
+    box = Box()
+    box.keep("a")
+    box.out.claim("bot")
+    sent = box.add("b", awaited=True)
+    box.add("c")
+    box.out.interrupted()
+    box.keep("d")
+    assert fault_of(sent) == "the connection ended before this message was sent"
+    assert [count for count, _ in box.lost] == [1]
+    box.out.claim("bot")
+    assert box.left() == ["a", "d"]
 
 
 async def test_where_nothing_is_kept_everything_ends_with_the_link() -> None:
@@ -74,13 +89,8 @@ async def test_where_nothing_is_kept_everything_ends_with_the_link() -> None:
     assert not box.out.keep("d", sent=None, sender="bot")
 
 
-async def test_a_frame_is_never_kept_and_does_not_hold_up_messages() -> None:
-    box = Box()
-    frame = box.add("#s#x", awaited=True, sender="")
-    box.add("a")
-    box.out.interrupted()
-    assert "ended before" in fault_of(frame) and box.left() == ["a"]
-    assert not box.out.keep("#s#y", sent=None, sender="")
+async def test_what_has_no_sender_is_never_kept() -> None:
+    assert not Box().out.keep("#s#x", sent=None, sender="")
 
 
 @pytest.mark.threat(9)
@@ -108,17 +118,6 @@ async def test_only_so_much_is_kept_counted_in_bytes() -> None:
     box.out.interrupted()  # the count is taken anew
     with pytest.raises(ConnectionLost, match="8 MiB"):
         box.out.keep("x", sent=None, sender="bot")
-
-
-async def test_beyond_the_bound_nothing_overtakes_what_ended() -> None:
-    box = Box()
-    for _ in range(7):
-        box.add("x" * MIB)
-    large = box.add("y" * 2 * MIB, awaited=True)
-    small = box.add("z", awaited=True)
-    box.out.interrupted()
-    assert "ended before" in fault_of(large) and "ended before" in fault_of(small)
-    assert len(box.left()) == 7
 
 
 async def test_what_another_name_wrote_is_refused_aloud() -> None:

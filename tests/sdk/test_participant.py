@@ -20,6 +20,7 @@ from mew_lab.errors import (
     ToolFailed,
 )
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.profiles import PROFILES
 from mew_lab.sdk.participant import Call, MEWParticipant
 from mew_lab.sdk.tools import ToolBox, ToolResult
 
@@ -768,3 +769,31 @@ async def test_it_makes_its_own_client_and_says_who_it_is(room: Room, human: MEW
     async with MEWParticipant(room.client("guest")) as guest:
         assert guest.client.id == "guest"
     assert guest.client.state == "disconnected"
+
+
+async def test_where_messages_are_queued_a_decision_still_is_not(room: Room, git: MEWParticipant) -> None:
+    """It would go out after a silence in which somebody else may have decided."""
+    room.enrol("human", PROFILES["human"])
+    hold = asyncio.Event()
+
+    async def wait(seconds: float) -> None:
+        await hold.wait()
+
+    human = MEWParticipant(room.client("human", while_down="queue", wait=wait))
+    room.seated.append(human)
+    await human.start()
+    bot = await room.seat("bot", "proposer")
+    call = bot.call("git/git_log", {})
+    await proposed(human, call)
+    holder = room.gateway.holder("demo", "human")
+    assert holder is not None
+    holder.close(1012, "again")
+    await until(lambda: human.client.state == "connecting")
+    with pytest.raises(LocalProtocolError, match="the connection broke since it was made"):
+        await human.approve(call.id)
+    queued = asyncio.ensure_future(human.chat("still here?"))
+    await asyncio.sleep(0)
+    hold.set()
+    await queued
+    await until(lambda: room.sent("chat"))
+    assert room.sent("mcp/request") == [] and call.state == "open"

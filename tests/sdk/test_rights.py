@@ -105,6 +105,40 @@ async def test_a_grant_to_somebody_else_is_not_acknowledged(room: Room, human: M
     assert of(room.sent(ACK["kind"])) == [("bot", ("human",), (granted[2].id,), {"status": "accepted"})]
 
 
+@pytest.mark.parametrize(
+    ("recipient", "granted"), [("other", {"kind": "stream/request"}), ("absent", {"kind": "chat"})]
+)
+async def test_rights_that_come_from_the_host_are_not_taken_for_anothers_grant(
+    room: Room, human: MEWParticipant, recipient: str, granted: dict[str, Any]
+) -> None:
+    bot = await room.seat("bot", [{"kind": "chat"}, ACK])
+    room.enrol("absent", "observer")
+    await room.seat("other", [{"kind": "chat"}])
+    await human.send_accepted(
+        {"kind": "capability/grant", "payload": {"recipient": recipient, "capabilities": [granted]}}
+    )
+    room.enrol("bot", [{"kind": "chat"}, ACK, {"kind": "stream/request"}])
+    await until(lambda: bot.can_send("stream/request"))
+    await settle()
+    assert room.sent(ACK["kind"]) == []
+
+
+async def test_of_two_grants_to_names_that_nobody_bears_the_last_explains_the_welcome(
+    room: Room, human: MEWParticipant
+) -> None:
+    await room.seat("bot", "proposer", runtime_id="client-123")
+    room.enrol("absent", "observer")
+    for recipient in ("absent", "bot"):
+        last = await human.send_accepted(
+            {
+                "kind": "capability/grant",
+                "payload": {"recipient": recipient, "capabilities": [{"kind": "stream/request"}]},
+            }
+        )
+    await settle()
+    assert of(room.sent(ACK["kind"])) == [("client-123", ("human",), (last.id,), {"status": "accepted"})]
+
+
 async def test_who_may_not_acknowledge_says_nothing_and_holds_it_all_the_same(
     room: Room, human: MEWParticipant
 ) -> None:

@@ -14,10 +14,11 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
+from mew_lab.cli.parser import build_parser
 from mew_lab.errors import ConfigError, MewError
 
 if TYPE_CHECKING:
@@ -25,119 +26,12 @@ if TYPE_CHECKING:
 
 __all__ = ["build_parser", "main"]
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-LEVELS = ("debug", "info", "warning", "error")
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}; {self.prog} --help tells more\n")
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """The tree of commands and options."""
-    parser = _Parser(prog="mew-lab", description="A workbench for the MEW Protocol v0.4.", allow_abbrev=False)
-    commands = parser.add_subparsers(dest="command", required=True)
-
-    def add(name: str, run: Callable[[argparse.Namespace], None], about: str) -> argparse.ArgumentParser:
-        one: argparse.ArgumentParser = commands.add_parser(
-            name, help=about, description=about, allow_abbrev=False
-        )
-        one.set_defaults(run=run)
-        return one
-
-    serve = add("serve", _serve, "runs a space until it is interrupted")
-    what = serve.add_mutually_exclusive_group()
-    what.add_argument("--space", default="demo", metavar="NAME", help="its name; demo unless given")
-    about = "a space.yaml that describes it, with its participants"
-    what.add_argument("--space-config", type=Path, metavar="FILE", help=about)
-    about = "the journal of a space that ran before, to go on with"
-    what.add_argument("--resume", type=Path, metavar="FILE", help=about)
-    serve.add_argument(
-        "--host", default="127.0.0.1", choices=LOOPBACK, help="an address of this machine alone"
-    )
-    serve.add_argument("--port", type=int, default=0, metavar="N", help="a free one unless given")
-    about = "the participant that owns it; human unless given, with a space.yaml its own"
-    serve.add_argument("--as", dest="as_id", metavar="ID", help=about)
-    about = "starts no agent and no bridge of the space.yaml"
-    serve.add_argument("--no-auto-start", action="store_true", help=about)
-    about = "lets another participant join: human, proposer, agent, tool, observer or admin; may be repeated"
-    serve.add_argument("--enrol", action="append", default=[], metavar="ID=PROFILE", help=about)
-    serve.add_argument("--journal", type=Path, metavar="PATH", help="the file that records everything")
-    serve.add_argument("--log-level", default="warning", choices=LEVELS, help="what is told on stderr")
-
-    join = add("join", _join, "takes part in a space from this terminal")
-    join.add_argument("url", metavar="URL", help="ws://… of the gateway")
-    _add_elsewhere(join)
-    join.add_argument("--no-color", action="store_true", help="prints no colours")
-
-    tail = add("tail", _tail, "prints the messages of a journal or of a running space, one a line")
-    tail.add_argument("source", metavar="FILE|URL", help="a journal, or ws://… of a gateway")
-    tail.add_argument("--follow", "-f", action="store_true", help="waits for more at the end of a file")
-    tail.add_argument("--json", action="store_true", help="prints the exact text of each envelope")
-    tail.add_argument("--no-color", action="store_true", help="prints no colours")
-    _add_elsewhere(tail)
-
-    replay = add(
-        "replay", _replay, "does again what a journal tells, and says where it would come out otherwise"
-    )
-    replay.add_argument("file", type=Path, metavar="FILE", help="the journal of a gateway")
-
-    audit = add("audit", _audit, "tells who sent an envelope, and by which right or why not")
-    audit.add_argument("file", type=Path, metavar="FILE", help="the journal of a gateway")
-    audit.add_argument("id", metavar="ID", help="the envelope's id, or a beginning that only it has")
-
-    bridge = add("bridge", _bridge, "lets an MCP server take part in a space elsewhere")
-    bridge.add_argument("url", metavar="URL", help="ws://… of the gateway")
-    _add_elsewhere(bridge)
-    about = "an environment variable that the server may see; may be repeated"
-    bridge.add_argument("--env", action="append", default=[], metavar="VARIABLE", help=about)
-    about = "seconds that the server may take to answer at first; 20 unless given"
-    bridge.add_argument("--init-timeout", type=float, default=20.0, metavar="SECONDS", help=about)
-    bridge.add_argument("words", nargs="+", metavar="-- COMMAND", help="the command that starts the server")
-
-    _add_conform(add("conform", _conform, "holds a gateway against the specification, over the wire alone"))
-
-    demo = add("demo", _demo, "shows a proposal, a human's decision and a real tool, in this terminal")
-    demo.add_argument("--message", metavar="TEXT", help="the message of the one commit in the repository")
-    demo.add_argument("--keep", type=Path, metavar="DIR", help="an empty folder for repository and journal")
-    demo.add_argument("--no-color", action="store_true", help="prints no colours")
-    demo.add_argument("--yes", action="store_true", help="lets a policy approve instead of asking")
-    return parser
-
-
-def _add_conform(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("url", metavar="URL", nargs="?", help="ws://… of the gateway")
-    files = {
-        "--tokens": "a token for each role, yours alone to read; --write-space makes it",
-        "--write-space": "instead of a run: writes a space.yaml with all roles, to start the gateway with",
-        "--write-second": "with --write-space: also a second space, for a gateway that can run two",
-        "--json": "writes the table there too, as JSON",
-    }
-    for flag, about in files.items():
-        parser.add_argument(flag, metavar="FILE", type=Path, help=about)
-    about = "rows to look at, such as P-3.6.8-2 or 'P-3.10*'; may be repeated"
-    parser.add_argument("--only", metavar="IDS", action="append", default=[], help=about)
-    parser.add_argument("--timeout", metavar="S", type=float, default=5.0, help="seconds an answer may take")
-    parser.epilog = "Exits with 0 when no row failed, 1 when some did, 2 when there was no run."
-
-
-def _add_elsewhere(parser: argparse.ArgumentParser) -> None:
-    """What names a space that runs in another process."""
-    parser.add_argument("--space", metavar="S", help="the name of the space")
-    token = parser.add_mutually_exclusive_group()
-    token.add_argument(
-        "--token-file", metavar="PATH", type=Path, help="a file with the token, yours alone to read"
-    )
-    token.add_argument("--token-env", metavar="NAME", help="the environment variable that holds the token")
-    parser.add_argument("--as", dest="as_id", metavar="ID", help="the participant id to join with")
-
 
 def main(words: Sequence[str] | None = None) -> int:
     """Runs one command and gives its exit status."""
     options = build_parser().parse_args(words)
     try:
-        options.run(options)
+        RUN[options.command](options)
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read our output has gone; what is still buffered must not complain at exit.
@@ -236,10 +130,33 @@ def _bridge(options: argparse.Namespace) -> None:
         runner.run(run())
 
 
+def _agent(options: argparse.Namespace) -> None:
+    from mew_lab.workbench.labs import token_from
+    from mew_lab.workbench.solo import run_agent, settings_of
+
+    told = options.token_file is not None or options.token_env is not None
+    token = token_from(file=options.token_file, variable=options.token_env) if told else None
+    settings = settings_of(
+        options.file,
+        gateway=options.gateway,
+        space=options.space,
+        token=token,
+        participant_id=options.as_id,
+        model=options.model,
+        base_url=options.base_url,
+        key_env=options.key_env,
+    )
+
+    async def run() -> None:
+        await run_agent(settings, ended=_ended_by_signal(), say=_say)
+
+    asyncio.run(run())
+
+
 def _conform(options: argparse.Namespace) -> None:
     from mew_lab.conformance.command import conform
 
-    words = {name: value for name, value in vars(options).items() if name not in ("command", "run")}
+    words = {name: value for name, value in vars(options).items() if name != "command"}
     status = conform(**words, say=_say, progress=lambda line: print(line, file=sys.stderr, flush=True))
     if status:
         raise SystemExit(status)
@@ -369,5 +286,14 @@ def _yes_or_no(question: str) -> bool:
             return answer.startswith("y")
 
 
-if __name__ == "__main__":
-    raise SystemExit(main())
+RUN: Mapping[str, Callable[[argparse.Namespace], None]] = {
+    "serve": _serve,
+    "join": _join,
+    "tail": _tail,
+    "replay": _replay,
+    "audit": _audit,
+    "bridge": _bridge,
+    "agent": _agent,
+    "conform": _conform,
+    "demo": _demo,
+}

@@ -1,0 +1,11 @@
+"""`python -m mew_lab.cli` is `mew-lab`."""
+
+from __future__ import annotations
+
+import sys
+
+from mew_lab.cli import main
+
+__all__: list[str] = []
+
+sys.exit(main())

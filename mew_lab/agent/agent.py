@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mew_lab.agent import prompts
@@ -27,6 +27,7 @@ from mew_lab.agent.model import Model
 from mew_lab.agent.models import model_of
 from mew_lab.agent.options import AgentOptions
 from mew_lab.agent.run import Outcome, Run
+from mew_lab.agent.tasks import Tasks
 from mew_lab.errors import ModelFailed
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.token import Token
@@ -88,7 +89,7 @@ class MEWAgent:
         self.configure(**more)
         self.memory = Memory()
         self.runs: dict[asyncio.Task[Any], Run] = {}
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = Tasks(report=self.participant.client.report)
         self._claims = Claims()
         self._exchanges = Exchanges()
         self._rate = Rate()
@@ -177,7 +178,7 @@ class MEWAgent:
         """Ends what it works on and leaves the space; `start` brings it back. Twice is harmless."""
         self._let_go()
         await self.cancel_all("shutdown")
-        await self._drop_tasks()
+        await self._tasks.end(within=ENDS_WITHIN)
         await self.participant.stop()
 
     async def aclose(self) -> None:
@@ -192,21 +193,13 @@ class MEWAgent:
             off()
         self._off = []
 
-    async def _drop_tasks(self) -> None:
-        tasks = self._tasks - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=ENDS_WITHIN)
-
     def _cut_off(self, why: object) -> None:
         """Without a way back nobody can hear what comes of the work."""
         if self.participant.client.state == "disconnected":
             for task, run in tuple(self.runs.items()):
                 run.stop("disconnected")
                 task.cancel("disconnected")
-            for waiting in self._tasks:
-                waiting.cancel()
+            self._tasks.cancel()
 
     def on_answer(self, handler: Callable[[Outcome], Any]) -> Callable[[], None]:
         """Each outcome of a request; the result, when called, ends that."""
@@ -326,23 +319,11 @@ class MEWAgent:
         full = len(self._tasks) >= self.options.max_concurrent + MAX_QUEUED
         if attention.verdict == "classify":
             if not full and self._judged.take(envelope.sender, now=now):
-                self._spawn(self._classify(envelope))
+                self._tasks.begin(self._classify(envelope))
         elif full or not self._rate.take(envelope.sender, now=now):
             self._refuse(envelope, now=now)
         else:
-            self._spawn(self._respond(envelope))
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-
-        def ended(done: asyncio.Task[None]) -> None:
-            self._tasks.discard(done)
-            fault = None if done.cancelled() else done.exception()
-            if isinstance(fault, Exception):
-                self.participant.client.report(fault)
-
-        task.add_done_callback(ended)
+            self._tasks.begin(self._respond(envelope))
 
     # --- answering ---
 

@@ -502,13 +502,11 @@ async def test_at_most_so_many_requests_are_worked_on_at_once(site: Site) -> Non
 async def test_more_than_can_wait_is_refused_aloud(site: Site) -> None:
     human = await site.seat("human")
     agent = await site.agent("agent", Script(), max_concurrent=1)
-    agent._tasks |= (full := {asyncio.create_task(asyncio.sleep(60)) for _ in range(101)})
+    for _ in range(101):
+        agent._tasks.begin(asyncio.sleep(60))
     await human.chat("Hello", to="agent")
     acknowledged = await site.first("chat/acknowledge", "agent")
     assert acknowledged.payload["status"] == "rate_limited" and not agent.runs
-    for task in full:
-        task.cancel()
-    agent._tasks.clear()
 
 
 @pytest.mark.req("P-3.5.1-4")

@@ -265,6 +265,13 @@ async def test_a_restart_ends_the_work_before_the_model_hears_of_it(site: Site) 
     await human.chat("How is Tokyo?", to="agent")
     await site.proposal("agent", human)
     await until(lambda: agent.participant.streams.mine)
+
+    async def slowly(reason: str) -> list[Stream]:
+        for _ in range(50):  # time enough for whoever goes on
+            await asyncio.sleep(0)
+        return []
+
+    agent.participant.streams.close_all = slowly  # type: ignore[method-assign]
     await human.controls.restart("agent")
     await until(
         lambda: [one for one in site.sent("participant/status") if one.payload.get("status") == "restarted"]

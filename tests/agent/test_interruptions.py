@@ -454,3 +454,18 @@ async def test_an_answer_to_what_was_taken_back_during_the_pause_is_not_said(sit
     await human.controls.resume("agent")
     await until(lambda: not agent._tasks)
     assert site.sent("chat", sender="agent") == []
+
+
+@pytest.mark.usefixtures("nothing_is_left")
+async def test_asked_while_it_is_paused_it_begins_when_it_is_resumed(site: Site) -> None:
+    human = await site.seat("human")
+    agent = await site.agent("agent", Script())
+    await human.controls.pause("agent")
+    await until(lambda: agent.participant.controls.pause_state)
+    asked = await human.chat("Hello", to="agent")
+    await until(lambda: agent.runs)
+    await human.controls.resume("agent")
+    assert (await site.answer("agent")).correlation_id == (asked.id,)
+    [start] = site.sent("reasoning/start")
+    assert start.correlation_id == (asked.id,)
+    await no_open_ends(site, "agent")

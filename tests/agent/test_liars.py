@@ -366,7 +366,7 @@ def nested(depth: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "arguments",
-    [nested(80), nested(3000), {"a": "\ud800"}, {"\udfff": 1}, {"a": {1, 2}}, {"a": float("nan")}],
+    [nested(80), nested(3000), {"a": "\ud800"}, {"\udfff": 1}, {"a": {1, 2}}, ["x"], {"a": float("nan")}],
 )
 async def test_arguments_that_cannot_be_sent_become_an_observation(site: Site, arguments: Any) -> None:
     human = await site.seat("human")
@@ -415,8 +415,8 @@ async def test_an_answer_that_is_too_long_or_no_text_is_made_one(site: Site, tex
 
 def test_the_search_for_quotes_ends_however_much_a_model_asks_for() -> None:
     outputs = [("t/x", "y" * 20_000)] * 200
-    arguments = {f"a{n}": f"not there {n}" for n in range(1000)}
-    assert quoted(arguments, outputs=outputs, request="") == []
+    arguments = {"last": "y" * 50} | {f"a{n}": f"not there {n}" for n in range(900)}
+    assert quoted(arguments, outputs=outputs, request="") == []  # it was not come to
     assert quoted({"a": "y" * 50}, outputs=outputs, request="") == ["a quotes what t/x returned"]
 
 

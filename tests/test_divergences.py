@@ -25,7 +25,7 @@ def test_each_is_a_row_of_the_table_once_and_none_is_a_must() -> None:
 
 def test_each_names_the_ruling_that_decides_it_and_says_what_happens_instead() -> None:
     for one in DIVERGENCES:
-        assert re.fullmatch(r"R([1-9]|1[0-9]|2[01])[bc]?|C-\d+|T-\d+", one.ruling)
+        assert re.fullmatch(r"R([1-9]|1[0-9]|2[01])[bc]?|C-\d+|T-\d+|S-L1-\d+", one.ruling)
         assert len(one.note.split()) >= 8
 
 

@@ -41,7 +41,7 @@ MAX_QUEUED = 100  # requests that wait while `max_concurrent` are worked on
 
 
 class MEWAgent:
-    """One agent in one space; `async with` starts and stops it.
+    """One agent in one space; `async with` starts it, and stops it for good.
 
     `participant` is what it speaks through, `model` what it thinks with, `options` how it works, `memory` the
     conversation that it remembers, `runs` the requests that it works on now.
@@ -79,6 +79,7 @@ class MEWAgent:
             gateway=gateway, space=space, token=token, participant_id=participant_id
         )
         self.model = model_of(model, base_url=base_url, api_key=api_key)
+        self.owns_model = model is None or isinstance(model, str)
         self.options = options or AgentOptions()
         self.configure(**more)
         self.memory = Memory()
@@ -115,7 +116,7 @@ class MEWAgent:
         return self
 
     async def __aexit__(self, *fault: object) -> None:
-        await self.stop()
+        await self.aclose()
 
     @property
     def id(self) -> str:
@@ -166,13 +167,18 @@ class MEWAgent:
             raise
 
     async def stop(self) -> None:
-        """Ends what it works on, leaves the space, lets go of the model; twice is harmless."""
+        """Ends what it works on and leaves the space; `start` brings it back. Twice is harmless."""
         self._let_go()
         await self.cancel_all("shutdown")
         for task in tuple(self._tasks):
             task.cancel()
         await self.participant.stop()
-        await self.model.aclose()
+
+    async def aclose(self) -> None:
+        """Stops for good: lets go of the model, too, where it was made here of a word. Twice is harmless."""
+        await self.stop()
+        if self.owns_model:
+            await self.model.aclose()
 
     def _let_go(self) -> None:
         self._started = False

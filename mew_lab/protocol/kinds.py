@@ -15,7 +15,18 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-__all__ = ["ACTED_ON", "GATEWAY", "HANDLES", "KINDS", "RESERVED", "Kind", "family", "is_reserved"]
+__all__ = [
+    "ACTED_ON",
+    "AFTER_SHUTDOWN",
+    "GATEWAY",
+    "HANDLES",
+    "KINDS",
+    "RESERVED",
+    "WHILE_PAUSED",
+    "Kind",
+    "family",
+    "is_reserved",
+]
 
 
 GATEWAY = "system:gateway"  # the sender of everything that the gateway says (§3.7, §3.8)
@@ -84,6 +95,23 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
 ACTED_ON = frozenset(kind for kind, row in KINDS.items() if row.acted_on)
 HANDLES = frozenset(kind for kind, row in KINDS.items() if row.handle)
 RESERVED = frozenset(kind for kind, row in KINDS.items() if row.sender == "gateway")
+
+# What may be sent under a pause, and after a shutdown (§3.9.1, §3.9.10, ruling R14).
+WHILE_PAUSED = frozenset(
+    {
+        "capability/grant-ack",
+        "chat/acknowledge",
+        "chat/cancel",
+        "mcp/reject",
+        "mcp/withdraw",
+        "participant/compact-done",
+        "participant/resume",
+        "participant/status",
+        "reasoning/cancel",
+        "stream/close",
+    }
+)
+AFTER_SHUTDOWN = frozenset({"chat/acknowledge", "participant/status", "stream/close"})
 
 
 def is_reserved(kind: str) -> bool:

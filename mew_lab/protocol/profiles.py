@@ -8,7 +8,7 @@ knows them.
   own questions, reasoning in the open.
 - `agent`: the proposer, and what it takes to find tools and to be steered: asks which tools there are, opens
   streams of its own, tells that it has compacted. What a tool does, it still proposes.
-- `tool`: answers, tells when its tools change and how it is; asks for nothing.
+- `tool`: answers, tells when its tools or resources change and how it is; asks for nothing.
 - `observer`: reads along, can be seen to have read, and says how it is.
 - `admin`: everything that a participant may send.
 
@@ -58,7 +58,7 @@ PROFILES: Final[dict[str, list[dict[str, Any]]]] = {
     ],
     "tool": [
         {"kind": "mcp/response"},
-        {"kind": "mcp/request", "payload": {"method": "notifications/tools/list_changed"}},
+        {"kind": "mcp/request", "payload": {"method": "notifications/*/list_changed"}},
         {"kind": "mcp/reject"},
         {"kind": ["chat", "chat/acknowledge"]},
         {"kind": "capability/grant-ack"},

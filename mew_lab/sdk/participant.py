@@ -20,6 +20,7 @@ from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.accepting import Accepting
+from mew_lab.sdk.announcing import Announcing
 from mew_lab.sdk.answering import Answering
 from mew_lab.sdk.asking import Asking
 from mew_lab.sdk.calls import Call, Calls
@@ -104,6 +105,7 @@ class MEWParticipant:
             chats=self.chats,
             streams=self.streams,
         )
+        self._announcing = Announcing(self.saying, self.tools)
         self._hearing.ready.add(self.controls.readmitted)
         self._hearing.parts = (
             self.telemetry,

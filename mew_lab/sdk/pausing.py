@@ -15,26 +15,11 @@ from typing import NamedTuple
 
 from mew_lab.errors import LocalProtocolError
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.kinds import WHILE_PAUSED
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 
-__all__ = ["PASSES", "Pause", "Pausing"]
-
-PASSES = frozenset(
-    {
-        "capability/grant-ack",
-        "chat/acknowledge",
-        "chat/cancel",
-        "mcp/reject",
-        "mcp/withdraw",
-        "participant/compact-done",
-        "participant/resume",
-        "participant/status",
-        "reasoning/cancel",
-        "stream/close",
-    }
-)
-"""What may be sent under a pause (ruling R14)."""
+__all__ = ["Pause", "Pausing"]
 
 MARGIN = 0.05  # seconds after its end: the gateway's clock decides, and it may be a little slower than ours
 FAR = 1e8  # seconds, three years: no timer is set for what is farther away
@@ -146,7 +131,7 @@ class Pausing:
             return None
 
     def _guard(self, kind: str) -> None:
-        if kind in PASSES:
+        if kind in WHILE_PAUSED:
             return
         name = self._client.id
         if self.over_by:

@@ -12,28 +12,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.kinds import AFTER_SHUTDOWN, WHILE_PAUSED
 from mew_lab.space.outcome import Outcome, named
 from mew_lab.space.refusal import Refusal
 from mew_lab.space.state import Member, Pause, Sender
 from mew_lab.space.turn import Turn, timestamp
 
 __all__ = ["held_back", "pause", "restart", "resume", "shutdown"]
-
-WHILE_PAUSED = frozenset(
-    {
-        "capability/grant-ack",
-        "chat/acknowledge",
-        "chat/cancel",
-        "mcp/reject",
-        "mcp/withdraw",
-        "participant/compact-done",
-        "participant/resume",
-        "participant/status",
-        "reasoning/cancel",
-        "stream/close",
-    }
-)
-AFTER_SHUTDOWN = frozenset({"chat/acknowledge", "participant/status", "stream/close"})
 
 
 def held_back(member: Member, kind: str, now: datetime) -> Refusal | None:

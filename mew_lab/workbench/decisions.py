@@ -210,7 +210,7 @@ class HumanDecisions:
     # --- following the space ---
 
     def _observe(self, envelope: Envelope) -> None:
-        self._sources.observe(envelope)
+        self._sources.observe(envelope, me=self._me.client.id)
         if envelope.kind == "mcp/proposal":
             self._refresh(envelope.id)
         elif envelope.kind.startswith("mcp/"):
@@ -255,7 +255,7 @@ class HumanDecisions:
             since=self._clock(),
             warnings=(
                 *self._of_the_tool(proposal),
-                *self._sources.quoted_in(arguments, proposer=proposal.proposer),
+                *self._sources.quoted_in(arguments),
                 *risks(arguments),
             ),
         )

@@ -21,6 +21,7 @@ from mew_lab.log.log import Log
 from mew_lab.protocol.envelope import compact
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.signature import Signature
+from mew_lab.sdk.tools import ToolBox
 from mew_lab.space.events import Record
 from mew_lab.workbench import agents, report
 from mew_lab.workbench.agents import AgentSeat
@@ -210,7 +211,8 @@ class Lab:
         Spec: SDK "Layer 3".
         """
         thinks = model_of(model, base_url=base_url, api_key=api_key)  # here: its library loads for a second
-        return self._run(self.roster.agent(name, can, thinks, options), f"starting the agent {name!r}")
+        seating = self.roster.agent(name, can, thinks, options, owns_model=thinks is not model)
+        return self._run(seating, f"starting the agent {name!r}")
 
     def agents(self) -> Listing:
         """The agents of this process: state, model, what they work on."""
@@ -239,11 +241,11 @@ class Lab:
             # Read once on this thread: the first reading loads a schema library, and the loop must not wait for it.
             Signature(function, name=str(options.get("name") or getattr(function, "__name__", "tool")))
             holder = seat or self.seats.get(NOTEBOOK_SEAT)
-            if holder is None:
-                joining = self.roster.join(NOTEBOOK_SEAT, "tool", what="tools of this notebook")
-                holder = self._run(joining, "seating the notebook's tools")
-            box = holder.participant.tools
+            box = holder.participant.tools if holder else ToolBox(name=NOTEBOOK_SEAT)
             self.loop.call(lambda: box.add(function, **options))
+            if holder is None:  # it comes with its first tool
+                joining = self.roster.join(NOTEBOOK_SEAT, "tool", what="tools of this notebook", tools=box)
+                self._run(joining, "seating the notebook's tools")
             return function
 
         return register if function is None else register(function)

@@ -69,11 +69,11 @@ class Roster:
         self.seats[seat.name] = seat
         return seat
 
-    async def join(self, name: str, can: Can, *, what: str = "seat") -> Seat:
+    async def join(self, name: str, can: Can, *, what: str = "seat", tools: ToolBox | None = None) -> Seat:
         """Enrols, connects and seats a participant."""
         host = self._free(name, f"cannot seat {name[:80]!r}")
         host.enrol(name, can)
-        participant = MEWParticipant(host.client_for(name), tools=ToolBox(name=name))
+        participant = MEWParticipant(host.client_for(name), tools=tools or ToolBox(name=name))
         return await self.take(participant, name=name, what=what)
 
     async def bridge(
@@ -90,13 +90,19 @@ class Roster:
         self.seats[name] = seat
         return seat
 
-    async def agent(self, name: str, can: Can, model: Model, options: Mapping[str, Any]) -> AgentSeat:
-        """Enrols, connects and seats an agent; what cannot be set is refused before anybody is enrolled."""
+    async def agent(
+        self, name: str, can: Can, model: Model, options: Mapping[str, Any], *, owns_model: bool
+    ) -> AgentSeat:
+        """Enrols, connects and seats an agent; what cannot be set is refused before anybody is enrolled.
+
+        `owns_model` tells whether the model ends with it.
+        """
         AgentOptions.of(options)
         host = self._free(name, f"cannot seat the agent {name[:80]!r}")
         host.enrol(name, can)
         participant = MEWParticipant(host.client_for(name), tools=ToolBox(name=name))
         agent = MEWAgent(participant, model=model, **options)
+        agent.owns_model = owns_model
         seat = AgentSeat(self._lab, agent, name=name)
         participant.client.on_error(lambda error: self._fault(f"{name}: {error}"))
         await agent.start()
@@ -146,4 +152,4 @@ class Roster:
 
 
 async def _left(seat: Seat) -> None:
-    await (seat.agent.stop() if isinstance(seat, AgentSeat) else seat.participant.stop())
+    await (seat.agent.aclose() if isinstance(seat, AgentSeat) else seat.participant.stop())

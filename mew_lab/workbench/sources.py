@@ -1,4 +1,4 @@
-"""Which text of a proposal has a tool said, and nobody else?  Listens to answers and to chat; decides nothing.
+"""Which text of a proposal has a tool said, and not the human?  Listens to answers and to chat; decides nothing.
 
 What a tool returns may hold an instruction of somebody who has no business here. An argument that quotes it is
 marked for the human who decides, seen from the human's own seat: what the proposer says of itself counts for
@@ -29,10 +29,10 @@ class Sources:
     def __init__(self) -> None:
         self._asked: OrderedDict[str, tuple[str, tuple[str, ...]]] = OrderedDict()
         self._outputs: deque[tuple[str, str]] = deque(maxlen=MAX_KEPT)
-        self._said: deque[tuple[str, str]] = deque(maxlen=MAX_KEPT)
+        self._said: deque[str] = deque(maxlen=MAX_KEPT)
 
-    def observe(self, envelope: Envelope) -> None:
-        """Takes note of one message of the space."""
+    def observe(self, envelope: Envelope, *, me: str) -> None:
+        """Takes note of one message of the space; `me` is the human who decides."""
         payload = envelope.payload
         if envelope.kind == "mcp/request":
             params = payload.get("params")
@@ -47,13 +47,12 @@ class Sources:
                 if envelope.sender in to and isinstance(payload.get("result"), dict):
                     text = shortened(ToolResult(payload["result"]).text, MAX_TEXT)
                     self._outputs.append((tool, text))
-        elif envelope.kind == "chat" and isinstance(payload.get("text"), str):
-            self._said.append((envelope.sender, payload["text"][:MAX_TEXT]))
+        elif envelope.kind == "chat" and envelope.sender == me and isinstance(payload.get("text"), str):
+            self._said.append(payload["text"][:MAX_TEXT])
 
-    def quoted_in(self, arguments: Mapping[str, Any], *, proposer: str) -> tuple[str, ...]:
-        """One line for each argument with text that a tool has said and no one but the proposer has repeated."""
+    def quoted_in(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        """One line for each argument with text that a tool has said and the human has not."""
         if not self._outputs:
             return ()
-        said = "\n".join(text for sender, text in self._said if sender != proposer)
-        found = quoted(arguments, outputs=tuple(self._outputs), request=said)
-        return tuple(f"out of a tool's answer, not of a person's words: {one}" for one in found)
+        found = quoted(arguments, outputs=tuple(self._outputs), request="\n".join(self._said))
+        return tuple(f"out of a tool's answer, not of your words: {one}" for one in found)

@@ -325,10 +325,10 @@ async def test_a_stranger_cannot_take_back_the_question_of_another(site: Site) -
     assert (await site.answer("agent")).payload["text"] == "22°C."
 
 
-async def test_stopping_ends_what_is_worked_on_and_lets_go_of_the_model(site: Site) -> None:
+async def test_stopping_ends_what_is_worked_on_and_starting_brings_it_back(site: Site) -> None:
     human = await site.seat("human")
     await site.tool("weather-service", weather)
-    model = Script(wants("weather-service/weather", {"city": "Tokyo"}))
+    model = Script(wants("weather-service/weather", {"city": "Tokyo"}), Reply("Here I am."))
     agent = await site.agent("agent", model, can=PROPOSER)
     await human.chat("How is Tokyo?", to="agent")
     await site.first("mcp/proposal", "agent")
@@ -336,8 +336,22 @@ async def test_stopping_ends_what_is_worked_on_and_lets_go_of_the_model(site: Si
     await site.first("mcp/withdraw", "agent")
     [cancel] = site.sent("reasoning/cancel")
     assert cancel.payload["reason"] == "shutdown"
-    assert model.closed and agent.participant.client.state == "disconnected"
+    assert agent.participant.client.state == "disconnected"
     await agent.stop()
+    await agent.start()
+    await human.chat("Are you there?", to="agent")
+    assert (await site.answer("agent")).payload["text"] == "Here I am."
+
+
+async def test_a_model_made_of_a_word_goes_with_its_agent_and_one_that_was_given_stays(site: Site) -> None:
+    given = Script()
+    agent = await site.agent("agent", given)
+    await agent.aclose()
+    assert not given.closed
+    agent.model, agent.owns_model = given, True
+    await agent.aclose()
+    assert given.closed
+    assert MEWAgent(MEWParticipant(gateway="ws://127.0.0.1:1"), model="offline").owns_model
 
 
 # --- who is answered ---

@@ -157,6 +157,16 @@ async def first_call(request: str, tools: Sequence[ToolSpec]) -> ToolCall:
     return reply.tool_calls[0]
 
 
+async def test_whose_tool_it_is_does_not_count_as_what_it_does(real: Served) -> None:
+    tools = [
+        tool._replace(description=f"{tool.description} (tool of {tool.participant})")
+        for tool in tools_of(real)
+    ]
+    for wanted, text in WORDINGS:
+        call = await first_call(text, tools)
+        assert call.name == wanted[0] and same(call.arguments, wanted[1]), (text, call)
+
+
 @pytest.mark.parametrize(("wanted", "request_"), WORDINGS)
 async def test_a_request_may_be_worded_in_many_ways(
     real: Served, wanted: tuple[str, Mapping[str, Any]], request_: str
@@ -218,6 +228,18 @@ async def test_names_and_order_of_tools_decide_nothing(real: Served, names: list
     for wanted, text in WORDINGS:
         tool, arguments = renamed.back(await first_call(text, renamed.tools))
         assert tool == wanted[0] and same(arguments, wanted[1]), (text, tool, arguments)
+
+
+@pytest.mark.req("S-L3-28")
+async def test_two_steps_need_no_name_either(real: Served) -> None:
+    renamed = Renamed(tools_of(real), [f"q{n}" for n in range(90)])
+    names = {old: new for new, old in renamed.tool_of.items()}
+    said = {names["git/git_log"]: real.observations[0]}
+    calls, _ = await served(TWO_STEPS.format(repo="/srv/app"), renamed.tools, said)
+    assert [renamed.back(call) for call in calls] == [
+        LAST,
+        ("clock/convert_time", dict(real.calls[1].arguments)),
+    ]
 
 
 # --- a mixed bag of tools -----------------------------------------------------------------------------------------
@@ -305,12 +327,32 @@ ASKED: list[tuple[str, list[tuple[str, dict[str, Any]]]]] = [
         ("weather-service/get_weather", {"city": "Rome"}), ("weather-service/get_weather", {"city": "Oslo"}),
     ]),
     ("Do I need an umbrella in Paris tomorrow?", [("weather-service/get_weather", {"city": "Paris"})]),
+    ("commits of /srv/app since 2024-01-15 until 2024-01-20", [
+        ("git/git_log", {
+            "repo_path": "/srv/app", "start_timestamp": "2024-01-15", "end_timestamp": "2024-01-20",
+        }),
+    ]),
+    ("Show the changes that are staged in /srv/app with 10 context lines", [
+        ("git/git_diff_staged", {"repo_path": "/srv/app", "context_lines": 10}),
+    ]),
+    ("Please create a ticket: the coffee machine is broken", [
+        ("desk/create_ticket", {"title": "the coffee machine is broken"}),
+    ]),
+    ("What's the weather in Paris and what time is it there?", [
+        ("weather-service/get_weather", {"city": "Paris"}),
+        ("clock/get_current_time", {"timezone": "Europe/Paris"}),
+    ]),
+    ("Show me README.md", [("files/read_file", {"path": "README.md"})]),
+    ("open https://example.org/a", [("web/fetch", {"url": "https://example.org/a"})]),
+    ("use web/search to find jupyter widgets", [("web/search", {"query": "jupyter widgets"})]),
+    ("What is the weather?? In Oslo!", [("weather-service/get_weather", {"city": "Oslo"})]),
+    ("It's cold. What's the forecast for Helsinki?", [("weather-service/get_forecast", {"city": "Helsinki"})]),
 ]  # fmt: skip
 SAID = {
     "calculator/add": "42",
     "calculator/multiply": "12.75",
     "files/read_file": "Guten Morgen",
-    "web/search": "1. Python docs https://docs.python.org/3/\n2. PyPI https://pypi.org/",
+    "web/search": "1. Python docs https://docs.python.org/3/\n2. Another https://example.org/two",
     "desk/create_ticket": '{"id": "T-31", "title": "x", "status": "open"}',
     "desk/list_tickets": '[{"id": "T-1", "title": "a"}, {"id": "T-2", "title": "b"}]',
 }
@@ -366,6 +408,13 @@ async def test_a_changing_tool_needs_a_verb_that_says_so() -> None:
 async def test_a_required_argument_that_nothing_gives_is_asked_for() -> None:
     calls, answer = await served("What is the weather?", [WEATHER], "sunny")
     assert calls == [] and "weather-service/get_weather" in answer and "`city`" in answer
+
+
+async def test_what_one_call_cannot_take_is_named_or_not_begun(real: Served) -> None:
+    calls, answer = await served("Close the tickets T-4 and T-5", BAG, "closed")
+    assert pairs(calls) == [("desk/close_ticket", {"ticket_id": "T-4"})] and "I left out T-5" in answer
+    for text in ("Sum 1, 2 and 3", "(3+4)*2"):  # two numbers of three would give a wrong sum
+        assert (await served(text, BAG, "7"))[0] == []
 
 
 async def test_the_reasoning_names_the_step_and_the_tool() -> None:

@@ -62,6 +62,11 @@ def test_a_tool_answers_and_asks_for_nothing() -> None:
     assert may("tool", "mcp/response") and may("tool", "mcp/reject") and may("tool", "chat")
     assert not may("tool", "mcp/request") and not may("tool", "mcp/proposal")
     told = {"method": "notifications/tools/list_changed"}
+    assert (
+        not CapabilitySet(PROFILES["tool"])
+        .permit("mcp/request", (), {"method": "notifications/message"})
+        .allowed
+    )
     assert CapabilitySet(PROFILES["tool"]).permit("mcp/request", (), told).allowed
 
 

@@ -285,6 +285,7 @@ async def test_a_newcomer_is_not_asked_by_all_in_the_same_moment(room: Room, hou
 
 
 @pytest.mark.req("S-L1-18", "S-L1-19", "S-L2-28")
+@pytest.mark.divergence("S-L1-15")
 async def test_what_fails_is_repeated_after_5_10_and_15_seconds_and_a_slow_starter_is_found(
     hours: Hours, git: Service, human: MEWParticipant
 ) -> None:

@@ -67,7 +67,7 @@ def test_what_is_no_stream_is_left_out(entry: Any) -> None:
     )
 
 
-@pytest.mark.req("P4-3.8.1-1", "P-3.8.1-4")
+@pytest.mark.req("P-3.8.1-4")
 def test_a_welcome_without_a_list_of_streams_says_nothing_of_them_and_an_empty_one_that_there_are_none() -> (
     None
 ):

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from mew_lab.protocol.kinds import KINDS, is_reserved
-from mew_lab.space.controls import AFTER_SHUTDOWN, WHILE_PAUSED
+from mew_lab.protocol.kinds import AFTER_SHUTDOWN, KINDS, WHILE_PAUSED, is_reserved
 
 from .stage import Stage
 

@@ -25,6 +25,7 @@ from mew_lab.agent.offline.vocabulary import (
     arithmetic,
     meanings,
     stem,
+    stemmed,
 )
 from mew_lab.agent.offline.wording import asks, stems, verb_of, words
 
@@ -34,11 +35,14 @@ FITS = 0.4  # the share of a step's words that a tool must meet
 MAX_TOOLS = 500
 _NAME, _SAID, _LATER, _WITH, _WHOSE = 1.5, 1.0, 0.6, 0.35, 0.5
 _CLOSE = 0.7  # what a word of the same meaning counts beside the word itself
-_TRIED = 5  # candidates whose arguments are filled
+_TRIED = 16  # candidates whose arguments are filled
 _PLACED = re.compile(
     r"\b(?:in|for|at|near|from|to|against|between|called|named)\s+(?=([a-z]+(?:\s+[a-z]+)?))"
 )
-_VALUES = ("quoted", "url", "email", "path", "glob", "hash", "zone", "datetime", "time")
+_SHOWN = stemmed("path file url")  # kinds of value that speak, a little, for tools that name them
+# What a text is to be about says nothing of the tool.
+_TOPIC = re.compile(r":\s|\b(?:about|saying|that says|titled|called|named)\s", re.IGNORECASE)
+_VALUES = ("quoted", "url", "email", "path", "glob", "hash", "zone", "datetime", "date", "time")
 
 
 class Choice(NamedTuple):
@@ -78,7 +82,7 @@ class Catalogue:
         """
         text = sources.step.text if words_of is None else words_of
         if sources.back:
-            text = ANAPHOR.sub(" ", text)
+            text = ANAPHOR.sub(lambda found: " " * len(found[0]), text)  # places stay
         terms = _terms(text, sources.step.values if words_of is None else ())
         rated = [(bag, *self._rated(bag, text, terms)) for bag in self._bags]
         rated = [one for one in rated if one[2] >= FITS]
@@ -87,9 +91,13 @@ class Catalogue:
         for bag, score, share, met in rated[:_TRIED]:
             filled = fill(bag.tool.parameters, sources)
             score *= 0.55 ** len(filled.missing)
+            if filled.missing and not filled.from_step and sources.step.values:
+                score *= 0.3
             score += 0.8 * min(filled.from_step, 3)
             if sources.back:
                 score *= 1.6 if filled.from_seen else 1.0
+            if _counts(bag.tool.parameters) and filled.left:
+                continue
             given = filled.from_step + filled.from_seen
             if not met and (filled.missing or not given or not asks(sources.step.text)):
                 continue
@@ -107,7 +115,8 @@ class Catalogue:
         score = reached = total = 0.0
         met: list[str] = []
         for one, value in terms.items():
-            weight = self._weight(one) * (0.25 if one in GENERIC else 0.5 if one in ORDERING else 1.0)
+            slight = one in GENERIC or (value and one in _SHOWN)
+            weight = self._weight(one) * (0.25 if slight else 0.5 if one in ORDERING else 1.0)
             own = bag.weights.get(one, 0.0)
             senses = [sense for sense in meanings(one) if sense in bag.senses]
             close = max((bag.senses[sense] * _CLOSE for sense in senses), default=0.0)
@@ -119,8 +128,8 @@ class Catalogue:
             part = weight * min(1.0, fit / (0.9 if own >= close else _CLOSE))
             reached += part
             known = self._stems[one] or any(self._senses[sense] for sense in meanings(one))
-            total += part if value else weight if known else weight * 0.6
-            if fit >= _WHOSE and one not in GENERIC:
+            total += part if value or slight else weight if known else weight * 0.6
+            if fit >= _WHOSE and not slight:
                 met.append(one)
         if not reached:
             return 0.0, 0.0, ()
@@ -131,14 +140,20 @@ class Catalogue:
 def _terms(text: str, values: Sequence[Found]) -> dict[str, bool]:
     """The stems of a step, and of each whether it may be but a value; what surely is one is left out."""
     rest = text
-    kinds = [stem("path") for one in values if one.kind == "path"]
+    topic = _TOPIC.search(text)
+    if topic and not asks(text[topic.end() :]) and stems(text[: topic.start()]):
+        rest = text[: topic.start()]
+    kinds = [
+        stem("file") if re.search(r"\.\w+$", one.text) else one.kind for one in values if one.kind == "path"
+    ]
+    kinds += [one.kind for one in values if one.kind == "url"]
     for one in values:
-        if one.kind in _VALUES:
+        if one.kind in _VALUES and one.end <= len(rest):
             rest = rest[: one.start] + " " * (one.end - one.start) + rest[one.end :]
     named = {stem(word) for one in values if one.kind == "name" for word in words(one.text)}
     for place in _PLACED.finditer(rest):
         named |= {stem(word) for word in words(place[1])}
-    return {one: one in named for one in stems(rest)} | dict.fromkeys(kinds, True)
+    return dict.fromkeys(kinds, True) | {one: one in named for one in stems(rest)}
 
 
 def _names(text: str, tool: ToolSpec) -> bool:
@@ -153,7 +168,7 @@ def _bias(text: str, bag: _Bag) -> float:
     """What the verb of a step is worth to a tool: one that changes something needs a verb that says so."""
     first = verb_of(text)
     verb = stem(first)
-    if first in QUESTIONS or verb not in CHANGING:
+    if first in QUESTIONS or verb not in CHANGING or first == f"{verb}s":  # "commits of …" asks for them
         return 0.2 if bag.changes else 1.3 if verb in bag.verb else 1.0
     fits = verb in bag.verb or any(meanings(verb) & meanings(one) for one in bag.verb)
     if not bag.changes:
@@ -165,7 +180,8 @@ def _bag(tool: ToolSpec) -> _Bag:
     participant, _, own = tool.name[:200].partition("/")
     if not own:
         participant, own = "", participant
-    said = stems(tool.description[:800])
+    about = _own_words(tool)
+    said = stems(about[:800])
     weights: dict[str, float] = {}
     senses: dict[int, float] = {}
 
@@ -180,7 +196,7 @@ def _bag(tool: ToolSpec) -> _Bag:
     heard(said[:14], _SAID)
     heard(said[14:], _LATER)
     heard(stems(_parameters(tool.parameters)), _WITH)
-    first = words(tool.description[:80])[:1]
+    first = words(about[:80])[:1]
     verbs = [
         stem(word)
         for word in first
@@ -189,6 +205,12 @@ def _bag(tool: ToolSpec) -> _Bag:
     verbs = verbs or [stem(word) for word in words(own)[:1]]
     changes = any(one in CHANGING and not (arithmetic(one) and _counts(tool.parameters)) for one in verbs)
     return _Bag(tool, weights, senses, frozenset(verbs), changes)
+
+
+def _own_words(tool: ToolSpec) -> str:
+    """The description without the words that only say whose tool it is, which its name says too."""
+    whose = f"tool of {tool.participant}"
+    return tool.description.removesuffix(f"({whose})").removesuffix(f"A {whose}")
 
 
 def _counts(schema: object) -> bool:

@@ -33,12 +33,14 @@ class Missing(NamedTuple):
 
 
 class Filled(NamedTuple):
-    """Arguments, what they lack, and how many of them the step itself and earlier words gave."""
+    """Arguments, what they lack, how many of them the step itself and earlier words gave, and what of the step
+    they leave out though it is of a kind that they take."""
 
     arguments: dict[str, Any]
     missing: tuple[Missing, ...]
     from_step: int
     from_seen: int
+    left: tuple[str, ...] = ()
 
 
 class _Asked(NamedTuple):
@@ -54,7 +56,7 @@ def fill(parameters: object, sources: Sources) -> Filled:
     filling = _Filling(parameters if isinstance(parameters, Mapping) else {}, Supply(sources))
     arguments = filling.arguments(filling.root, prefix="", depth=0)
     supply = filling.supply
-    return Filled(arguments, tuple(filling.missing), supply.from_step, supply.from_seen)
+    return Filled(arguments, tuple(filling.missing), supply.from_step, supply.from_seen, supply.left())
 
 
 class _Filling:

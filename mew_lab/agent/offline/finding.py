@@ -6,12 +6,12 @@ It reads a request and what a tool said by the same rules, and knows neither par
 from __future__ import annotations
 
 import re
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from mew_lab.agent.offline import zones
 from mew_lab.agent.offline.vocabulary import plain
 
-__all__ = ["ANAPHOR", "MAX_SEEN", "Found", "find", "ordinal"]
+__all__ = ["ANAPHOR", "MAX_SEEN", "Found", "Picked", "Text", "find", "ordinal"]
 
 Kind = Literal[
     "quoted", "url", "email", "zone", "datetime", "date", "time", "path", "glob", "hash", "id", "money", "percent",
@@ -95,6 +95,25 @@ class Found(NamedTuple):
             return _NUMERALS[self.text.lower()]
         value = float(self.text)
         return int(value) if value.is_integer() and "." not in self.text else value
+
+
+class Text(NamedTuple):
+    """A text with its values."""
+
+    text: str
+    values: tuple[Found, ...]
+
+    @classmethod
+    def of(cls, text: str) -> Text:
+        """The text, read."""
+        return cls(text, tuple(find(text)))
+
+
+class Picked(NamedTuple):
+    """A value for a parameter and the places in the text that it was read from."""
+
+    value: Any
+    places: frozenset[int]
 
 
 def find(text: str) -> list[Found]:

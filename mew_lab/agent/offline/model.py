@@ -16,8 +16,8 @@ from typing import Any
 from mew_lab.agent import scratchpad
 from mew_lab.agent.model import Message, Reply, ToolSpec
 from mew_lab.agent.offline.choosing import Catalogue, Choice
+from mew_lab.agent.offline.finding import Text
 from mew_lab.agent.offline.fitting import least
-from mew_lab.agent.offline.picking import Text
 from mew_lab.agent.offline.plan import MAX_STEP, Done, Next, Plan
 from mew_lab.agent.offline.supplying import Sources
 from mew_lab.agent.offline.telling import abilities, shortened

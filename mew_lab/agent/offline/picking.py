@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
-from typing import Any, NamedTuple
 
 from mew_lab.agent.offline import zones
-from mew_lab.agent.offline.finding import ANAPHOR, Found, find
+from mew_lab.agent.offline.finding import Found, Picked, Text
+from mew_lab.agent.offline.phrases import called, expression, languages, money, place, wording
 from mew_lab.agent.offline.vocabulary import plain, stem, stemmed
 from mew_lab.agent.offline.wants import Want, stems_of_name
 
-__all__ = ["Picked", "Text", "labelled", "left", "numbers", "pick"]
+__all__ = ["labelled", "left", "numbers", "pick"]
 
 
 _PATHLIKE = re.compile(r"[~.\w /\\:-]{0,400}(?:[/\\][^/\\\n]{0,100}|\.\w{1,5})")
@@ -23,34 +23,6 @@ _FILES = stemmed("file files filename")
 _TAKEN_FROM = re.compile(r"\b(?:subtract|take|deduct)\b.*\bfrom\b", re.IGNORECASE)
 _TO_WORDS = {"to", "into", "towards", "until", "before", "till", "by"}
 _FROM_WORDS = {"from", "of", "since", "after"}
-_PLACE_WORDS = {"in", "for", "at", "of", "near", "to", "from", "around", "is"}
-_LANGUAGES = {
-    "english": "en", "french": "fr", "german": "de", "spanish": "es", "italian": "it", "japanese": "ja",
-    "chinese": "zh", "portuguese": "pt", "dutch": "nl", "polish": "pl", "russian": "ru", "korean": "ko",
-}  # fmt: skip
-_CURRENCIES = {
-    "dollar": "USD", "euro": "EUR", "pound": "GBP", "yen": "JPY", "franc": "CHF", "$": "USD", "€": "EUR",
-    "£": "GBP", "¥": "JPY",
-}  # fmt: skip
-
-
-class Text(NamedTuple):
-    """A text with its values. `used` are the places of those that are taken."""
-
-    text: str
-    values: tuple[Found, ...]
-
-    @classmethod
-    def of(cls, text: str) -> Text:
-        """The text, read."""
-        return cls(text, tuple(find(text)))
-
-
-class Picked(NamedTuple):
-    """A value for a parameter and the places in the text that it was read from."""
-
-    value: Any
-    places: frozenset[int]
 
 
 def labelled(wanted: Want, text: str) -> Picked | None:
@@ -100,19 +72,18 @@ def pick(wanted: Want, text: Text, used: Set[int], *, role: str, loose: bool = F
     if role == "zone":
         return _best(wanted, text, used, list(_zones(text, wanted)))
     if role == "expression":
-        return _expression(text)
+        return expression(text)
     if role == "language":
-        return _listed(
-            text, _LANGUAGES, used, code=re.search(r"\bcode|iso", wanted.about, re.IGNORECASE) is not None
-        )
+        code = re.search(r"\bcode|iso", wanted.about, re.IGNORECASE) is not None
+        return _best(wanted, text, used, list(languages(text, code)))
     if role == "currency":
-        return _best(wanted, text, used, list(_money(text)))
+        return _best(wanted, text, used, list(money(text)))
     if role == "place":
-        return _place(text, used)
+        return place(text, used)
     if role == "text":
-        return _wording(wanted, text, used, loose=loose)
+        return wording(wanted, text, used, loose=loose)
     if role == "name":
-        return _called(wanted, text, used) if loose else None
+        return called(wanted, text, used) if loose else None
     kinds = _KINDS.get(role)
     if kinds is None:
         return None
@@ -155,7 +126,7 @@ def _best(
     for one, said in free:
         points = _side(wanted, text, one, alone=len(free) == 1) + _folder_or_file(wanted, one)
         if one.kind in ("date", "datetime") and wanted.end and "datetime" in wanted.roles:
-            right = _FROM_WORDS if wanted.end == "from" else _TO_WORDS
+            right = {"between", *_FROM_WORDS} if wanted.end == "from" else {"and", *_TO_WORDS}
             points = 5 if one.before in right else 1 if loose else -1
         if points > most:
             best, most = Picked(said, frozenset({one.start})), points
@@ -178,10 +149,10 @@ def _side(wanted: Want, text: Text, one: Found, *, alone: bool) -> int:
 def _folder_or_file(wanted: Want, one: Found) -> int:
     if one.kind != "path":
         return 0
-    file = re.search(r"\.\w{1,6}$", one.text) is not None
+    file = re.search(r"\.(?!git$)\w{1,6}$", one.text) is not None
     names = wanted.labels | set(stems_of_name(wanted.key))
     if names & _FOLDERS:
-        return 1 - 2 * file
+        return -9 if file else 1
     return 2 * file if names & _FILES else 0
 
 
@@ -212,133 +183,3 @@ def _zones(text: Text, wanted: Want) -> Iterator[tuple[Found, str]]:
 
 def _utc(zone: str, wanted: Want) -> str:
     return "UTC" if zone == "Etc/UTC" and "UTC" in wanted.about and "Etc/UTC" not in wanted.about else zone
-
-
-def _expression(text: Text) -> Picked | None:
-    share = re.search(r"(\d[\d.]*)\s?(?:%|percent)\D{0,20}?(?:of|on|for)\s+[$€£]?\s?(\d[\d.]*)", text.text)
-    if share:
-        return Picked(
-            f"{float(f'{float(share[1].rstrip(chr(46))) / 100:.12g}')} * {share[2].rstrip('.')}", frozenset()
-        )
-    said = text.text
-    for sign, worded in (
-        ("+", "plus"),
-        ("-", "minus"),
-        ("*", "times|multiplied by|×"),
-        ("/", "divided by|÷"),
-    ):
-        said = re.sub(
-            rf"\s*(?:\b(?:{worded})\b|{worded if len(worded) == 1 else '(?!)'})\s*", f" {sign} ", said
-        )
-    found = max(re.findall(r"[-(\d][\d\s.()+*/^-]*[\d)]", said), key=len, default="")
-    return Picked(found.strip(), frozenset()) if re.search(r"\d\s*[-+*/^]", found) else None
-
-
-def _listed(text: Text, table: Mapping[str, str], used: Set[int], *, code: bool) -> Picked | None:
-    for word in re.finditer(r"[^\W\d_]+", text.text):
-        known = table.get(word[0].lower())
-        if known and word.start() not in used:
-            return Picked(known if code else word[0].capitalize(), frozenset({word.start()}))
-    return None
-
-
-def _money(text: Text) -> Iterator[tuple[Found, str]]:
-    before = ""
-    for word in re.finditer(r"[A-Za-z]+|[$€£¥](?=\s?\d)", text.text):
-        code = word[0] if re.fullmatch("[A-Z]{3}", word[0]) and not plain(word[0]) else None
-        said = code or _CURRENCIES.get(word[0]) or _CURRENCIES.get(stem(word[0]))
-        if said:
-            yield Found("name", said, word.start(), word.end(), before), said
-        before = word[0].lower()
-
-
-def _place(text: Text, used: Set[int]) -> Picked | None:
-    names = [one for one in text.values if one.kind == "name" and one.start not in used]
-    for one in (*(one for one in names if one.before in _PLACE_WORDS), *names):
-        return Picked(one.text, frozenset({one.start}))
-    small: Picked | None = None
-    for after in re.finditer(r"\b(?:in|for|at|near)\s+(?=((?:[^\W\d_]+[ ]?){1,3}))", text.text):
-        parts: list[str] = []
-        for part in after[1].split():
-            if plain(part) or part.lower() in _WHEN:
-                break
-            parts.append(part)
-        if parts:
-            said = Picked(" ".join(parts).title(), frozenset({after.start(1)}))
-            if zones.zone_of(said.value):
-                return said
-            small = small or said
-    return small
-
-
-_WHEN = {
-    "today",
-    "tomorrow",
-    "yesterday",
-    "tonight",
-    "now",
-    "right",
-    "currently",
-    "next",
-    "last",
-    "morning",
-    "week",
-}
-
-
-def _wording(wanted: Want, text: Text, used: Set[int], *, loose: bool) -> Picked | None:
-    """What is to be said, searched or translated: what is quoted, or what stands after the words for it."""
-    for one in text.values:
-        if one.kind == "quoted" and one.start not in used and loose:
-            return Picked(one.text, frozenset({one.start}))
-    after = re.search(
-        r"\b(?:saying|that says|says|search(?:ing)?(?: \w+){0,3}? (?:for|about)|look(?:ing)? (?:up|for)|about|"
-        r"(?:translate|summari[sz]e|find|search|google|remember|note)(?: (?:the|that|down|for))?|:)\s+(.+)",
-        text.text,
-        re.IGNORECASE | re.DOTALL,
-    )
-    if not after or not loose or ANAPHOR.match(after[1]):
-        return None
-    said = re.sub(r"\s+(?:to|into)\s+[A-Z]\w+\s*$", "", after[1]).strip(" .!?")
-    said = re.sub(
-        r"\s+(?:on|in|from|using|with|at)\s+(?:the\s+)?(?:web|internet|online|[./~]\S*)\s*$", "", said
-    ).strip()
-    return Picked(said, frozenset()) if said else None
-
-
-def _called(wanted: Want, text: Text, used: Set[int]) -> Picked | None:
-    """A name that is given as one: after "called", as "the main branch", after "to"."""
-    for pattern in (
-        r"(?:called|named)\s+[\"'“`]?(?P<name>[\w./-]+)",
-        r"(?P<name>[\w./-]+)\s+(?P<label>[^\W\d_]+)",
-        r"(?P<label>[^\W\d_]*[^\W\d_s])\s+(?P<name>\w[\w./-]*)(?=\s+(?:in|of|at|on|from|for|with|and)\b|\W*$)",
-        r"(?:to|as|for|with|against)\s+(?:the\s+)?(?P<name>[\w.-][\w./-]*\w)",
-    ):
-        for found in re.finditer(rf"(?<![\w./-]){pattern}", text.text):
-            parts = found.groupdict()
-            meant = "label" not in parts or stem(parts["label"]) in wanted.labels
-            if (
-                meant
-                and not plain(parts["name"])
-                and parts["name"].lower() not in _ANY
-                and found.start("name") not in used
-            ):
-                return Picked(parts["name"].rstrip("."), frozenset({found.start("name")}))
-    names = [one for one in text.values if one.kind in ("quoted", "name", "id") and one.start not in used]
-    return Picked(names[0].text, frozenset({names[0].start})) if names else None
-
-
-_ANY = {
-    "new",
-    "last",
-    "all",
-    "current",
-    "remote",
-    "local",
-    "other",
-    "every",
-    "latest",
-    "first",
-    "existing",
-    "git",
-}

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mew_lab.agent.model import ToolCall
 from mew_lab.agent.offline.choosing import Catalogue, Choice
-from mew_lab.agent.offline.finding import ANAPHOR
-from mew_lab.agent.offline.picking import Text
+from mew_lab.agent.offline.finding import ANAPHOR, Text
 from mew_lab.agent.offline.supplying import Sources
 from mew_lab.agent.offline.telling import SELF, abilities, failed, refused, shortened, told
-from mew_lab.agent.offline.wording import asks, stems, steps_of
+from mew_lab.agent.offline.wording import asks, opening, stems, steps_of
 
 __all__ = ["Done", "Next", "Plan"]
 
 MAX_STEP = 3000  # characters of a step that are read
+# What only tells something gives values to other steps.
+_STATEMENT = re.compile(r"(?:i|it|it['’]s|we|they|he|she|there|this|that|my|our)\b", re.IGNORECASE)
 # "and in Oslo", "what about Oslo": the step before, with another value.
 _ELLIPSIS = re.compile(r"(?:(?:and|what|how) about\b|(?:in|for|at|to)\s)", re.IGNORECASE)
 
@@ -50,12 +51,15 @@ class Plan:
         self._made = len(done)
         self._seen: list[Text] = []
         self._pieces: list[str] = []
+        self._calls: list[tuple[str, dict[str, Any]]] = []
         self._served = self._unfit = False
 
     def next(self) -> Next:
         """The first call that was not made yet; the answer, when all were."""
         words_of: str | None = None
         for place, step in enumerate(self._steps):
+            if len(self._steps) > 1 and _STATEMENT.match(opening(step.text)):
+                continue
             back = bool(self._seen or self._served) and ANAPHOR.search(step.text) is not None
             if back and not self._seen:
                 self._pieces.append(f"“{shortened(step.text, limit=80)}” rests on what did not work.")
@@ -65,6 +69,7 @@ class Plan:
             choices = self._catalogue.choose(sources)
             if not choices and words_of and _ELLIPSIS.match(step.text):
                 choices = self._catalogue.choose(sources, words_of=words_of)
+                choices.sort(key=lambda one: all(one.tool.name != name for name, _ in self._calls[-1:]))
             else:
                 words_of = step.text
             if not choices:
@@ -80,12 +85,20 @@ class Plan:
         best = choices[0]
         for choice in (best, *(one for one in choices[1:2] if _second(one, best))):
             name = choice.tool.name
+            if (name, choice.filled.arguments) in self._calls:
+                return None
+            self._calls.append((name, choice.filled.arguments))
             observation = self._observed(name)
             if observation is None:
                 return self._call(step, choice, again=choice is not best)
             self._served = True
             if not failed(observation):
                 self._pieces.append(f"{name} says: {told(observation)}")
+                if choice.filled.left:
+                    left = ", ".join(choice.filled.left[:8])
+                    self._pieces.append(
+                        f"I left out {shortened(left, limit=120)}: ask for it in a sentence of its own."
+                    )
                 self._seen.insert(0, Text.of(observation))
                 return None
             verb = "was refused" if refused(observation) else "failed"

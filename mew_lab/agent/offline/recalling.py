@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from mew_lab.agent.offline.finding import MAX_SEEN
+from mew_lab.agent.offline.finding import MAX_SEEN, Text
 from mew_lab.agent.offline.fitting import as_number
-from mew_lab.agent.offline.picking import Text, numbers, pick
+from mew_lab.agent.offline.picking import numbers, pick
 from mew_lab.agent.offline.wants import Want, stems_of_name
 from mew_lab.agent.offline.wording import stems
 

@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mew_lab.agent.offline.finding import ANAPHOR, ordinal
+from mew_lab.agent.offline.finding import ANAPHOR, Picked, Text, ordinal
 from mew_lab.agent.offline.fitting import allowed, as_number
-from mew_lab.agent.offline.picking import Picked, Text, labelled, left, numbers, pick
+from mew_lab.agent.offline.picking import labelled, left, numbers, pick
 from mew_lab.agent.offline.recalling import recall
 from mew_lab.agent.offline.vocabulary import meanings, stem, stemmed
 from mew_lab.agent.offline.wants import Want, stems_of_name
@@ -22,6 +22,7 @@ __all__ = ["Sources", "Supply"]
 
 _LEFT = ("quoted", "path", "url", "email", "id", "hash", "zone", "name", "datetime", "date", "time", "glob")
 _COUNTS = stemmed("count limit max maximum top many results result number n")
+_AND = re.compile(r"\s*(?:,|,?\s*(?:and|or)\b)[\s\w]{0,20}")
 _NO = {"no", "not", "without", "don't", "exclude", "excluding", "never"}
 # "The last commit" is one; "the last commits" and "last week" are not.
 _NEWEST = re.compile(
@@ -46,6 +47,21 @@ class Supply:
         self.from_step = self.from_seen = 0
         self._sources = sources
         self._used: dict[str, set[int]] = {}
+        self._whole_taken = False
+
+    def left(self) -> tuple[str, ...]:
+        """The values of the step that nothing took though the same kind was taken: numbers, and all in a row."""
+        step = self._sources.step
+        taken = [one for one in step.values if one.start in self._taken(step)]
+        kinds = {one.kind for one in taken}
+        counted = any(one.number is not None for one in taken)
+        left = []
+        for before, one in zip((None, *step.values), step.values, strict=False):
+            gap = step.text[before.end : one.start] if before else ""
+            in_a_row = one.kind in kinds and _AND.fullmatch(gap)
+            if one.start not in self._taken(step) and (in_a_row or (counted and one.number is not None)):
+                left.append(one.text)
+        return tuple(left)
 
     def option(self, options: Sequence[Any], *, level: int, must: bool, exact: bool = False) -> Any:
         """The option that the step names; all, where it restricts nothing; the only one; None for none."""
@@ -148,7 +164,8 @@ class Supply:
         found = left(wanted, step, self._taken(step), kinds=kinds)
         if found:
             return self._took(step, found)
-        if self._sources.back and seen and wanted.roles[:1] != ("name",):
+        if self._sources.back and seen and not self._whole_taken and wanted.roles[:1] != ("name",):
+            self._whole_taken = True
             self.from_seen += 1
             return seen[0].text.strip() or None
         return None
@@ -174,7 +191,9 @@ class Supply:
         at = ordinal(self._sources.step.text) or 0
         for text in self._sources.seen:
             if role == "text":
-                found = [text.text.strip()] if self._sources.back and text.text.strip() else []
+                whole_text = text.text.strip() if self._sources.back and not self._whole_taken else ""
+                found = [whole_text] if whole_text else []
+                self._whole_taken = self._whole_taken or bool(found)
             else:
                 found = recall(text, wanted, role=role, whole=whole)
             if found:

@@ -65,7 +65,7 @@ assignee assign
 price cost stock quote
 currency money exchange dollar euro yen pound franc usd eur gbp jpy chf
 reminder remind appointment meeting event calendar
-web internet online website page
+web internet online website page url
 summary summarize summarise shorten
 unstage reset
 stage staging staged adding
@@ -127,7 +127,7 @@ def _words(words: str) -> frozenset[str]:
 
 QUESTIONS = _words("what when who whom whose which how where why is are was were does did do has have will")
 STOP = QUESTIONS | _words(
-    "a an the of to in on at for from by with as into onto about and or but if then than so also too "
+    "a an the of to in on at for from by with as into onto about and or but if then than so also too since until "
     "against between yet i you your we us our me my mine it its it's this that these those them they "
     "there here he she his her be been being am had would can could shall should may might must not no s "
     "t ll re ve m d e g some any many much just only very really want need like let know tell say give "
@@ -136,7 +136,7 @@ STOP = QUESTIONS | _words(
 ORDERING = stemmed("last latest newest recent past previous first next new")
 GENERIC = stemmed(
     "get fetch show list display return view see look print provide find retrieve obtain read give tell "
-    "check make do specific"
+    "check make do open specific"
 )
 CHANGING = stemmed(
     "create write delete remove erase record commit save store switch checkout reset unstage stage adding "

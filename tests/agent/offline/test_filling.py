@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from mew_lab.agent.offline.filling import Filled, fill
-from mew_lab.agent.offline.finding import ANAPHOR
-from mew_lab.agent.offline.picking import Text
+from mew_lab.agent.offline.finding import ANAPHOR, Text
 from mew_lab.agent.offline.supplying import Sources
 
 

@@ -1,0 +1,41 @@
+"""Who is told that the tools of this participant are others now?  Everybody, once a turn of the loop.
+
+A cell that defines ten tools tells it once. Before the participant is in a space nobody has listed anything, so
+nothing is told. Spec: §3.1 (notifications), MCP "List Changed Notification".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from mew_lab.sdk.saying import Saying
+
+__all__ = ["Announcing"]
+
+
+class Announcing:
+    """The notifications of one participant about its own lists. `answerer` may have a `changed`, as a ToolBox has."""
+
+    def __init__(self, saying: Saying, answerer: Any) -> None:
+        self._saying = saying
+        self._due: set[str] = set()
+        changed = getattr(answerer, "changed", None)
+        if changed is not None:
+            changed.add(self._changed)
+
+    def _changed(self, what: str) -> None:
+        if self._saying.client.state != "ready":
+            return
+        if not self._due:
+            try:
+                asyncio.get_running_loop().call_soon(self._tell)
+            except RuntimeError:  # changed on another thread: who lists the next time sees it
+                return
+        self._due.add(what)
+
+    def _tell(self) -> None:
+        due, self._due = sorted(self._due), set()
+        for what in due:
+            payload = {"jsonrpc": "2.0", "method": f"notifications/{what}/list_changed"}
+            self._saying.quietly("mcp/request", payload)

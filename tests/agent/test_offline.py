@@ -216,7 +216,7 @@ OPAQUE = st.lists(
 
 @pytest.mark.req("S-L3-28")
 @settings(
-    max_examples=20,
+    max_examples=8,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.generate],  # forty requests an example: shrinking would take minutes

@@ -13,24 +13,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mew_lab.agent import prompts
 from mew_lab.agent.attention import Exchanges, Rate, judge, read_classification
 from mew_lab.agent.calling import offered
 from mew_lab.agent.claims import PROCESSING, Claims
+from mew_lab.agent.delivery import deliver
 from mew_lab.agent.headroom import Headroom
 from mew_lab.agent.memory import Memory
 from mew_lab.agent.model import Model
 from mew_lab.agent.models import model_of
 from mew_lab.agent.options import AgentOptions
 from mew_lab.agent.run import Outcome, Run
+from mew_lab.agent.tasks import Tasks
 from mew_lab.errors import ModelFailed
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.handlers import Handlers
+from mew_lab.sdk.intake import malformed
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.settings import Settings
 
@@ -38,6 +41,8 @@ __all__ = ["MEWAgent"]
 
 logger = logging.getLogger(__name__)
 MAX_QUEUED = 100  # requests that wait while `max_concurrent` are worked on
+ENDS_WITHIN = 5.0  # seconds that whoever ends work waits for it: a model may hold on to a cancelled reply
+ENDING = ("participant/clear", "participant/restart", "participant/shutdown")
 
 
 class MEWAgent:
@@ -84,10 +89,12 @@ class MEWAgent:
         self.configure(**more)
         self.memory = Memory()
         self.runs: dict[asyncio.Task[Any], Run] = {}
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = Tasks(report=self.participant.client.report)
         self._claims = Claims()
         self._exchanges = Exchanges()
         self._rate = Rate()
+        self._judged = Rate(to_one=30)
+        self._refused = Rate()
         self.headroom = Headroom(
             self.participant,
             self.memory,
@@ -147,21 +154,22 @@ class MEWAgent:
     async def start(self) -> None:
         """Joins the space where that is still to do, and begins to hear; twice is harmless.
 
+        It also brings back an agent that was shut down, or cut off for good.
+
         Raises: as `MEWParticipant.start`.
         """
-        if self._started:
-            return
-        self._started = True
         participant = self.participant
-        self._off = [
-            participant.client.on_message(self._heard),
-            participant.on_chat(self._on_chat),
-        ]
-        self.headroom.take()
-        participant.discovery.enable_auto_discovery()
+        if not self._started:
+            self._started = True
+            self._off = [
+                participant.client.on_message(self._heard),
+                participant.client.on_disconnected(self._cut_off),
+                participant.on_chat(self._on_chat),
+                *self.headroom.take(),
+            ]
+            participant.discovery.enable_auto_discovery()
         try:
-            if participant.client.state != "ready":
-                await participant.start()
+            await participant.start()
         except BaseException:
             self._let_go()
             raise
@@ -170,8 +178,7 @@ class MEWAgent:
         """Ends what it works on and leaves the space; `start` brings it back. Twice is harmless."""
         self._let_go()
         await self.cancel_all("shutdown")
-        for task in tuple(self._tasks):
-            task.cancel()
+        await self._tasks.end(within=ENDS_WITHIN)
         await self.participant.stop()
 
     async def aclose(self) -> None:
@@ -185,6 +192,14 @@ class MEWAgent:
         for off in self._off:
             off()
         self._off = []
+
+    def _cut_off(self, why: object) -> None:
+        """Without a way back nobody can hear what comes of the work."""
+        if self.participant.client.state == "disconnected":
+            for task, run in tuple(self.runs.items()):
+                run.stop("disconnected")
+                task.cancel("disconnected")
+            self._tasks.cancel()
 
     def on_answer(self, handler: Callable[[Outcome], Any]) -> Callable[[], None]:
         """Each outcome of a request; the result, when called, ends that."""
@@ -215,19 +230,18 @@ class MEWAgent:
 
     async def cancel(self, context: str, reason: str = "cancelled") -> None:
         """Stops the run of that context, as `reasoning/cancel` from somebody else does. Spec: §3.5.5."""
-        for task, run in tuple(self.runs.items()):
-            if run.context == context:
-                await self._ended(task, run, reason)
+        await self._ended({task: run for task, run in self.runs.items() if run.context == context}, reason)
 
     async def cancel_all(self, reason: str) -> None:
         """Stops every run."""
-        for task, run in tuple(self.runs.items()):
-            await self._ended(task, run, reason)
+        await self._ended(dict(self.runs), reason)
 
-    async def _ended(self, task: asyncio.Task[Any], run: Run, reason: str) -> None:
-        run.stop(reason)
-        task.cancel(reason)
-        await asyncio.wait({task})
+    async def _ended(self, runs: Mapping[asyncio.Task[Any], Run], reason: str) -> None:
+        for task, run in runs.items():
+            run.stop(reason)
+            task.cancel(reason)
+        if runs:
+            await asyncio.wait(runs, timeout=ENDS_WITHIN)
 
     def _run(self, request: str, trigger: Envelope | None) -> Run:
         options = self.options
@@ -246,13 +260,18 @@ class MEWAgent:
         """How a run ended; None when it was stopped. It goes on as a task of its own, which others may stop."""
         task = asyncio.get_running_loop().create_task(self._worked(run))
         self.runs[task] = run
-        task.add_done_callback(lambda done: self.runs.pop(done, None))
+        task.add_done_callback(self._is_over)
         try:
             await asyncio.wait({task})
-        except asyncio.CancelledError:
+        except asyncio.CancelledError:  # nobody waits for it any more
+            run.stop("cancelled")
             task.cancel()
             raise
-        return None if task.cancelled() else task.result()
+        return None if run.stopped or task.cancelled() else task.result()
+
+    def _is_over(self, task: asyncio.Task[Any]) -> None:
+        self.runs.pop(task, None)
+        task.cancelled() or task.exception()  # who began it may be gone
 
     async def _worked(self, run: Run) -> Outcome:
         async with self._free:
@@ -271,7 +290,11 @@ class MEWAgent:
         self.headroom.counted()
         if envelope.sender == self.id:
             return
-        if envelope.kind == "reasoning/cancel" and envelope.context:
+        if envelope.kind in ENDING and self.id in envelope.to and not malformed(envelope):
+            for task, run in tuple(self.runs.items()):  # before what it waits for ends and it goes on
+                run.stop(envelope.kind.removeprefix("participant/"))
+                task.cancel(envelope.kind)
+        elif envelope.kind == "reasoning/cancel" and envelope.context:
             self._cancelled(lambda run: run.context == envelope.context, by=envelope)
         elif envelope.kind == "chat/cancel":
             about = {(id, envelope.sender) for id in envelope.correlation_id}
@@ -290,22 +313,17 @@ class MEWAgent:
         exchange = self._exchanges.depth(envelope)
         attention = judge(envelope, me=self.id, name=self.name, habits=self.options.habits, exchange=exchange)
         logger.debug("%s: chat %s: %s, %s", self.id, envelope.id, attention.verdict, attention.why)
-        if attention.verdict == "respond":
-            self._spawn(self._respond(envelope))
-        elif attention.verdict == "classify":
-            self._spawn(self._classify(envelope))
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-
-        def ended(done: asyncio.Task[None]) -> None:
-            self._tasks.discard(done)
-            fault = None if done.cancelled() else done.exception()
-            if isinstance(fault, Exception):
-                self.participant.client.report(fault)
-
-        task.add_done_callback(ended)
+        if attention.verdict == "ignore":
+            return
+        now = asyncio.get_running_loop().time()
+        full = len(self._tasks) >= self.options.max_concurrent + MAX_QUEUED
+        if attention.verdict == "classify":
+            if not full and self._judged.take(envelope.sender, now=now):
+                self._tasks.begin(self._classify(envelope))
+        elif full or not self._rate.take(envelope.sender, now=now):
+            self._refuse(envelope, now=now)
+        else:
+            self._tasks.begin(self._respond(envelope))
 
     # --- answering ---
 
@@ -329,28 +347,35 @@ class MEWAgent:
             return
         if self._claims.taken(envelope.id, by_others_than=self.id):
             return
-        if await self._claims.take(self.participant, envelope):
+        if self.participant.chats.cancelled(envelope.id):
+            return
+        now = asyncio.get_running_loop().time()
+        if not self._rate.take(envelope.sender, now=now):
+            self._refuse(envelope, now=now)
+        elif await self._claims.take(self.participant, envelope):
             await self._respond(envelope, acknowledged=True)
 
     async def _respond(self, envelope: Envelope, *, acknowledged: bool = False) -> None:
-        now = asyncio.get_running_loop().time()
-        full = len(self.runs) >= self.options.max_concurrent + MAX_QUEUED
-        if full or not self._rate.take(envelope.sender, now=now):
-            self._acknowledge(envelope, "rate_limited")
-            logger.warning("%s answers %s no more this minute", self.id, envelope.sender)
+        if self.participant.chats.cancelled(envelope.id):
             return
         if not acknowledged:
             self._acknowledge(envelope, PROCESSING)
         run = self._run(str(envelope.payload.get("text", "")), envelope)
         outcome = await self._outcome(run)
         text = outcome.text if outcome is not None else run.excuse
-        if not text:
-            return
-        sent = self.participant.saying.quietly(
-            "chat", {"text": text}, to=envelope.sender, about=envelope.id, context=envelope.context
-        )
-        if sent is not None:
-            self._exchanges.answered(envelope, sent.id)
+        if text:
+            await deliver(
+                self.participant,
+                text,
+                question=envelope,
+                named=lambda id: self._exchanges.answered(envelope, id),
+            )
+
+    def _refuse(self, envelope: Envelope, *, now: float) -> None:
+        """Says so, but not without end: whoever asks in a storm would get one in return."""
+        if self._refused.take(envelope.sender, now=now):
+            self._acknowledge(envelope, "rate_limited")
+            logger.warning("%s answers %s no more this minute", self.id, one_line(envelope.sender, 80))
 
     def _acknowledge(self, envelope: Envelope, status: str) -> None:
         self.participant.saying.quietly(

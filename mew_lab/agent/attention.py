@@ -22,6 +22,7 @@ __all__ = ["Attention", "Classification", "Exchanges", "Habits", "Rate", "judge"
 MAX_EXCHANGE = 4
 MAX_REMEMBERED = 10_000
 MAX_JSON = 10_000  # characters of a classification that are read
+_ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]{0,20}://\S+", re.IGNORECASE)
 
 
 class Habits(NamedTuple):
@@ -76,9 +77,12 @@ def judge(message: Envelope, *, me: str, name: str, habits: Habits, exchange: in
 
 
 def mentions(text: str, names: Sequence[str]) -> bool:
-    """Whether one of the names stands in the text as a word of its own, in whatever case."""
+    """Whether one of the names stands in the text as a word of its own, in whatever case; not in an address."""
+    said = _ADDRESS.sub(" ", text)
     return any(
-        re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text, re.IGNORECASE) for name in names if name
+        re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|[.@]\w)", said, re.IGNORECASE)
+        for name in names
+        if name
     )
 
 

@@ -14,6 +14,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from mew_lab.agent.delivery import is_paused, ready_to_send
 from mew_lab.agent.memory import shortened
 from mew_lab.agent.model import ToolCall, ToolSpec
 from mew_lab.errors import MewError
@@ -67,16 +68,21 @@ async def executed(
     if call.name not in names:
         some = ", ".join(names[:20]) or "none"
         return f"{ERROR}there is no tool {one_line(call.name, 120)}. Tools here: {some}"
-    open_call: Call | None = None
-    try:
-        open_call = participant.call(call.name, call.arguments, timeout=timeout, correlation_id=about)
-        return shortened(_told(await open_call), limit)
-    except asyncio.CancelledError:
-        if open_call is not None:
-            await asyncio.shield(_taken_back(open_call))
-        raise
-    except MewError as fault:
-        return shortened(mask(f"{ERROR}{fault}"), limit)
+    while True:
+        open_call: Call | None = None
+        try:
+            open_call = participant.call(call.name, call.arguments, timeout=timeout, correlation_id=about)
+            return shortened(mask(_told(await open_call)), limit)
+        except asyncio.CancelledError:
+            if open_call is not None:
+                await asyncio.shield(_taken_back(open_call))
+            raise
+        except MewError as fault:
+            if not is_paused(fault):
+                return shortened(mask(f"{ERROR}{fault}"), limit)
+        except Exception as fault:  # a model of one's own may give arguments that are no JSON
+            return f"{ERROR}{one_line(call.name, 120)} was not called: {one_line(mask(str(fault)), 300)}"
+        await ready_to_send(participant)  # nothing was done: it is asked for anew after the pause
 
 
 async def _taken_back(call: Call) -> None:

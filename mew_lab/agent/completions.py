@@ -103,6 +103,7 @@ class CompletionsModel:
         self._new_id = new_id
         self._clock = clock
         self._wishes = Wishes()
+        self._base_url = base_url
         self._client = _client(base_url, self._key)
 
     def __repr__(self) -> str:
@@ -112,8 +113,10 @@ class CompletionsModel:
         raise TypeError("a CompletionsModel holds a key and connections: make another one where it is needed")
 
     async def aclose(self) -> None:
-        """Lets go of connections. Twice is harmless."""
-        await self._client.close()
+        """Lets go of connections. Twice is harmless; a reply after it opens new ones."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
 
     async def reply(
         self,
@@ -201,6 +204,8 @@ class CompletionsModel:
         redaction = Redaction(self._key)
         async with contextlib.AsyncExitStack() as stack:
             try:
+                if self._client is None:
+                    self._client = _client(self._base_url, self._key)
                 asked = self._client.chat.completions.with_streaming_response.create(**body)
                 response = await stack.enter_async_context(asked)
             except Exception as err:

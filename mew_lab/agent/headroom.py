@@ -45,16 +45,18 @@ class Headroom:
         self._ended = ended
         self._prompt = 0  # tokens of the last prompt, as the model counted
 
-    def take(self) -> None:
-        """From now on it counts for the participant's telemetry and carries out its controls."""
+    def take(self) -> list[Callable[[], None]]:
+        """From now on it counts for the participant's telemetry and carries out its controls; what ends that."""
         telemetry, controls = self._participant.telemetry, self._participant.controls
         telemetry.automatic = False
         telemetry.max_tokens = self._max_tokens
-        controls.on_forget(self._forget)
-        controls.on_compact(self._compact)
-        controls.on_clear(self._clear)
-        controls.on_restart(self._restart)
-        controls.on_shutdown(self._shutdown)
+        return [
+            controls.on_forget(self._forget),
+            controls.on_compact(self._compact),
+            controls.on_clear(self._clear),
+            controls.on_restart(self._restart),
+            controls.on_shutdown(self._shutdown),
+        ]
 
     # --- counting ---
 

@@ -18,6 +18,7 @@ __all__ = ["quoted"]
 SHORTEST = 6  # characters: what is shorter stands everywhere
 MAX_ORIGINS = 20
 MAX_LEAVES = 1000
+MAX_COMPARED = 100_000_000  # characters that texts are looked for in: what is beyond is not looked for
 
 
 def quoted(arguments: Mapping[str, Any], *, outputs: Sequence[tuple[str, str]], request: str) -> list[str]:
@@ -26,13 +27,21 @@ def quoted(arguments: Mapping[str, Any], *, outputs: Sequence[tuple[str, str]], 
     Args:
         outputs: which tool said what.
     """
-    found = []
+    found: list[str] = []
+    if not outputs:
+        return found
     asked = request.casefold()
+    folded = [(tool, said.casefold()) for tool, said in outputs]
+    size = sum(len(said) for _, said in folded) + len(asked)
+    left = MAX_COMPARED
     for path, text in _texts(arguments):
         needle = text.strip().casefold()
+        left -= size
+        if left < 0:
+            break
         if len(needle) < SHORTEST or needle in asked:
             continue
-        source = next((tool for tool, said in outputs if needle in said.casefold()), None)
+        source = next((tool for tool, said in folded if needle in said), None)
         if source is not None:
             found.append(f"{path} quotes what {one_line(source, 120)} returned")
         if len(found) >= MAX_ORIGINS:

@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 
 from mew_lab.agent import prompts
 from mew_lab.agent.calling import executed, offered
+from mew_lab.agent.delivery import ready_to_send
 from mew_lab.agent.headroom import Headroom
 from mew_lab.agent.memory import estimate
 from mew_lab.agent.model import Message, Model, Reply, ToolCall, ToolSpec
@@ -26,6 +27,7 @@ from mew_lab.agent.react import Answer, CallTools, GiveUp, Think, Thought, next_
 from mew_lab.agent.trace import Trace
 from mew_lab.errors import ModelFailed
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
 
@@ -110,6 +112,7 @@ class Run:
         """Works until there is an outcome; the trace is ended, and its stream closed, whatever happens."""
         reason = "cancelled"
         try:
+            await self._may_go_on()
             self.trace.start(f"Working on: {one_line(self.request, 300)}", about=self._trigger_id)
             await self._participant.discovery.wait_for_pending_discoveries(self._options.discovery_wait)
             outcome = await self._loop()
@@ -123,9 +126,11 @@ class Run:
         try:
             while True:
                 tools = offered(self._participant)
+                reply = await self._asked(tools)
+                await self._may_go_on()
                 move = next_move(
                     self.thoughts,
-                    await self._asked(tools),
+                    reply,
                     format=options.reasoning_format,
                     max_iterations=options.max_iterations,
                 )
@@ -137,11 +142,17 @@ class Run:
         except ModelFailed as fault:
             self.trace.cancel("error", about=self._trigger_id)
             logger.warning("%s could not think: %s", self._participant.client.id, fault)
-            return Outcome("failed", f"I cannot answer now: {fault}")
+            return Outcome("failed", mask(f"I cannot answer now: {fault}"))
         except Exception as fault:  # a fault of ours, or of a model that keeps no promise; the agent goes on
             self.trace.cancel("error", about=self._trigger_id)
             logger.exception("working on a request failed")
             return Outcome("failed", f"I cannot answer now: {type(fault).__name__} inside the agent")
+
+    async def _may_go_on(self) -> None:
+        """A pause and a broken link hold it up where it stands; what was stopped goes no further."""
+        await ready_to_send(self._participant)
+        if self.stopped:
+            raise asyncio.CancelledError(self.stopped)
 
     async def _step(self, move: Think | CallTools, tools: Sequence[ToolSpec]) -> None:
         if isinstance(move, Think):
@@ -157,6 +168,7 @@ class Run:
         said = move.reasoning or f"Calling {', '.join(one_line(call.name, 120) for call in calls)}."
         self.trace.thought(said, action="tool_call", **self._quoted(calls))
         observations = await asyncio.gather(*(self._called(call, tools) for call in calls))
+        await self._may_go_on()
         self.thoughts.append(Thought(move.reasoning, calls, tuple(observations)))
 
     def _quoted(self, calls: Sequence[ToolCall]) -> dict[str, list[str]]:
@@ -166,11 +178,12 @@ class Run:
             for thought in self.thoughts
             for call, said in zip(thought.calls, thought.observations, strict=False)
         ]
-        found = [
-            f"{call.name}: {origin}"
-            for call in calls
-            for origin in quoted(call.arguments, outputs=outputs, request=self.request)
-        ]
+        whose = {str(n): call for n, call in enumerate(calls)}
+        together = {n: call.arguments for n, call in whose.items()}
+        found = []
+        for origin in quoted(together, outputs=outputs, request=self.request):
+            n, _, said = origin.partition(".")
+            found.append(f"{one_line(whose[n].name, 120)}: {said}")
         return {"from_tool_output": found} if found else {}
 
     async def _called(self, call: ToolCall, tools: Sequence[ToolSpec]) -> str:
@@ -218,6 +231,7 @@ class Run:
             )
         )
         reply = await self._model.reply(messages, on_text=self.trace.token)
+        await self._may_go_on()
         return self._counted(messages, reply).text.strip()
 
     def _counted(self, messages: Sequence[Message], reply: Reply) -> Reply:

@@ -31,6 +31,7 @@ __all__ = [
     "complete",
     "digest",
     "read_strict",
+    "too_deep",
 ]
 
 PROTOCOL = "mew/v0.4"
@@ -185,7 +186,8 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|([\[{])|([\]}])', re.DOTALL)
 
 
-def _too_deep(text: str) -> bool:
+def too_deep(text: str) -> bool:
+    """Whether JSON is nested deeper than any gateway takes it; what is no JSON is not judged."""
     if text.count("{") + text.count("[") <= MAX_DEPTH:
         return False
     depth = 0
@@ -222,7 +224,7 @@ def read_strict(text: str | bytes, *, limit: int = MAX_MESSAGE) -> dict[str, Any
                 code="message_too_large",
                 raw=shown,
             )
-        if _too_deep(text):
+        if too_deep(text):
             raise _Unclean(f"it is nested more than {MAX_DEPTH} levels deep")
         long = len(text) > 308 and _LONG_DIGITS.search(text)
         value = (_decode_long if long else _decode)(text)

@@ -225,10 +225,10 @@ class Asking:
     async def _withdraw(self, call: Call, reason: str) -> None:
         if call.done:
             return
-        if call.kind == "mcp/proposal":
-            await self._client.send(_withdrawal(call, reason))
-        else:
+        if self._executing(call):  # a fulfilled proposal cannot be taken back any more
             self._stop_waiting(call, reason)
+        else:
+            await self._client.send(_withdrawal(call, reason))
 
     def _stop_waiting(self, call: Call, reason: str) -> None:
         if call.kind == "mcp/request":

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from mew_lab.errors import LocalProtocolError, ProtocolError
-from mew_lab.protocol.envelope import PROTOCOL, Envelope
+from mew_lab.protocol.envelope import MAX_DEPTH, PROTOCOL, Envelope, too_deep
 from mew_lab.protocol.kinds import is_reserved
 from mew_lab.protocol.visible import one_line
 
@@ -68,5 +68,10 @@ def completed(
             f"Cannot send {envelope.kind} as {sender!r}: it has {size} bytes, and a message takes "
             f"at most {limit}. Send less at once",
             code="message_too_large",
+        )
+    if too_deep(envelope.raw):  # nor here
+        raise LocalProtocolError(
+            f"Cannot send {envelope.kind} as {sender!r}: it is nested more than {MAX_DEPTH} levels deep",
+            code="invalid_json",
         )
     return envelope

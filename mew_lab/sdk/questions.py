@@ -67,7 +67,9 @@ class Questions:
         if envelope.sender == GATEWAY:
             self._from_gateway(envelope)
         elif envelope.id in self._open and envelope.sender == self._saying.client.id:
-            self._open[envelope.id].asked = envelope.to
+            asked = self._open[envelope.id]
+            asked.asked = envelope.to
+            self._miss(asked, "is not in")
         elif envelope.kind == "chat":
             for id in envelope.correlation_id:
                 call = self._open.get(id)
@@ -90,9 +92,15 @@ class Questions:
         elif envelope.kind == "system/presence" and envelope.payload.get("event") == "leave":
             gone = _member(envelope.payload)
             for call in tuple(self._open.values()):
-                if gone in call.asked and not any(one in client.participants for one in call.asked):
-                    said = f"{gone} left space {client.space!r} before answering"
-                    call.fail(NoReply(said, after_s=call.age, waiting_for=call.what))
+                if gone in call.asked:
+                    self._miss(call, "left before answering, and nobody else was asked in")
+
+    def _miss(self, call: Call, why: str) -> None:
+        """Ends a question that nobody here could answer."""
+        client = self._saying.client
+        if not any(one == client.id or one in client.participants for one in call.asked):
+            said = f"{', '.join(call.asked)} {why} space {client.space!r}: nobody can answer {call.what}"
+            call.fail(NoReply(said, after_s=call.age, waiting_for=call.what))
 
     def _forget(self, call: Call) -> None:
         self._open.pop(call.id, None)

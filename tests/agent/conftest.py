@@ -97,16 +97,21 @@ class Site:
         self.records: list[Record] = []
         self.gateway = Gateway(observe=self.records.append)
         self.gateway.add_space(SpaceConfig(name="demo"))
+        self.links: dict[str, Link] = {}
         self.seated: list[MEWParticipant] = []
         self.agents: list[MEWAgent] = []
 
-    def _participant(self, name: str, can: str | Sequence[Mapping[str, Any]], tools: Any) -> MEWParticipant:
+    def _participant(
+        self, name: str, can: str | Sequence[Mapping[str, Any]], tools: Any, *, runtime_id: str | None = None
+    ) -> MEWParticipant:
         self.gateway.enrol("demo", name, PROFILES[can] if isinstance(can, str) else can)
 
         async def link() -> Link:
-            return attach(self.gateway, "demo", name)
+            self.links[name] = attach(self.gateway, "demo", name, runtime_id=runtime_id)
+            return self.links[name]
 
-        return MEWParticipant(MEWClient(space="demo", connect_link=link), tools=tools or ToolBox(name=name))
+        client = MEWClient(space="demo", connect_link=link, reconnect_delay=0.01, max_reconnect_attempts=3)
+        return MEWParticipant(client, tools=tools or ToolBox(name=name))
 
     async def seat(self, name: str, can: Any = ({"kind": "*"},), *, tools: Any = None) -> MEWParticipant:
         participant = self._participant(name, can, tools)
@@ -120,8 +125,16 @@ class Site:
         box.add(function, **options)
         return await self.seat(participant, "tool", tools=box)
 
-    async def agent(self, name: str, model: Any, *, can: Any = CALLER, **options: Any) -> MEWAgent:
-        agent = MEWAgent(self._participant(name, can, None), model=model, **options)
+    async def agent(
+        self,
+        name: str,
+        model: Any,
+        *,
+        can: Any = CALLER,
+        runtime_id: str | None = None,
+        **options: Any,
+    ) -> MEWAgent:
+        agent = MEWAgent(self._participant(name, can, None, runtime_id=runtime_id), model=model, **options)
         self.agents.append(agent)
         await agent.start()
         await agent.participant.discovery.wait_for_pending_discoveries(5.0)

@@ -803,3 +803,16 @@ async def test_a_lost_connection_ends_the_wait_for_a_compaction(
     await human.client.disconnect()
     with pytest.raises(ConnectionLost):
         await compacting
+
+
+async def test_pauses_of_ever_more_names_are_remembered_in_bounds(human: MEWParticipant) -> None:
+    members = {
+        "protocol": "mew/v0.4",
+        "ts": "2026-01-01T00:00:00Z",
+        "from": "flood",
+        "kind": "participant/pause",
+    }
+    for n in range(1100):
+        pause = Envelope.of({**members, "id": f"p{n}", "to": [f"target-{n}"], "payload": {}})
+        human.controls.observe(pause)
+    assert len(human.controls._pauses) == 1000 and human.controls._pauses["target-1099"] == "p1099"

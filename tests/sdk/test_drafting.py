@@ -65,3 +65,12 @@ def test_a_refusal_says_what_was_tried_and_by_whom(draft: Any, code: str, said: 
     with pytest.raises(LocalProtocolError) as caught:
         made(draft)
     assert caught.value.code == code and said in str(caught.value)
+
+
+def test_what_is_nested_too_deep_is_not_sent_for_the_gateway_could_not_say_what_it_refuses() -> None:
+    def nested(depth: int) -> dict[str, Any]:
+        return {"a": nested(depth - 1)} if depth else {}
+
+    made({"kind": "x", "payload": nested(60)})
+    with pytest.raises(LocalProtocolError, match="nested more than 64 levels"):
+        made({"kind": "x", "payload": nested(64)})

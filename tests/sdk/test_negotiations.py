@@ -50,3 +50,12 @@ async def test_a_request_ends_with_the_connection() -> None:
         await odd.end.close(1006)
         with pytest.raises(ConnectionLost, match="ended before the gateway answered stream/request"):
             await asking
+
+
+async def test_requests_that_were_given_up_without_end_are_forgotten() -> None:
+    odd = Odd()
+    async with odd.participant:
+        negotiations = odd.book._negotiations
+        for n in range(1100):
+            negotiations._give_up(f"r{n}", "stream/open", "timeout")
+        assert len(negotiations.given_up) == 1000 and "r1099" in negotiations.given_up

@@ -79,3 +79,19 @@ async def test_a_question_to_nobody_or_without_the_right_to_chat_is_not_sent(roo
         mute.ask("Hello?", "human")
     await asyncio.sleep(0)
     assert room.sent("chat") == []
+
+
+@pytest.mark.req("P-3.6.4-2")
+async def test_who_is_asked_by_its_name_answers_under_its_runtime_id(room: Any) -> None:
+    human, bot = await room.seat("human"), await room.seat("bot", runtime_id="bot-7f")
+    question = human.ask("What time is it?", "bot")
+    bot.on_chat(lambda chat: bot.chat("Noon.", chat.sender, correlation_id=chat.id))
+    assert await asyncio.wait_for(question.outcome(), 10) == "Noon."
+    assert question.by == "bot-7f"
+
+
+async def test_a_question_to_somebody_who_is_not_here_ends_at_once(room: Any) -> None:
+    human = await room.seat("human")
+    with pytest.raises(NoReply, match="nobody-here is not in space 'demo'"):
+        await asyncio.wait_for(human.ask("Hello?", "nobody-here").outcome(), 10)
+    assert len(human._questions) == 0

@@ -1,0 +1,92 @@
+"""How does an answer reach whoever asked?  It waits for the end of a pause and for the link, and is then said once.
+
+`ready_to_send` is what a run waits for before each step, `deliver` says the answer. A refusal for a pause, or a
+link that broke on the way, costs no answer: it is said again under the same id. What can never be sent is told in
+a sentence of its own. It knows neither model nor run.
+
+Spec: §3.4, §3.9.1, ruling R14.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from mew_lab.agent.chunks import sound
+from mew_lab.agent.memory import shortened
+from mew_lab.errors import ConnectionLost, LocalProtocolError, MewError
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.token import mask
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.participant import MEWParticipant
+
+__all__ = ["deliver", "is_paused", "ready_to_send"]
+
+logger = logging.getLogger(__name__)
+MAX_ANSWER = 100_000  # characters; each takes at most six bytes, and a message is at most a mebibyte
+
+
+async def ready_to_send(participant: MEWParticipant) -> bool:
+    """Returns once there is a link and no pause; False where the participant is disconnected for good."""
+    client = participant.client
+    news = asyncio.Event()
+    offs = [client.on_welcome(lambda _: news.set()), client.on_disconnected(lambda _: news.set())]
+    try:
+        while True:
+            news.clear()
+            if client.state == "disconnected":
+                return False
+            if client.state != "ready":
+                await news.wait()
+            elif participant.controls.pause_state is None:
+                return True
+            else:
+                await participant.controls.wait_active()
+    finally:
+        for off in offs:
+            off()
+
+
+def is_paused(fault: BaseException) -> bool:
+    """Whether something was not sent, and not done, because of a pause."""
+    return getattr(fault, "code", None) == "paused"
+
+
+async def deliver(
+    participant: MEWParticipant, text: str, *, question: Envelope, named: Callable[[str], None]
+) -> bool:
+    """Says the text to whoever asked the question; whether the space has it.
+
+    Args:
+        named: told the id of the answer before it goes out.
+    """
+    client = participant.client
+    text = shortened(sound(mask(text)), MAX_ANSWER)
+    id, excused = "", False
+    while await ready_to_send(participant) and not participant.chats.cancelled(question.id):
+        try:
+            payload = {"text": text}
+            answer = participant.saying.complete(
+                "chat", payload, to=question.sender, about=question.id, context=question.context
+            )
+            if id:
+                answer = client.complete({**answer.members, "id": id})
+            id = answer.id
+            named(id)
+            await participant.saying.send_accepted(answer)
+            return True
+        except ConnectionLost as fault:
+            logger.info("the answer to %s waits: %s", question.id, fault)
+        except LocalProtocolError as fault:
+            if is_paused(fault):
+                continue
+            if excused or fault.code == "shut_down":
+                return False
+            id, excused = "", True
+            text = f"My answer cannot be sent: {one_line(str(fault), 300)}"
+        except MewError as fault:
+            if not is_paused(fault):
+                logger.warning("the answer to %s was not taken: %s", question.id, fault)
+                return False
+    return False

@@ -10,6 +10,7 @@ import pytest
 
 from mew_lab.agent.agent import MEWAgent
 from mew_lab.agent.model import Reply
+from mew_lab.sdk.stream import Stream
 
 from .conftest import CALLER, PROPOSER, Script, Site, until, wants
 
@@ -431,3 +432,25 @@ async def test_after_a_grant_it_asks_itself_what_it_proposed_before(site: Site) 
         ("agent", "Kyoto"),
     ]
     assert len(site.sent("mcp/proposal")) == 1
+
+
+@pytest.mark.usefixtures("nothing_is_left")
+async def test_an_answer_to_what_was_taken_back_during_the_pause_is_not_said(site: Site) -> None:
+    human = await site.seat("human")
+    agent = await site.agent("agent", Script(), reasoning_enabled=False)
+    paused: list[object] = []
+
+    def cut_in(kind: str) -> None:
+        if kind == "chat" and not paused:
+            paused.append(kind)
+            raw = human.client.complete({"kind": "participant/pause", "to": ["agent"], "payload": {}}).raw
+            site.links["human"].put(raw)  # type: ignore[attr-defined]
+
+    agent.participant.client.add_guard(cut_in)
+    asked = await human.chat("Hello", to="agent")
+    await until(lambda: agent.participant.controls.pause_state and not agent.runs)
+    await human.cancel_chat(asked.id, "agent", "no_longer_needed")
+    await until(lambda: agent.participant.chats.cancelled(asked.id))
+    await human.controls.resume("agent")
+    await until(lambda: not agent._tasks)
+    assert site.sent("chat", sender="agent") == []

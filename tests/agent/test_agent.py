@@ -340,7 +340,8 @@ async def test_stopping_ends_what_is_worked_on_and_starting_brings_it_back(site:
     await agent.stop()
     await agent.start()
     await human.chat("Are you there?", to="agent")
-    assert (await site.answer("agent")).payload["text"] == "Here I am."
+    told = [(await site.answer("agent", n)).payload["text"] for n in (1, 2)]
+    assert told == ["Stopped: shutdown.", "Here I am."]
 
 
 async def test_a_model_made_of_a_word_goes_with_its_agent_and_one_that_was_given_stays(site: Site) -> None:
@@ -578,6 +579,23 @@ async def test_what_an_injected_instruction_asks_for_ends_as_a_proposal_that_say
 
 
 # --- settings ---
+
+
+@pytest.mark.req("S-L3-27")
+async def test_the_system_prompt_opens_every_prompt_and_a_template_takes_its_place(site: Site) -> None:
+    human = await site.seat("human")
+    no = '{"shouldRespond": false, "confidence": 0.9, "reason": "no"}'
+    model = Script(Reply("Arr."), Reply(no), Reply("Aye."))
+    agent = await site.agent("agent", model, system_prompt="You are a pirate.")
+    await human.chat("Hello", to="agent")
+    await site.answer("agent")
+    await human.chat("Nice weather")
+    await until(lambda: len(model.asked) == 2)
+    agent.configure(prompts={"system": "You are a sailor."})
+    await human.chat("Hello again", to="agent")
+    await site.answer("agent", 2)
+    opened = [asked[0].content.splitlines()[0] for asked in model.asked]
+    assert opened == ["You are a pirate.", "You are a pirate.", "You are a sailor."]
 
 
 @pytest.mark.req("S-L3-1")

@@ -98,7 +98,9 @@ async def test_clear_ends_the_reasoning_and_empties_the_conversation(site: Site)
     await human.chat("What time is it?", to="agent")
     await site.first("reasoning/start")
     await ordered(human, site, "participant/clear")
-    await until(lambda: len(agent.memory) == 0 and not agent.runs)
+    await until(lambda: not agent.runs and site.sent("chat", sender="agent"))
+    assert [one.payload["text"] for one in site.sent("chat", sender="agent")] == ["Stopped: clear."]
+    await until(lambda: {one.sender for one in agent.memory.entries} <= {"agent"})  # what was said since
     [cancel] = list(site.sent("reasoning/cancel", "reasoning/conclusion"))
     assert cancel.context == site.sent("reasoning/start")[0].id
     found = await until(

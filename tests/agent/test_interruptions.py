@@ -168,7 +168,7 @@ async def test_a_model_that_swallows_the_cancel_is_not_listened_to(site: Site) -
     await reached.wait()
     await agent.cancel_all("cancelled")
     await until(lambda: not agent.runs and not agent._tasks)
-    assert site.sent("chat", sender="agent") == []
+    assert [one.payload["text"] for one in site.sent("chat", sender="agent")] == ["Stopped: cancelled."]
     calls = [one for one in site.sent("mcp/request", sender="agent") if one.payload["method"] == "tools/call"]
     assert calls == []
 
@@ -277,7 +277,8 @@ async def test_a_restart_ends_the_work_before_the_model_hears_of_it(site: Site) 
     await until(
         lambda: [one for one in site.sent("participant/status") if one.payload.get("status") == "restarted"]
     )
-    assert len(model.asked) == 1 and site.sent("chat", sender="agent") == []
+    assert len(model.asked) == 1
+    assert [one.payload["text"] for one in site.sent("chat", sender="agent")] == ["Stopped: restart."]
     await no_open_ends(site, "agent")
 
 

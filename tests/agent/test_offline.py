@@ -431,7 +431,7 @@ async def test_after_a_failure_it_tries_one_other_tool_and_says_what_failed() ->
     third = WEATHER._replace(name="almanac/weather", description="Weather for a city, remembered")
     calls, answer = await served("Weather in Oslo?", [WEATHER, other, third], "Error: out of order")
     assert len(calls) == 2 and calls[0].name != calls[1].name
-    assert all(f"{call.name} failed: Error: out of order" in answer for call in calls)
+    assert all(f"{call.name} failed: out of order" in answer for call in calls)
     calls, answer = await served(
         "Weather in Oslo?", [WEATHER, other], {WEATHER.name: "Error: out", other.name: "12 degrees"}
     )

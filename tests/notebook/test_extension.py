@@ -45,12 +45,25 @@ def test_unloading_leaves_the_shell_as_it_was(shell: InteractiveShell) -> None:
     before = state(shell)
     shell.run_cell("%load_ext mew_lab")
     assert "mew" in shell.magics_manager.magics["line"]
+    assert "agent" in shell.magics_manager.magics["cell"]
     shell.run_cell("%load_ext mew_lab")
     shell.run_cell("%reload_ext mew_lab")
     shell.run_cell("%mew help")
     shell.run_cell("%unload_ext mew_lab")
     after = state(shell)
     assert after == before
+
+
+@pytest.mark.trap("T-16")
+def test_a_cell_magic_of_the_users_own_comes_back(shell: InteractiveShell) -> None:
+    def agent(line: str, cell: str) -> str:
+        return f"mine: {cell.strip()}"
+
+    shell.register_magic_function(agent, magic_kind="cell")
+    shell.run_cell("%load_ext mew_lab")
+    assert shell.find_cell_magic("agent") is not agent
+    shell.run_cell("%unload_ext mew_lab")
+    assert shell.run_cell("%%agent\nx").result == "mine: x"
 
 
 @pytest.mark.parametrize(

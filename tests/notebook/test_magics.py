@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,73 @@ def test_a_question_in_quotes_is_no_question_to_the_shell(loaded: InteractiveShe
     assert lab.calls == [("chat", "Are you there?", {})] * 2
 
 
+@pytest.mark.parametrize(
+    "cell", ["%%agent helper\nBe brief.\nBe kind.", "%%mew agent helper\nBe brief.\nBe kind."]
+)
+def test_the_body_of_a_cell_is_the_system_prompt(loaded: InteractiveShell, lab: Recorder, cell: str) -> None:
+    assert loaded.run_cell(cell).success
+    assert lab.calls == [("agent", "helper", {"can": "agent", "system_prompt": "Be brief.\nBe kind."})]
+
+
+@pytest.mark.threat(1)
+def test_the_key_of_a_model_is_named_and_never_typed(
+    loaded: InteractiveShell,
+    lab: Recorder,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("SOME_KEY", "canary")
+    loaded.run_cell("%mew agent helper --model gpt --base-url http://127.0.0.1:1/v1 --key-env SOME_KEY")
+    model = {"model": "gpt", "base_url": "http://127.0.0.1:1/v1", "api_key": "canary"}
+    assert lab.calls == [("agent", "helper", {**model, "can": "agent"})]
+    out, err = capsys.readouterr()
+    assert "canary" not in out + err
+    assert "--key KEY" not in str(loaded.run_cell("%mew help agent").result)
+
+
+@pytest.fixture
+def up(loaded: InteractiveShell) -> Iterator[mew_lab.Lab]:
+    """A real lab, as `lab` in the shell."""
+    loaded.user_ns["lab"] = made = mew_lab.up("magics", journal=None, port=None)
+    yield made
+    made.down()
+
+
+def told(shell: InteractiveShell, cell: str) -> Any:
+    """What a cell gives."""
+    ran = shell.run_cell(cell)
+    assert ran.success, ran.error_in_exec or ran.error_before_exec
+    return ran.result
+
+
+def test_an_agent_is_seated_asked_looked_at_and_steered(loaded: InteractiveShell, up: mew_lab.Lab) -> None:
+    seat = told(loaded, "%mew agent helper")
+    assert "offline" in repr(seat)
+    answer = told(loaded, "%mew ask helper Who are you?")
+    assert "offline model" in str(answer.result(timeout=30))
+    assert told(loaded, "%%agent helper\nBe brief.").text == "helper: system_prompt set"
+    assert dict(told(loaded, "%mew agent helper"))["system prompt"] == "Be brief."
+    assert told(loaded, "%mew agent helper Be kind.").text == "helper: system_prompt set"
+    assert seat.options.system_prompt == "Be kind."
+    assert "cancelled" in told(loaded, "%mew agent helper --cancel").text
+    assert "stopped" in told(loaded, "%mew agent helper --stop").text
+    assert [row[:2] for row in told(loaded, "%mew agents")] == [("helper", "disconnected")]
+    assert "ready" in told(loaded, "%mew agent helper --start").text
+
+
+def test_an_agent_that_is_here_keeps_its_model_and_a_seat_is_no_agent(
+    loaded: InteractiveShell, up: mew_lab.Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told(loaded, "%mew agent helper")
+    capsys.readouterr()
+    loaded.run_cell("%mew agent helper --model gpt")
+    assert "lab.leave('helper') first" in one_line(capsys)
+    up.join("bot")
+    loaded.run_cell("%mew agent bot")
+    assert "'bot' is no agent" in one_line(capsys)
+    assert up.seat("helper").agent.model.name.startswith("offline")  # type: ignore[attr-defined]
+
+
 def test_up_puts_the_lab_into_the_namespace(
     loaded: InteractiveShell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,6 +351,12 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
         ("%mew connect ws://x", "required: --space"),
         ("%mew bridge git", "no command is given"),
         ("%mew chat", "there is no text"),
+        ("%mew ask bot", "there is no question"),
+        ("%mew agent helper --stop", "no agent 'helper' is here"),
+        ("%mew agent helper --start --stop", "not allowed with argument --start"),
+        ("%mew agent helper --key-env NO_SUCH_VARIABLE", "NO_SUCH_VARIABLE is not set"),
+        ("%%agent\nBe brief.", "required: NAME"),
+        ("%%agent helper Be kind.\nBe brief.", "there is a cell body; give one"),
         ("%mew connect ws://x --space s --token-env NO_SUCH_VARIABLE", "NO_SUCH_VARIABLE is not set"),
         ("%%mew send chat\n{broken", "the body is not strict JSON"),
         ("%%mew who\nx", "takes no cell body"),

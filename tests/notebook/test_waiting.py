@@ -365,3 +365,85 @@ def test_a_view_that_is_heard_or_not_shown_is_not_spoken_of(
     scene.view.has_view, scene.view.unheard = has_view, unheard
     ticking(scene, monkeypatch, 4.0, 10.0)
     assert capsys.readouterr().out == ""
+
+
+# --- a wait for an answer in words, which turns into one for a decision ------------------------------------------
+
+
+@pytest.fixture
+def question(scene: SimpleNamespace) -> SimpleNamespace:
+    """The scene of a question to an agent; `cards` are the proposals that wait by now."""
+    scene.cards = []
+    scene.pending.kind = "chat"
+    scene.lab.loop = SimpleNamespace(call=lambda function: function())
+    scene.lab.decisions = SimpleNamespace(pending=lambda: scene.cards)
+    return scene
+
+
+def proposed(id: str = "p-7") -> Any:
+    return SimpleNamespace(id=id, proposer="helper")
+
+
+def test_a_question_is_waited_for_anywhere_until_something_is_proposed(question: SimpleNamespace) -> None:
+    question.shell.kernel.get_parent = lambda channel: {"content": {"allow_stdin": False}}
+    watch = ask(question)
+    watch.tick()
+    watch.tick()
+    question.cards = [proposed()]
+    with pytest.raises(CannotWait, match=r"the proposal p-7 of helper.*MEW_LAB_DECIDE"):
+        watch.tick()
+    watch.end()
+    assert question.view.waits == []
+
+
+def test_a_proposal_on_the_way_to_an_answer_is_watched_once(question: SimpleNamespace) -> None:
+    watch = ask(question)
+    watch.tick()
+    assert question.view.waits == []
+    for card in ("p-7", "p-7", "p-8"):
+        question.cards = [proposed(card)]
+        watch.tick()
+    assert question.view.waits == ["begin"]
+    watch.end()
+    assert question.view.waits == ["begin", "end"]
+
+
+@pytest.mark.trap("T-2")
+def test_a_blocking_wait_for_an_answer_names_await_once_something_is_proposed(
+    question: SimpleNamespace,
+) -> None:
+    question.probe = ClickProbe(True, False, "")
+    watch = ask(question, blocking=True)
+    watch.tick()
+    question.cards = [proposed()]
+    with pytest.raises(CannotWait, match="write `await p` instead"):
+        watch.tick()
+
+
+def test_a_terminal_is_told_how_to_decide_on_the_way_to_an_answer(question: SimpleNamespace) -> None:
+    question.shell = SimpleNamespace()
+    watch = ask(question)
+    question.cards = [proposed()]
+    with pytest.raises(CannotWait, match="%mew approve p-7"):
+        watch.tick()
+
+
+def test_a_policy_lets_a_question_be_waited_for(question: SimpleNamespace) -> None:
+    question.lab.decide = Policy.approve()
+    assert ask(question) is None
+
+
+@pytest.mark.trap("T-6")
+def test_an_agent_asked_where_nobody_decides_ends_the_wait_with_a_sentence(
+    kernel: Callable[..., Kernel],
+) -> None:
+    one = kernel(attended=False)
+    one.passes(START + '\nhelper = lab.agent("helper")')
+    assert "offline model" in one.passes('print(await lab.ask("helper", "Who are you?"))')
+    ran = one.run('p = lab.ask("helper", "What is the sum of 2 and 3?")\nprint(await p)')
+    assert ran.error.startswith("CannotWait: nobody sits in front of this notebook"), ran
+    assert "of helper, which the answer waits for" in ran.error and "\n" not in ran.error
+    assert ran.seconds < 5.0
+    assert len(one.passes("lab.proposals()").splitlines()) == 4, "a refusal to wait decides nothing"
+    one.passes("%mew approve {lab.proposals()[0][0]}")
+    assert "5" in one.passes("print(await p)")

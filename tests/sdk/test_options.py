@@ -52,8 +52,13 @@ def test_every_setting_of_the_specification_is_known_in_both_spellings(spelt: st
     assert option_of("baseUrl", source="x") == "base_url"  # as a reader of `apiKey` would write it
 
 
-def test_nothing_else_is_known_but_what_the_client_has_beyond_it() -> None:
-    assert set(OPTIONS) - set(SPECIFIED.values()) == {"while_down"}
+def test_nothing_else_is_known_but_what_client_and_agent_have_beyond_it() -> None:
+    from mew_lab.agent.attention import Habits
+    from mew_lab.agent.options import AgentOptions
+
+    own = {*AgentOptions.__dataclass_fields__, *Habits._fields} - {"habits"}
+    assert set(OPTIONS) - set(SPECIFIED.values()) - own == {"while_down"}
+    assert own <= set(OPTIONS)  # whatever can be set in code can be set in a file
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,8 @@ class Plan:
                 self._seen.insert(0, Text.of(observation))
                 return None
             verb = "was refused" if refused(observation) else "failed"
-            self._pieces.append(f"{name} {verb}: {shortened(observation)}")
+            said = observation.strip().removeprefix("Error:").strip()
+            self._pieces.append(f"{name} {verb}: {shortened(said)}")
             if refused(observation):
                 return None
         return None

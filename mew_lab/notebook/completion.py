@@ -21,8 +21,8 @@ from mew_lab.notebook.commands import COMMANDS, Command, Option
 
 __all__ = ["candidates", "mew_matcher"]
 
-# `%mew …`, `%%mew …` and `x = %mew …`, up to the cursor.
-_LINE = re.compile(r"^\s*(?:[\w.\[\]'\", ]+=\s*)?%{1,2}mew[ \t](?P<rest>.*)$")
+# `%mew …`, `%%mew …` and `x = %mew …`, up to the cursor; `%%agent …` stands for `%%mew agent …`.
+_LINE = re.compile(r"^\s*(?:(?:[\w.\[\]'\", ]+=\s*)?%{1,2}mew[ \t](?P<rest>.*)|%%(?P<agent>agent[ \t].*))$")
 MOST = 200
 
 
@@ -32,7 +32,7 @@ def mew_matcher(context: CompletionContext) -> SimpleMatcherResult:
     match = _LINE.match(context.text_until_cursor)
     if match is None:
         return {"completions": [], "suppress": False}
-    found, word = candidates(match["rest"])
+    found, word = candidates(match["rest"] if match["agent"] is None else match["agent"])
     completions = [SimpleCompletion(text=text, type=type_) for text, type_ in found[:MOST]]
     return {"completions": completions, "suppress": bool(found), "matched_fragment": word, "ordered": True}
 

@@ -71,6 +71,8 @@ def test_an_option_that_was_given_or_excluded_is_not_offered_again(loaded: Inter
         ("%mew chat --to b", {"bot"}),
         ("%mew join bot2 --can ", {"human", "proposer", "agent", "tool", "observer", "admin"}),
         ("%mew help rej", {"reject"}),
+        ("%%agent helper --model ", {"offline"}),
+        ("%mew agent helper --can prop", {"proposer"}),
         ("%mew send mcp/w", {"mcp/withdraw"}),
     ],
 )

@@ -78,11 +78,11 @@ class Headroom:
 
     # --- trimming ---
 
-    def ensure_context_headroom(self, over: int) -> Freed:
-        """Forgets the oldest conversation until `over` tokens are free, and says so before and after."""
+    def ensure_context_headroom(self, target: int) -> Freed:
+        """Forgets the oldest conversation until at most `target` tokens of it are left; says so before and after."""
         telemetry = self._participant.telemetry
         telemetry.tell("compacting")
-        freed = self._trimmed(self._memory.compact(max(0, self._memory.tokens - over)))
+        freed = self._trimmed(self._memory.compact(target))
         telemetry.report_compaction(freed_tokens=freed.tokens, freed_messages=freed.messages)
         return freed
 

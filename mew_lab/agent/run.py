@@ -203,8 +203,9 @@ class Run:
         messages = self._messages(tools)
         over = self._headroom.over(messages)
         if over:
-            if self._before():  # else nothing of the conversation stands in the prompt
-                self._headroom.ensure_context_headroom(over)
+            said = sum(estimate(message.content) for message in self._before())
+            if said:  # else nothing of the conversation stands in the prompt
+                self._headroom.ensure_context_headroom(max(0, said - over))
             messages = self._headroom.cut(self._messages(tools))
         reply = await self._model.reply(messages, tools=tools, schema=schema, on_text=self.trace.token)
         return self._counted(messages, reply)

@@ -49,6 +49,18 @@ async def test_before_the_context_is_full_the_oldest_is_forgotten_and_both_is_sa
     assert told[1]["messages_in_context"] < told[0]["messages_in_context"]
     assert told[1]["freed_tokens"] > 0 and told[1]["headroom_tokens"] >= 300
     assert model.asked[0][-2].content.startswith("human: 9 ")
+    assert not any("left out" in message.content for message in model.asked[0])  # whole messages went
+
+
+async def test_what_was_forgotten_before_the_prompt_began_is_not_taken_for_room(site: Site) -> None:
+    model = Script(Reply("Hello."), max_tokens=1000)
+    human, _ = await talked(
+        site, *(f"{n} " + "x" * 400 for n in range(30)), model=model, conversation_history_length=8
+    )
+    await human.chat("Hello", to="agent")
+    await site.answer("agent")
+    assert not any("left out" in message.content for message in model.asked[0])
+    assert 2 <= len(model.asked[0]) - 2 < 8
 
 
 async def test_a_huge_tool_result_is_cut_to_fit_and_says_so(site: Site) -> None:

@@ -230,7 +230,7 @@ def test_an_agent_that_is_here_keeps_its_model_and_a_seat_is_no_agent(
     assert "lab.leave('helper') first" in one_line(capsys)
     up.join("bot")
     loaded.run_cell("%mew agent bot")
-    assert "'bot' is no agent" in one_line(capsys)
+    assert "'bot' is seated here, but as seat" in one_line(capsys)
     assert up.seat("helper").agent.model.name.startswith("offline")  # type: ignore[attr-defined]
 
 

@@ -1,7 +1,7 @@
 """Who is told that the tools of this participant are others now?  Everybody, once a turn of the loop.
 
-A cell that defines ten tools tells it once. Before the participant is in a space nobody has listed anything, so
-nothing is told. Spec: §3.1 (notifications), MCP "List Changed Notification".
+A cell that defines ten tools tells it once. Where it may not or cannot be said it is not: who lists the tools the
+next time sees them. Spec: §3.1 (notifications), MCP "List Changed Notification".
 """
 
 from __future__ import annotations
@@ -25,12 +25,10 @@ class Announcing:
             changed.add(self._changed)
 
     def _changed(self, what: str) -> None:
-        if self._saying.client.state != "ready":
-            return
         if not self._due:
             try:
                 asyncio.get_running_loop().call_soon(self._tell)
-            except RuntimeError:  # changed on another thread: who lists the next time sees it
+            except RuntimeError:  # changed on another thread, or before there is a loop
                 return
         self._due.add(what)
 

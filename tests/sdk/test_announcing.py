@@ -49,6 +49,8 @@ async def test_a_cell_that_defines_several_tells_it_once_and_each_list_for_itsel
     tool.tools.remove("nothing")
     await asyncio.sleep(0)
     assert len(told(room)) == 2
+    tool.tools.add(add)
+    await until(lambda: len(told(room)) == 3)
 
 
 async def test_nothing_is_told_before_it_is_there_or_without_the_right(room: Any) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +33,15 @@ def helper(lab: mew_lab.Lab) -> AgentSeat:
     return lab.agent("helper", model="offline")
 
 
+def waiting(lab: mew_lab.Lab) -> list[tuple[Any, ...]]:
+    """The proposals, once there are some; fails after ten seconds."""
+    deadline = time.monotonic() + 10
+    while not (rows := list(lab.proposals())):
+        assert time.monotonic() < deadline, "nothing was proposed"
+        time.sleep(0.01)
+    return rows
+
+
 def test_an_agent_is_asked_and_its_answer_awaited(lab: mew_lab.Lab, helper: AgentSeat) -> None:
     lab.decide = Policy.approve()
     answer = lab.ask("helper", "What is the weather in Tokyo?")
@@ -42,10 +53,7 @@ def test_an_agent_is_asked_and_its_answer_awaited(lab: mew_lab.Lab, helper: Agen
 
 def test_an_agent_may_only_propose_unless_more_is_given(lab: mew_lab.Lab, helper: AgentSeat) -> None:
     answer = lab.ask("helper", "What is the weather in Tokyo?")
-    for _ in range(1000):
-        if rows := list(lab.proposals()):
-            break
-        lab.loop.call(lambda: None)
+    rows = waiting(lab)
     assert [(row[1], row[2]) for row in rows] == [("helper", "notebook")]
     lab.reject(rows[0][0], "unsafe")
     assert "22 degrees" not in str(answer.result(timeout=30))
@@ -85,6 +93,12 @@ def test_what_cannot_be_leaves_nobody_behind(lab: mew_lab.Lab) -> None:
     assert "helper" not in lab.seats and not lab.agents()
 
 
+def test_a_model_of_a_word_ends_with_its_agent_and_a_given_one_is_its_givers(lab: mew_lab.Lab) -> None:
+    given = mew_lab.OfflineModel()
+    assert not lab.agent("first", model=given).agent.owns_model
+    assert lab.agent("second").agent.owns_model
+
+
 def test_a_seat_that_is_no_agent_is_called_so(lab: mew_lab.Lab) -> None:
     lab.join("bot")
     with pytest.raises(MewError, match="seats an agent"):
@@ -93,10 +107,7 @@ def test_a_seat_that_is_no_agent_is_called_so(lab: mew_lab.Lab) -> None:
 
 def test_cancelling_takes_its_proposal_back(lab: mew_lab.Lab, helper: AgentSeat) -> None:
     answer = lab.ask("helper", "What is the weather in Tokyo?")
-    for _ in range(1000):
-        if list(lab.proposals()):
-            break
-        lab.loop.call(lambda: None)
+    waiting(lab)
     assert "1 request cancelled" in str(helper.cancel())
     assert list(lab.proposals()) == []
     assert answer.result(timeout=30) == "Stopped: cancelled."

@@ -207,13 +207,13 @@ class MEWAgent:
 
     # --- own tools; what a model is shown are those of others ---
 
-    def add_tool(self, function: Callable[..., Any], **options: Any) -> None:
-        """Offers a typed function to others as a tool; see `ToolBox.add`."""
-        self.participant.tools.add(function, **options)
+    def add_tool(self, tool: Callable[..., Any] | Mapping[str, Any], **options: Any) -> None:
+        """Offers a tool to others; see `MEWParticipant.register_tool`."""
+        self.participant.register_tool(tool, **options)
 
     def add_resource(self, uri: str, content: Any, **options: Any) -> None:
-        """Offers a resource to others; see `ToolBox.add_resource`."""
-        self.participant.tools.add_resource(uri, content, **options)
+        """Offers a resource to others; see `MEWParticipant.register_resource`."""
+        self.participant.register_resource(uri, content, **options)
 
     # --- working ---
 

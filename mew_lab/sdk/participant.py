@@ -181,6 +181,16 @@ class MEWParticipant:
         """How many malformed messages came from whom. Spec: §8.2."""
         return self._hearing.misbehaviour
 
+    # --- offering ---
+
+    def register_tool(self, tool: Callable[..., Any] | Mapping[str, Any], **options: Any) -> None:
+        """Offers a typed function, or `{"name", "description", "inputSchema", "execute"}`; see `ToolBox.add`."""
+        self.tools.add(tool, **options)
+
+    def register_resource(self, uri: str, content: Any, **options: Any) -> None:
+        """Offers a text, bytes, or what a function gives; see `ToolBox.add_resource`."""
+        self.tools.add_resource(uri, content, **options)
+
     # --- asking ---
 
     def can_send(

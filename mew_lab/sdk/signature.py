@@ -20,7 +20,7 @@ from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapt
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.visible import one_line
 
-__all__ = ["BadArguments", "Bound", "Signature", "documentation"]
+__all__ = ["BadArguments", "Bound", "GivenSchema", "Signature", "documentation"]
 
 MAX_FAULTS = 20
 MAX_SAID = 200  # characters of one fault
@@ -171,6 +171,39 @@ class Signature:
 
     def _unfit(self, why: str) -> ConfigError:
         return ConfigError(f"{self._name} cannot be a tool: {why}", key=self._name)
+
+
+class GivenSchema:
+    """Arguments by a JSON Schema that somebody wrote: checked against it, and handed on as they came.
+
+    Raises:
+        ConfigError: when it is no JSON Schema of an object.
+    """
+
+    def __init__(self, schema: Mapping[str, Any], *, name: str) -> None:
+        import jsonschema
+
+        self.schema = dict(schema)
+        try:
+            jsonschema.Draft202012Validator.check_schema(self.schema)
+        except jsonschema.SchemaError as fault:
+            said = one_line(fault.message, MAX_SAID)
+            raise ConfigError(
+                f"{name} cannot be a tool: its inputSchema is no JSON Schema: {said}", key=name
+            ) from None
+        if self.schema.get("type") != "object":
+            raise ConfigError(
+                f'{name} cannot be a tool: the type of its inputSchema must be "object"', key=name
+            )
+        self._validator = jsonschema.Draft202012Validator(self.schema)
+
+    def bind(self, arguments: Mapping[str, Any]) -> Bound:
+        """The arguments, checked; raises as `Signature.bind`."""
+        errors = islice(self._validator.iter_errors(dict(arguments)), MAX_FAULTS)
+        faults = [_fault(error.absolute_path, error.message) for error in errors]
+        if faults:
+            raise BadArguments(faults)
+        return Bound((), dict(arguments))
 
 
 def _fault(path: Any, message: str) -> dict[str, str]:

@@ -31,7 +31,7 @@ from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.handlers import Handlers
 from mew_lab.sdk.results import ToolResult
-from mew_lab.sdk.signature import BadArguments, Signature, documentation
+from mew_lab.sdk.signature import BadArguments, GivenSchema, Signature, documentation
 
 __all__ = ["Answerer", "RpcError", "Tool", "ToolBox", "ToolResult"]
 
@@ -77,7 +77,7 @@ class Tool:
 
     name: str
     function: Callable[..., Any]
-    signature: Signature
+    signature: Signature | GivenSchema
     described: dict[str, Any]
 
 
@@ -135,15 +135,18 @@ class ToolBox:
 
     def add(
         self,
-        function: Callable[..., Any],
+        function: Callable[..., Any] | Mapping[str, Any],
         *,
         name: str | None = None,
         description: str | None = None,
         annotations: Mapping[str, Any] | None = None,
+        input_schema: Mapping[str, Any] | None = None,
     ) -> Tool:
-        """Adds a typed function as a tool.
+        """Adds a typed function as a tool, or an object `{"name", "description", "inputSchema", "execute"}`.
 
         Args:
+            input_schema: a JSON Schema of the arguments, which the function then gets by name as they came; None
+                makes it of the annotations, and converts to them.
             name: 1 to 128 of `A-Z a-z 0-9 . _ -`; None takes the function's.
             description: None takes the first paragraph of the docstring.
             annotations: MCP's hints for people who decide, such as `{"readOnlyHint": True}`.
@@ -151,6 +154,8 @@ class ToolBox:
         Raises:
             ConfigError: when the name or the signature is not fit for a tool.
         """
+        if isinstance(function, Mapping):
+            return self._add_object(function, annotations=annotations)
         name = name or str(getattr(function, "__name__", type(function).__name__))
         if not NAME.match(name):
             raise ConfigError(
@@ -158,7 +163,9 @@ class ToolBox:
                 "give another with name=",
                 key=name,
             )
-        signature = Signature(function, name=name)
+        signature = (
+            Signature(function, name=name) if input_schema is None else GivenSchema(input_schema, name=name)
+        )
         description = documentation(function)[0] if description is None else description
         described: dict[str, Any] = {"name": name}
         if description:
@@ -169,6 +176,20 @@ class ToolBox:
         tool = self.tools[name] = Tool(name, function, signature, described)
         self.changed("tools")
         return tool
+
+    def _add_object(self, tool: Mapping[str, Any], *, annotations: Mapping[str, Any] | None) -> Tool:
+        execute, name = tool.get("execute"), tool.get("name")
+        if not callable(execute) or not isinstance(name, str):
+            raise ConfigError(
+                "A tool as an object has a `name` and an `execute`, which runs it", key="execute"
+            )
+        return self.add(
+            execute,
+            name=name,
+            description=tool.get("description"),
+            annotations=annotations or tool.get("annotations"),
+            input_schema=tool.get("inputSchema"),
+        )
 
     def remove(self, name: str) -> None:
         """Takes a tool away; one that is not there is gone already."""
@@ -191,6 +212,16 @@ class ToolBox:
         read = content if callable(content) else lambda: content
         self.resources[uri] = Resource(uri, read, described)
         self.changed("resources")
+
+    def resource(self, uri: str, **options: Any) -> Callable[[Function], Function]:
+        """Decorator: serves what the function returns under `uri`; see `add_resource` for the options."""
+
+        def register(function: Function) -> Function:
+            described = documentation(function)[0]
+            self.add_resource(uri, function, **{"description": described, **options})
+            return function
+
+        return register
 
     # --- answering ---
 

@@ -797,3 +797,19 @@ async def test_where_messages_are_queued_a_decision_still_is_not(room: Room, git
     await queued
     await until(lambda: room.sent("chat"))
     assert room.sent("mcp/request") == [] and call.state == "open"
+
+
+@pytest.mark.req("S-L2-3", "S-L2-1", "S-L2-2")
+async def test_tools_and_resources_are_registered_under_the_specifications_names(room: Room) -> None:
+    human, service = await room.seat("human"), await room.seat("calculator", "tool")
+    schema = {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}}
+    service.register_tool({"name": "add", "inputSchema": schema, "execute": lambda a, b: a + b})
+    service.register_tool(lambda a: -a, name="negate")
+    service.register_resource("notes://today", "calm")
+    listed = {tool["name"] for tool in await human.discovery.discover_tools("calculator")}
+    assert listed == {"add", "negate"}
+    assert (await human.call("calculator/add", {"a": 5, "b": 3})).text == "8"
+    read = await human.mcp_request(
+        "calculator", {"method": "resources/read", "params": {"uri": "notes://today"}}
+    )
+    assert read["contents"][0]["text"] == "calm"

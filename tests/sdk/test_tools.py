@@ -507,3 +507,64 @@ async def test_initialize_and_ping_are_answered(box: ToolBox) -> None:
     assert answer["protocolVersion"] == "2025-03-26" and answer["serverInfo"]["name"] == "mew_lab"
     assert set(answer["capabilities"]) == {"tools", "resources"}
     assert await box.answer("ping", {}) == {}
+
+
+# --- tools as objects, resources by decorator ---
+
+ADD = {
+    "name": "add",
+    "description": "Sum of two numbers.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
+        "required": ["a", "b"],
+        "additionalProperties": False,
+    },
+    "annotations": {"readOnlyHint": True},
+}
+
+
+@pytest.mark.req("S-L2-27")
+async def test_an_object_with_name_schema_and_execute_is_a_tool(box: ToolBox) -> None:
+    async def execute(a: float, b: float) -> float:
+        return a + b
+
+    box.add({**ADD, "execute": execute})
+    [listed] = (await box.answer("tools/list", {}))["tools"]
+    assert listed == ADD
+    assert (await call(box, "add", {"a": 5, "b": 3}))["structuredContent"] == {"result": 8}
+    for wrong in ({"a": 5}, {"a": 5, "b": "3"}, {"a": 5, "b": 3, "c": 1}):
+        with pytest.raises(RpcError) as caught:
+            await call(box, "add", wrong)
+        assert caught.value.code == -32602 and caught.value.data
+
+
+@pytest.mark.parametrize(
+    ("tool", "said"),
+    [
+        ({"name": "add"}, "has a `name` and an `execute`"),
+        ({"execute": print}, "has a `name` and an `execute`"),
+        ({"name": "a b", "execute": print}, "cannot name a tool"),
+        ({"name": "add", "execute": print, "inputSchema": {"type": "objekt"}}, "is no JSON Schema"),
+        ({"name": "add", "execute": print, "inputSchema": {"type": "array"}}, 'must be "object"'),
+    ],
+)
+def test_an_object_that_cannot_be_a_tool_is_refused_with_a_sentence(
+    box: ToolBox, tool: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        box.add(tool)
+    assert box.tools == {}
+
+
+@pytest.mark.req("S-L2-2")
+async def test_a_decorated_function_serves_a_resource(box: ToolBox) -> None:
+    @box.resource("notes://today", mime_type="text/markdown")
+    def today() -> str:
+        """What is to be done today."""
+        return "# Water the beans"
+
+    [listed] = (await box.answer("resources/list", {}))["resources"]
+    assert (listed["uri"], listed["description"]) == ("notes://today", "What is to be done today.")
+    [read] = (await box.answer("resources/read", {"uri": "notes://today"}))["contents"]
+    assert (read["text"], read["mimeType"]) == (today(), "text/markdown")

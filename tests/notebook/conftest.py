@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +27,9 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Interacti
     yield one
     mew_lab.unload_ipython_extension(one)
     InteractiveShell.clear_instance()
+    atexit.unregister(
+        one.atexit_operations
+    )  # else each shell collects all garbage once more when the tests end
 
 
 @pytest.fixture

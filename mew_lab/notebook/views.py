@@ -1,19 +1,25 @@
 """Which views has a lab, and when are they made?  At first use, one of each; shown twice it is the same.
 
-It knows which widget takes which seam of the workbench, and nothing of what they show.
+A part is a module of widgets/ of that name, whose `view_of(lab)` puts the widget on its seam of the workbench; so a part
+more is one word here. It knows nothing of what they show.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 if TYPE_CHECKING:
-    from mew_lab.notebook.widgets.approvals import ApprovalsView
-    from mew_lab.notebook.widgets.feed import FeedView
     from mew_lab.workbench.lab import Lab
 
-__all__ = ["Views", "close_views"]
+__all__ = ["PARTS", "Views", "close_views"]
+
+# Each part with what it shows, as `%mew` tells it.
+PARTS: dict[str, str] = {
+    "approvals": "the cards of the proposals that wait for you",
+    "feed": "the live table of every envelope",
+}
 
 _all: WeakSet[Views] = WeakSet()
 
@@ -26,23 +32,15 @@ class Views:
         self._made: dict[str, Any] = {}
         _all.add(self)
 
-    @property
-    def approvals(self) -> ApprovalsView:
-        """The cards of the proposals that wait for you."""
-        from mew_lab.notebook.widgets.approvals import ApprovalsView
+    def __getattr__(self, name: str) -> Any:
+        if name not in PARTS:
+            raise AttributeError(f"lab.view has no {name!r}; its parts are {', '.join(PARTS)}")
+        if name not in self._made:
+            self._made[name] = import_module(f"mew_lab.notebook.widgets.{name}").view_of(self._lab)
+        return self._made[name]
 
-        view: ApprovalsView = self._made.get("approvals") or ApprovalsView(self._lab.decisions)
-        self._made["approvals"] = view
-        return view
-
-    @property
-    def feed(self) -> FeedView:
-        """The live table of every envelope."""
-        from mew_lab.notebook.widgets.feed import FeedView
-
-        view: FeedView = self._made.get("feed") or FeedView(self._lab.rows)
-        self._made["feed"] = view
-        return view
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *PARTS]
 
     def made(self, name: str) -> Any:
         """The view of that name if somebody asked for it so far, else None."""
@@ -54,7 +52,7 @@ class Views:
             self._made.popitem()[1].close()
 
     def __repr__(self) -> str:
-        return "lab.view: approvals, feed"
+        return f"lab.view: {', '.join(PARTS)}"
 
 
 def close_views() -> None:

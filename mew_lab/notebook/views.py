@@ -1,13 +1,13 @@
 """Which views has a lab, and when are they made?  At first use, one of each; shown twice it is the same.
 
-A part is a module of widgets/ of that name, whose `view_of(lab)` puts the widget on its seam of the workbench; so a part
-more is one word here. It knows nothing of what they show.
+A part is a module of widgets/ of that name, whose `view_of(lab)` puts the widget on its seam of the workbench. Each is
+loaded when it is asked for: ipywidgets takes its time. This module knows nothing of what they show.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
 
 if TYPE_CHECKING:
@@ -15,13 +15,32 @@ if TYPE_CHECKING:
 
 __all__ = ["PARTS", "Views", "close_views"]
 
-# Each part with what it shows, as `%mew` tells it.
-PARTS: dict[str, str] = {
-    "approvals": "the cards of the proposals that wait for you",
-    "feed": "the live table of every envelope",
-}
-
 _all: WeakSet[Views] = WeakSet()
+
+
+def _approvals(lab: Lab) -> Any:
+    from mew_lab.notebook.widgets.approvals import view_of
+
+    return view_of(lab)
+
+
+def _feed(lab: Lab) -> Any:
+    from mew_lab.notebook.widgets.feed import view_of
+
+    return view_of(lab)
+
+
+class Part(NamedTuple):
+    """What a part shows, as `%mew` tells it, and what makes it."""
+
+    about: str
+    make: Callable[[Lab], Any]
+
+
+PARTS: dict[str, Part] = {
+    "approvals": Part("the cards of the proposals that wait for you", _approvals),
+    "feed": Part("the live table of every envelope", _feed),
+}
 
 
 class Views:
@@ -36,7 +55,7 @@ class Views:
         if name not in PARTS:
             raise AttributeError(f"lab.view has no {name!r}; its parts are {', '.join(PARTS)}")
         if name not in self._made:
-            self._made[name] = import_module(f"mew_lab.notebook.widgets.{name}").view_of(self._lab)
+            self._made[name] = PARTS[name].make(self._lab)
         return self._made[name]
 
     def __dir__(self) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
@@ -58,8 +57,3 @@ def test_a_part_that_there_is_not_names_those_that_there_are(of_a_lab: Views) ->
     with pytest.raises(AttributeError, match=r"no 'rooster'; its parts are approvals, feed"):
         _ = of_a_lab.rooster
     assert set(PARTS) <= set(dir(of_a_lab))
-
-
-@pytest.mark.parametrize("name", PARTS)
-def test_every_part_is_a_module_that_makes_its_view(name: str) -> None:
-    assert callable(import_module(f"mew_lab.notebook.widgets.{name}").view_of)

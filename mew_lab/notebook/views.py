@@ -30,6 +30,18 @@ def _feed(lab: Lab) -> Any:
     return view_of(lab)
 
 
+def _grants(lab: Lab) -> Any:
+    from mew_lab.notebook.widgets.grants import view_of
+
+    return view_of(lab)
+
+
+def _roster(lab: Lab) -> Any:
+    from mew_lab.notebook.widgets.roster import view_of
+
+    return view_of(lab)
+
+
 class Part(NamedTuple):
     """What a part shows, as `%mew` tells it, and what makes it."""
 
@@ -40,6 +52,8 @@ class Part(NamedTuple):
 PARTS: dict[str, Part] = {
     "approvals": Part("the cards of the proposals that wait for you", _approvals),
     "feed": Part("the live table of every envelope", _feed),
+    "grants": Part("who may do what, and by whose gift; grant and revoke", _grants),
+    "roster": Part("who is in the space, and how each of them is; steer and invite", _roster),
 }
 
 

@@ -233,7 +233,7 @@ class Members:
             sentence=_sentence(one.texts),
             patterns=one.texts,
             told=self._told.get(one.name),
-            paused=paused,
+            paused=None if kicked else paused,
             against=against,
         )
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from mew_lab.errors import MewError
+from mew_lab.errors import ConfigError, MewError
 from mew_lab.log.line import read_members
 from mew_lab.protocol.covers import possesses
 from mew_lab.protocol.describe import describe
@@ -86,7 +86,10 @@ def read_pattern(text: str) -> dict[str, Any]:
         raise MewError(f"This is no JSON: {one_line(str(fault), 200)}") from None
     if not isinstance(pattern, dict):
         raise MewError('A capability is one object, such as {"kind": "chat"}.')
-    Capability.of(pattern)
+    try:
+        Capability.of(pattern)
+    except ConfigError as fault:
+        raise MewError(f"{fault.key or 'pattern'}: {one_line(str(fault), 300)}") from None
     return pattern
 
 

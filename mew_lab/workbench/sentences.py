@@ -82,6 +82,7 @@ _METHODS = {
     "resources/read": "read resources",
     "prompts/list": "ask which prompts there are",
     "prompts/get": "get prompts",
+    "notifications/*": "send notifications",
     "notifications/*/list_changed": "tell that its tools or resources have changed",
 }
 
@@ -132,7 +133,7 @@ def _deed(kind: str) -> tuple[str, int]:
     deed = DEEDS.get("*" if kind == "**" else kind)
     if deed is not None:
         return deed, _WEIGHT[deed]
-    if is_expression(kind) or is_glob(kind) or kind.startswith("!"):
+    if not _is_plain(kind):
         return f"send messages whose kind is {_text(kind)}", 0  # wide until somebody has looked at it
     return f"send {one_line(kind, WORD)}", len(_WEIGHT)
 
@@ -147,7 +148,10 @@ def _narrow(kind: str, pattern: Mapping[str, Any]) -> tuple[str, int]:
     payload = pattern.get("payload")
     rest: Mapping[str, Any] = payload if isinstance(payload, Mapping) else {}
     if kind in ("mcp/request", "mcp/proposal") and "method" in rest:
-        deed = _operation(kind, rest["method"], rest.get("params"))
+        method = rest["method"]
+        deed = _operation(kind, method, rest.get("params"))
+        if kind == "mcp/request" and all(one in _METHODS for one in _several(method)):
+            weight = _WEIGHT[DEEDS["mcp/response"]]  # it asks, and nothing is done
         rest = {key: value for key, value in rest.items() if key not in ("method", "params")}
     conditions = list(_conditions(rest, "payload", DEEPEST))
     where = f", where {_joined(conditions, 'and')}" if conditions else ""
@@ -172,21 +176,33 @@ def _operation(kind: str, method: object, params: object) -> str:
             if isinstance(arguments, Mapping):
                 deed += " ({} asks for nothing, so it allows all)"
     else:
-        known = _METHODS.get(method) if isinstance(method, str) else None
-        some = isinstance(method, str) and (is_glob(method) or is_expression(method) or method[:1] == "!")
-        few = isinstance(method, Sequence) and not isinstance(method, str)
-        deed = known or f"make {'requests' if some or few else 'the request'} {_value(method)}"
+        several = _several(method)
+        if all(one in _METHODS for one in several):
+            deed = _joined([_METHODS[one] for one in several], "or")
+        else:
+            plain = len(several) == 1 and _is_plain(several[0])
+            deed = f"make {'the request' if plain else 'requests'} {_value(method)}"
         told = list(_conditions(names, "params", DEEPEST))
         deed += f" where {_joined(told, 'and')}" if told else ""
     return deed if kind == "mcp/request" else f"propose to {deed}"
+
+
+def _several(method: object) -> list[str]:
+    """The methods that a pattern names; what is no text cannot be among those that are known."""
+    listed = method if isinstance(method, Sequence) and not isinstance(method, str) and method else [method]
+    return [one if isinstance(one, str) else "" for one in listed[:MOST_PATTERNS]]
+
+
+def _is_plain(text: object) -> bool:
+    return isinstance(text, str) and not (is_glob(text) or is_expression(text) or text.startswith("!"))
 
 
 def _tool(params: Mapping[str, Any]) -> str:
     name = params.get("name", "*")
     if name in ("*", "**"):
         return "any tool"
-    if isinstance(name, str) and not (is_glob(name) or is_expression(name) or name.startswith("!")):
-        return f"the tool {one_line(name, WORD)}"
+    if _is_plain(name):
+        return f"the tool {one_line(str(name), WORD)}"
     return f"tools named {_value(name)}"
 
 

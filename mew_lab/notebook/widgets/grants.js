@@ -17,7 +17,7 @@ function render({ model, el }) {
   const less = make("div", { class: "mew-dim mew-less", hidden: true });
   const said = make("div", { class: "mew-said", hidden: true });
   const place = make("div", { class: "mew-form-place" });
-  root.append(make("div", { class: "mew-head" }, title, make("span", { class: "mew-gap" }), make("label", { class: "mew-whose" }, "of ", whose), opener), place, said, table, empty, less);
+  root.append(make("div", { class: "mew-head" }, title, make("span", { class: "mew-gap" }), make("label", { class: "mew-whose" }, "of ", whose), opener), place, said, make("div", { class: "mew-scroller", role: "region", tabindex: 0, "aria-label": "Table of capabilities" }, table), empty, less);
   el.replaceChildren(root);
   keepKeys(root);
   const announce = announcer(root);
@@ -95,6 +95,7 @@ function render({ model, el }) {
       : [make("span", { class: "mew-dim", text: ORIGINS[data.origin] })]));
     write(row.since, data.since === null ? "" : clockTime(data.since));
     set(row.node, "data-origin", data.origin);
+    set(row.node, "data-who", data.holder);
     if (row.revoke) {
       set(row.revoke, "aria-disabled", data.against ? "true" : "false");
       set(row.revoke, "aria-label", `Revoke: ${data.holder} may ${data.phrase}`);
@@ -282,6 +283,13 @@ function render({ model, el }) {
     less.hidden = rows.size >= shown;
     write(less, `${grouped(shown - rows.size)} more are not shown: choose whose you want to see.`);
     root.dataset.rows = String(rows.size);
+    // The rows of one holder stand together; its name is seen once.
+    let last = null;
+    for (const line of body.rows) {
+      const name = line.dataset.who;
+      line.classList.toggle("mew-again", name === last);
+      last = name;
+    }
   }
 
   return () => {

@@ -1,6 +1,6 @@
 // Who is here. A row is built once and then changed in place, so nothing moves and what has the keyboard keeps it.
 
-const PRESENCE = { here: "●", paused: "⏸", "shut down": "■", left: "○", removed: "✕", invited: "◌" };
+const PRESENCE = { here: "●", paused: "‖", "shut down": "■", left: "○", removed: "×", invited: "◌" };
 const ARMING = 500, PAGE = 200;
 const VERBS = { status: "Request status", pause: "Pause…", resume: "Resume", forget: "Forget…", compact: "Compact…", clear: "Clear…", restart: "Restart…", shutdown: "Shut down…", kick: "Remove…" };
 const ASKS = {
@@ -272,7 +272,7 @@ function render({ model, el }) {
       await carryOut(row, deed, given);
     }, { class: grave ? "mew-sure mew-grave" : "mew-sure", "aria-label": `${words[1]} ${row.data.name}` });
     const question = make("div", { class: "mew-question" }, `${words[0]} `, make("bdi", { class: "mew-code", text: row.data.name }), grave ? "?" : "");
-    const box = make("div", { class: "mew-ask", role: "group", "aria-label": `${words[1]} ${row.data.name}: ${about}` }, question, ...fields, make("span", { class: "mew-gap" }), cancel, sure);
+    const box = make("div", { class: "mew-ask", role: "group", "aria-label": `${words[1]} ${row.data.name}: ${about}` }, question, ...fields, make("span", { class: "mew-gap" }), make("span", { class: "mew-pair" }, cancel, sure));
     box.addEventListener("keydown", (event) => {
       if (event.key === "Escape") closePlace(row, true);
       else if (event.key === "Enter" && event.target.tagName === "INPUT" && !grave) sure.click();
@@ -321,7 +321,7 @@ function render({ model, el }) {
       if (done) { announce(done.said); closeInvite(); }
     });
     const cancel = make("button", { type: "button", text: "Cancel", onclick: closeInvite });
-    const box = make("div", { class: "mew-ask", role: "group", "aria-label": "Invite" }, name, can, reason, make("span", { class: "mew-gap" }), cancel, send, words, patterns);
+    const box = make("div", { class: "mew-ask", role: "group", "aria-label": "Invite" }, name, can, reason, make("span", { class: "mew-gap" }), make("span", { class: "mew-pair" }, cancel, send), words, patterns);
     box.addEventListener("keydown", (event) => { if (event.key === "Escape") closeInvite(); });
     form.replaceChildren(box);
     set(inviter, "aria-expanded", "true");

@@ -183,6 +183,11 @@ class GrantsView(ActingWidget):
 
     # Pictures.
 
+    def badge(self) -> str:
+        """How many were granted."""
+        granted = sum(bool(row.grant) for row in self._holdings.rows)
+        return f"{granted} granted" if granted else ""
+
     def _static_text(self) -> str:
         rows = self._holdings.rows
         granted = sum(bool(row.grant) for row in rows)

@@ -266,16 +266,17 @@ function render({ model, el }) {
     if (deed !== "forget") field("reason", "reason", { type: "text", maxlength: 300 });
     const words = grave ? ASKS[deed] : [VERBS[deed].replace("…", ""), VERBS[deed].replace("…", "")];
     const cancel = make("button", { type: "button", text: "Cancel", onclick: () => closePlace(row, true) });
-    const sure = doer(words[1], async () => {
+    const go = async () => {
       const given = Object.fromEntries(Object.entries(collect).map(([name, read]) => [name, read()]));
       closePlace(row, true);
       await carryOut(row, deed, given);
-    }, { class: grave ? "mew-sure mew-grave" : "mew-sure", "aria-label": `${words[1]} ${row.data.name}` });
+    };
+    const sure = doer(words[1], go, { class: grave ? "mew-sure mew-grave" : "mew-sure", "aria-label": `${words[1]} ${row.data.name}` });
     const question = make("div", { class: "mew-question" }, `${words[0]} `, make("bdi", { class: "mew-code", text: row.data.name }), grave ? "?" : "");
     const box = make("div", { class: "mew-ask", role: "group", "aria-label": `${words[1]} ${row.data.name}: ${about}` }, question, ...fields, make("span", { class: "mew-gap" }), make("span", { class: "mew-pair" }, cancel, sure));
     box.addEventListener("keydown", (event) => {
       if (event.key === "Escape") closePlace(row, true);
-      else if (event.key === "Enter" && event.target.tagName === "INPUT" && !grave) sure.click();
+      else if (event.key === "Enter" && event.target.tagName === "INPUT" && !grave && event.isTrusted && !event.repeat) go();
       else return;
       event.preventDefault();
     });
@@ -284,7 +285,11 @@ function render({ model, el }) {
       sure.setAttribute("aria-disabled", "true");
       row.arming = setTimeout(() => sure.setAttribute("aria-disabled", "false"), ARMING);
       cancel.focus();
-    } else (box.querySelector("input, select") ?? cancel).focus();
+    } else {
+      const first = box.querySelector("input, select") ?? cancel;
+      first.focus();
+      first.select?.();
+    }
   }
 
   async function carryOut(row, deed, given) {

@@ -197,6 +197,10 @@ class RosterView(ActingWidget):
 
     # Pictures.
 
+    def badge(self) -> str:
+        """How many are here."""
+        return f"{sum(bool(row.ids) for row in self._members.rows)} here"
+
     def _static_text(self) -> str:
         rows = self._members.rows
         here = sum(bool(row.ids) for row in rows)

@@ -13,7 +13,7 @@ from playwright.sync_api import Locator
 from real_lab import Notebook
 
 SETUP = """
-import json, threading, time, mew_lab
+import json, mew_lab
 lab = mew_lab.up('demo', journal=None)
 lab.enrol(lab.me.name, 'admin')
 agent = lab.join('agent', can='agent')

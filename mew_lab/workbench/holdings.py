@@ -69,7 +69,7 @@ class Holdings:
         self._since: dict[str, float] = {}
         self._subscribers: list[Callable[[], None]] = []
         self._soon = Soon(self.refresh)
-        lab.granting.on_change.append(self._given)
+        lab.granting.on_change.append(self.given)
 
     def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
         """Calls back, on the loop's thread, after `rows` were replaced; returns what ends it."""
@@ -137,7 +137,8 @@ class Holdings:
                 del self._since[next(iter(self._since))]
         self._soon.within(GATHERED)
 
-    def _given(self, _: Given) -> None:
+    def given(self, _: Given) -> None:
+        """A grant of the human's own has changed: it was used, or is over."""
         self._soon.within(GATHERED)
 
     def refresh(self) -> None:
@@ -147,6 +148,8 @@ class Holdings:
         everybody = standings(self._lab)
         rows: list[Holding] = []
         for one in everybody:
+            if len(rows) >= MOST_ROWS:
+                break
             against = self._against(one)
             seen: set[str] = set()
             for right in one.rights:

@@ -78,7 +78,6 @@ def test_a_grant_is_revoked_by_its_id(room: Room) -> None:
     assert sent["payload"]["grant_id"] == row.grant
 
 
-@pytest.mark.req("P-3.6.2-2")
 def test_what_was_configured_is_revoked_by_its_pattern(room: Room) -> None:
     (row,) = room.of("agent", "participant/status")
     assert room.revoke(row) == "agent may no longer tell its status"

@@ -28,6 +28,7 @@ def lab(lab: Lab) -> Lab:
     return lab
 
 
+@pytest.mark.req("P-3.6.5-2", "P-3.6.5-3")
 def test_the_invited_joins_with_the_token_and_holds_the_starter_profile(lab: Lab) -> None:
     invitation = ask(lab, "reviewer")
     assert isinstance(invitation.token, Token) and invitation.url == lab.url

@@ -107,7 +107,6 @@ def test_the_smallest_message_is_allowed_by_the_grant_and_not_before(
     assert permit([*held(lab, "agent"), pattern], kind, to=to, payload=payload).allowed
 
 
-@pytest.mark.req("P-3.6.8-2")
 def test_what_one_does_not_hold_oneself_is_barred_before_it_is_sent(lab: Lab) -> None:
     before = len(lab.log)
     assert ask(lab, CALL).barred == ""

@@ -74,6 +74,7 @@ class GrantsView(ActingWidget):
 
         def leave() -> None:
             unsubscribe()
+            lab.granting.on_change.remove(holdings.given)
             lab.loop.post(lambda: lab.following.remove(holdings))
 
         self._leave = leave
@@ -243,7 +244,7 @@ def _shown(row: Holding) -> dict[str, Any]:
         "phrase": row.phrase,
         "pattern": one_line(row.pattern, PATTERN),
         "origin": row.origin,
-        "grant": middle(row.grant, 24),
+        "grant": middle(row.grant, 13),
         "whole": one_line(row.grant, 300),
         "granter": middle(row.granter, 40),
         "since": row.since,

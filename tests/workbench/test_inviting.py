@@ -18,7 +18,7 @@ from mew_lab.workbench.labs import connect
 
 def ask(lab: Lab, name: str, patterns: Any = None) -> Invitation:
     return lab.loop.submit(invite(lab.me.participant, name, patterns, reason="a second pair of eyes")).result(
-        20
+        8
     )
 
 

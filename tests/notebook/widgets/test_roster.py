@@ -169,6 +169,14 @@ def test_who_may_not_invite_sees_why_beforehand(page: Page, lab: Lab) -> None:
     assert "space/invite" in page.fake.of("head")[-1]["barred"]
 
 
+def test_after_the_end_everybody_has_left_and_nothing_may_be_done(page: Page, lab: Lab) -> None:
+    lab.down()
+    page.fake.until(lambda: [one for one in page.fake.of("head") if one["counts"] == [("left", 2)]])
+    assert page.fake.of("head")[-1]["barred"] == "You are not connected to the space."
+    failed = page.act("do", deed="pause", target="agent")
+    assert failed["t"] == "failed" and not page.fake.view.faults
+
+
 def test_a_large_space_comes_in_pages(view: RosterView, browser: Callable[[Any], Any]) -> None:
     crowd(view, 450)
     page = Page(browser(view))

@@ -13,7 +13,7 @@ from mew_lab.notebook.views import PARTS, Views, close_views
 class Widget:
     """A widget that counts its ends."""
 
-    def __init__(self, source: object) -> None:
+    def __init__(self, source: object, **_: object) -> None:
         self.source = source
         self.ends = 0
 

@@ -280,6 +280,27 @@ for n in range(8): say('agent', (), 'chat', f'“Line {n} of the report.”')
     assert sequence(book, 1)[-1] == 20
 
 
+def test_what_no_view_can_hold_is_said_and_the_counts_are_of_what_is_held(
+    notebook: Callable[..., Notebook],
+) -> None:
+    small = "from mew_lab.notebook.widgets import feed as module; module.RING = 100"
+    add = "for n in range(800): log.add(sender='bot' if n % 2 else 'git', context='' if n else 'c')"
+    book = notebook([SETUP, small, SHOW, "log.add()", add]).run(0).run(1).run(2).run(3)
+    settled(book, 2, 1)
+    book.run(4)
+    settled(book, 2, 801)
+    feed = view(book, 2)
+    held = int(feed.get_attribute("data-rows") or 0)
+    assert held <= 600
+    book.page.until(
+        lambda: f"rows before {802 - held}: lab.log.df" in feed.locator(".mew-note").inner_text(), "where"
+    )
+    assert feed.locator("[data-value=chat] .mew-count").inner_text() == str(held)
+    book.click(feed.get_by_role("button", name="from ▾"))
+    bots = str(sum(seq % 2 for seq in range(802 - held, 802)))
+    book.page.until(lambda: feed.locator("[data-value=bot] .mew-count").inner_text() == bots, "the bot's")
+
+
 LOAD = """
 import resource
 rows = stream(5000, 30)

@@ -207,21 +207,54 @@ def test_rows_are_chosen_opened_followed_copied_and_saved(notebook: Callable[...
     book.page.until(lambda: feed.locator("th").all_inner_texts() == ["#", "context", "what"], "the columns")
 
 
-def test_where_the_clipboard_is_closed_the_text_is_selected(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([UP, "lab.chat('hello'); lab.view.feed", "print(lab.rows.last_seq)"]).run(0).run(1).run(2)
+def test_a_minute_of_arrivals_is_counted_in_twenty_slots(page: Page) -> None:
+    source = (WIDGETS / "feed_facets.js").read_text("utf-8")
+    answers = page.tab.evaluate(
+        "() => {" + source + """
+        const tally = new Tally(), at = 300000;  // seconds; a slot has three
+        for (const t of [at, at + 1, at + 2.9, at + 3, at + 30, at - 100]) tally.add(t);
+        const now = Math.floor((at + 30) / 3);
+        return [tally.count, tally.last(now), tally.last(now + 15), tally.last(now + 40).reduce((a, b) => a + b, 0)]; }"""
+    )  # fmt: skip
+    early = [0] * 9 + [3, 1] + [0] * 8 + [1]
+    assert answers == [6, early, [0] * 4 + [1] + [0] * 15, 0]
+
+
+def test_an_opened_row_learns_of_its_answers_and_a_closed_clipboard_is_no_end(
+    notebook: Callable[..., Notebook],
+) -> None:
+    answer = "lab.send('chat', {'text': 'yes'}, correlation_id=[question])"
+    show = "lab.chat('hello'); question = lab.rows.since(0, 999)[-1].id\nlab.view.feed"
+    book = notebook([UP, show, "print(lab.rows.last_seq)", answer, answer]).run(0).run(1).run(2)
     last = int(book.text(2))
     all_here(book, 1, last)
     feed = view(book, 1)
+    book.click(row(book, 1, last))
+    book.page.until(lambda: "nothing has answered it" in feed.locator(".mew-story").inner_text(), "the row")
+    book.run(3)
+    chain = feed.locator(".mew-chain")
+    book.page.until(lambda: f"{last + 1} chat" in chain.inner_text(), "the answer in the chain")
+    assert feed.locator(f"tr[data-seq='{last}'] .mew-follows").inner_text() == "1"
+    book.click(feed.get_by_role("button", name="pause"))
+    book.run(4)
+    book.page.until(lambda: "1 new" in feed.locator("button.mew-follow").inner_text(), "one that waits")
     book.tab.evaluate(
         "() => { Object.defineProperty(navigator, 'clipboard', { value: undefined, configurable: true }); }"
     )
-    book.click(row(book, 1, last))
     book.click(feed.get_by_role("button", name="copy as Python"))
     text = feed.get_by_label("The text to copy")
     text.wait_for()
     chosen = "t => [document.activeElement === t, t.value.slice(t.selectionStart, t.selectionEnd)]"
     assert text.evaluate(chosen) == [True, "lab.send('chat', {'text': 'hello'})"]
     book.tab.evaluate("() => { delete navigator.clipboard; }")
+    # Opened anew the row knows the answer that waits, and how to come to it.
+    book.click(row(book, 1, last))
+    book.click(chain.get_by_role("button", name=f"Go to row {last + 2},"))
+    assert f"Row {last + 2} waits until you resume." in feed.locator(".mew-hint").inner_text()
+    book.click(feed.get_by_role("button", name="resume and go there"))
+    book.page.until(
+        lambda: feed.locator("tr[aria-selected=true]").get_attribute("data-seq") == str(last + 2), "the row"
+    )
 
 
 @pytest.mark.threat(3)
@@ -291,7 +324,7 @@ def test_keys_alone_do_it_in_both_themes_at_every_width(notebook: Callable[..., 
     feed.evaluate("r => { r.style.width = ''; }")
     path = focus_path(book, feed)
     wanted = [
-        "button ⏸ pause",
+        "button pause",
         "button ⤓ save",
         "button Kinds: chat",
         "button from ▾",
@@ -311,6 +344,7 @@ def test_keys_alone_do_it_in_both_themes_at_every_width(notebook: Callable[..., 
     for seq in (last - 3, last - 9):
         row(book, 1, seq).click()
         feed.locator(".mew-chain li").first.wait_for()
+    feed.locator(".mew-scroller").evaluate("s => { s.style.height = '290px'; }")
     book.page.shots("feed-view", feed)
     feed.evaluate("r => { r.style.width = '360px'; }")
     book.page.shots("feed-view-360", feed)

@@ -2,7 +2,7 @@
 // asked for, and never because it has painted. The columns, the filter, the buttons that choose and the opened row stand in
 // files of their own.
 
-const HEIGHT = 24, AROUND = 6, NARROW = 560, LEAST_WHAT = 120, MOST_SELECTED = 2000;
+const HEIGHT = 24, AROUND = 6, NARROW = 560, WIDE = 1100, TIGHT = 48, LEAST_WHAT = 120, MOST_SELECTED = 2000;
 const [SEQ, TIME, FROM, TO, KIND, WHAT, CONTEXT, ANSWERS, VERDICT, SIZE] = Array.from({ length: 10 }, (_, n) => n);
 
 // What a column, or the mouse over it, shows of a row: the names of columns.py.
@@ -24,7 +24,7 @@ const VALUES = {
 function render({ model, el }) {
   const root = make("section", { class: "mew mew-feed", "aria-label": "Feed" });
   const title = make("span", { class: "mew-title" });
-  const pause = make("button", { type: "button", "aria-pressed": "false", text: "⏸ pause", onclick: () => setPaused(!paused) });
+  const pause = make("button", { type: "button", "aria-pressed": "false", text: "pause", onclick: () => setPaused(!paused) });
   const save = doer("⤓ save", async () => {
     const done = await link.act("save");
     if (done) link.notice(done.said, "status");
@@ -44,7 +44,7 @@ function render({ model, el }) {
 
   const families = facet({ label: "Kinds", key: (row) => family(row[KIND]).name, all: true, order: MEW_FAMILIES.map((one) => one[2]).concat("system"), changed: refilter,
     look: (name) => ({ glyph: MEW_FAMILIES.find((one) => one[2] === name)?.[1] ?? "SY", css: `mew-is-${name}` }) });
-  const plain = (name) => ({ glyph: name, css: "mew-is-plain" });
+  const plain = (name) => ({ glyph: name.length > 28 ? `${name.slice(0, 14)}…${name.slice(-12)}` : name, css: "mew-is-plain" });
   const senders = facet({ label: "From", key: (row) => row[FROM], look: plain, changed: refilter });
   const contexts = facet({ label: "Context", key: (row) => row[CONTEXT], look: plain, changed: refilter });
   const facets = [families, senders, contexts];
@@ -89,7 +89,7 @@ function render({ model, el }) {
 
   // The panel of a choice among many, and the button that shows it.
   function opener(name, one) {
-    const panel = make("div", { class: "mew-panel", hidden: true }, one.group);
+    const panel = make("div", { class: "mew-panel", hidden: true }, make("span", { class: "mew-small", "aria-hidden": true, text: name }), one.group);
     const button = make("button", { type: "button", class: "mew-opener", "aria-expanded": "false", text: `${name} ▾`, onclick: () => {
       panel.hidden = !panel.hidden;
       button.setAttribute("aria-expanded", String(!panel.hidden));
@@ -226,7 +226,7 @@ function render({ model, el }) {
     if (paused === on) return;
     paused = on;
     pause.setAttribute("aria-pressed", String(on));
-    pause.textContent = on ? "▸ resume" : "⏸ pause";
+    pause.textContent = on ? "resume" : "pause";
     if (!on) {
       const waiting = held;
       held = [];
@@ -268,14 +268,16 @@ function render({ model, el }) {
 
   // The columns that there is room for; rows are drawn anew when that has changed.
   function fitColumns() {
-    const room = scroller.clientWidth, narrow = room < NARROW;
+    const room = scroller.clientWidth, narrow = room < NARROW, wide = room >= WIDE;
     const fit = columns.filter((one) => room >= one.least);
-    const key = `${narrow} ${fit.map((one) => one.name)}`;
+    const key = `${narrow} ${wide} ${fit.map((one) => one.name)}`;
     if (visibleColumns.key === key) return;
-    visibleColumns = Object.assign(fit, { key });
-    const width = (one) => (narrow && one.narrow) || one.width;
+    const width = (one) => (narrow && one.narrow) || (wide && one.code ? Math.round(one.width * 1.4) : one.width);
+    // Of what is too narrow for a word only the sign is seen; the mouse has the rest.
+    const tight = new Set(fit.filter((one) => width(one) && width(one) < TIGHT && one.align === "left").map((one) => one.name));
+    visibleColumns = Object.assign(fit, { key, tight });
     widths.replaceChildren(...fit.map((one) => { const col = make("col"); col.style.width = width(one) ? `${width(one)}px` : "auto"; return col; }));
-    heads.replaceChildren(...fit.map((one) => make("th", { scope: "col", class: one.align === "right" ? "mew-num" : null, text: one.title, title: one.name === "follows" ? "how many rows answer this one" : null })));
+    heads.replaceChildren(...fit.map((one) => make("th", { scope: "col", class: tight.has(one.name) ? "mew-tight" : one.align === "right" ? "mew-num" : null, title: one.name === "follows" ? "how many rows answer this one" : one.title }, make("span", { text: one.title }))));
     table.style.minWidth = `${fit.reduce((sum, one) => sum + (width(one) || LEAST_WHAT), 0)}px`;
     for (const line of lines.values()) line.remove();
     lines.clear();
@@ -377,7 +379,7 @@ function render({ model, el }) {
     const line = make("tr", { id: `${link.view}-${row[SEQ]}`, "data-seq": row[SEQ], "aria-selected": String(picked.has(row[SEQ])), class: `mew-is-${name}${refused ? " mew-refused" : ""}${following && row[SEQ] > painted ? " mew-new" : ""}${row[SEQ] === selected ? " mew-active" : ""}` });
     const about = { began, followed };
     for (const one of visibleColumns) {
-      const cell = make("td", { class: `mew-${one.name}${one.align === "right" ? " mew-num" : ""}${one.code ? " mew-code" : ""}`, title: one.hover ? VALUES[one.hover](row, about) : null });
+      const cell = make("td", { class: `mew-${one.name}${one.align === "right" ? " mew-num" : ""}${one.code ? " mew-code" : ""}${visibleColumns.tight.has(one.name) ? " mew-tight" : ""}`, title: one.hover ? VALUES[one.hover](row, about) : null });
       if (FILL[one.name]) FILL[one.name](cell, row);
       else cell.textContent = VALUES[one.name](row, about);
       line.append(cell);

@@ -1,7 +1,7 @@
 // Who, what and where, as buttons: each value of a column with how many of the rows held have it, and when within the last
 // minute they came. A button stays where it came; which ones stand there is decided anew when the reader opens them.
 
-const SLOTS = 30, SLOT = 2, MOST_CHIPS = 12, MOST_LISTED = 200;
+const SLOTS = 20, SLOT = 3, MOST_CHIPS = 12, MOST_LISTED = 200;
 
 class Tally {
   constructor() {

@@ -15,6 +15,7 @@ __all__ = ["laid_out"]
 STEP, DEEPEST = 2, 30
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
 _OPEN = {"{": "}", "[": "]"}
+_SIGNS = frozenset("{}[],:")
 
 
 def laid_out(text: str, limit: int) -> str:
@@ -30,17 +31,18 @@ def laid_out(text: str, limit: int) -> str:
     before = ""
     for found in _TOKEN.finditer(text):
         token = found.group()
+        shown = token if token in _SIGNS else visible(token)
         closes = token in ("}", "]")
         if closes:
             depth = max(0, depth - 1)
         if before in _OPEN:
-            part = visible(token) if token == _OPEN[before] else _line(depth) + visible(token)
+            part = shown if token == _OPEN[before] else _line(depth) + shown
         elif before == "," or closes:
-            part = _line(depth) + visible(token)
+            part = _line(depth) + shown
         elif before == ":":
-            part = f" {visible(token)}"
+            part = f" {shown}"
         else:
-            part = visible(token)
+            part = shown
         if token in _OPEN:
             depth += 1
         size += len(part)

@@ -1,6 +1,6 @@
 """Which columns can the feed have?  One table of data, from which the page and the picture are drawn.
 
-How a row's value becomes text stands here for the picture and in feed.js for the page, under the same names. It knows
+How a row's value becomes text stands here for the picture and in feed_cells.js for the page, under the same names. It knows
 no widget.
 """
 

@@ -1,25 +1,8 @@
 // A table of any length of which only what is in sight is in the page. It paints when something arrived, moved or was
-// asked for, and never because it has painted. The columns, the filter, the buttons that choose and the opened row stand in
+// asked for, and never because it has painted. The cells, the filter, the buttons that choose and the opened row stand in
 // files of their own.
 
-const HEIGHT = 24, AROUND = 6, NARROW = 560, WIDE = 1100, TIGHT = 48, LEAST_WHAT = 120, MOST_SELECTED = 2000;
-const [SEQ, TIME, FROM, TO, KIND, WHAT, CONTEXT, ANSWERS, VERDICT, SIZE] = Array.from({ length: 10 }, (_, n) => n);
-
-// What a column, or the mouse over it, shows of a row: the names of columns.py.
-const VALUES = {
-  seq: (row) => String(row[SEQ]),
-  time: (row, { began }) => Math.max(0, row[TIME] - began).toFixed(2),
-  clock: (row) => clockTime(row[TIME]),
-  moment: (row) => `${new Date(row[TIME] * 1000).toLocaleString()} · ${grouped(row[SIZE])} bytes`,
-  from: (row) => row[FROM],
-  to: (row) => row[TO],
-  kind: (row) => row[KIND],
-  what: (row) => row[WHAT],
-  context: (row) => row[CONTEXT],
-  follows: (row, { followed }) => String(followed.get(row[SEQ])?.length ?? ""),
-  verdict: (row) => row[VERDICT],
-  size: (row) => grouped(row[SIZE]),
-};
+const HEIGHT = 24, AROUND = 6, MOST_SELECTED = 2000;
 
 function render({ model, el }) {
   const root = make("section", { class: "mew mew-feed", "aria-label": "Feed" });
@@ -61,9 +44,10 @@ function render({ model, el }) {
 
   let rows = [], shown = rows, held = [], ring = 20000, last = 0, began = null, head = { space: "", members: 0 };
   let following = true, paused = false, unseen = 0, frame = 0, paints = 0, painted = 0, quiet = null;
-  let placed = 0, asking = 0, meant = null, columns = [], visibleColumns = [], offset = 0;
+  let placed = 0, asking = 0, meant = null, columns = [], fitted = { key: null }, offset = 0;
   let selected = 0, anchor = 0, picked = new Set(), telling = null, renewing = null, pointing = null;
   const lines = new Map(), arrivals = [], followed = new Map();
+  const cells = cellsOf({ followed, jump });
 
   const sizes = new ResizeObserver(() => paintSoon());
   const link = connect(model, root, {
@@ -159,7 +143,7 @@ function render({ model, el }) {
       if (answers) answers.push(row[SEQ]);
       else followed.set(seq, [row[SEQ]]);
       const cell = lines.get(seq)?.querySelector(".mew-follows");
-      if (cell) fillFollows(cell, seq);
+      if (cell) cells.follows(cell, seq);
     }
     if (pane.concerns(row)) renewing ??= setTimeout(() => { renewing = null; if (pane.open) ask(pane.seq); }, 250);
   }
@@ -262,23 +246,18 @@ function render({ model, el }) {
   function setColumns(wanted) {
     if (JSON.stringify(wanted) === JSON.stringify(columns)) return;
     columns = wanted;
-    visibleColumns = [];
+    fitted = { key: null };
     paintSoon();
   }
 
-  // The columns that there is room for; rows are drawn anew when that has changed.
+  // Rows are drawn anew when other columns fit.
   function fitColumns() {
-    const room = scroller.clientWidth, narrow = room < NARROW, wide = room >= WIDE;
-    const fit = columns.filter((one) => room >= one.least);
-    const key = `${narrow} ${wide} ${fit.map((one) => one.name)}`;
-    if (visibleColumns.key === key) return;
-    const width = (one) => (narrow && one.narrow) || (wide && one.code ? Math.round(one.width * 1.4) : one.width);
-    // Of what is too narrow for a word only the sign is seen; the mouse has the rest.
-    const tight = new Set(fit.filter((one) => width(one) && width(one) < TIGHT && one.align === "left").map((one) => one.name));
-    visibleColumns = Object.assign(fit, { key, tight });
-    widths.replaceChildren(...fit.map((one) => { const col = make("col"); col.style.width = width(one) ? `${width(one)}px` : "auto"; return col; }));
-    heads.replaceChildren(...fit.map((one) => make("th", { scope: "col", class: tight.has(one.name) ? "mew-tight" : one.align === "right" ? "mew-num" : null, title: one.name === "follows" ? "how many rows answer this one" : one.title }, make("span", { text: one.title }))));
-    table.style.minWidth = `${fit.reduce((sum, one) => sum + (width(one) || LEAST_WHAT), 0)}px`;
+    const fit = fitting(columns, scroller.clientWidth);
+    if (fit.key === fitted.key) return;
+    fitted = fit;
+    widths.replaceChildren(...fit.cols());
+    heads.replaceChildren(...fit.heads());
+    table.style.minWidth = `${fit.least}px`;
     for (const line of lines.values()) line.remove();
     lines.clear();
   }
@@ -348,42 +327,11 @@ function render({ model, el }) {
     write(note, parts.join(" · "));
   }
 
-  function fillFollows(cell, seq) {
-    const answers = followed.get(seq);
-    if (!answers) return;
-    const go = cell.querySelector("button") ?? cell.appendChild(make("button", { type: "button", class: "mew-link", tabindex: -1, onclick: (event) => { event.stopPropagation(); jump(followed.get(seq)?.[0] ?? seq); } }));
-    write(go, grouped(answers.length));
-    const said = answers.length === 1 ? `Go to row ${answers[0]}, which answers this one` : `Go to row ${answers[0]}, the first of ${answers.length} that answer this one`;
-    go.title = said;
-    go.setAttribute("aria-label", said);
-  }
-
-  // Columns that show more than text.
-  const FILL = {
-    kind(cell, row) {
-      cell.append(make("span", { class: "mew-glyph", "aria-hidden": true, text: family(row[KIND]).glyph }), row[KIND]);
-    },
-    what(cell, row) {
-      const line = make("div", { class: "mew-said" });
-      if (row[CONTEXT]) for (const _ of row[CONTEXT].split("/").slice(0, 6)) line.append(make("span", { class: "mew-level", "aria-hidden": true, title: `context ${row[CONTEXT]}` }));
-      line.append(make("bdi", { text: row[WHAT] }));
-      for (const seq of answersOf(row).slice(0, 3)) line.append(make("button", { type: "button", class: "mew-link", tabindex: -1, text: `⇠${seq}`, "aria-label": `Go to row ${seq}, which this one answers`, onclick: (event) => { event.stopPropagation(); jump(seq); } }));
-      cell.append(line);
-    },
-    follows: (cell, row) => fillFollows(cell, row[SEQ]),
-  };
-
   function draw(row) {
     const { name } = family(row[KIND]);
     const refused = row[VERDICT].startsWith("✗");
     const line = make("tr", { id: `${link.view}-${row[SEQ]}`, "data-seq": row[SEQ], "aria-selected": String(picked.has(row[SEQ])), class: `mew-is-${name}${refused ? " mew-refused" : ""}${following && row[SEQ] > painted ? " mew-new" : ""}${row[SEQ] === selected ? " mew-active" : ""}` });
-    const about = { began, followed };
-    for (const one of visibleColumns) {
-      const cell = make("td", { class: `mew-${one.name}${one.align === "right" ? " mew-num" : ""}${one.code ? " mew-code" : ""}${visibleColumns.tight.has(one.name) ? " mew-tight" : ""}`, title: one.hover ? VALUES[one.hover](row, about) : null });
-      if (FILL[one.name]) FILL[one.name](cell, row);
-      else cell.textContent = VALUES[one.name](row, about);
-      line.append(cell);
-    }
+    cells.fill(line, row, fitted, began);
     line.addEventListener("click", (event) => {
       if (event.shiftKey) select(row[SEQ], "range");
       else if (event.ctrlKey || event.metaKey) select(row[SEQ], "toggle");

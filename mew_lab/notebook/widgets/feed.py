@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Desk", "FeedView", "view_of"]
 
-_ESM, _CSS = front_end("feed_filter", "feed_facets", "feed_detail", "feed")
+_ESM, _CSS = front_end("feed_cells", "feed_filter", "feed_facets", "feed_detail", "feed")
 
 RING = 20_000
 CHUNK = 2_000
@@ -242,7 +242,7 @@ class FeedView(ActingWidget):
 
 
 def _packed(row: Row) -> list[Any]:
-    """A row as the views get it; the order of feed.js."""
+    """A row as the views get it; the order of feed_cells.js."""
     return [
         row.seq,
         round(row.t, 3),

@@ -96,8 +96,3 @@ function detailPane(on) {
 function seconds(s) {
   return s < 1 ? `${Math.max(0, Math.round(s * 1000))} ms` : s < 10 ? `${s.toFixed(2)} s` : s < 120 ? `${s.toFixed(1)} s` : waited(s);
 }
-
-// The rows that a packed row answers, the first it names first.
-function answersOf(row) {
-  return [...(row[7] ? [row[7]] : []), ...(row[10] ?? [])];
-}

@@ -16,11 +16,15 @@ from mew_lab.workbench.layout import laid_out
 __all__ = ["SHOWN", "detail", "why"]
 
 SHOWN = 64 * 1024
+LAID_OUT = 300_000
 GONE = "The text is not held here any more: lab.log.df has it."
 
 
 def detail(source: Rows, seq: int, *, whole: bool) -> dict[str, Any]:
-    """The opened row; of both texts the first 64 Ki characters, unless the whole is wanted."""
+    """The opened row; of its text the first 64 Ki characters, unless the whole is wanted.
+
+    What is laid out ends at 300 000 characters in any case.
+    """
     raw = source.raw(seq)
     part = raw if whole else raw[:SHOWN]
     chain = chain_of(source, seq)
@@ -29,7 +33,7 @@ def detail(source: Rows, seq: int, *, whole: bool) -> dict[str, Any]:
     sentence, pattern = why(source, row, chain) if row else ("", "")
     return {
         "text": visible(part) or GONE,
-        "pretty": laid_out(part, 2 * len(part) + 4096),
+        "pretty": laid_out(part, LAID_OUT),
         "more": len(raw) - len(part),
         "why": sentence,
         "pattern": pattern,

@@ -72,6 +72,13 @@ def test_long_texts_are_cut_until_the_whole_is_wanted() -> None:
     assert detail(rows, 1, whole=True)["text"] == rows.raw(1)
 
 
+def test_what_is_laid_out_is_bounded_whatever_is_wanted() -> None:
+    rows = rows_of(record(1, payload={"numbers": [1] * 200_000}))
+    shown = detail(rows, 1, whole=True)
+    assert shown["text"] == rows.raw(1) and shown["more"] == 0
+    assert len(shown["pretty"]) < 301_000 and shown["pretty"].endswith("…")
+
+
 def test_a_row_that_is_not_held_says_where_it_is() -> None:
     shown = detail(rows_of(), 7, whole=False)
     assert "lab.log.df has it" in shown["text"] and shown["why"] == "" and shown["causes"] == []

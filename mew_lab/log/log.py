@@ -157,6 +157,11 @@ class Log:
         return self._read() if self._keep is None else self._until(kept, len(kept.records))
 
     @property
+    def held(self) -> list[Record]:
+        """The newest records, as many as are in memory; none for a log of files."""
+        return self._kept.records[:]
+
+    @property
     def df(self) -> pd.DataFrame:
         """One row an envelope, in the order received. A table of your own: changing it changes no log."""
         kept = self._kept

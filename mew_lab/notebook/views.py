@@ -1,21 +1,53 @@
 """Which views has a lab, and when are they made?  At first use, one of each; shown twice it is the same.
 
-It knows which widget takes which seam of the workbench, and nothing of what they show.
+A part is a module of widgets/ of that name, whose `view_of(lab)` puts the widget on its seam of the workbench. Each is
+loaded when it is asked for: ipywidgets takes its time. This module knows nothing of what they show.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
 
 if TYPE_CHECKING:
-    from mew_lab.notebook.widgets.approvals import ApprovalsView
-    from mew_lab.notebook.widgets.feed import FeedView
     from mew_lab.workbench.lab import Lab
 
-__all__ = ["Views", "close_views"]
+__all__ = ["PARTS", "Views", "close_views"]
 
 _all: WeakSet[Views] = WeakSet()
+
+
+def _approvals(lab: Lab) -> Any:
+    from mew_lab.notebook.widgets.approvals import view_of
+
+    return view_of(lab)
+
+
+def _feed(lab: Lab) -> Any:
+    from mew_lab.notebook.widgets.feed import view_of
+
+    return view_of(lab)
+
+
+def _panel(lab: Lab) -> Any:
+    from mew_lab.notebook.widgets.panel import view_of
+
+    return view_of(lab)
+
+
+class Part(NamedTuple):
+    """What a part shows, as `%mew` tells it, and what makes it."""
+
+    about: str
+    make: Callable[[Lab], Any]
+
+
+PARTS: dict[str, Part] = {
+    "approvals": Part("the cards of the proposals that wait for you", _approvals),
+    "feed": Part("the live table of every envelope", _feed),
+    "panel": Part("the control room: all parts in one place", _panel),
+}
 
 
 class Views:
@@ -26,23 +58,15 @@ class Views:
         self._made: dict[str, Any] = {}
         _all.add(self)
 
-    @property
-    def approvals(self) -> ApprovalsView:
-        """The cards of the proposals that wait for you."""
-        from mew_lab.notebook.widgets.approvals import ApprovalsView
+    def __getattr__(self, name: str) -> Any:
+        if name not in PARTS:
+            raise AttributeError(f"lab.view has no {name!r}; its parts are {', '.join(PARTS)}")
+        if name not in self._made:
+            self._made[name] = PARTS[name].make(self._lab)
+        return self._made[name]
 
-        view: ApprovalsView = self._made.get("approvals") or ApprovalsView(self._lab.decisions)
-        self._made["approvals"] = view
-        return view
-
-    @property
-    def feed(self) -> FeedView:
-        """The live table of every envelope."""
-        from mew_lab.notebook.widgets.feed import FeedView
-
-        view: FeedView = self._made.get("feed") or FeedView(self._lab.rows)
-        self._made["feed"] = view
-        return view
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *PARTS]
 
     def made(self, name: str) -> Any:
         """The view of that name if somebody asked for it so far, else None."""
@@ -54,7 +78,7 @@ class Views:
             self._made.popitem()[1].close()
 
     def __repr__(self) -> str:
-        return "lab.view: approvals, feed"
+        return f"lab.view: {', '.join(PARTS)}"
 
 
 def close_views() -> None:

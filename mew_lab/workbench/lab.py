@@ -27,6 +27,7 @@ from mew_lab.workbench import agents, report
 from mew_lab.workbench.agents import AgentSeat
 from mew_lab.workbench.decide import Policy
 from mew_lab.workbench.decisions import HumanDecisions
+from mew_lab.workbench.following import Following
 from mew_lab.workbench.host import Host
 from mew_lab.workbench.listing import Listing, Note, Sent
 from mew_lab.workbench.loop import LoopThread
@@ -66,6 +67,7 @@ class Lab:
         self.faults: list[str] = []
         self.log = Log.live(space=space, vantage=vantage)
         self.rows = LiveRows(lambda: (self.space, self._members()))
+        self.following = Following(self.log)
         self.roster = Roster(self, fault=self.fault)
         self.decisions: HumanDecisions
         self.closed = False
@@ -89,6 +91,7 @@ class Lab:
         """Takes the next record of the space."""
         self.log.observe(record)
         self.rows.observe(record)
+        self.following.observe(record)
 
     async def open(self, me: MEWParticipant, *, name: str, policy: Policy | None) -> None:
         """Seats the human; called once, before anything else."""
@@ -373,11 +376,7 @@ class Lab:
 
     @property
     def view(self) -> Any:
-        """The widgets of this lab: `lab.view.approvals`, `lab.view.feed`.
-
-        Raises:
-            MewError: outside a notebook, where nothing could show them.
-        """
+        """The widgets of this lab; `lab.view.panel` is all of them. Raises MewError outside a notebook."""
         if self._view is None:
             if not view_factory:
                 raise MewError("there is nothing here that could show a widget: import mew_lab in a notebook")

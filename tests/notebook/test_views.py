@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from mew_lab.notebook import views
-from mew_lab.notebook.views import Views, close_views
+from mew_lab.notebook.views import PARTS, Views, close_views
 
 
 class Widget:
@@ -30,8 +30,8 @@ def of_a_lab(monkeypatch: pytest.MonkeyPatch) -> Views:
 
 def test_each_view_gets_its_seam_and_is_made_once(of_a_lab: Views) -> None:
     assert of_a_lab.made("approvals") is None
-    assert of_a_lab.approvals.source == "decisions"  # type: ignore[attr-defined]
-    assert of_a_lab.feed.source == "rows"  # type: ignore[attr-defined]
+    assert of_a_lab.approvals.source == "decisions"
+    assert of_a_lab.feed.source == "rows"
     assert of_a_lab.approvals is of_a_lab.approvals
     assert of_a_lab.made("approvals") is of_a_lab.approvals
 
@@ -41,7 +41,7 @@ def test_closing_ends_every_view_once(of_a_lab: Views) -> None:
     feed = of_a_lab.feed
     close_views()
     close_views()
-    assert feed.ends == 1  # type: ignore[attr-defined]
+    assert feed.ends == 1
     assert of_a_lab.made("feed") is None
 
 
@@ -51,3 +51,9 @@ def test_a_lab_that_is_gone_is_not_kept(of_a_lab: Views) -> None:
     assert len(views._all) == before + 1
     del one
     assert len(views._all) == before
+
+
+def test_a_part_that_there_is_not_names_those_that_there_are(of_a_lab: Views) -> None:
+    with pytest.raises(AttributeError, match=r"no 'rooster'; its parts are approvals, feed"):
+        _ = of_a_lab.rooster
+    assert set(PARTS) <= set(dir(of_a_lab))

@@ -22,20 +22,28 @@ import time
 from collections import deque
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mew_lab.notebook.widgets.live import INSTALL, LiveWidget, counted, front_end
 from mew_lab.notebook.widgets.pictures import clock_time, picture
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.workbench.cards import REASONS, Card, Decisions
 
-__all__ = ["ApprovalsView"]
+if TYPE_CHECKING:
+    from mew_lab.workbench.lab import Lab
+
+__all__ = ["ApprovalsView", "view_of"]
 
 _ESM, _CSS = front_end("approvals")
 
 KEPT = 200
 FOLD_LINES, FOLD_CHARACTERS, WHOLE_CHARACTERS = 6, 480, 2_000_000
 _MEMBERS = frozenset({"t", "id", "digest", "decision", "reason", "target", "nonce"})
+
+
+def view_of(lab: Lab) -> ApprovalsView:
+    """The one of this lab."""
+    return ApprovalsView(lab.decisions)
 
 
 class ApprovalsView(LiveWidget):

@@ -13,14 +13,17 @@ It does not know how rows are made.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mew_lab.notebook.widgets.live import INSTALL, LiveWidget, front_end
 from mew_lab.notebook.widgets.pictures import MOST_ROWS, clock_time, picture
 from mew_lab.protocol.visible import visible
 from mew_lab.workbench.cards import Row, Rows
 
-__all__ = ["FeedView"]
+if TYPE_CHECKING:
+    from mew_lab.workbench.lab import Lab
+
+__all__ = ["FeedView", "view_of"]
 
 _ESM, _CSS = front_end("feed")
 
@@ -28,6 +31,11 @@ RING = 20_000
 CHUNK = 2_000
 RAW = 64 * 1024
 _SIGNS = {"accepted": "✓", "refused": "✗", "sent": "·"}
+
+
+def view_of(lab: Lab) -> FeedView:
+    """The one of this lab."""
+    return FeedView(lab.rows)
 
 
 class FeedView(LiveWidget):

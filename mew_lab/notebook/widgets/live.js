@@ -19,7 +19,7 @@ function make(tag, attributes = {}, ...children) {
     if (value === undefined || value === null || value === false) continue;
     if (name === "text") node.textContent = value;
     else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else node.setAttribute(name, value === true ? "" : String(value));
+    else node.setAttribute(name, value === true && !name.startsWith("aria-") ? "" : String(value));
   }
   node.append(...children);
   return node;
@@ -41,11 +41,15 @@ function grouped(n) {
 
 // Ties a view to its Python side: asks for a snapshot until one comes, hands over each item of each message, says
 // farewell. `on.item(item)` gets everything but other views' snapshots; `on.from()` says what the view has already.
+// `act(name, given)` has Python do something: its promise gives {said, value}, or null when it failed, which is then told
+// in the view until it is dismissed.
 function connect(model, root, on) {
   const view = Array.from(crypto.getRandomValues(new Uint32Array(3)), (n) => n.toString(36)).join("");
   const silence = make("div", { class: "mew-silence", role: "status", hidden: true });
-  root.append(silence);
-  let answered = false, asked = 0, timer = null;
+  const notices = make("div", { class: "mew-notices" });
+  root.append(silence, notices);
+  const jobs = new Map();
+  let answered = false, asked = 0, timer = null, nonce = null, job = 0;
 
   function send(message) {
     try {
@@ -71,6 +75,32 @@ function connect(model, root, on) {
       ask();
     }, Math.min(1500 * asked, 6000));
   }
+  function notice(text, kind = "alert") {
+    const line = make("div", { class: "mew-notice", role: kind }, make("bdi", { text }));
+    line.append(make("button", { type: "button", text: "Dismiss", onclick: () => line.remove() }));
+    notices.append(line);
+    while (notices.children.length > 5) notices.firstChild.remove();
+  }
+  function act(name, given = {}) {
+    job += 1;
+    const mine = job;
+    if (!send({ t: "act", view, job: mine, nonce, act: name, with: given })) return Promise.resolve(null);
+    return new Promise((resolve) => {
+      const slow = setTimeout(() => say("The kernel has not answered yet: a running cell may hold it."), 3000);
+      jobs.set(mine, (item) => {
+        clearTimeout(slow);
+        say("");
+        resolve(item);
+      });
+    });
+  }
+  function ended(item) {
+    const resolve = jobs.get(item.job);
+    if (item.view !== view || !resolve) return;
+    jobs.delete(item.job);
+    if (item.t === "failed") notice(item.said);
+    resolve(item.t === "failed" ? null : { said: item.said, value: item.value });
+  }
   function receive(message) {
     if (!message || message.t !== "batch") return;
     for (const item of message.items) {
@@ -78,7 +108,12 @@ function connect(model, root, on) {
         if (item.view !== view) continue;
         answered = true;
         asked = 0;
+        nonce = item.nonce ?? null;
         say("");
+      }
+      if (item.t === "done" || item.t === "failed") {
+        ended(item);
+        continue;
       }
       on.item(item);
     }
@@ -87,7 +122,7 @@ function connect(model, root, on) {
   model.on("msg:custom", receive);
   ask();
   return {
-    view, send, ask,
+    view, send, ask, act, notice,
     end() {
       clearTimeout(timer);
       model.off("msg:custom", receive);
@@ -113,4 +148,14 @@ function announcer(root) {
 function keepKeys(root) {
   root.setAttribute("data-lm-suppress-shortcuts", "true");
   for (const kind of ["keydown", "keyup", "keypress"]) root.addEventListener(kind, (event) => event.stopPropagation());
+}
+
+// A button that does something in Python: while that is under way it does nothing more, and it keeps the keyboard.
+function doer(text, run, attributes = {}) {
+  const button = make("button", { type: "button", text, ...attributes, onclick: async (event) => {
+    if (button.getAttribute("aria-disabled") === "true" || !event.isTrusted) return;
+    button.setAttribute("aria-disabled", "true");
+    try { await run(event); } finally { button.setAttribute("aria-disabled", "false"); }
+  } });
+  return button;
 }

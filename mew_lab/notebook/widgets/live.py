@@ -57,10 +57,14 @@ _seen: set[str] = set()
 INSTALL = "needs anywidget where JupyterLab runs: pip install anywidget, then reload the page"
 
 
-def front_end(name: str) -> tuple[str, str]:
-    """The ES module and the style sheet of a view: what all views share, then its own."""
+def front_end(*names: str) -> tuple[str, str]:
+    """The ES module and the style sheet of a view: what all views share, then these parts, its own the last."""
     texts = [
-        [(_HERE / f"{part}.{suffix}").read_text("utf-8") for part in ("live", name)]
+        [
+            path.read_text("utf-8")
+            for part in ("live", *names)
+            if (path := _HERE / f"{part}.{suffix}").is_file()
+        ]
         for suffix in ("js", "css")
     ]
     return "\n".join(texts[0]), "\n".join(texts[1])
@@ -189,6 +193,10 @@ class LiveWidget(anywidget.AnyWidget):
 
     def _handle(self, message: dict[str, Any]) -> None:
         """A message from a view, on any thread. What it raises becomes a fault."""
+
+    def badge(self) -> str:
+        """What a tab of this view says beside its name, such as `3 open`; called by any thread."""
+        return ""
 
     def _static_html(self) -> str:
         """The view as it is now, without script."""

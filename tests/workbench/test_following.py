@@ -1,0 +1,119 @@
+"""A follower hears every envelope once and in order, whenever it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from mew_lab.log.log import Log
+from mew_lab.space.events import Record
+from mew_lab.workbench.following import Following, Heard
+from mew_lab.workbench.lab import Lab
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Ears:
+    def __init__(self) -> None:
+        self.heard: list[Heard] = []
+
+    def take(self, heard: Heard) -> None:
+        self.heard.append(heard)
+
+
+class Deaf:
+    def take(self, heard: Heard) -> None:
+        raise ValueError("nothing pleases it")
+
+
+def record(n: int, raw: str | None = None, **members: Any) -> Record:
+    text = raw if raw is not None else json.dumps({"id": f"e-{n}", "from": "bot", "kind": "chat"} | members)
+    return Record(n, START + timedelta(seconds=n), "envelope", "demo", "bot", verdict="accepted", raw=text)
+
+
+def observe(log: Log, following: Following, *records: Record) -> None:
+    for one in records:
+        log.observe(one)
+        following.observe(one)
+
+
+async def test_one_that_comes_late_hears_the_earlier_ones_first_and_each_once() -> None:
+    log = Log.live(space="demo")
+    following = Following(log)
+    observe(log, following, *(record(n) for n in range(1, 3501)))
+    ears = Ears()
+    following.add(ears)
+    assert 0 < len(ears.heard) < 3500, "it must not hold the loop for all of them at once"
+    assert not following.caught_up(ears)
+    observe(log, following, record(3501))
+    for _ in range(4):
+        await asyncio.sleep(0)
+    assert following.caught_up(ears)
+    observe(log, following, record(3502))
+    assert [one.seq for one in ears.heard] == list(range(1, 3503))
+    assert [one.id for one in ears.heard] == [f"e-{n}" for n in range(1, 3503)]
+
+
+def test_where_no_loop_runs_it_hears_them_at_once() -> None:
+    log = Log.live(space="demo")
+    following = Following(log)
+    observe(log, following, *(record(n) for n in range(1, 2201)))
+    ears = Ears()
+    following.add(ears)
+    assert len(ears.heard) == 2200 and following.caught_up(ears)
+
+
+def test_what_holds_no_message_is_no_envelope_and_takes_no_number() -> None:
+    log = Log.live(space="demo")
+    following = Following(log)
+    note = Record(1, START, "decided", "demo", "human")
+    ears = Ears()
+    observe(log, following, note, record(2))
+    following.add(ears)
+    observe(log, following, note, record(3))
+    assert [(one.seq, one.id) for one in ears.heard] == [(1, "e-2"), (2, "e-3")]
+
+
+def test_members_of_the_wrong_type_are_absent() -> None:
+    log = Log.live(space="demo")
+    following = Following(log)
+    ears = Ears()
+    following.add(ears)
+    wrong = {
+        "id": 3,
+        "kind": ["chat"],
+        "to": {"a": 1},
+        "correlation_id": [1, "x"],
+        "payload": "text",
+        "context": None,
+    }
+    observe(
+        log, following, record(1, **wrong), record(2, raw="[" * 900), record(3, to="one", correlation_id="y")
+    )
+    first, second, third = ears.heard
+    assert (first.id, first.kind, first.to, first.context, dict(first.payload)) == ("", "", (), "", {})
+    assert first.correlation_id == ("x",)
+    assert second.members == {} and second.sender == "bot"
+    assert third.to == ("one",) and third.correlation_id == ("y",)
+
+
+def test_one_that_raises_harms_no_other_and_one_removed_hears_no_more() -> None:
+    log = Log.live(space="demo")
+    following = Following(log)
+    ears = Ears()
+    following.add(Deaf())
+    following.add(ears)
+    observe(log, following, record(1))
+    following.remove(ears)
+    observe(log, following, record(2))
+    assert [one.seq for one in ears.heard] == [1]
+
+
+def test_a_follower_of_a_lab_hears_what_was_said_before_it_came(lab: Lab) -> None:
+    lab.chat("before")
+    ears = Ears()
+    lab.loop.call(lambda: lab.following.add(ears))
+    assert [one.payload["text"] for one in ears.heard if one.kind == "chat"] == ["before"]
+    assert len(ears.heard) == lab.rows.last_seq

@@ -177,8 +177,8 @@ def test_the_agent_served_as_tools_answers_the_call_as_it_is_written(tmp_path: P
     words = [*command, *shlex.split(said)]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, env=clean(), timeout=50)
     assert "World clock 1.0.0, mode tools, tools: time_in" in done.stdout and "look at" not in done.stdout
-    (said,) = re.findall(r"`mew-lab (tools-agent serve [^`]*)`", lines)
-    build_parser().parse_args(shlex.split(said))
+    for said in re.findall(r"`mew-lab (tools-agent (?:serve|join) [^`]*)`", lines):
+        assert build_parser().parse_args(shlex.split(said)).file == Path("clock.yaml")
 
 
 @contextlib.contextmanager

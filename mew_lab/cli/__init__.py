@@ -156,6 +156,8 @@ def _agent(options: argparse.Namespace) -> None:
 def _tools_agent(options: argparse.Namespace) -> None:
     from mew_lab.tools_agent import command
 
+    if options.action == "join":
+        _check_elsewhere(options.url, options)
     logging.basicConfig(level="WARNING", format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     if options.action == "check":
         return command.check(options.file, say=_say)
@@ -164,6 +166,16 @@ def _tools_agent(options: argparse.Namespace) -> None:
     async def run() -> bool:
         if options.action == "serve":
             await command.serve(options.file, http=options.http, ended=_ended_by_signal(), say=_say, **how)
+            return False
+        if options.action == "join":
+            from mew_lab.sdk.client import MEWClient
+            from mew_lab.workbench.labs import token_from
+
+            token = token_from(file=options.token_file, variable=options.token_env)
+            client = MEWClient(
+                options.url, space=options.space, token=token, participant_id=options.as_id or None
+            )
+            await command.join(options.file, client, ended=_ended_by_signal(), say=_say, **how)
             return False
         done = await command.call(options.file, options.tool, options.arguments, say=_say, **how)
         return done.is_error

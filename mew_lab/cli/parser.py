@@ -103,6 +103,7 @@ def _add_tools_agent(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True)
     abouts = {
         "serve": "serves it to one client over stdio, or to many over HTTP on this machine",
+        "join": "lets it take part in a space elsewhere, where its tools are those of the others",
         "check": "tells the faults of its file, and what to look at",
         "call": "runs one call, and shows the tools that were called and the result",
     }
@@ -114,6 +115,9 @@ def _add_tools_agent(parser: argparse.ArgumentParser) -> None:
         if name == "serve":
             about = "over HTTP on 127.0.0.1, on a free port unless one is given; stdio without this option"
             one.add_argument("--http", metavar="PORT", nargs="?", type=int, const=0, help=about)
+        elif name == "join":
+            one.add_argument("url", metavar="URL", help="ws://… of the gateway")
+            _add_elsewhere(one)
         else:
             one.add_argument("tool", metavar="TOOL", help="the name of the tool")
             one.add_argument("arguments", metavar="JSON", nargs="?", default="{}", help="its arguments")

@@ -1,4 +1,4 @@
-"""What does `mew-lab tools-agent` do?  Checks a file, serves it, or runs one call and shows how it went.
+"""What does `mew-lab tools-agent` do?  Checks a file, serves it, lets it join a space, or runs one call.
 
 What is printed goes to `say`; it parses no words of a command line.
 
@@ -15,16 +15,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mew_lab.errors import ConfigError
+from mew_lab.errors import ConfigError, MewError
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.tools import RpcError
 from mew_lab.tools_agent.agent_file import read_agent_file
 from mew_lab.tools_agent.executor import Execution
-from mew_lab.tools_agent.home import Home
+from mew_lab.tools_agent.home import Home, model_for
+from mew_lab.tools_agent.member import ToolsAgent
 from mew_lab.tools_agent.schema import place
 from mew_lab.tools_agent.template import filled, lint
 
-__all__ = ["call", "check", "key_from", "serve"]
+__all__ = ["call", "check", "join", "key_from", "serve"]
 
 logger = logging.getLogger(__name__)
 Say = Callable[[str], object]
@@ -83,6 +85,41 @@ async def serve(
                 name, tools = home.agent.agent.name, _names(home.agent.agent.tools)
                 say(f"{name} is served at {server.url}, tools: {tools}")
                 await ended.wait()
+
+
+async def join(
+    file: Path,
+    client: MEWClient,
+    *,
+    base_url: str | None,
+    api_key: str | None,
+    ended: asyncio.Event,
+    say: Say,
+) -> None:
+    """Lets an agent file take part in a space, until `ended` is set or the connection is gone for good.
+
+    Its tools are those of the other participants there; the servers of the file are not started, but what it says
+    of one counts for the participant of that name.
+
+    Raises:
+        MewError: the file has faults, or the space does not let it in or no longer has it.
+    """
+    agent = read_agent_file(file)
+    model = model_for(agent, base_url=base_url, api_key=api_key)
+    gone = asyncio.Event()
+    client.on_disconnected(lambda _: gone.set() if client.state == "disconnected" else None)
+    try:
+        async with ToolsAgent(agent, client, model=model) as desk:
+            said = f"{client.id} is in {client.space} as {agent.name}, with {model.name}, tools: "
+            say(said + _names(desk.agent.tools))
+            waits = [asyncio.ensure_future(one.wait()) for one in (ended, gone)]
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for one in waits:
+                one.cancel()
+    finally:
+        await model.aclose()
+    if not ended.is_set() and isinstance(client.failure, MewError):
+        raise client.failure
 
 
 async def call(

@@ -94,6 +94,16 @@ class AgentSettings:
     temperature: float | None = None
     top_p: float | None = None
 
+    @property
+    def sampling(self) -> dict[str, float]:
+        """What is wished of the model's replies, as the chat completions API calls it. Spec: TA-40."""
+        wished = {
+            "max_tokens": self.max_output_tokens,
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+        }
+        return {key: value for key, value in wished.items() if value is not None}
+
 
 class ToolRule(NamedTuple):
     """What a file says of one tool of a server; where it says nothing, a person has to be asked."""

@@ -160,7 +160,7 @@ def model_for(
         raise ConfigError(
             "base_url= names a server, and settings.model none of its models", key="settings.model"
         )
-    return model_of(word, base_url=base_url, api_key=api_key)
+    return model_of(word, base_url=base_url, api_key=api_key, sampling=agent.settings.sampling)
 
 
 def _id_of(name: str, *, taken: set[str] | tuple[()]) -> str:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from mew_lab.cli import main
+from mew_lab.gateway.auth import write_token_file
+from mew_lab.gateway.config import SpaceConfig
+from mew_lab.gateway.gateway import Gateway
+from mew_lab.gateway.server import Server
+from mew_lab.protocol.permit import PROFILES
 from mew_lab.sdk.config import write_yaml
+from mew_lab.sdk.participant import MEWParticipant
+
+ROOT = Path(__file__).resolve().parents[2]
 
 FILE = """
 metadata:
@@ -93,3 +104,42 @@ def test_a_key_that_is_not_there_is_told_by_its_variable(
 ) -> None:
     assert main(["tools-agent", "call", str(file), "tell", "--key-env", "NOT_SET_HERE"]) == 1
     assert "NOT_SET_HERE is not set" in capsys.readouterr().err
+
+
+async def test_it_joins_a_space_elsewhere_and_answers_there(tmp_path: Path, file: Path) -> None:
+    gateway = Gateway()
+    gateway.add_space(SpaceConfig(name="demo"))
+    gateway.enrol("demo", "clock", PROFILES["agent"])
+    gateway.enrol("demo", "human", PROFILES["human"])
+    token = write_token_file(tmp_path, "demo", "clock", gateway.tokens.mint("demo", "clock"))
+    human = gateway.tokens.mint("demo", "human")
+    server = Server(gateway)
+    url = f"ws://127.0.0.1:{await server.start()}/ws"
+    words = [
+        "tools-agent",
+        "join",
+        str(file),
+        url,
+        "--space",
+        "demo",
+        "--token-file",
+        str(token),
+    ]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "mew_lab.cli", *words,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None
+    try:
+        line = await asyncio.wait_for(process.stdout.readline(), 30)
+        assert line.decode().startswith("clock is in demo as Clock, with ")
+        async with MEWParticipant(gateway=url, space="demo", token=human) as me:
+            assert [one["name"] for one in await me.list_tools("clock")] == ["tell"]
+            assert "offline model" in (await me.call("clock/tell", {"what": "yourself"}, timeout=20)).text
+        process.terminate()
+        assert await asyncio.wait_for(process.wait(), 20) == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await server.stop()
+        gateway.close()

@@ -15,6 +15,7 @@ from mew_lab.tools_agent.definition import AgentDefinition
 from mew_lab.tools_agent.home import Home, model_for
 
 from ..agent.conftest import Script, until, wants
+from ..agent.llm_server import ChatServer, refused, said
 from ..bridge.conftest import alive
 from .conftest import described
 
@@ -35,11 +36,11 @@ async def test_the_servers_of_the_file_run_with_their_variables_and_folder_and_e
     model = Script(wants("My-server-1/env"), Reply("seen"))
     async with Home(described(servers=servers), model=model, folder=tmp_path) as home:
         done = await home.agent.executor.execute("ask", {"what": "x"})
-        said = json.loads(done.calls[0][1])
-        assert said["env"]["WHOLE"] == "abc" and "NOT_NAMED" not in said["env"]
-        assert said["cwd"] == str(tmp_path / "work")
-        assert alive(said["pid"])
-    await until(lambda: not alive(said["pid"]))
+        seen = json.loads(done.calls[0][1])
+        assert seen["env"]["WHOLE"] == "abc" and "NOT_NAMED" not in seen["env"]
+        assert seen["cwd"] == str(tmp_path / "work")
+        assert alive(seen["pid"])
+    await until(lambda: not alive(seen["pid"]))
     assert not model.closed  # it was given, so it is somebody else's to close
 
 
@@ -97,6 +98,21 @@ def test_the_model_is_what_the_settings_say(
     )
     assert name in made.name
     assert isinstance(made, CompletionsModel) == (word != "offline")
+
+
+async def test_the_settings_are_wishes_that_a_server_may_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    agent = described(model="m", maxOutputTokens="1000", temperature=0.5, topP="0.9")
+    script = [said("a"), refused(400, "Unsupported parameter: 'max_tokens'"), said("b")]
+    async with ChatServer(script) as server:
+        model = model_for(agent, base_url=server.url)
+        async with Home(agent, model=model) as home:
+            for text in "ab":
+                assert (await home.agent.executor.execute("ask", {"what": "x"})).text == text
+        await model.aclose()
+    keys = ("max_tokens", "temperature", "top_p")
+    sent = [tuple(body.get(key) for key in keys) for body in server.bodies]
+    assert sent == [(1000, 0.5, 0.9), (1000, 0.5, 0.9), (None, None, None)]
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from mcp.server.lowlevel import Server
 
 from mew_lab.errors import ConfigError
 from mew_lab.gateway.server import Uvicorn, settings
+from mew_lab.gateway.wire import hang_up
 from mew_lab.sdk.tools import RpcError
 from mew_lab.tools_agent.member import ToolsAgent
 
@@ -33,6 +34,8 @@ HOST = "127.0.0.1"
 PATH = "/mcp"
 MAX_BODY = 4 * 1024 * 1024  # bytes of one request
 CHUNK = 1 << 16
+LAST_REQUESTS = 0.2  # seconds that requests have to end
+ENDS_WITHIN = 5.0  # seconds
 
 
 def mcp_server(agent: ToolsAgent) -> Server[Any]:
@@ -134,9 +137,10 @@ class HttpServer:
     async def __aexit__(self, *fault: object) -> None:
         server, running = self._uvicorn, self._running
         if server is not None and running is not None:
-            server.force_exit = True
             server.leave.set()
-            await asyncio.wait({running}, timeout=5.0)
+            await asyncio.wait({running}, timeout=LAST_REQUESTS)
+            hang_up(server.server_state.connections)  # a client that only listens would hold it up
+            await asyncio.wait({running}, timeout=ENDS_WITHIN)
 
 
 class _Lines:

@@ -120,18 +120,22 @@ async def test_a_client_of_the_modern_era_is_served_over_stdio_and_stdout_holds_
         {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": meta}},
         {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"_meta": meta}},
     ]
-    process.stdin.write(b"".join(json.dumps(one).encode() + b"\n" for one in asked))
-    await process.stdin.drain()
-    answers = {}
-    for _ in asked:
-        answer = json.loads(await asyncio.wait_for(process.stdout.readline(), 30))
-        answers[answer["id"]] = answer["result"]
-    assert [one["name"] for one in answers[2]["tools"]] == ["ask"]
-    assert answers[1]["instructions"] == "A desk."
-    process.send_signal(signal.SIGTERM)  # while stdin is open
-    out, err = await asyncio.wait_for(process.communicate(), 20)
-    assert process.returncode == 0 and out == b""
-    assert b"far is of type sse" in err
+    try:
+        process.stdin.write(b"".join(json.dumps(one).encode() + b"\n" for one in asked))
+        await process.stdin.drain()
+        answers = {}
+        for _ in asked:
+            answer = json.loads(await asyncio.wait_for(process.stdout.readline(), 30))
+            answers[answer["id"]] = answer["result"]
+        assert [one["name"] for one in answers[2]["tools"]] == ["ask"]
+        assert answers[1]["instructions"] == "A desk."
+        process.send_signal(signal.SIGTERM)  # while stdin is open
+        out, err = await asyncio.wait_for(process.communicate(), 20)
+        assert process.returncode == 0 and out == b""
+        assert b"far is of type sse" in err
+    finally:
+        if process.returncode is None:
+            process.kill()
 
 
 @pytest.mark.req("T-1", "T-3")
@@ -202,6 +206,27 @@ async def test_over_http_other_hosts_and_web_pages_are_refused(site: Site, heade
         answer = await web.post(server.url, json=asked, headers=wanted)
         assert answer.status_code in (403, 421)
     assert desk.executor.sessions == {} and site.sent("reasoning/start") == []
+
+
+async def test_the_server_ends_quietly_while_clients_are_connected(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk = await site.desk(Script())
+    server = HttpServer(desk)
+    async with server, httpx.AsyncClient() as web:
+        headers = {"Accept": "application/json, text/event-stream"}
+        first = {
+            "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+                "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+        }  # fmt: skip
+        session = (await web.post(server.url, json=first, headers=headers)).headers["mcp-session-id"]
+        listening = web.stream("GET", server.url, headers={**headers, "mcp-session-id": session})
+        async with listening as stream:
+            assert stream.status_code == 200
+            await asyncio.wait_for(server.__aexit__(), 10)
+    with pytest.raises(OSError):
+        await asyncio.open_connection("127.0.0.1", server.port)
+    assert [one.getMessage() for one in caplog.records if one.levelname == "ERROR"] == []
 
 
 async def test_a_port_that_is_taken_is_told(site: Site) -> None:

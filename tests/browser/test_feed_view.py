@@ -337,7 +337,15 @@ def test_keys_alone_do_it_in_both_themes_at_every_width(notebook: Callable[..., 
     ]
     places = [next(n for n, one in enumerate(path) if one.startswith(begin)) for begin in wanted]
     assert places == sorted(places)
+    # Left goes to what a row answers, right to what answers it.
+    answered = feed.locator("tr:has(.mew-follows button)").first.get_attribute("data-seq")
+    row(book, 1, int(answered or 0)).click()
     feed.locator("table").focus()
+    chosen = feed.locator("tr[aria-selected=true]")
+    book.tab.keyboard.press("ArrowRight")
+    book.page.until(lambda: f"⇠{answered}" in chosen.inner_text(), "what answers it")
+    book.tab.keyboard.press("ArrowLeft")
+    book.page.until(lambda: chosen.get_attribute("data-seq") == answered, "what it answers")
     book.tab.keyboard.press("Escape")
     assert feed.locator(".mew-detail").is_hidden()
     assert book.tab.locator(".jp-Notebook .jp-Cell").count() == 3

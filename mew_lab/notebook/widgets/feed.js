@@ -18,7 +18,7 @@ function render({ model, el }) {
   const reason = make("div", { class: "mew-reason", role: "alert", hidden: true });
   const body = make("tbody");
   const widths = make("colgroup"), heads = make("tr", { "aria-rowindex": 1 });
-  const table = make("table", { role: "grid", tabindex: 0, "aria-label": "Envelopes", "aria-readonly": "true", "aria-multiselectable": "true" }, widths, make("thead", {}, heads), body);
+  const table = make("table", { role: "grid", tabindex: 0, "aria-label": "Envelopes", "aria-readonly": "true", "aria-multiselectable": "true", "aria-keyshortcuts": "Enter Space ArrowLeft ArrowRight" }, widths, make("thead", {}, heads), body);
   const spacer = make("div", { class: "mew-spacer" }, table);
   const scroller = make("div", { class: "mew-scroller" }, spacer);
   const empty = make("div", { class: "mew-empty" });
@@ -429,6 +429,12 @@ function render({ model, el }) {
     const page = Math.max(1, Math.floor(scroller.clientHeight / HEIGHT) - 2);
     const to = { ArrowDown: now + 1, ArrowUp: now < 0 ? end : now - 1, PageDown: now + page, PageUp: now - page, Home: 0, End: end }[event.key];
     if (event.key === "Enter" && now >= 0) ask(selected);
+    // To what the row answers, and to what answers it.
+    const [named] = now < 0 ? [] : event.key === "ArrowLeft" ? answersOf(shown[now]) : event.key === "ArrowRight" ? followed.get(selected) ?? [] : [];
+    if (named) {
+      event.preventDefault();
+      return jump(named);
+    }
     if (event.key === " " && now >= 0) {
       event.preventDefault();
       select(selected, "toggle");

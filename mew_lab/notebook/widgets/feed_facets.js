@@ -104,7 +104,7 @@ function facet({ label, key, all = false, order = null, look, changed }) {
       let tally = tallies.get(value);
       if (!tally) {
         tallies.set(value, (tally = new Tally()));
-        if (all || standing.length < MOST_CHIPS) {
+        if (!standing.includes(value) && (all || standing.length < MOST_CHIPS)) {
           standing.push(value);
           const later = order && [...group.children].find((one) => order.indexOf(one.dataset.value) > order.indexOf(value));
           group.insertBefore(buttonOf(value), later || more);

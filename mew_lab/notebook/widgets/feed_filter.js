@@ -15,9 +15,12 @@ function compileFilter(text) {
   if (!terms.length) return () => true;
   return (row) => {
     const [seq, , from, to, kind, what, context, , packed] = row;
-    const verdict = verdictText(packed);
-    const texts = { from, to, kind, context, verdict, "": `${seq} ${from} ${to} ${kind} ${what} ${context} ${verdict}` };
-    for (const { without, field, wanted } of terms) if (texts[field].toLowerCase().includes(wanted) === without) return false;
+    const verdict = verdictText(packed), texts = { from, to, kind, context, verdict };
+    let whole = null;
+    for (const { without, field, wanted } of terms) {
+      const text = field ? texts[field].toLowerCase() : (whole ??= `${seq} ${from} ${to} ${kind} ${what} ${context} ${verdict}`.toLowerCase());
+      if (text.includes(wanted) === without) return false;
+    }
     return true;
   };
 }

@@ -27,6 +27,7 @@ class Seat:
         self.cards: dict[str, Card] = {}
         self.fulfilled: list[tuple[str, str, str, tuple[str, ...]]] = []
         self.outcomes: dict[str, Future[str]] = {}
+        self.looked_at: list[str] = []
         self.policy = ""
         self.fail_with: Exception | None = None
         self.hold = threading.Event()
@@ -106,6 +107,9 @@ class Seat:
 
     def banner(self) -> str:
         return self.policy
+
+    def seen(self, proposal: str) -> None:
+        self.looked_at.append(proposal)
 
     def subscribe(self, on_change: Callable[[Card], None]) -> Callable[[], None]:
         self._callbacks.append(on_change)

@@ -175,7 +175,7 @@ None
     assert area.locator("li.mew-group").count() == 1
     last = area.locator("li.mew-card:not([hidden])").last
     press(book, last.locator("button.mew-edit"))
-    last.locator("textarea").first.fill("<img src=x onerror=alert(window.mewTaken=1)>")
+    last.locator("textarea").first.fill("</textarea><img src=x onerror=alert(window.mewTaken=1)> changed")
     press(book, last.locator("button.mew-review"))
     last.locator(".mew-face-review").wait_for()
     other = area.locator("li.mew-card:not([hidden]):not(.mew-group):not(.mew-past)").first
@@ -218,12 +218,16 @@ def test_every_face_can_be_used_by_everybody_and_by_keyboard_alone(notebook: Cal
     book.page.pause(0.7)
     for path in book.page.shots("approvals-faces", area):
         assert path.stat().st_size > 5000
-    area.evaluate("n => { n.style.width = '360px'; }")
-    book.page.pause(0.3)
-    book.page.shot("approvals-faces-360", area)
-    area.evaluate("n => { n.style.width = ''; }")
-    accessible(book, area)
-    path = focus_path(book, area)
+    section = area.locator("section.mew")
+    book.page.shot("approvals-edit", cards.nth(2))
+    book.page.shot("approvals-grant", cards.nth(3))
+    section.evaluate("n => { n.style.width = '360px'; }")
+    for n in range(4):
+        book.page.shot(f"approvals-360-{n}", cards.nth(n))
+    book.page.shot("approvals-360-group", section.locator("li.mew-group"))
+    section.evaluate("n => { n.style.width = ''; }")
+    accessible(book, section)
+    path = focus_path(book, section)
     assert any(stop.startswith("button Approve as edited") for stop in path), path
     assert any(stop.startswith("button Approve all") for stop in path), path
     # By keyboard alone: to the card, edit, back to the card, and yes.

@@ -181,6 +181,7 @@ function render({ model, el }) {
 
   function history() {
     past.setAttribute("aria-expanded", String(showHistory));
+    write(past, `History ${[...cards.values()].filter((card) => !isOpen(card.data)).length} ${showHistory ? "▾" : "▸"}`);
     ledger.hidden = !showHistory;
     if (!showHistory) return;
     const columns = ["at", "call", "from", "decision", "by", "on screen", "outcome"];
@@ -201,8 +202,7 @@ function render({ model, el }) {
     risky.hidden = !dangerous;
     write(risky, `⚠ ${dangerous} with warnings ▸ next`);
     past.hidden = !done.length;
-    write(past, `History ${done.length} ${showHistory ? "▾" : "▸"}`);
-    if (showHistory) history();
+    history();
     empty.hidden = open.length > 0;
     done.forEach((card, n) => { card.node.hidden = (!showAll && n < done.length - 12) || Boolean(card.group); });
     earlier.hidden = showAll || done.length <= 12;
@@ -216,7 +216,11 @@ function render({ model, el }) {
   }
 
   function look() {
-    for (const card of cards.values()) if (isOpen(card.data) && !card.group) arm(card.face);
+    for (const card of cards.values()) {
+      if (!isOpen(card.data) || card.group) continue;
+      arm(card.face);
+      if (!card.seen && inSight(card.face.primary ?? card.node, card.node)) desk.saw(card);
+    }
     for (const group of groups) group.arm();
   }
 

@@ -122,6 +122,8 @@ class ApprovalsView(ActingWidget):
         with self._book:
             self._admit()
             out = set(self._out)
+            if len(self._views) == 1:  # this one, and all that is new stands in what it gets
+                self._fresh.clear()
         cards = [shown(card) for card in self._in_order() if card.id in out]
         return {"now": self.clock().timestamp(), "cards": cards} | self._head
 

@@ -62,7 +62,6 @@ function arm(face) {
     face.rect = here;
     face.still = now;
   }
-  if (seen) card.desk.saw(card);
   const left = ARMING - (now - face.still);
   let hint = "";
   if (card.spoilt) hint = "cannot be decided here";

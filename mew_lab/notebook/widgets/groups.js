@@ -12,7 +12,7 @@ function groupOf(cards, desk) {
   const says = `${sorted.length} alike: ${first.says}`;
   const node = make("li", { class: "mew-card mew-group", tabindex: 0, "aria-label": says });
   const group = { node, says, rows: new Map(), data: first.data, desk, sent: null };
-  const face = { card: { node, desk: { saw() {} } }, name: "group", closed: new Set(), others: [], still: performance.now(), rect: null };
+  const face = { card: { node }, name: "group", closed: new Set(), others: [], still: performance.now(), rect: null };
   group.face = face;
 
   const count = make("span", { class: "mew-tool" });

@@ -209,6 +209,7 @@ def test_every_face_can_be_used_by_everybody_and_by_keyboard_alone(notebook: Cal
     press(book, cards.nth(2).locator("button.mew-edit"))
     message = cards.nth(2).locator("textarea").nth(1)
     message.fill("Water the beds\n\nThe north bed was very dry.")
+    book.page.shot("approvals-form", cards.nth(2))
     press(book, cards.nth(2).locator("button.mew-review"))
     cards.nth(2).locator(".mew-face-review").wait_for()
     press(book, cards.nth(3).locator("button.mew-grant"))

@@ -118,12 +118,12 @@ class ApprovalsView(ActingWidget):
     # What the writer sends.
 
     def _snapshot(self, start: int) -> dict[str, Any]:
-        self._head = self._heading()
         with self._book:
             self._admit()
             out = set(self._out)
             if len(self._views) == 1:  # this one, and all that is new stands in what it gets
                 self._fresh.clear()
+        self._head = self._heading()
         cards = [shown(card) for card in self._in_order() if card.id in out]
         return {"now": self.clock().timestamp(), "cards": cards} | self._head
 
@@ -295,7 +295,8 @@ class ApprovalsView(ActingWidget):
         if card.id in self._sent:
             return "A decision about this proposal is under way; the second one changed nothing."
         strings = all(isinstance(one, str) and len(one) <= 500 for one in (reason, target, offer))
-        if set(message) - _MEMBERS or decision not in ("approve", "reject") or not strings:
+        known = not set(message) - _MEMBERS and (self._faces is not None or not offer)
+        if not known or decision not in ("approve", "reject") or not strings:
             return "The view sent something other than a decision, so nothing was decided."
         if decision == "reject":
             return "A rejection names no target and no grant; nothing was decided." if target or offer else ""

@@ -93,6 +93,10 @@ def short(digest: str) -> str:
     return f"{digest[:4]} {digest[4:8]}"
 
 
+def _written(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
 def _id(given: Mapping[str, Any]) -> str:
     id = given.get("id")
     if not isinstance(id, str):
@@ -135,7 +139,8 @@ def _offered(offer: Offer) -> dict[str, Any]:
         f"{clock_time(one.t)}  {one.sender} → {', '.join(one.to) or 'all'}  {one.kind}  {one.what}"
         for one in matches.examples
     ]
-    pattern = json.dumps(offer.pattern, ensure_ascii=False, indent=2)
+    parts = [f"  {_written(key)}: {_written(value)}" for key, value in offer.pattern.items()]
+    pattern = "{\n" + ",\n".join(parts) + "\n}"
     return {
         "digest": offer.digest,
         "short": short(offer.digest),

@@ -216,6 +216,7 @@ function render({ model, el }) {
   }
 
   function look() {
+    if (!root.clientHeight) return;
     for (const card of cards.values()) {
       if (!isOpen(card.data) || card.group) continue;
       arm(card.face);
@@ -239,10 +240,12 @@ function render({ model, el }) {
       if (around && around !== event.target) around.focus();
       else event.target.blur();
     }
-    const card = [...cards.values()].find((one) => one.node === event.target);
-    if (!card || !isOpen(card.data) || card.face !== card.front || event.ctrlKey || event.metaKey || event.altKey || !event.isTrusted) return;
     const decision = { a: "approve", r: "reject" }[event.key];
-    if (!decision) return;
+    if (!decision || event.ctrlKey || event.metaKey || event.altKey || !event.isTrusted) return;
+    const group = [...groups].find((one) => one.node === event.target);
+    if (group) group.press(decision);
+    const card = [...cards.values()].find((one) => one.node === event.target);
+    if (!card || !isOpen(card.data) || card.face !== card.front) return;
     event.preventDefault();
     arm(card.front);
     if (!isOff(decision === "approve" ? card.front.primary : card.front.reject)) desk.decide(card, decision);

@@ -70,6 +70,10 @@ function groupOf(cards, desk) {
     return unseen ? `${unseen} of ${open().length} rows not seen yet` : "";
   };
 
+  group.press = (decision) => {
+    group.arm();
+    if (!isOff(decision === "approve" ? face.primary : reject)) send(decision);
+  };
   async function send(decision) {
     const wanted = open().map((card) => [card.data.id, card.data.digest]);
     face.card.sent = performance.now();

@@ -84,7 +84,7 @@ class Offers:
             else ("Any arguments are allowed, other paths and other targets in them too.",)
         )
         key = digest({"proposal": found.digest, "to": found.proposer, "pattern": pattern, "limit": limit})
-        matches = self._lab.granting.would_match(pattern, sender=found.proposer)
+        matches = await self._lab.granting.matching(pattern, sender=found.proposer)
         offer = Offer(
             proposal=proposal,
             digest=key,

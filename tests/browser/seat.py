@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
@@ -35,12 +35,26 @@ class Seat:
         self._targets = list(targets)
         self._callbacks: list[Callable[[Card], None]] = []
         self._lock = threading.Lock()
-        self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._jobs: deque[Callable[[], None]] = deque()
+        self._works = False
+
+    def _put(self, job: Callable[[], None]) -> None:
+        """One thread does the jobs in order, and ends when there is none."""
+        with self._lock:
+            self._jobs.append(job)
+            if self._works:
+                return
+            self._works = True
         threading.Thread(target=self._work, name="seat", daemon=True).start()
 
     def _work(self) -> None:
         while True:
-            self._jobs.get()()
+            with self._lock:
+                if not self._jobs:
+                    self._works = False
+                    return
+                job = self._jobs.popleft()
+            job()
 
     def propose(
         self,
@@ -119,7 +133,7 @@ class Seat:
         self, proposal: str, *, digest: str, decision: str, reason: str = "", target: tuple[str, ...] = ()
     ) -> Future[str]:
         done: Future[str] = Future()
-        self._jobs.put(lambda: self._decide(done, proposal, digest, decision, reason, target))
+        self._put(lambda: self._decide(done, proposal, digest, decision, reason, target))
         return done
 
     def _decide(

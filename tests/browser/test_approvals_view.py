@@ -243,3 +243,13 @@ def test_every_face_can_be_used_by_everybody_and_by_keyboard_alone(notebook: Cal
     )
     book.tab.keyboard.press("a")
     book.page.until(lambda: {"path": "plan.md"} in said(book, 3), "the approval")
+    group = section.locator("li.mew-group")
+    group.locator("button.mew-approve-all").scroll_into_view_if_needed()
+    book.page.until(
+        lambda: group.locator("button.mew-approve-all").get_attribute("aria-disabled") == "false",
+        "the table to arm",
+    )
+    group.focus()
+    book.tab.keyboard.press("r")
+    group.wait_for(state="detached")
+    assert section.locator("li.mew-past", has_text="rejected by human").count() == 4

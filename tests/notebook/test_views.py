@@ -13,7 +13,7 @@ from mew_lab.notebook.views import PARTS, Views, close_views
 class Widget:
     """A widget that counts its ends."""
 
-    def __init__(self, source: object) -> None:
+    def __init__(self, source: object, **more: object) -> None:
         self.source = source
         self.ends = 0
 
@@ -25,7 +25,8 @@ class Widget:
 def of_a_lab(monkeypatch: pytest.MonkeyPatch) -> Views:
     monkeypatch.setattr("mew_lab.notebook.widgets.approvals.ApprovalsView", Widget)
     monkeypatch.setattr("mew_lab.notebook.widgets.feed.FeedView", Widget)
-    return Views(SimpleNamespace(decisions="decisions", rows="rows"))  # type: ignore[arg-type]
+    me = SimpleNamespace(participant=SimpleNamespace(client=SimpleNamespace(id="human")))
+    return Views(SimpleNamespace(decisions="decisions", rows="rows", me=me))  # type: ignore[arg-type]
 
 
 def test_each_view_gets_its_seam_and_is_made_once(of_a_lab: Views) -> None:

@@ -141,6 +141,13 @@ def test_a_proposal_without_a_tool_is_edited_by_its_params(lab: Lab) -> None:
         review(lab, odd.id, {"name": "n", "json": "1"})
 
 
+@pytest.mark.threat(9)
+def test_threat_09_what_is_too_long_is_not_edited_here(lab: Lab, adding: Adding) -> None:
+    pending = propose(lab, {"a": "x" * 200_001, "b": 2})
+    with pytest.raises(MewError, match="200000 characters; reject it"):
+        lab.loop.submit(lab.decisions.editing.form(pending.id)).result(10)
+
+
 def test_edits_are_bounded_and_forgotten_with_the_decision(lab: Lab, adding: Adding) -> None:
     pending = propose(lab, {"a": 1, "b": 2})
     edits = [review(lab, pending.id, {"index": 0, "json": str(n)}) for n in range(10, 20)]

@@ -113,6 +113,8 @@ SHOWN_BY: dict[str, str] = {
     "workbench.roster": "workbench/test_lab.py",
     "workbench.seat": "workbench/test_lab.py",
     "workbench.seen": "workbench/test_lab.py",
+    "workbench.soon": "workbench/test_members.py",
+    "workbench.standing": "workbench/test_members.py",
     "workbench.vantage": "workbench/test_lab.py",
 }
 

@@ -30,8 +30,20 @@ def _feed(lab: Lab) -> Any:
     return view_of(lab)
 
 
+def _grants(lab: Lab) -> Any:
+    from mew_lab.notebook.widgets.grants import view_of
+
+    return view_of(lab)
+
+
 def _panel(lab: Lab) -> Any:
     from mew_lab.notebook.widgets.panel import view_of
+
+    return view_of(lab)
+
+
+def _roster(lab: Lab) -> Any:
+    from mew_lab.notebook.widgets.roster import view_of
 
     return view_of(lab)
 
@@ -46,7 +58,9 @@ class Part(NamedTuple):
 PARTS: dict[str, Part] = {
     "approvals": Part("the cards of the proposals that wait for you", _approvals),
     "feed": Part("the live table of every envelope", _feed),
+    "grants": Part("who may do what, and by whose gift; grant and revoke", _grants),
     "panel": Part("the control room: all parts in one place", _panel),
+    "roster": Part("who is in the space, and how each of them is; steer and invite", _roster),
 }
 
 

@@ -30,6 +30,18 @@ def _feed(lab: Lab) -> Any:
     return view_of(lab)
 
 
+def _chat(lab: Lab) -> Any:
+    from mew_lab.notebook.widgets.chat import view_of
+
+    return view_of(lab)
+
+
+def _reasoning(lab: Lab) -> Any:
+    from mew_lab.notebook.widgets.reasoning import view_of
+
+    return view_of(lab)
+
+
 class Part(NamedTuple):
     """What a part shows, as `%mew` tells it, and what makes it."""
 
@@ -39,7 +51,9 @@ class Part(NamedTuple):
 
 PARTS: dict[str, Part] = {
     "approvals": Part("the cards of the proposals that wait for you", _approvals),
+    "chat": Part("what is said, who has seen it, and what you say", _chat),
     "feed": Part("the live table of every envelope", _feed),
+    "reasoning": Part("who reasons about what, step by step; cancels it", _reasoning),
 }
 
 

@@ -67,9 +67,10 @@ class Step:
 class Reasoning:
     """One sequence as it stands; `key` counts from 1 in order of arrival, `id` is its context.
 
-    `about` is what its start correlates to, `text` what it set out to do, `parent` the key of the sequence within
-    which it began (0: none). `steps` counts all messages, `dropped` those not held any more; `open_calls` wait for an
-    answer or a decision. `by` and `reason` tell of its end, `stream` names the stream beside it.
+    `about` is what its start correlates to, `text` what it set out to do. `parent` is the key of the sequence within which
+    it began (0: none), `place` the number of its step there. `steps` counts all messages, `dropped` those not held any
+    more; `open_calls` wait for an answer or a decision. `by` and `reason` tell of its end, `stream` names the stream
+    beside it.
     """
 
     key: int
@@ -81,6 +82,8 @@ class Reasoning:
     seq: int = 0
     about: tuple[str, ...] = ()
     parent: int = 0
+    place: int = 0
+    path: str = ""
     state: Literal["active", "concluded", "cancelled", "left"] = "active"
     ended: float | None = None
     by: str = ""
@@ -218,6 +221,8 @@ class Thoughts:
                 seq=heard.seq,
                 about=heard.correlation_id[:20],
                 parent=parent,
+                place=self._sequences[parent].steps + 1 if parent else 0,
+                path=path,
             )
         )
         self._by_id[heard.id] = key

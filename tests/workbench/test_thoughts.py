@@ -78,6 +78,7 @@ def test_sequences_side_by_side_do_not_meet_and_parts_keep_their_path(
     a, b, c = thoughts.sequences
     assert [step.text for step in thoughts.steps(a.key)] == ["of a"]
     assert [(step.path, step.child) for step in thoughts.steps(b.key)] == [("plan/first", 0), ("plan", c.key)]
+    assert (c.parent, c.place, c.path) == (b.key, 2, "plan")
     assert (c.parent, [step.text for step in thoughts.steps(c.key)]) == (b.key, ["of c", "of c too"])
 
 

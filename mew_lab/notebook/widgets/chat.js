@@ -185,7 +185,7 @@ function render({ model, el }) {
     const marks = one.seen.map(([by, how, t]) => mark(message, `✓ ${by}: ${how || "acknowledged"}`, t));
     if (one.seen_by > one.seen.length) marks.push(make("span", { text: `and ${one.seen_by - one.seen.length} more` }));
     if (one.missing.length && !one.cancelled) marks.push(make("span", { text: `no acknowledgement yet from ${one.missing.join(", ")}` }));
-    if (one.cancelled) marks.push(make("span", { class: "mew-off", text: `needs no attention any more: ${one.cancelled}${one.reason ? `, ${one.reason}` : ""}` }));
+    if (one.cancelled) marks.push(make("span", { class: "mew-off", text: `cancelled by ${one.cancelled}${one.reason ? `: ${one.reason.replaceAll("_", " ")}` : ""}` }));
     for (const name of one.claims) marks.push(make("span", { class: "mew-off", text: `${name} says it needs no attention; only its author can` }));
     message.marks.replaceChildren(...marks.flatMap((one, n) => (n ? [" · ", one] : [one])));
     const about = one.mine ? `your message${one.to.length ? ` to ${one.to.join(", ")}` : ""}` : `the message of ${one.from}`;

@@ -62,7 +62,7 @@ function render({ model, el }) {
 
   function parent(node, open) {
     const group = make("div", { role: "group", class: "mew-group" });
-    const twist = make("span", { class: "mew-twist", "aria-hidden": true, text: open ? "▾" : "▸" });
+    const twist = make("span", { class: "mew-twist", "aria-hidden": "true", text: open ? "▾" : "▸" });
     node.append(group);
     node.setAttribute("aria-expanded", String(open));
     group.hidden = !open;
@@ -109,7 +109,7 @@ function render({ model, el }) {
     const level = above ? Number(above.node.getAttribute("aria-level")) + 1 : 1;
     const { node, row } = item(level, "mew-sequence");
     const branch = { one, node, row, steps: new Map(), groups: new Map(), missing: false, cancel: null };
-    branch.sign = make("span", { class: "mew-sign", "aria-hidden": true });
+    branch.sign = make("span", { class: "mew-sign", "aria-hidden": "true" });
     branch.owner = make("bdi", { class: "mew-who", dir: "ltr", text: one.owner });
     branch.text = make("bdi", { class: "mew-what", dir: "ltr", text: one.text || "its beginning was not heard" });
     branch.facts = make("span", { class: "mew-facts" });
@@ -123,7 +123,8 @@ function render({ model, el }) {
     if (one.more) row.append(whole(branch, 0, row));
     node.append(branch.mirror);
     branches.set(one.key, branch);
-    (above ? groupOf(above, []) : tree).append(node);
+    if (above) inPlace(groupOf(above, one.path, one.place), node, one.place);
+    else tree.append(node);
     if (!here) focusOn(node, false);
   }
 
@@ -206,11 +207,7 @@ function render({ model, el }) {
       else if (!one.child) {
         add(branch, one);
         other += 1;
-      } else {
-        const node = branches.get(one.child)?.node ?? make("div");
-        node.dataset.n = one.n;
-        branch.steps.set(one.n, { one, node });
-      }
+      } else branch.steps.set(one.n, { one, node: branches.get(one.child)?.node ?? make("div") });
       const drawn = branch.steps.get(one.n);
       if (one.call) fate(drawn);
     }
@@ -218,12 +215,12 @@ function render({ model, el }) {
   }
 
   function add(branch, one) {
-    const group = groupOf(branch, one.path);
+    const group = groupOf(branch, one.path, one.n);
     const level = Number(group.parentNode.getAttribute("aria-level")) + 1;
     const { glyph, name: kindFamily } = family(one.kind);
     const short = one.kind.split("/").at(-1);
     const { node, row } = item(level, `mew-step mew-is-${kindFamily} mew-kind-${/^[a-z-]+$/.test(short) ? short : "other"}`);
-    row.append(make("span", { class: "mew-glyph mew-code", "aria-hidden": true, title: one.kind, text: glyph }));
+    row.append(make("span", { class: "mew-glyph mew-code", "aria-hidden": "true", title: one.kind, text: glyph }));
     if (one.kind !== "reasoning/thought") row.append(make("span", { class: "mew-word", text: short }));
     if (one.from !== branch.one.owner) row.append(make("bdi", { class: "mew-who", dir: "ltr", text: one.from }));
     if (one.to.length) row.append("to ", make("bdi", { class: "mew-code mew-whom", dir: "ltr", text: one.to.join(", ") }));
@@ -233,12 +230,16 @@ function render({ model, el }) {
     if (one.more) row.append(whole(branch, one.n, row));
     row.append(make("span", { class: "mew-time mew-num", title: new Date(one.t * 1000).toLocaleString(), text: `+${lasted(one.t - branch.one.started)}` }));
     branch.steps.set(one.n, step);
-    // A page that was asked for fills the gap in front of what is there already.
+    inPlace(group, node, one.n);
+    if (branch.steps.size > 1) sorted(branch);
+  }
+
+  // A page that was asked for fills the gap in front of what is there already.
+  function inPlace(group, node, n) {
+    node.dataset.n = n;
     const newest = Number(group.lastElementChild?.dataset.n ?? 0);
-    const later = newest < one.n ? null : [...group.children].find((child) => Number(child.dataset.n ?? 0) > one.n);
-    node.dataset.n = one.n;
+    const later = newest < n ? null : [...group.children].find((child) => Number(child.dataset.n ?? 0) > n);
     group.insertBefore(node, later ?? null);
-    if (!later && branch.steps.size > 1) sorted(branch);
   }
 
   function sorted(branch) {
@@ -247,7 +248,7 @@ function render({ model, el }) {
   }
 
   // The group of a part of the sequence; each part of the path has its own branch.
-  function groupOf(branch, path) {
+  function groupOf(branch, path, n) {
     let group = branch.group, at = "";
     for (const part of path) {
       at += `/${part}`;
@@ -256,7 +257,7 @@ function render({ model, el }) {
         const { node, row } = item(Number(group.parentNode.getAttribute("aria-level")) + 1, "mew-part");
         const made = parent(node, true);
         row.append(made.twist, make("span", { class: "mew-dim", text: "in " }), make("bdi", { class: "mew-code", dir: "ltr", text: part }));
-        group.append(node);
+        inPlace(group, node, n);
         branch.groups.set(at, made.group);
         found = made.group;
       }
@@ -272,12 +273,12 @@ function render({ model, el }) {
     const waits = call.ended === null;
     step.node.classList.toggle("mew-waits", waits);
     step.node.dataset.state = call.state;
-    const state = make("span", { class: `mew-fate mew-fate-${call.state}` }, make("span", { "aria-hidden": true, text: `${sign} ` }), words);
+    const state = make("span", { class: `mew-fate mew-fate-${call.state}` }, make("span", { "aria-hidden": "true", text: `${sign} ` }), words);
     step.since = make("span", { class: "mew-num" });
     step.told.replaceChildren(state, " ", step.since, make("bdi", { dir: "ltr", text: by }));
-    if (call.result) step.told.append(make("bdi", { class: "mew-result", dir: "ltr", text: ` ${call.result}` }));
+    if (call.result) step.told.append(make("bdi", { class: "mew-result", dir: "ltr", text: `: ${call.result}` }));
     for (const claim of call.claims) step.told.append(make("bdi", { class: "mew-claim", dir: "ltr", text: ` · not believed: ${claim}` }));
-    put(step.since, waits ? `since ${lasted(now() - one.t)}` : `in ${lasted(call.ended - one.t)}`);
+    put(step.since, waits ? `for ${lasted(now() - one.t)}` : `in ${lasted(call.ended - one.t)}`);
   }
 
   function whole(branch, n, row) {
@@ -347,7 +348,7 @@ function render({ model, el }) {
         const box = branch.node.getBoundingClientRect();
         branch.seen = box.bottom > view.top && box.top < view.bottom;
       }
-      if (branch.one.open) for (const step of branch.steps.values()) if (step.one.call?.ended === null) put(step.since, `since ${lasted(now() - step.one.t)}`);
+      if (branch.one.open) for (const step of branch.steps.values()) if (step.one.call?.ended === null) put(step.since, `for ${lasted(now() - step.one.t)}`);
     }
   }
 

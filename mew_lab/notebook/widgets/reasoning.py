@@ -40,6 +40,7 @@ MOST_NEWS = 300  # steps in one message
 MOST_STREAMS = 20  # of which something new is shown in one message
 LIVE = 600  # characters of a stream that are shown as they come
 WHOLE = 1_000_000
+HEAD = 160  # characters of what a sequence set out to do; the rest when it is asked for
 
 
 def view_of(lab: Lab) -> ReasoningView:
@@ -165,14 +166,16 @@ class ReasoningView(ActingWidget):
             "key": one.key,
             "id": middle(one.id, 28),
             "owner": visible(one.owner),
-            "text": one.text,
-            "more": one.more,
+            "text": one_line(one.text, HEAD),
+            "more": one.more or len(one.text) > HEAD,
             "started": round(one.started, 3),
             "ended": None if one.ended is None else round(one.ended, 3),
             "state": one.state,
             "by": visible(one.by) if one.by != one.owner else "",
             "reason": one.reason,
             "parent": one.parent,
+            "place": one.place,
+            "path": _parts(one.path),
             "steps": one.steps,
             "dropped": one.dropped,
             "thoughts": one.thoughts,
@@ -278,6 +281,10 @@ def _number(given: Mapping[str, Any], name: str) -> int:
     return number
 
 
+def _parts(path: str) -> list[str]:
+    return [middle(part, 40) for part in path.split("/") if part]
+
+
 def _indented(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2)
 
@@ -301,7 +308,7 @@ def _step(key: int, one: Step) -> dict[str, Any]:
         "kind": visible(one.kind),
         "from": visible(one.sender),
         "to": [visible(name) for name in one.to[:4]],
-        "path": [middle(part, 40) for part in one.path.split("/") if part],
+        "path": _parts(one.path),
         "text": one.text,
         "more": one.more,
         "child": one.child,

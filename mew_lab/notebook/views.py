@@ -42,6 +42,12 @@ def _reasoning(lab: Lab) -> Any:
     return view_of(lab)
 
 
+def _panel(lab: Lab) -> Any:
+    from mew_lab.notebook.widgets.panel import view_of
+
+    return view_of(lab)
+
+
 class Part(NamedTuple):
     """What a part shows, as `%mew` tells it, and what makes it."""
 
@@ -53,6 +59,7 @@ PARTS: dict[str, Part] = {
     "approvals": Part("the cards of the proposals that wait for you", _approvals),
     "chat": Part("what is said, who has seen it, and what you say", _chat),
     "feed": Part("the live table of every envelope", _feed),
+    "panel": Part("the control room: all parts in one place", _panel),
     "reasoning": Part("who reasons about what, step by step; cancels it", _reasoning),
 }
 

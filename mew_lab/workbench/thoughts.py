@@ -67,10 +67,10 @@ class Step:
 class Reasoning:
     """One sequence as it stands; `key` counts from 1 in order of arrival, `id` is its context.
 
-    `about` is what its start correlates to, `text` what it set out to do. `parent` is the key of the sequence within which
-    it began (0: none), `place` the number of its step there. `steps` counts all messages, `dropped` those not held any
-    more; `open_calls` wait for an answer or a decision. `by` and `reason` tell of its end, `stream` names the stream
-    beside it.
+    `about` is what its start correlates to, `text` what it set out to do. `parent` is the key of the sequence within
+    which it began (0: none), `place` the number of its step there. `steps` counts all messages, `dropped` those not
+    held any more; `open_calls` wait for an answer or a decision. `by` and `reason` tell of its end, `stream` names the
+    stream beside it.
     """
 
     key: int

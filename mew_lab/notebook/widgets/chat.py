@@ -49,7 +49,7 @@ def view_of(lab: Lab) -> ChatView:
         talk.close()
         lab.following.remove(talk)
 
-    view.on_end(lambda: lab.loop.post(leave))
+    view.on_close(lambda: lab.loop.post(leave))
     lab.loop.call(lambda: lab.following.add(talk))
     return view
 
@@ -82,7 +82,7 @@ class ChatView(ActingWidget):
         super().__init__(**traits)
         talk.on_change = self._on_change
 
-    def on_end(self, leave: Callable[[], None]) -> None:
+    def on_close(self, leave: Callable[[], None]) -> None:
         """Has this called when the view is closed."""
         self._leave = leave
 
@@ -194,6 +194,11 @@ class ChatView(ActingWidget):
         return Outcome("All of it.", {"text": plain(text)})
 
     # Pictures.
+
+    def badge(self) -> str:
+        """How many messages await this participant's acknowledgement."""
+        waiting = len(self._talk.queue)
+        return f"{waiting} to acknowledge" if waiting else ""
 
     def _static_text(self) -> str:
         waiting = len(self._talk.queue)

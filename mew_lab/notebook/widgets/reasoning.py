@@ -60,7 +60,7 @@ def view_of(lab: Lab) -> ReasoningView:
             end()
 
     ends: list[Callable[[], None]] = []
-    view.on_end(lambda: lab.loop.post(leave))
+    view.on_close(lambda: lab.loop.post(leave))
     lab.loop.call(join)
     return view
 
@@ -93,7 +93,7 @@ class ReasoningView(ActingWidget):
         super().__init__(**traits)
         thoughts.on_change = self._on_change
 
-    def on_end(self, leave: Callable[[], None]) -> None:
+    def on_close(self, leave: Callable[[], None]) -> None:
         """Has this called when the view is closed."""
         self._leave = leave
 
@@ -245,6 +245,11 @@ class ReasoningView(ActingWidget):
         return payload if isinstance(payload, dict) else None
 
     # Pictures.
+
+    def badge(self) -> str:
+        """How many sequences are not over."""
+        active = sum(one.state == "active" for one in self._thoughts.sequences)
+        return f"{active} active" if active else ""
 
     def _static_text(self) -> str:
         sequences = self._thoughts.sequences

@@ -30,6 +30,12 @@ def _feed(lab: Lab) -> Any:
     return view_of(lab)
 
 
+def _panel(lab: Lab) -> Any:
+    from mew_lab.notebook.widgets.panel import view_of
+
+    return view_of(lab)
+
+
 def _timeline(lab: Lab) -> Any:
     from mew_lab.notebook.widgets.timeline import view_of
 
@@ -46,6 +52,7 @@ class Part(NamedTuple):
 PARTS: dict[str, Part] = {
     "approvals": Part("the cards of the proposals that wait for you", _approvals),
     "feed": Part("the live table of every envelope", _feed),
+    "panel": Part("the control room: all parts in one place", _panel),
     "timeline": Part("messages per second, how long answers took, and an exchange as a diagram", _timeline),
 }
 

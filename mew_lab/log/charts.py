@@ -228,9 +228,9 @@ def _decade(seconds: float) -> str:
 
 
 def _round_up(value: float) -> float:
-    """The next of 1, 2, 5, 10, 20 … (and 0.1, 0.2 …)."""
+    """The next round number: 1, 2, 3, 4, 5, 6, 8, 10, 20 … (and 0.1, 0.2 …)."""
     power = 10.0 ** math.floor(math.log10(value))
-    return next(round(n * power, 9) for n in (1, 2, 5, 10) if n * power >= value * (1 - 1e-9))
+    return next(round(n * power, 9) for n in (1, 2, 3, 4, 5, 6, 8, 10) if n * power >= value * (1 - 1e-9))
 
 
 def _decades(seconds: Sequence[float]) -> tuple[int, int]:

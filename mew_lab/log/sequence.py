@@ -81,7 +81,7 @@ def sequence_lines(exchange: Exchange) -> tuple[str, ...]:
     for step in exchange.steps:
         whom = ", ".join(step.to[:MOST_LIFELINES]) or "everybody"
         refused = f" ✗ refused: {step.code}" if step.refused else ""
-        text = f"#{step.seq} +{max(0.0, step.t - began):.2f} s {step.sender} → {whom}: {step.kind} {step.what}{refused}"
+        text = f"#{step.seq} +{max(0.0, step.t - began):.3f} s {step.sender} → {whom}: {step.kind} {step.what}{refused}"
         lines.append(one_line(text, 240))
     more = _left_out(exchange)
     return (*lines, more) if more else tuple(lines)
@@ -106,7 +106,7 @@ def _row(
         "g",
         shape("title", text=one_line(f"#{step.seq} {step.sender} → {whom}: {step.kind} {step.what}", 400)),
         words(44, y, str(step.seq), "faint", text_anchor="end"),
-        words(104, y, f"+{max(0.0, step.t - began):.2f} s", "faint", text_anchor="end"),
+        words(104, y, f"+{max(0.0, step.t - began):.3f} s", "faint", text_anchor="end"),
         *_arrow(step, y, lifelines),
         shape("rect", css=f"filled is-{family.name}", x=right, y=y - 12, width=3, height=16),
         words(right + 8, y, family.glyph, "code strong"),

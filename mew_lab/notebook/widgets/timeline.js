@@ -250,7 +250,7 @@ function render({ model, el }) {
       const when = `${clockTime(view.first + n * view.length)}, ${lasted(view.length)}`;
       return many ? `${when}: ${grouped(many)} ${many === 1 ? "message" : "messages"} · ${parts.join(" · ")}` : `${when}: nothing`;
     };
-    rate.rest = `a bar is ${lasted(view.length)}; ${grouped(totals.reduce((a, b) => a + b, 0))} messages shown`;
+    rate.rest = `Messages per second; a bar is ${lasted(view.length)}; ${grouped(totals.reduce((a, b) => a + b, 0))} shown`;
     rate.settle();
     families.forEach((_, place) => {
       const chip = legend.children[place];
@@ -275,6 +275,7 @@ function render({ model, el }) {
 
   function strip(name, key) {
     const part = chart(key === "request" ? "How long requests waited for their answers" : "How long proposals waited for a decision", 96);
+    part.key = key;
     part.ended = key === "request" ? "answered" : "decided";
     part.points = new Map();
     part.told = { of: 0, waiting: 0, oldest: [] };
@@ -324,7 +325,7 @@ function render({ model, el }) {
       const one = seen[n];
       return `${HOW[one[ENDED]]?.[0] ?? ""} ${clockTime(one[WHEN])} ${lasted(one[TOOK])}: ${one[ENDED]} by ${one[BY]} · #${one[ASKED]} ${one[ASKER]}: ${one[LABEL]}`;
     };
-    part.rest = seen.length ? "a point is an answer; press one to see its exchange" : `nothing was ${part.ended} in this time`;
+    part.rest = seen.length ? `A point is ${part.key === "request" ? "an answer" : "a decision"}; press one to see its exchange.` : `Nothing was ${part.ended} in this time.`;
     part.settle();
     return seen.length > 0;
   }
@@ -346,7 +347,7 @@ function render({ model, el }) {
       if (self.place >= self.count) self.place = -1;
       const some = self.place >= 0, text = some ? self.say(self.place) : self.rest;
       write(line, text);
-      const y = self.height_at?.(self.place);
+      const y = some ? self.height_at?.(self.place) : 0;
       cursor.setAttribute("d", !some ? "" : self.height_at ? `M${self.at(self.place) - 6} ${y}a6 6 0 1 0 12 0a6 6 0 1 0 -12 0` : `M${self.at(self.place)} 6V${height - 20}`);
       for (const [name, value] of [["aria-valuemax", Math.max(0, self.count - 1)], ["aria-valuenow", Math.max(0, self.place)], ["aria-valuetext", text]]) {
         if (box.getAttribute(name) !== String(value)) box.setAttribute(name, String(value));
@@ -395,7 +396,7 @@ function render({ model, el }) {
 
   function roundUp(value) {
     const power = 10 ** Math.floor(Math.log10(value));
-    return [1, 2, 5, 10].map((n) => n * power).find((one) => one >= value * (1 - 1e-9));
+    return [1, 2, 3, 4, 5, 6, 8, 10].map((n) => n * power).find((one) => one >= value * (1 - 1e-9));
   }
 
   // --- the exchange ---

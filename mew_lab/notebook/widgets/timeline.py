@@ -295,7 +295,7 @@ def _steps(exchange: Exchange) -> list[tuple[str, ...]]:
     return [
         (
             str(step.seq),
-            f"{max(0.0, step.t - began):.2f}",
+            f"{max(0.0, step.t - began):.3f}",
             middle(step.sender, 64),
             ", ".join(middle(one, 64) for one in step.to[:12]) or "everybody",
             middle(step.kind, 64),

@@ -474,8 +474,10 @@ IN_THE_PAGE = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|createContextualFragment|srcdoc"
     r"|\beval\s*\(|new\s+Function\b|DOMParser|javascript:|pickle"
 )
+# The name of the SVG namespace looks like an address; nobody ever asks it for anything.
 ELSEWHERE = re.compile(
-    r"(?:https?:|wss?:)?//(?!127\.0\.0\.1|localhost|\{|\[::1\])[a-z0-9-]+\.[a-z0-9.-]+", re.IGNORECASE
+    r"(?:https?:|wss?:)?//(?!127\.0\.0\.1|localhost|\{|\[::1\]|www\.w3\.org/2000/svg\")[a-z0-9-]+\.[a-z0-9.-]+",
+    re.IGNORECASE,
 )
 
 

@@ -60,6 +60,12 @@ def _roster(lab: Lab) -> Any:
     return view_of(lab)
 
 
+def _timeline(lab: Lab) -> Any:
+    from mew_lab.notebook.widgets.timeline import view_of
+
+    return view_of(lab)
+
+
 class Part(NamedTuple):
     """What a part shows, as `%mew` tells it, and what makes it."""
 
@@ -75,6 +81,7 @@ PARTS: dict[str, Part] = {
     "panel": Part("the control room: all parts in one place", _panel),
     "reasoning": Part("who reasons about what, step by step; cancels it", _reasoning),
     "roster": Part("who is in the space, and how each of them is; steer and invite", _roster),
+    "timeline": Part("messages per second, how long answers took, and an exchange as a diagram", _timeline),
 }
 
 

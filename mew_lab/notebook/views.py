@@ -30,6 +30,12 @@ def _feed(lab: Lab) -> Any:
     return view_of(lab)
 
 
+def _streams(lab: Lab) -> Any:
+    from mew_lab.notebook.widgets.streams import view_of
+
+    return view_of(lab)
+
+
 class Part(NamedTuple):
     """What a part shows, as `%mew` tells it, and what makes it."""
 
@@ -40,6 +46,7 @@ class Part(NamedTuple):
 PARTS: dict[str, Part] = {
     "approvals": Part("the cards of the proposals that wait for you", _approvals),
     "feed": Part("the live table of every envelope", _feed),
+    "streams": Part("every stream of the space, and what comes on it", _streams),
 }
 
 

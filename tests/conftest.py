@@ -23,9 +23,23 @@ def shared() -> Path:
     return Path(place)
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """A worker a core, at most four; none where modules or tests are named, which are a few, or output is wanted."""
+    named = any(".py" in argument for argument in config.args)
+    return 0 if named or config.option.capture == "no" else min(4, len(os.sched_getaffinity(0)))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Whoever works beside others begins with what takes longest as one piece: the run that measures branches."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: not item.nodeid.startswith("tests/test_coverage.py::"))
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """The run that measures branches takes more than a minute on a core that the tests leave idle: it begins first."""
+    """Where all is one process, the run that measures branches begins first: it takes a core that the tests leave idle."""
     runs = [item.module.Run for item in session.items if item.nodeid.startswith("tests/test_coverage.py::")]  # type: ignore[attr-defined]
-    if runs and not session.config.option.collectonly:
+    alone = not hasattr(session.config, "workerinput")
+    if runs and alone and not session.config.option.collectonly:
         runs[0].begin()
         session.config.add_cleanup(runs[0].end)

@@ -22,7 +22,7 @@ class Run:
     def begin(cls) -> subprocess.Popen[str]:
         if cls.process is None:
             command = [
-                *(sys.executable, "-m", "pytest", "-q", "tests/protocol", "tests/space"),
+                *(sys.executable, "-m", "pytest", "-q", "-n0", "tests/protocol", "tests/space"),
                 "--ignore=tests/space/test_state_machine.py",  # it takes no branch that the others leave out
                 *("--cov=mew_lab.protocol", "--cov=mew_lab.space", "--cov-branch", "--cov-fail-under=100"),
                 "--cov-report=term-missing:skip-covered",

@@ -73,9 +73,13 @@ def test_every_command_of_mew_lab_is_in_the_readme_and_none_besides() -> None:
 
 def test_every_sub_command_of_the_magic_is_in_the_readme_and_none_besides() -> None:
     from mew_lab.notebook.commands import COMMANDS
+    from mew_lab.notebook.views import PARTS
 
     listed = README.partition("one call of a method of `lab`:")[2].partition(".")[0]
-    assert re.findall(r"`(\w+)`", listed) == list(COMMANDS)
+    verbs = [name for name in COMMANDS if name not in PARTS]
+    parts = README.partition("parts of the control room:")[2].partition(".")[0]
+    assert re.findall(r"`(\w+)`", listed) == verbs
+    assert sorted(re.findall(r"`(\w+)`", parts)) == sorted(PARTS)
 
 
 def test_the_floor_plan_names_every_room_and_none_besides() -> None:

@@ -51,7 +51,7 @@ def run(part: str | None, wanted: list[str], told: Path) -> dict[str, dict[str, 
     )
     if part:
         environment["REMOVED"] = part
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "removals", "--tb=no", "--timeout=20"]
+    command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "removals", "--tb=no", "--timeout=20"]
     command += files_of(wanted)
     done = subprocess.run(
         command, cwd=HERE.parent, env=environment, capture_output=True, text=True, timeout=900

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from mew_lab.notebook.views import PARTS
+
 __all__ = ["COMMANDS", "Command", "Option"]
 
 
@@ -238,9 +240,16 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             tail="text",
             note="REASON: no_longer_needed unless given.",
         ),
-        "approvals": Command("shows the cards of the proposals that wait for you"),
+        "view": Command(
+            "shows a part of the control room, alone", "PART", (Option("PART", "which part", "part"),)
+        ),
+        # `chat` and `tools` are verbs here: %mew view shows those parts.
+        **{
+            name: Command(f"shows {part.about}")
+            for name, part in PARTS.items()
+            if name not in ("chat", "tools")
+        },
         "history": Command("lists the decisions so far, and by whom or what"),
-        "feed": Command("shows the live table of every envelope"),
         "log": Command("gives the log; its .df is the DataFrame"),
         "save": Command("writes the log to a file", "PATH", (Option("PATH", "the file to write", "path"),)),
         "status": Command("tells how the lab fares: members, journal, policy, faults"),

@@ -18,6 +18,7 @@ from IPython.core.completer import (
 )
 
 from mew_lab.notebook.commands import COMMANDS, Command, Option
+from mew_lab.notebook.views import PARTS
 
 __all__ = ["candidates", "mew_matcher"]
 
@@ -145,6 +146,7 @@ def _agents() -> Iterable[str]:
 SOURCES: Mapping[str, Callable[[], Iterable[str]]] = {
     "agent": _agents,
     "command": lambda: list(COMMANDS),
+    "part": lambda: list(PARTS),
     "kind": _kinds,
     "lab": _labs,
     "model": lambda: ["offline"],

@@ -25,6 +25,7 @@ from IPython.core.magic import (
 from mew_lab.notebook import help as help_texts
 from mew_lab.notebook.commands import COMMANDS
 from mew_lab.notebook.parser import Request, parse
+from mew_lab.notebook.views import PARTS
 
 if TYPE_CHECKING:
     from mew_lab.workbench.lab import Lab
@@ -216,16 +217,16 @@ def withdraw(options: Namespace, tail: Any) -> object:
     return _lab().withdraw(options.id, **({"reason": tail} if tail else {}))
 
 
-def approvals(options: Namespace, tail: Any) -> object:
-    return _lab().view.approvals
+def view(options: Namespace, tail: Any) -> object:
+    if options.part not in PARTS:
+        raise UsageError(
+            f"%mew view: there is no part {options.part[:40]!r}; the parts are {', '.join(PARTS)}"
+        )
+    return getattr(_lab().view, options.part)
 
 
 def history(options: Namespace, tail: Any) -> object:
     return _lab().history()
-
-
-def feed(options: Namespace, tail: Any) -> object:
-    return _lab().view.feed
 
 
 def log(options: Namespace, tail: Any) -> object:
@@ -244,7 +245,11 @@ def help(options: Namespace, tail: Any) -> object:
     return help_texts.of_command(options.sub) if options.sub else help_texts.overview()
 
 
-RULES: Mapping[str, Rule] = {name: globals()[name] for name in COMMANDS}
+def _shows(part: str) -> Rule:
+    return lambda options, tail: getattr(_lab().view, part)
+
+
+RULES: Mapping[str, Rule] = {name: globals().get(name) or _shows(name) for name in COMMANDS}
 
 
 @magics_class

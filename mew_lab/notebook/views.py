@@ -30,6 +30,12 @@ def _feed(lab: Lab) -> Any:
     return view_of(lab)
 
 
+def _panel(lab: Lab) -> Any:
+    from mew_lab.notebook.widgets.panel import view_of
+
+    return view_of(lab)
+
+
 def _streams(lab: Lab) -> Any:
     from mew_lab.notebook.widgets.streams import view_of
 
@@ -47,6 +53,7 @@ PARTS: dict[str, Part] = {
     "approvals": Part("the cards of the proposals that wait for you", _approvals),
     "feed": Part("the live table of every envelope", _feed),
     "streams": Part("every stream of the space, and what comes on it", _streams),
+    "panel": Part("the control room: all parts in one place", _panel),
 }
 
 

@@ -49,6 +49,10 @@ class Saying:
         """Whether a capability permits it. Spec: §4.1."""
         return self.client.capabilities.permit(kind, names(to), payload).allowed
 
+    def _allowed(self, draft: dict[str, Any]) -> dict[str, Any]:
+        require(self.client.capabilities, draft, name=self.client.id)
+        return draft
+
     async def say(
         self,
         kind: str,
@@ -65,9 +69,9 @@ class Saying:
             LocalProtocolError: it is no envelope, or this participant is paused.
             ConnectionLost: there is no connection.
         """
-        draft = drafted(kind, payload, to=to, about=about, context=context)
-        require(self.client.capabilities, draft, name=self.client.id)
-        return await self.client.send(draft)
+        return await self.client.send(
+            self._allowed(drafted(kind, payload, to=to, about=about, context=context))
+        )
 
     async def say_accepted(
         self, kind: str, payload: Mapping[str, Any], *, to: Names = (), about: Names = ()
@@ -79,8 +83,7 @@ class Saying:
             NoReply: the gateway said neither yes nor no.
             CapabilityViolation, LocalProtocolError, ConnectionLost: as `say`.
         """
-        draft = drafted(kind, payload, to=to, about=about)
-        require(self.client.capabilities, draft, name=self.client.id)
+        draft = self._allowed(drafted(kind, payload, to=to, about=about))
         return await self._accepting.send(draft, timeout=ACCEPTED_WITHIN)
 
     def complete(
@@ -98,9 +101,9 @@ class Saying:
             CapabilityViolation: this participant may not send it.
             LocalProtocolError: it is no envelope.
         """
-        draft = drafted(kind, payload, to=to, about=about, context=context)
-        require(self.client.capabilities, draft, name=self.client.id)
-        return self.client.complete(draft)
+        return self.client.complete(
+            self._allowed(drafted(kind, payload, to=to, about=about, context=context))
+        )
 
     async def send_accepted(self, envelope: Envelope, *, timeout: float = ACCEPTED_WITHIN) -> Envelope:
         """Sends what `complete` gave, and waits until the gateway has taken it; raises as `say_accepted`."""

@@ -20,6 +20,7 @@ from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.tools import ToolBox
 from mew_lab.workbench.decide import policy_from_environment
+from mew_lab.workbench.following import Following
 from mew_lab.workbench.host import Host
 from mew_lab.workbench.lab import Lab
 from mew_lab.workbench.loop import the_loop
@@ -138,6 +139,7 @@ def up(
         kept = Path(path) if path is not None else None
         host = lab.roster.host = Host(space, folder=folder, journal=kept, port=port, observe=lab.observe)
         lab.log = Log.live(space=space, journal=host.journal)
+        lab.following = Following(lab.log)
         try:
             if file is None:
                 await host.open(owner=me, can="human")
@@ -168,6 +170,7 @@ def _up_again(path: str | Path, *, as_id: str | None, port: int | None, timeout:
         _free(name)
         lab = Lab(name, space=name, loop=loop, timeout=timeout, vantage="gateway")
         lab.log = Log.live(space=name, journal=journal)
+        lab.following = Following(lab.log)
         made.append(lab)
 
     past = Past(path, meet=meet, observe=lambda record: made[0].observe(record))

@@ -6,6 +6,7 @@ import pytest
 
 from mew_lab.notebook.commands import COMMANDS, Option
 from mew_lab.notebook.completion import SOURCES
+from mew_lab.notebook.views import PARTS
 
 TAILS = {"", "text", "arguments", "body", "command"}
 
@@ -30,8 +31,10 @@ def test_an_option_is_called_in_python_as_its_row_says() -> None:
     assert Option("--as", "", settings={"dest": "as_id"}).dest == "as_id"
 
 
-def test_the_sub_commands_are_those_of_the_issue() -> None:
-    assert list(COMMANDS) == (
+def test_the_sub_commands_are_the_verbs_and_the_parts_to_look_at() -> None:
+    verbs = (
         "up down use connect bridge join agent agents ask who tools chat send call propose proposals approve reject withdraw "
-        "approvals history feed log save status help"
+        "view history log save status help"
     ).split(" ")
+    assert [name for name in COMMANDS if name in verbs] == verbs
+    assert set(COMMANDS) == {*verbs, *PARTS}

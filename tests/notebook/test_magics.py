@@ -16,6 +16,7 @@ import mew_lab
 from mew_lab.errors import MewError
 from mew_lab.notebook import magics
 from mew_lab.notebook.commands import COMMANDS
+from mew_lab.notebook.views import PARTS
 
 
 class Recorder:
@@ -26,9 +27,11 @@ class Recorder:
         self.seats: dict[str, Any] = {}
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("view", "seat"):
-            return self if name == "view" else lambda who: Recorder._as(self, who)
-        if name in ("log", "approvals", "feed"):
+        if name == "view":
+            return Looks(self.calls)
+        if name == "seat":
+            return lambda who: Recorder._as(self, who)
+        if name == "log":
             self.calls.append((name,))
             return f"the {name}"
 
@@ -48,6 +51,17 @@ class Recorder:
         seat.calls = recorder.calls
         recorder.calls.append(("seat", who))
         return seat
+
+
+class Looks:
+    """Stands where `lab.view` stands and remembers each look at a part."""
+
+    def __init__(self, calls: list[tuple[Any, ...]]) -> None:
+        self._calls = calls
+
+    def __getattr__(self, name: str) -> str:
+        self._calls.append((name,))
+        return f"the {name}"
 
 
 @pytest.fixture
@@ -92,9 +106,9 @@ CALLS: list[tuple[str, tuple[Any, ...]]] = [
     ("reject p-1 not now", ("reject", "p-1", {"reason": "not now"})),
     ("reject p-1", ("reject", "p-1", {})),
     ("withdraw p-1", ("withdraw", "p-1", {})),
-    ("approvals", ("approvals",)),
     ("history", ("history", {})),
-    ("feed", ("feed",)),
+    *((name, (name,)) for name in PARTS if name not in ("chat", "tools")),
+    *((f"view {name}", (name,)) for name in PARTS),
     ("log", ("log",)),
     ("save session.jsonl", ("save", "session.jsonl", {})),
     ("status", ("status", {})),

@@ -75,7 +75,7 @@ def test_the_lessons_give_what_they_show_twice_and_in_two_time_zones(tmp_path: P
         for path in LESSONS:
             shutil.copy(path, folder)
         command = [
-            *(sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=60"),
+            *(sys.executable, "-m", "pytest", "-n0", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=60"),
             *("--nbval-sanitize-with", str(HERE / "sanitize.cfg"), "--rootdir", str(folder)),
             *("-c", os.devnull, "-p", "no:cacheprovider", "-q", str(folder)),
         ]

@@ -10,6 +10,7 @@ from typing import Any
 from mew_lab.log.log import Log
 from mew_lab.space.events import Record
 from mew_lab.workbench.following import Following, Heard
+from mew_lab.workbench.lab import Lab
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -108,3 +109,11 @@ def test_one_that_raises_harms_no_other_and_one_removed_hears_no_more() -> None:
     following.remove(ears)
     observe(log, following, record(2))
     assert [one.seq for one in ears.heard] == [1]
+
+
+def test_a_follower_of_a_lab_hears_what_was_said_before_it_came(lab: Lab) -> None:
+    lab.chat("before")
+    ears = Ears()
+    lab.loop.call(lambda: lab.following.add(ears))
+    assert [one.payload["text"] for one in ears.heard if one.kind == "chat"] == ["before"]
+    assert len(ears.heard) == lab.rows.last_seq

@@ -194,6 +194,10 @@ class LiveWidget(anywidget.AnyWidget):
     def _handle(self, message: dict[str, Any]) -> None:
         """A message from a view, on any thread. What it raises becomes a fault."""
 
+    def badge(self) -> str:
+        """What a tab of this view says beside its name, such as `3 open`; called by any thread."""
+        return ""
+
     def _static_html(self) -> str:
         """The view as it is now, without script."""
         return ""

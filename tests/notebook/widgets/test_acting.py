@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -106,8 +106,13 @@ def test_acts_that_never_end_are_bounded(page: Page) -> None:
     assert page.act("ring", job=100)["t"] == "done"
 
 
-def test_the_nonce_travels_in_a_snapshot_alone_and_differs_from_kernel_to_kernel(page: Page) -> None:
-    page.bell._on_message(None, {"t": "snapshot", "view": "v"}, [])
-    (snapshot,) = page.bell._gather()
-    assert snapshot["nonce"] == page.bell._nonce != Bell()._nonce
-    assert page.bell._nonce not in str(page.bell.get_state())
+def test_the_nonce_travels_in_a_snapshot_alone_and_differs_from_kernel_to_kernel(
+    browser: Callable[[Any], Any],
+) -> None:
+    bell = Bell()
+    page = browser(bell)
+    assert page.appear()["nonce"] == bell._nonce != Bell()._nonce
+    page.send({"t": "act", "view": "v1", "job": 1, "act": "ring", "with": {}, "nonce": bell._nonce})
+    page.until(lambda: page.of("done"))
+    assert [bell._nonce in str(item) for item in page.items] == [True, False]
+    assert bell._nonce not in str(bell.get_state())

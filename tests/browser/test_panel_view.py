@@ -1,0 +1,60 @@
+"""The control room in a real JupyterLab: every part in its place, at any width, by mouse and by keyboard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from access import accessible
+from playwright.sync_api import Locator
+from real_lab import Notebook
+
+SETUP = """
+%load_ext mew_lab
+import mew_lab
+lab = mew_lab.up(journal=None)
+@lab.tool
+def add(a: int, b: int) -> int:
+    "Sum of two numbers."
+    return a + b
+bot = lab.join("bot", can="proposer")
+lab.chat("Please add two numbers.", to="bot")
+p = bot.call("notebook/add", {"a": 1, "b": 2})
+"""
+
+
+def panel(book: Notebook, index: int) -> Locator:
+    found = book.area(index).locator("section.mew-panel")
+    found.locator("section.mew-feed").wait_for()
+    return found
+
+
+def left_of(a: Locator, b: Locator) -> bool:
+    one, other = a.bounding_box(), b.bounding_box()
+    assert one is not None and other is not None
+    return one["x"] + one["width"] <= other["x"] + 1
+
+
+def test_all_parts_stand_in_their_places_and_a_decision_is_one_click(
+    notebook: Callable[..., Notebook],
+) -> None:
+    book = notebook([SETUP, "%mew panel", "print(await p)"]).run(0).run(1)
+    whole = panel(book, 1)
+    whole.evaluate("r => { r.style.width = '1600px'; }")
+    feed, cards = whole.locator("section.mew-feed"), whole.locator("section.mew-approvals")
+    assert left_of(feed, cards)
+    book.run(2, wait=False)
+    button = cards.locator("button.mew-approve")
+    button.scroll_into_view_if_needed()
+    book.page.until(lambda: button.get_attribute("aria-disabled") == "false", "the card to arm")
+    book.click(button)
+    assert "3" in book.wait(2).text(2)
+    whole.evaluate("r => { r.style.width = '360px'; }")
+    upper, lower = cards.bounding_box(), feed.bounding_box()
+    assert upper is not None and lower is not None and upper["y"] < lower["y"]
+
+
+def test_the_panel_can_be_used_by_everybody(notebook: Callable[..., Notebook]) -> None:
+    book = notebook([SETUP, "%mew panel"]).run(0).run(1)
+    accessible(book, panel(book, 1))
+    for path in book.page.shots("panel", book.area(1)):
+        assert path.stat().st_size > 5000

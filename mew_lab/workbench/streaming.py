@@ -312,8 +312,8 @@ class Streaming:
             self._entries = {key: one for key, one in self._entries.items() if one is not gone}
             self.shelf.forget(gone.held)
             self._asked = {id: one for id, one in self._asked.items() if one is not gone}
-        kept = set(map(id, self._entries.values()))
-        if len(self._opened) > 2 * len(kept) + 100:
+        if len(self._opened) > 2 * len(self._entries) + 100:
+            kept = set(map(id, self._entries.values()))
             self._opened = {name: one for name, one in self._opened.items() if id(one) in kept}
 
     def _judge(self) -> None:

@@ -284,12 +284,13 @@ def test_ten_thousand_streams_are_bounded_and_what_is_left_out_is_counted(ears: 
 
 
 def test_requests_without_an_answer_are_bounded(ears: Streaming) -> None:
-    for n in range(1000):
-        ears.take(heard(n, "stream/request", payload={"description": "x" * 1_000_000}))
+    for n in range(700):
+        ears.take(heard(n, "stream/request", payload={"description": "x" * 1000}))
     rows = ears.rows()
     assert sum(row.state == "requested" for row in rows) == module.MOST_ASKED
     assert len(rows) <= module.MOST_ASKED + module.MOST_OVER
-    assert all(len(row.description) == WORDS for row in rows)
+    ears.take(heard(700, "stream/request", payload={"description": "x" * 1_000_000}))
+    assert all(len(row.description) == WORDS for row in ears.rows())
 
 
 @pytest.mark.parametrize(

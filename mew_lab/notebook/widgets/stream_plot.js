@@ -2,7 +2,7 @@
 // in a table beside, so that nothing is told by a line or a colour alone.
 
 const POINTS = 2000, SERIES = 8;
-const SERIES_INK = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A7E72", "#B8A200"];
+const SERIES_INK = ["mcp", "error", "capability", "reasoning", "proposal", "chat", "participant", "stream"];
 const SERIES_DASH = [[], [6, 3], [2, 2], [8, 2, 2, 2], [4, 4], [1, 3], [10, 4], [3, 1]];
 
 function brief(value) {
@@ -55,10 +55,12 @@ function plot() {
       let line = legend.rows[n];
       if (!line) {
         const swatch = make("canvas", { class: "mew-swatch", width: 24, height: 4, "aria-hidden": true });
-        stroke(swatch.getContext("2d"), n, (ink) => { ink.moveTo(0, 2); ink.lineTo(24, 2); });
         line = make("tr", {}, make("th", { scope: "row" }, swatch, make("bdi", { class: "mew-code" })), ...[0, 1, 2].map(() => make("td", { class: "mew-num mew-code" })));
         legend.append(line);
       }
+      const sample = line.cells[0].firstChild.getContext("2d");
+      sample.clearRect(0, 0, 24, 4);
+      stroke(sample, n, (ink) => { ink.moveTo(0, 2); ink.lineTo(24, 2); });
       write(line.cells[0].lastChild, names[n]);
       [one.last, one.a, one.b].forEach((value, m) => write(line.cells[m + 1], brief(value)));
     });
@@ -69,8 +71,13 @@ function plot() {
     draw(least, greatest);
   }
 
+  // As the theme has it at the moment.
+  function colour(n) {
+    return getComputedStyle(node).getPropertyValue(`--mew-${SERIES_INK[n]}`).trim();
+  }
+
   function stroke(ink, n, path) {
-    ink.strokeStyle = SERIES_INK[n];
+    ink.strokeStyle = colour(n);
     ink.lineWidth = 1.5;
     ink.setLineDash(SERIES_DASH[n]);
     ink.beginPath();
@@ -102,7 +109,7 @@ function plot() {
           pen = true;
         });
       });
-      if (points.length === 1 && points[0][n] !== null) { ink.fillStyle = SERIES_INK[n]; ink.fillRect(x(0) - 2, y(points[0][n]) - 2, 4, 4); }
+      if (points.length === 1 && points[0][n] !== null) { ink.fillStyle = colour(n); ink.fillRect(x(0) - 2, y(points[0][n]) - 2, 4, 4); }
     });
   }
 

@@ -23,7 +23,7 @@ function render({ model, el }) {
   const empty = make("div", { class: "mew-empty" });
   const left = make("div", { class: "mew-empty", hidden: true });
   const detail = make("div", { class: "mew-detail", hidden: true, role: "region", "aria-label": "The chosen stream" });
-  root.append(make("div", { class: "mew-head" }, title, make("span", { class: "mew-gap" }), opener), form, scroller, empty, left, detail);
+  root.append(make("div", { class: "mew-head" }, title, opener), form, scroller, empty, left, detail);
   el.replaceChildren(root);
   keepKeys(root);
   const announce = announcer(root);
@@ -114,6 +114,10 @@ function render({ model, el }) {
     viewer?.paint();
   }
 
+  function called(row) {
+    return row.id || (row.state === "refused" ? "(none)" : "(asked for)");
+  }
+
   function line(row) {
     let node = lines.get(row.key);
     if (!node) {
@@ -128,7 +132,7 @@ function render({ model, el }) {
       body.insertBefore(node, after ?? null);
     }
     const button = node.cells[0].firstChild, people = (names) => names.join(", ");
-    write(button, row.id || "(requested)", row.id);
+    write(button, called(row), row.id);
     button.setAttribute("aria-expanded", String(row.key === chosen));
     node.className = `mew-is-${row.state}${row.key === chosen ? " mew-chosen" : ""}`;
     const said = `${STATES[row.state]} ${row.state}${row.reason ? `: ${row.reason}` : ""}`;
@@ -206,7 +210,7 @@ function render({ model, el }) {
   }
 
   function show(item) {
-    if (item.before) write(parts.note, `${amount(item.before)} came before what is shown.`);
+    if (item.before) write(parts.note, `${amount(item.before)} came before what is shown here.`);
     if (item.skipped) {
       skipped = item.skipped;
       write(parts.note, `${grouped(skipped)} bytes skipped: more came than 256 KiB a second. “Save to file” has all that is held.`);
@@ -245,7 +249,7 @@ function render({ model, el }) {
     parts.owning = make("div", { class: "mew-tools mew-owning", role: "group", "aria-label": "What its owner may do" }, parts.who, parts.grant, parts.revoke, parts.transfer, make("span", { class: "mew-gap" }), parts.close);
     parts.why = make("div", { class: "mew-dim mew-why" });
     detail.append(
-      make("div", { class: "mew-head" }, make("span", { class: "mew-name" }, parts.name, " ", parts.about), make("span", { class: "mew-gap" }), make("button", { type: "button", text: "Hide", onclick: () => { const button = lines.get(chosen)?.cells[0].firstChild; choose(0); button?.focus(); } })),
+      make("div", { class: "mew-head" }, make("span", { class: "mew-name" }, parts.name, " ", parts.about), make("button", { type: "button", text: "Hide", onclick: () => { const button = lines.get(chosen)?.cells[0].firstChild; choose(0); button?.focus(); } })),
       parts.facts, parts.owning, parts.why,
       make("div", { class: "mew-tools" }, parts.kinds, parts.special, make("span", { class: "mew-gap" }), parts.pause, parts.save),
       parts.note, parts.content);
@@ -255,16 +259,16 @@ function render({ model, el }) {
 
   function facts(row) {
     if (!parts) return;
-    write(parts.name, row.id || "(requested)");
+    write(parts.name, called(row));
     write(parts.about, row.description);
     const list = [["owner", row.mine ? `${row.owner} (you)` : row.owner], ["writers", row.writers.join(", ")], ["to", row.target.length ? row.target.join(", ") : "everybody"], ["direction", row.direction], ["type", [row.type, row.format, row.encoding && `encoding ${row.encoding}`].filter(Boolean).join(", ")]];
     if (row.expected !== null) list.push(["expected", amount(row.expected)]);
     if (row.late) list.push(["opened", "before you came"]);
-    list.push(["state", `${row.state}${row.reason ? `: ${row.reason}` : ""}`]);
+    if (row.state !== "open") list.push(["state", `${row.state}${row.reason ? `: ${row.reason}` : ""}`]);
     const texts = list.filter(([, text]) => text);
     if (parts.said !== JSON.stringify(texts)) {
       parts.said = JSON.stringify(texts);
-      parts.facts.replaceChildren(...texts.flatMap(([name, text]) => [make("dt", { text: name }), make("dd", { class: "mew-code" }, make("bdi", { text }))]));
+      parts.facts.replaceChildren(...texts.map(([name, text]) => make("div", {}, make("dt", { text: name }), make("dd", { class: "mew-code" }, make("bdi", { text })))));
     }
     const why = row.state !== "open" ? "It is not open, so nothing can be done about it but to look." : !row.mine ? `Only its owner, ${row.owner}, may close it, say who writes, or give it away.` : "";
     write(parts.why, [why, row.reaches ? "" : "Its frames go to others only, so nothing of it is shown here."].filter(Boolean).join(" "));

@@ -239,6 +239,11 @@ class StreamsView(ActingWidget):
         row = self.streaming.row(key)
         return row.id if row else "The stream"
 
+    def badge(self) -> str:
+        """How many are open."""
+        number = sum(row.state == "open" for row in self.streaming.rows())
+        return f"{number} open" if number else ""
+
     # Pictures.
 
     def _static_text(self) -> str:

@@ -184,7 +184,7 @@ photo = request(bot, description="camera", content_type="image/png")
     python(book, 2, "write(temps, *[b'%f %f\\n' % (20 + math.sin(n / 9), 40 - n / 10) for n in range(100)])")
     until_text(book, content.locator(".mew-legend"), "30.1")
     plot = content.get_by_role("img")
-    assert plot.get_attribute("aria-label") == "Plot of 100 points, from 19.0001 to 40"
+    assert plot.get_attribute("aria-label") == "Plot of 100 points, from 19 to 40"
     ink = "c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v)"
     assert plot.evaluate(ink)
     content = chosen(book, "stream-3")
@@ -200,15 +200,9 @@ photo = request(bot, description="camera", content_type="image/png")
     assert book.page.dialogs == [] and book.page.errors == []
 
 
-@pytest.mark.threat(3, 17)
-def test_threat_03_hostile_text_is_text_in_every_string_of_a_stream(
-    notebook: Callable[..., Notebook],
-) -> None:
-    scene = """
+HOSTILE = """
+from mew_lab.workbench.following import Heard
 bot = seat('bot')
-for n in range(0, len(PAYLOADS), 3):
-    one, two, three = (PAYLOADS * 2)[n:n + 3]
-    stream = request(bot, description=one, content_type=two, format=three, encoding=one, metadata={two: three})
 everything = request(bot, description="everything", content_type="text/plain")
 write(everything, *[one + "\\n" for one in PAYLOADS])
 lines = request(bot, description="lines", format="jsonl")
@@ -216,38 +210,59 @@ write(lines, *[json.dumps({one: one}) + "\\n" + one.replace("\\n", " ") + "\\n" 
 named = request(bot, description="numbers", format="numbers")
 write(named, *[json.dumps({one: n for n, one in enumerate(PAYLOADS[:8])})])
 picture = request(bot, description="picture", content_type="image/png")
-write(picture, *[one for one in PAYLOADS])
-for one in PAYLOADS[:40]:
-    try: request(bot, target=[one], description=one)
-    except Exception: pass
-print('ready')
+write(picture, *PAYLOADS)
+def told(n, kind, payload):
+    # Another gateway may let a stream, a participant and a reason be called anything.
+    members = {"protocol": "mew/v0.4", "id": f"gw-{n}", "ts": "2026-01-01T00:00:00Z", "from": "system:gateway", "kind": kind, "payload": payload}
+    heard = Heard(n, 1767225600.0, json.dumps(members), "sent", "", "", "system:gateway", members)
+    lab.loop.call(lambda: lab.view.streams.streaming.take(heard))
+def batch(first, last):
+    for n in range(first, last):
+        one = PAYLOADS[n]
+        id = (one if one.isascii() else f"x{n}").replace("#", "") or f"x{n}"
+        people = {"owner": one, "authorized_writers": [one, one + "2"], "target": [one]}
+        words = {"description": one, "content_type": one, "format": one, "encoding": one, "direction": one}
+        told(2 * n + 10_000, "stream/open", {"stream_id": id} | people | words)
+        if n % 2: told(2 * n + 10_001, "stream/close", {"stream_id": id, "reason": one})
+    print('ready')
+batch(0, 150)
 """
-    book = notebook([f"{as_python()}\n{SETUP}", SHOW, scene]).run(0)
+
+
+@pytest.mark.threat(3, 17)
+def test_threat_03_hostile_text_is_text_in_every_string_of_a_stream(
+    notebook: Callable[..., Notebook],
+) -> None:
+    book = notebook([f"{as_python()}\n{SETUP}", SHOW, HOSTILE]).run(0)
     asked = listen(book)
     book.run(1).run(2, deadline=90)
     assert "ready" in book.text(2), book.text(2)
-    view(book).get_by_text("everything", exact=True).wait_for()
+    lines = view(book).locator(".mew-scroller tbody tr")
+    book.page.until(lambda: lines.count() == 154, "the first half of the payloads, and four more")
     harmless(book, view(book), allowed=ALLOWED, asked=asked)
-    ids = view(book).locator(".mew-scroller tbody tr", has_text="text/plain").locator("th button")
-    content = chosen(book, ids.last.inner_text())
-    until_text(book, content, "<script")
-    harmless(book, view(book), allowed=ALLOWED, asked=asked)
-    first = int(ids.last.inner_text().removeprefix("stream-"))
-    for number, ways in (
-        (first + 1, ("JSON lines", "indent")),
-        (first + 2, ("numbers",)),
-        (first + 3, ("image", "hex")),
+    for id, way, text in (
+        ("stream-1", "text", "<script"),
+        ("stream-2", "indent", "<script"),
+        ("stream-3", "numbers", "<img"),
+        ("stream-4", "image", "No picture"),
+        ("stream-4", "hex", "3c"),
     ):
-        content = chosen(book, f"stream-{number}")
-        for way in ways:
-            press(book, way)
-        book.page.until(lambda content=content: content.inner_text().strip(), "the bytes")
+        content = chosen(book, id)
+        press(book, way)
+        until_text(book, content, text)
         harmless(book, view(book), allowed=ALLOWED, asked=asked)
-    for n in (1, 20, 60):
-        content = chosen(book, f"stream-{n}")
+    assert "ready" in python(book, 2, "batch(150, len(PAYLOADS))")
+    book.page.until(lambda: lines.count() == 200, "as many as a page holds")
+    harmless(book, view(book), allowed=ALLOWED, asked=asked)
+    for button in view(book).locator(".mew-scroller tbody tr.mew-is-open th button").all()[-3:]:
+        book.click(button)
+        book.page.until(
+            lambda button=button: button.get_attribute("aria-expanded") == "true", "one of them to be opened"
+        )
         harmless(book, view(book), allowed=ALLOWED, asked=asked)
-    static = book.outputs(1)[0]["data"]["text/html"]
-    assert "<script" not in "".join(static).lower() and "<img" not in "".join(static).lower()
+    book.run(1)
+    static = "".join(book.outputs(1)[0]["data"]["text/html"]).lower()
+    assert "&lt;script" in static and "<script" not in static and "<img" not in static
 
 
 SCENE = """

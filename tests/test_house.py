@@ -38,7 +38,7 @@ TOP = 7
 PLACES: dict[str, tuple[str, ...]] = {
     "pydantic": (
         "protocol.payloads.*", "protocol.kinds", "gateway.config", "gateway.faults", "gateway.space_file",
-        "sdk.tools", "sdk.signature",
+        "sdk.tools", "sdk.signature", "tools_agent.schema",
     ),
     "re2": ("protocol.strings",),
     "jsonpath_rfc9535": ("protocol.jsonpath",),
@@ -48,7 +48,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "starlette": ("gateway.routes",),
     "uvloop": ("cli", "cli.*"),
     "yaml": ("sdk.config",),
-    "jsonschema": ("sdk.signature",),
+    "jsonschema": ("sdk.signature", "tools_agent.schema"),
     "openai": ("agent.completions",),
     "mcp": ("bridge.*", "tools_agent.server"),
     "pandas": ("log.log", "log.table", "log.payloads", "conformance.table"),

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mew_lab import MEWAgent, MEWParticipant
+from mew_lab.cli import build_parser
 from mew_lab.sdk.settings import AGENT, VARIABLES, read_settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -162,6 +163,24 @@ lab.down()
     assert "the commit that must appear" in printed(script, tmp_path, MEW_LAB_DECIDE="approve")
 
 
+def test_the_agent_served_as_tools_answers_the_call_as_it_is_written(tmp_path: Path) -> None:
+    (tmp_path / "clock.yaml").write_text(block("yaml", "mcpServers:"), encoding="utf-8")
+    lines = README.replace("\n", " ")
+    (said,) = re.findall(r"`mew-lab (tools-agent call [^`]*)`", lines)
+    command = [sys.executable, "-m", "mew_lab.cli"]
+    words = [*command, *shlex.split(said)]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, env=clean(), timeout=50)
+    assert done.returncode == 0 and done.stderr == ""
+    assert 'called clock/get_current_time {"timezone": "Asia/Tokyo"}' in done.stdout
+    assert "Asia/Tokyo" in done.stdout.splitlines()[-1] and "T" in done.stdout.splitlines()[-1]
+    (said,) = re.findall(r"`mew-lab (tools-agent check [^`]*)`", lines)
+    words = [*command, *shlex.split(said)]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, env=clean(), timeout=50)
+    assert "World clock 1.0.0, mode tools, tools: time_in" in done.stdout and "look at" not in done.stdout
+    for said in re.findall(r"`mew-lab (tools-agent (?:serve|join) [^`]*)`", lines):
+        assert build_parser().parse_args(shlex.split(said)).file == Path("clock.yaml")
+
+
 @contextlib.contextmanager
 def running(command: list[str], folder: Path, **more: str) -> Iterator[subprocess.Popen[str]]:
     """A program that is ended at last, whatever happens."""
@@ -287,8 +306,6 @@ def run(line: str) -> str:
 
 
 def test_the_commands_that_hold_a_gateway_against_the_specification_are_understood() -> None:
-    from mew_lab.cli import build_parser
-
     (lines,) = [one for one in blocks("sh") if one.startswith("mew-lab")]
     parser = build_parser()
     for line in lines.strip().split("\n"):

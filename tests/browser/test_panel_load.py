@@ -1,0 +1,106 @@
+"""The control room of a large, busy space: it opens at once, keeps up, and drowns neither kernel nor page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Locator
+from real_lab import Notebook
+
+PARTICIPANTS, ENVELOPES, RATE, SECONDS = 30, 100_000, 1000, 10
+
+SETUP = """
+%load_ext mew_lab
+import mew_lab, asyncio, threading, time
+lab = mew_lab.up(journal=None)
+seats = [lab.join("bot-0", can=[{"kind": "*"}])]
+
+async def say(count, first=0, rate=None):
+    "Every seat in turn: chat, thoughts, proposals to nobody here, status."
+    began = time.monotonic()
+    for n in range(first, first + count):
+        one = seats[n % len(seats)].participant.client
+        if n % 20 == 7:
+            await one.send({"kind": "participant/status", "payload": {"tokens": n % 4000, "max_tokens": 4096, "messages_in_context": n % 90}})
+        elif n % 20 == 13:
+            await one.send({"kind": "reasoning/start", "payload": {"message": f"a question, number {n}"}})
+        else:
+            await one.send({"kind": "chat", "payload": {"text": f"line {n}: the quick brown fox jumps over the lazy dog"}})
+        if rate and n % 10 == 0:
+            await asyncio.sleep(max(0, began + (n - first) / rate - time.monotonic()))
+    return time.monotonic() - began
+"""
+FILL = f"""
+for part in range(20):
+    lab.loop.submit(say({ENVELOPES} // 20, part * {ENVELOPES} // 20)).result(60)
+seats += [lab.join(f"bot-{{n}}", can=[{{"kind": "*"}}]) for n in range(1, {PARTICIPANTS} - 1)]
+print(len(lab.log))
+"""
+WATCH = """
+parts = lab.view.panel._parts | {"panel": lab.view.panel}
+sent = {name: [] for name in parts}
+def counted(name, publish):
+    def send(content, *more):
+        sent[name].append(time.monotonic())
+        publish(content, *more)
+    return send
+for name, part in parts.items():
+    part.send = counted(name, part.send)
+"""
+TOLD = """
+import json
+worst = {name: max((sum(1 for s in times if t <= s < t + 1) for t in times), default=0) for name, times in sent.items()}
+print(json.dumps({"last": len(lab.log), "worst": worst, "faults": {name: len(part.faults) for name, part in parts.items()}}))
+"""
+
+FRAMES = """seconds => new Promise(done => {
+  const times = []; const end = performance.now() + seconds * 1000;
+  const frame = (now) => { times.push(now); if (now < end) requestAnimationFrame(frame); else {
+    const gaps = times.slice(1).map((t, n) => t - times[n]);
+    done({ rate: (times.length - 1) / ((times.at(-1) - times[0]) / 1000), worst: Math.max(...gaps) }); } };
+  requestAnimationFrame(frame);
+})"""
+
+
+def panel(book: Notebook, index: int) -> Locator:
+    return book.area(index).locator("section.mew-panel")
+
+
+@pytest.mark.slow
+@pytest.mark.trap("T-10")
+@pytest.mark.timeout(600)
+def test_thirty_participants_and_a_hundred_thousand_envelopes(notebook: Callable[..., Notebook]) -> None:
+    run = f"x = lab.loop.submit(say({RATE * SECONDS}, {ENVELOPES}, {RATE}))"
+    book = notebook([SETUP, FILL, "%mew panel", WATCH, run, f"x.result(60)\n{TOLD}"])
+    empty = book.tab.evaluate(FRAMES, 3)
+    book.run(0, deadline=60).run(1, deadline=400)
+    total = int(book.text(1))
+    assert total >= ENVELOPES
+    began = book.tab.evaluate("performance.now()")
+    book.run(2, wait=False)
+    opened = book.tab.evaluate(
+        """([index, total]) => new Promise(done => { const look = () => {
+          const area = document.querySelectorAll('.jp-Notebook .jp-Cell')[index];
+          const feed = area.querySelector('section.mew-panel section.mew-feed');
+          if (feed && Number(feed.dataset.last) >= total && area.querySelector('section.mew-approvals')) done(performance.now());
+          else requestAnimationFrame(look); }; look(); })""",
+        [2, total],
+    )
+    print(
+        f"\nopened with {total} envelopes of {PARTICIPANTS} participants: {(opened - began) / 1000:.2f} s (mark 1 s)"
+    )
+    book.wait(2).run(3).run(4)
+    busy = book.tab.evaluate(FRAMES, SECONDS - 1)
+    book.run(5, deadline=90)
+    told = json.loads(book.text(5))
+    print(
+        f"frames/s: {busy['rate']:.0f} (worst gap {busy['worst']:.0f} ms) at {RATE} envelopes/s, "
+        f"{empty['rate']:.0f} (worst {empty['worst']:.0f} ms) on the empty page; mark 30"
+    )
+    print(f"comm messages in the worst second: {told['worst']} (mark 25)")
+    feed = panel(book, 2).locator("section.mew-feed")
+    book.page.until(lambda: int(feed.get_attribute("data-last") or 0) == told["last"], "the last row")
+    assert max(told["worst"].values()) <= 25
+    assert set(told["faults"].values()) == {0}

@@ -18,6 +18,7 @@ from mew_lab.errors import MewError
 from mew_lab.sdk.stream import Stream
 from mew_lab.workbench.stream_file import file_name, write_new
 from mew_lab.workbench.stream_kinds import Kind
+from mew_lab.workbench.stream_pictures import last_picture
 from mew_lab.workbench.stream_row import StreamRow
 from mew_lab.workbench.streaming import Streaming
 
@@ -68,6 +69,8 @@ class StreamDeeds:
     async def save(self, key: int, *, folder: Path | None = None, kind: Kind | None = None) -> Saved:
         """Writes the frames that are held to a new file in `folder`, the working directory when absent.
 
+        Looked at as pictures it is the last whole one alone, where there is one.
+
         Raises:
             MewError: nothing is held, or the file cannot be written.
         """
@@ -75,9 +78,12 @@ class StreamDeeds:
         some = None if held is None else self._streaming.shelf.everything(held)
         if row is None or some is None or not some.frames:
             raise MewError("Nothing of that stream is held here, so there is nothing to save")
-        name = file_name(row.id, kind or row.kind, first=some.frames[0], now=datetime.now(UTC))
-        path = await asyncio.to_thread(write_new, folder or Path.cwd(), name, some.frames)
-        return Saved(path, some.end.bytes - some.start.bytes, some.start.bytes)
+        kind, frames, missing = kind or row.kind, some.frames, some.start.bytes
+        if kind == "image" and (last := last_picture(frames)) is not None:
+            frames, missing = [last.data], 0
+        name = file_name(row.id, kind, first=frames[0], now=datetime.now(UTC))
+        path = await asyncio.to_thread(write_new, folder or Path.cwd(), name, frames)
+        return Saved(path, sum(map(len, frames)), missing)
 
     def _stream(self, key: int) -> Stream:
         row, me = self._streaming.row(key), self._streaming.me

@@ -12,9 +12,10 @@ Spec: §3.10.3.
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-__all__ = ["Picture", "PictureReader", "picture_type", "size_of"]
+__all__ = ["Picture", "PictureReader", "last_picture", "picture_type", "size_of"]
 
 MOST_BYTES = 4 * 1024 * 1024
 MOST_PIXELS = 25_000_000
@@ -166,3 +167,11 @@ class PictureReader:
     def _say(self, note: str) -> None:
         if note != self._note:
             self._note, self._fresh = note, True
+
+
+def last_picture(frames: Iterable[bytes]) -> Picture | None:
+    """The last whole picture among frames that follow each other."""
+    reader = PictureReader()
+    for data in frames:
+        reader.read(data, whole=True)
+    return reader.last

@@ -75,7 +75,7 @@ def python(book: Notebook, index: int, code: str) -> str:
     return book.text(index)
 
 
-@pytest.mark.req("P-3.10.4-2", "P-3.10.5-1")
+@pytest.mark.req("P-3.10.4-2")
 def test_what_is_clicked_is_on_the_wire_and_a_refusal_is_the_gateways_sentence(
     notebook: Callable[..., Notebook],
 ) -> None:
@@ -146,7 +146,6 @@ def test_what_is_clicked_is_on_the_wire_and_a_refusal_is_the_gateways_sentence(
     assert python(book, 2, "print(len(lab.view.streams.faults))") == "0\n"
 
 
-@pytest.mark.req("P-3.10.3-4")
 def test_a_stream_is_read_as_what_it_is_or_as_one_wishes(notebook: Callable[..., Notebook]) -> None:
     scene = """
 bot = seat('bot')
@@ -347,6 +346,7 @@ def test_it_can_be_used_without_a_mouse_at_any_width_in_both_themes(
     assert book.page.errors == []
 
 
+@pytest.mark.trap("T-13")
 def test_a_view_that_comes_back_shows_the_same_and_goes_on(notebook: Callable[..., Notebook]) -> None:
     book = (
         notebook([SETUP + "stream = request(seat('bot'), content_type='text/plain')", SHOW, "None"])

@@ -7,7 +7,6 @@ import pytest
 from mew_lab.workbench.stream_kinds import kind_of
 
 
-@pytest.mark.req("P-3.10.1-13")
 @pytest.mark.parametrize(
     ("content_type", "format", "kind"),
     [

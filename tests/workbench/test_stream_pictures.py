@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from mew_lab.workbench.stream_pictures import MOST_BYTES, PictureReader, picture_type, size_of
+from mew_lab.workbench.stream_pictures import MOST_BYTES, PictureReader, last_picture, picture_type, size_of
 
 
 def chunk(name: bytes, data: bytes) -> bytes:
@@ -59,6 +59,8 @@ def test_a_picture_in_pieces_is_shown_when_it_is_whole_and_the_last_one_counts()
     for at in range(0, len(data), 10):
         reader.read(data[at : at + 10], whole=True)
     assert (shown := reader.take())["count"] == 2 and shown["width"] == 3
+    found = last_picture([b"tail of one before", GIF, data[:20], data[20:], JPEG[:9]])
+    assert found == ("image/png", data, 3, 3) and last_picture([b"x"]) is None
 
 
 @pytest.mark.threat(3)

@@ -70,7 +70,7 @@ def weather(lab: Lab) -> Seat:
     return lab.join("weather-service", can=STREAMS)
 
 
-@pytest.mark.req("P-3.10.1-13", "P-3.10.3-4", "P-3.10.4-2")
+@pytest.mark.req("P-3.10.4-2")
 def test_a_stream_is_a_row_from_its_request_to_its_end(lab: Lab, weather: Seat) -> None:
     streaming = follow(lab)
     stream = request(
@@ -100,7 +100,6 @@ def test_a_stream_is_a_row_from_its_request_to_its_end(lab: Lab, weather: Seat) 
     assert held(streaming, closed), "what came can still be looked at"
 
 
-@pytest.mark.req("P-3.10.5-4", "P-3.10.6-4", "P-3.10.7-5")
 def test_who_writes_and_who_owns_is_what_the_gateway_said_last(lab: Lab, weather: Seat) -> None:
     streaming = follow(lab)
     stream = request(weather)
@@ -130,7 +129,6 @@ def test_rights_that_go_away_take_the_deeds_with_them(lab: Lab) -> None:
     eventually(lambda: theirs.row(mine.key).may == frozenset() and not theirs.may_request())  # type: ignore[union-attr]
 
 
-@pytest.mark.req("P-3.10.3-3")
 def test_frames_for_others_do_not_come_here_and_the_row_says_so(lab: Lab, weather: Seat) -> None:
     streaming = follow(lab)
     lab.join("aggregator", can=STREAMS)
@@ -144,7 +142,6 @@ def test_frames_for_others_do_not_come_here_and_the_row_says_so(lab: Lab, weathe
     assert streaming.traffic(other.key) == (0, 0, 0.0)
 
 
-@pytest.mark.req("P-3.10.1-11")
 def test_a_request_that_the_gateway_refused_says_why(lab: Lab, weather: Seat) -> None:
     streaming = follow(lab)
     with pytest.raises(Exception, match="nobody"):
@@ -171,7 +168,6 @@ def test_streams_that_were_over_before_anybody_looked_are_told_by_the_log(lab: L
     assert held(streaming, rows["second"]) == [b"heard"]
 
 
-@pytest.mark.req("P-3.8.1-5", "P-3.8.1-6", "P-3.10.8-1")
 def test_who_comes_late_has_the_streams_of_the_welcome(lab: Lab, weather: Seat) -> None:
     stream = request(
         weather, description="began early", content_type="text/plain", target=["weather-service"]
@@ -255,7 +251,6 @@ def ears(lab: Lab) -> Streaming:
     return Streaming(lab.me.participant)
 
 
-@pytest.mark.req("C-5")
 def test_a_participants_own_word_opens_nothing_and_closes_nothing(ears: Streaming) -> None:
     ears.take(opened(1, "stream-1"))
     forged = heard(2, "stream/open", "mallory", payload={"stream_id": "stream-9", "owner": "human"})

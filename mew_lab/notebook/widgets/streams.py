@@ -23,6 +23,7 @@ from mew_lab.errors import MewError
 from mew_lab.notebook.widgets.acting import Act, ActingWidget, Outcome
 from mew_lab.notebook.widgets.live import INSTALL, front_end
 from mew_lab.notebook.widgets.pictures import MOST_ROWS, clock_time, picture
+from mew_lab.notebook.widgets.stream_stills import CODE, COLUMNS, cells_of, last_lines
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.workbench.loop import LoopThread
 from mew_lab.workbench.stream_deeds import StreamDeeds
@@ -41,7 +42,6 @@ _ESM, _CSS = front_end("stream_plot", "stream_bytes", "streams")
 COUNTS_EVERY = 0.5
 MOST_OTHERS = 200
 MOST_WATCHES = 16
-LAST_LINES = 20
 _ASKED = ("direction", "description", "content_type", "format")
 EMPTY = "No stream was opened yet. A participant opens one with stream/request, you with the button above, or in code: "
 EMPTY += 'await lab.me.participant.streams.request_stream(description="…").'
@@ -252,55 +252,15 @@ class StreamsView(ActingWidget):
 
     def _static_html(self) -> str:
         rows, head = self._listed(), self._heading()
-        cells = [_cells(row, self.streaming.traffic(row.key)) for row in rows]
+        cells = [cells_of(row, self.streaming.traffic(row.key)) for row in rows]
         title = f"Streams as of {clock_time(self.clock())}: {head['open']} open, {head['over']} over"
         notes = [
             f"{head['leftOut']} more are not shown." if head["leftOut"] else "",
             "" if rows else EMPTY,
             f"A picture: nothing runs here. The live view {INSTALL}.",
         ]
-        columns = (
-            "stream",
-            "what for",
-            "owner",
-            "writers",
-            "to",
-            "type",
-            "state",
-            "frames",
-            "bytes",
-            "since",
-        )
-        code = ("stream", "owner", "writers", "to", "type")
-        return picture(title, columns, cells, notes=filter(None, notes), code=code) + self._last_lines()
-
-    def _last_lines(self) -> str:
-        """What was looked at last: its last lines as they are now."""
-        key, kind = self._looked or (0, "text")
-        held, row = self.streaming.held(key), self.streaming.row(key)
-        if held is None or row is None:
-            return ""
-        shown = Watch(self.streaming.shelf, held, kind, format=row.format).next()
-        if kind == "image":
-            size = (
-                f"{shown['type']}, {shown['width']} × {shown['height']}" if "type" in shown else "no picture"
-            )
-            lines = [f"{size} {shown.get('note', '')}".strip()]
-        elif kind == "json":
-            lines = [("" if good else "not JSON: ") + text for _, good, text, _ in shown.get("rows", [])]
-        elif kind == "hex":
-            lines = [f"{offset:08x}  {data:<47}  {text}" for offset, data, text in shown.get("lines", [])]
-        elif kind == "numbers":
-            lines = [
-                "  ".join("–" if one is None else f"{one:g}" for one in p) for p in shown.get("points", [])
-            ]
-        else:
-            lines = str(shown.get("text", "")).rstrip("\n").split("\n")
-        shown_lines = [(one_line(line, 400),) for line in lines[-LAST_LINES:]]
-        title = (
-            f"{row.id} of {row.owner} as {kind}, the last {len(shown_lines)} of {held.end.bytes} bytes' lines"
-        )
-        return picture(title, (row.id,), shown_lines, code=(row.id,))
+        table = picture(title, COLUMNS, cells, notes=filter(None, notes), code=CODE)
+        return table + (last_lines(self.streaming, *self._looked) if self._looked else "")
 
 
 def _key(given: Mapping[str, Any]) -> int:
@@ -341,13 +301,3 @@ def _packed(row: StreamRow) -> dict[str, Any]:
         "may": sorted(row.may),
         "kind": row.kind,
     }
-
-
-def _cells(row: StreamRow, traffic: tuple[int, int, float]) -> tuple[str, ...]:
-    state = f"{row.state}: {one_line(row.reason, 120)}" if row.reason else row.state
-    type = " ".join(filter(None, (row.content_type, row.format)))
-    to = ", ".join(row.target) or "everybody"
-    who = (one_line(row.owner, 60), one_line(", ".join(row.writers), 120), one_line(to, 120))
-    counts = (str(traffic[0]), str(traffic[1])) if row.reaches else ("not for you", "")
-    words = (one_line(row.id, 60), one_line(row.description, 200))
-    return (*words, *who, one_line(type, 80), state, *counts, clock_time(row.since))

@@ -60,6 +60,12 @@ def _roster(lab: Lab) -> Any:
     return view_of(lab)
 
 
+def _streams(lab: Lab) -> Any:
+    from mew_lab.notebook.widgets.streams import view_of
+
+    return view_of(lab)
+
+
 def _timeline(lab: Lab) -> Any:
     from mew_lab.notebook.widgets.timeline import view_of
 
@@ -81,6 +87,7 @@ PARTS: dict[str, Part] = {
     "panel": Part("the control room: all parts in one place", _panel),
     "reasoning": Part("who reasons about what, step by step; cancels it", _reasoning),
     "roster": Part("who is in the space, and how each of them is; steer and invite", _roster),
+    "streams": Part("every stream of the space, and what comes on it", _streams),
     "timeline": Part("messages per second, how long answers took, and an exchange as a diagram", _timeline),
 }
 

@@ -23,7 +23,7 @@ from mew_lab.cli import build_parser, main
 from mew_lab.log.reading import read_journal
 
 ROOT = Path(__file__).resolve().parents[1]
-COMMANDS = ["serve", "join", "tail", "replay", "audit", "bridge", "agent", "conform", "demo"]
+COMMANDS = ["serve", "join", "tail", "replay", "audit", "bridge", "agent", "tools-agent", "conform", "demo"]
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("MEW_LAB_")} | {
     "PYTHONPATH": str(ROOT),
     "PYTHONUNBUFFERED": "1",

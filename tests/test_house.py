@@ -38,7 +38,7 @@ TOP = 7
 PLACES: dict[str, tuple[str, ...]] = {
     "pydantic": (
         "protocol.payloads.*", "protocol.kinds", "gateway.config", "gateway.faults", "gateway.space_file",
-        "sdk.tools", "sdk.signature",
+        "sdk.tools", "sdk.signature", "tools_agent.schema",
     ),
     "re2": ("protocol.strings",),
     "jsonpath_rfc9535": ("protocol.jsonpath",),
@@ -48,7 +48,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "starlette": ("gateway.routes",),
     "uvloop": ("cli", "cli.*"),
     "yaml": ("sdk.config",),
-    "jsonschema": ("sdk.signature",),
+    "jsonschema": ("sdk.signature", "tools_agent.schema"),
     "openai": ("agent.completions",),
     "mcp": ("bridge.*", "tools_agent.server"),
     "pandas": ("log.log", "log.table", "log.payloads", "conformance.table"),
@@ -115,6 +115,9 @@ SHOWN_BY: dict[str, str] = {
     "workbench.seen": "workbench/test_lab.py",
     "workbench.soon": "workbench/test_members.py",
     "workbench.standing": "workbench/test_members.py",
+    "notebook.widgets.stream_stills": "notebook/widgets/test_streams.py",
+    "workbench.stream_deeds": "notebook/widgets/test_streams.py",
+    "workbench.stream_row": "workbench/test_streaming.py",
     "workbench.vantage": "workbench/test_lab.py",
 }
 
@@ -474,8 +477,10 @@ IN_THE_PAGE = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|createContextualFragment|srcdoc"
     r"|\beval\s*\(|new\s+Function\b|DOMParser|javascript:|pickle"
 )
+# The name of the SVG namespace looks like an address; nobody ever asks it for anything.
 ELSEWHERE = re.compile(
-    r"(?:https?:|wss?:)?//(?!127\.0\.0\.1|localhost|\{|\[::1\])[a-z0-9-]+\.[a-z0-9.-]+", re.IGNORECASE
+    r"(?:https?:|wss?:)?//(?!127\.0\.0\.1|localhost|\{|\[::1\]|www\.w3\.org/2000/svg\")[a-z0-9-]+\.[a-z0-9.-]+",
+    re.IGNORECASE,
 )
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mew_lab import MEWAgent, MEWParticipant
+from mew_lab.cli import build_parser
 from mew_lab.sdk.settings import AGENT, VARIABLES, read_settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -76,7 +77,7 @@ def test_every_sub_command_of_the_magic_is_in_the_readme_and_none_besides() -> N
     from mew_lab.notebook.views import PARTS
 
     listed = README.partition("one call of a method of `lab`:")[2].partition(".")[0]
-    verbs = [name for name in COMMANDS if name not in PARTS]
+    verbs = [name for name in COMMANDS if name not in PARTS or name in ("chat", "tools")]
     parts = README.partition("parts of the control room:")[2].partition(".")[0]
     assert re.findall(r"`(\w+)`", listed) == verbs
     assert sorted(re.findall(r"`(\w+)`", parts)) == sorted(PARTS)
@@ -160,6 +161,24 @@ asyncio.run(main())
 lab.down()
 """
     assert "the commit that must appear" in printed(script, tmp_path, MEW_LAB_DECIDE="approve")
+
+
+def test_the_agent_served_as_tools_answers_the_call_as_it_is_written(tmp_path: Path) -> None:
+    (tmp_path / "clock.yaml").write_text(block("yaml", "mcpServers:"), encoding="utf-8")
+    lines = README.replace("\n", " ")
+    (said,) = re.findall(r"`mew-lab (tools-agent call [^`]*)`", lines)
+    command = [sys.executable, "-m", "mew_lab.cli"]
+    words = [*command, *shlex.split(said)]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, env=clean(), timeout=50)
+    assert done.returncode == 0 and done.stderr == ""
+    assert 'called clock/get_current_time {"timezone": "Asia/Tokyo"}' in done.stdout
+    assert "Asia/Tokyo" in done.stdout.splitlines()[-1] and "T" in done.stdout.splitlines()[-1]
+    (said,) = re.findall(r"`mew-lab (tools-agent check [^`]*)`", lines)
+    words = [*command, *shlex.split(said)]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, env=clean(), timeout=50)
+    assert "World clock 1.0.0, mode tools, tools: time_in" in done.stdout and "look at" not in done.stdout
+    for said in re.findall(r"`mew-lab (tools-agent (?:serve|join) [^`]*)`", lines):
+        assert build_parser().parse_args(shlex.split(said)).file == Path("clock.yaml")
 
 
 @contextlib.contextmanager
@@ -287,8 +306,6 @@ def run(line: str) -> str:
 
 
 def test_the_commands_that_hold_a_gateway_against_the_specification_are_understood() -> None:
-    from mew_lab.cli import build_parser
-
     (lines,) = [one for one in blocks("sh") if one.startswith("mew-lab")]
     parser = build_parser()
     for line in lines.strip().split("\n"):

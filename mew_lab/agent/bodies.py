@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mew_lab.agent.chunks import sound
@@ -17,20 +18,23 @@ from mew_lab.agent.model import Message, ToolSpec
 from mew_lab.agent.names import Names
 from mew_lab.agent.refusals import Refusal
 
-__all__ = ["Wishes", "body_of", "fewer"]
+__all__ = ["SAMPLING", "Wishes", "body_of", "fewer"]
 
+SAMPLING = frozenset({"max_tokens", "temperature", "top_p"})
 _DESCRIBED = 1024  # characters of a tool's description that providers take
 
 
 class Wishes(NamedTuple):
     """What not every server knows.
 
-    `null` is the content of a message that only calls; `form` is the index of the way in which a schema is asked for.
+    `null` is the content of a message that only calls; `form` is the index of the way in which a schema is asked for;
+    `sampling` are the figures that were asked for as a wish.
     """
 
     usage: bool = True
     null: bool = True
     form: int = 0
+    sampling: bool = True
 
 
 def body_of(
@@ -43,6 +47,7 @@ def body_of(
     wishes: Wishes = Wishes(),  # noqa: B008
     temperature: float | None = None,
     tool_choice: str | None = None,
+    sampling: Mapping[str, float] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """The body of a request. `names` must know every tool, also those of calls made before."""
     body: dict[str, Any] = {
@@ -52,6 +57,8 @@ def body_of(
     }
     if wishes.usage:
         body["stream_options"] = {"include_usage": True}
+    if wishes.sampling:
+        body |= sampling
     if temperature is not None:
         body["temperature"] = temperature
     if tools:
@@ -115,8 +122,12 @@ def fewer(wishes: Wishes, body: Mapping[str, Any], refusal: Refusal) -> Wishes |
     nulls = any(message["content"] is None for message in body["messages"])
     if "stream_options" in body and refusal.about_usage:
         return wishes._replace(usage=False)
+    if refusal.about_sampling and objects and wishes.sampling and SAMPLING & body.keys():
+        return wishes._replace(sampling=False)
     if "response_format" in body and (objects or refusal.about_form):
         return wishes._replace(form=wishes.form + 1)
     if nulls and (objects or refusal.about_messages):
         return wishes._replace(null=False)
-    return wishes._replace(usage=False) if objects and "stream_options" in body else None
+    if objects and "stream_options" in body:
+        return wishes._replace(usage=False)
+    return wishes._replace(sampling=False) if objects and wishes.sampling and SAMPLING & body.keys() else None

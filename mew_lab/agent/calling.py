@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mew_lab.agent.delivery import is_paused, ready_to_send
@@ -24,15 +24,18 @@ from mew_lab.sdk.calls import Call
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.results import ToolResult
 
-__all__ = ["ERROR", "executed", "offered"]
+__all__ = ["ERROR", "Gate", "executed", "offered"]
+
+Gate = Callable[[str, Mapping[str, Any] | None], str]
+"""Says why a tool may not be used, by its name alone or with these arguments; nothing where it may."""
 
 ERROR = "Error: "
 MAX_TOOLS = 128  # what the usual APIs take
 MAX_DESCRIPTION = 2000
 
 
-def offered(participant: MEWParticipant) -> list[ToolSpec]:
-    """The tools that a model is shown: those of others that may be called, or proposed, by name.
+def offered(participant: MEWParticipant, *, gate: Gate | None = None) -> list[ToolSpec]:
+    """The tools that a model is shown: those of others that may be called, or proposed, by name, and pass the gate.
 
     Spec: SDK "Tool Preparation and Namespacing".
     """
@@ -42,6 +45,8 @@ def offered(participant: MEWParticipant) -> list[ToolSpec]:
         if tool.participant == participant.client.id or not any(
             participant.can_send(kind, payload, tool.participant) for kind in ("mcp/request", "mcp/proposal")
         ):
+            continue
+        if gate is not None and gate(f"{tool.participant}/{tool.name}", None):
             continue
         said = shortened(tool.description.strip(), MAX_DESCRIPTION)
         described = f"{said} (tool of {tool.participant})" if said else f"A tool of {tool.participant}"
@@ -57,6 +62,7 @@ async def executed(
     about: Sequence[str],
     timeout: float | None,
     limit: int,
+    gate: Gate | None = None,
 ) -> str:
     """Makes the call and waits for its end; what came of it, in words of at most about `limit` characters.
 
@@ -68,6 +74,8 @@ async def executed(
     if call.name not in names:
         some = ", ".join(names[:20]) or "none"
         return f"{ERROR}there is no tool {one_line(call.name, 120)}. Tools here: {some}"
+    if gate is not None and (refused := gate(call.name, call.arguments)):
+        return shortened(f"{ERROR}{refused}", limit)
     while True:
         open_call: Call | None = None
         try:

@@ -131,6 +131,7 @@ class Assembly:
             reasoning=self._redaction.text(sound("".join(self._reasoning))),
             tool_calls=tuple(self._called(call, taken) for call in self._calls),
             usage=self._usage,
+            cut=self.finished == "length",
         )
 
     def _say(self, said: dict[str, Any]) -> None:

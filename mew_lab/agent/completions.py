@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from mew_lab.agent.bodies import Wishes, body_of, fewer
+from mew_lab.agent.bodies import SAMPLING, Wishes, body_of, fewer
 from mew_lab.agent.chunks import Assembly
 from mew_lab.agent.model import Message, Reply, ToolSpec
 from mew_lab.agent.names import Names
@@ -67,6 +67,8 @@ class CompletionsModel:
         max_retries: how often a request is repeated that the server refused for now (408, 409, 425, 429, 5xx).
         temperature: None leaves it to the server.
         tool_choice: "auto", "none", "required", or the `participant/tool` to call; None leaves it to the server.
+        sampling: `temperature`, `top_p` and `max_tokens` (of one reply) as wishes: a server that objects is asked
+            without them.
 
     Raises:
         ConfigError: no key where one is needed, or an argument that cannot be used.
@@ -83,6 +85,7 @@ class CompletionsModel:
         max_retries: int = 2,
         temperature: float | None = None,
         tool_choice: str | None = None,
+        sampling: Mapping[str, float] | None = None,
         new_id: Callable[[], str] = lambda: f"call_{uuid4().hex[:12]}",
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -100,6 +103,7 @@ class CompletionsModel:
         self._max_retries = max_retries
         self._temperature = temperature
         self._tool_choice = tool_choice
+        self._sampling = {key: value for key, value in (sampling or {}).items() if key in SAMPLING}
         self._new_id = new_id
         self._clock = clock
         self._wishes = Wishes()
@@ -158,6 +162,7 @@ class CompletionsModel:
                 wishes=wishes,
                 temperature=self._temperature,
                 tool_choice=self._tool_choice,
+                sampling=self._sampling,
             )
             refusal = await self._attempt(body, assembly)
             if refusal is None:

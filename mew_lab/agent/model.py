@@ -59,12 +59,15 @@ class Usage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model said. `reasoning` is what it thought aloud beside its text, where it tells that."""
+    """What a model said. `reasoning` is what it thought aloud beside its text, where it tells that; `cut` says that
+    the reply ended at its greatest length.
+    """
 
     text: str = ""
     reasoning: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     usage: Usage | None = None
+    cut: bool = False
 
 
 class Model(Protocol):

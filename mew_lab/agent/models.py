@@ -7,6 +7,8 @@ Spec: SDK "Layer 3" (`model`, `apiKey`, `baseURL`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from mew_lab.agent.model import Model
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.token import Token
@@ -17,7 +19,11 @@ OFFLINE = "offline"
 
 
 def model_of(
-    spec: Model | str | None, *, base_url: str | None = None, api_key: str | Token | None = None
+    spec: Model | str | None,
+    *,
+    base_url: str | None = None,
+    api_key: str | Token | None = None,
+    sampling: Mapping[str, float] | None = None,
 ) -> Model:
     """A model to think with. Who makes one of a word gives it back with `aclose`.
 
@@ -26,6 +32,7 @@ def model_of(
             and needs no server; any other word is the name of a model behind the chat completions API.
         base_url: where that API begins; None is the default of the `openai` package.
         api_key: its key; None where none is needed, or where OPENAI_API_KEY holds it.
+        sampling: wishes for its replies, see `CompletionsModel`; the built-in model has no use for them.
 
     Raises:
         ConfigError: a server without the name of a model, a built-in or ready model with a server, or what
@@ -34,7 +41,7 @@ def model_of(
     if isinstance(spec, str) and spec != OFFLINE:
         from mew_lab.agent.completions import CompletionsModel
 
-        return CompletionsModel(spec, base_url=base_url, api_key=api_key)
+        return CompletionsModel(spec, base_url=base_url, api_key=api_key, sampling=sampling)
     if base_url is not None:
         raise ConfigError(
             "base_url= names a server, and model= must say which of its models: give the name by which it knows it",

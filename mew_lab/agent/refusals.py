@@ -37,7 +37,8 @@ class Refusal(NamedTuple):
     """No reply. `why` and `help` make the sentence.
 
     `again`: the same request may succeed later. `broken`: the connection broke. `about_usage`,
-    `about_form`, `about_messages`: the server names what it was to count, the form of its answer, or a message.
+    `about_form`, `about_messages`, `about_sampling`: the server names what it was to count, the form of its answer,
+    a message, or how to choose and end its words.
     """
 
     why: str
@@ -49,6 +50,7 @@ class Refusal(NamedTuple):
     about_usage: bool = False
     about_form: bool = False
     about_messages: bool = False
+    about_sampling: bool = False
 
     def failed(self, *, model: str, host: str) -> ModelFailed:
         """The error to raise."""
@@ -80,6 +82,7 @@ def of_status(
         about_usage="stream_options" in text or "include_usage" in text,
         about_form="response_format" in text or "json_schema" in text,
         about_messages="messages" in text and ("string" in text or "content" in text),
+        about_sampling=any(word in text for word in ("max_tokens", "temperature", "top_p")),
     )
 
 

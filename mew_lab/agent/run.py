@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 from mew_lab.agent import prompts
-from mew_lab.agent.calling import executed, offered
+from mew_lab.agent.calling import Gate, executed, offered
 from mew_lab.agent.delivery import ready_to_send
 from mew_lab.agent.headroom import Headroom
 from mew_lab.agent.memory import estimate
@@ -50,6 +50,7 @@ class Run:
         trigger: the message that asks; None for work that nobody asked for in the space.
         headroom: counts what the model takes, and makes it fit.
         before: the conversation before the request.
+        gate: which tools it may use, beside what the participant may send; None leaves it at that.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Run:
         trigger: Envelope | None = None,
         headroom: Headroom,
         before: Callable[[], Sequence[Message]] = tuple,
+        gate: Gate | None = None,
     ) -> None:
         self.request = request
         self.trigger = trigger
@@ -71,6 +73,7 @@ class Run:
         self._model = model
         self._options = options
         self._before = before
+        self._gate = gate
         self._headroom = headroom
         self.stopped = ""  # why it was stopped, where somebody did
         self.excuse = ""  # what whoever asked is told then; nothing where they did it
@@ -125,7 +128,7 @@ class Run:
         options = self._options
         try:
             while True:
-                tools = offered(self._participant)
+                tools = offered(self._participant, gate=self._gate)
                 reply = await self._asked(tools)
                 await self._may_go_on()
                 move = next_move(
@@ -194,6 +197,7 @@ class Run:
             about=self.about,
             timeout=self._options.call_timeout,
             limit=self._options.max_observation,
+            gate=self._gate,
         )
 
     # --- the model ---

@@ -59,7 +59,8 @@ class McpBridge:
 
     Args:
         command: its words; a first word `python` is this interpreter.
-        env: names of environment variables to hand on, besides PATH, HOME, LANG, TMPDIR and SYSTEMROOT.
+        env: names of environment variables to hand on, besides PATH, HOME, LANG, TMPDIR and SYSTEMROOT; or
+            the variables themselves, names and values.
         cwd: its working directory; None takes this process's own.
         on_end: is called with a sentence when it ends without `stop()`.
         start_timeout: seconds for it to answer `initialize`.
@@ -73,7 +74,7 @@ class McpBridge:
         name: str,
         command: Sequence[str],
         *,
-        env: Sequence[str] = (),
+        env: Sequence[str] | Mapping[str, str] = (),
         cwd: str | Path | None = None,
         on_end: Callable[[str], None] | None = None,
         start_timeout: float = 20.0,

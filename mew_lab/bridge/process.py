@@ -15,7 +15,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 from mew_lab.errors import ConfigError, MewError
@@ -30,12 +30,14 @@ LAST_WORDS = 4096  # bytes of its stderr
 GRACE = 1.0  # seconds between closing its input, asking it to end, and ending it
 
 
-def environment(names: Sequence[str] = ()) -> dict[str, str]:
-    """The variables that a program is given: PATH, HOME, LANG, TMPDIR, SYSTEMROOT, and those named.
+def environment(names: Sequence[str] | Mapping[str, str] = ()) -> dict[str, str]:
+    """The variables that a program is given: PATH, HOME, LANG, TMPDIR, SYSTEMROOT, and those named or written out.
 
     Raises:
         ConfigError: when a named one is not set here.
     """
+    if isinstance(names, Mapping):
+        return inherited() | dict(names)
     missing = [name for name in names if name not in os.environ]
     if missing:
         raise ConfigError(
@@ -49,7 +51,9 @@ def environment(names: Sequence[str] = ()) -> dict[str, str]:
 class ServerProcess:
     """One program, written to and read from by lines. `command` has `python` replaced by this interpreter."""
 
-    def __init__(self, command: Sequence[str], *, cwd: Path, env: Sequence[str] = ()) -> None:
+    def __init__(
+        self, command: Sequence[str], *, cwd: Path, env: Sequence[str] | Mapping[str, str] = ()
+    ) -> None:
         words = [str(word) for word in command]
         if not words or not words[0]:
             raise ConfigError("no command is given: name the program and its arguments", key="command")

@@ -153,6 +153,38 @@ def _agent(options: argparse.Namespace) -> None:
     asyncio.run(run())
 
 
+def _tools_agent(options: argparse.Namespace) -> None:
+    from mew_lab.tools_agent import command
+
+    if options.action == "join":
+        _check_elsewhere(options.url, options)
+    logging.basicConfig(level="WARNING", format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    if options.action == "check":
+        return command.check(options.file, say=_say)
+    how = {"base_url": options.base_url, "api_key": command.key_from(options.key_env)}
+
+    async def run() -> bool:
+        if options.action == "serve":
+            await command.serve(options.file, http=options.http, ended=_ended_by_signal(), say=_say, **how)
+            return False
+        if options.action == "join":
+            from mew_lab.sdk.client import MEWClient
+            from mew_lab.workbench.labs import token_from
+
+            token = token_from(file=options.token_file, variable=options.token_env)
+            client = MEWClient(
+                options.url, space=options.space, token=token, participant_id=options.as_id or None
+            )
+            await command.join(options.file, client, ended=_ended_by_signal(), say=_say, **how)
+            return False
+        done = await command.call(options.file, options.tool, options.arguments, say=_say, **how)
+        return done.is_error
+
+    if asyncio.run(run()):
+        raise SystemExit(1)
+    return None
+
+
 def _conform(options: argparse.Namespace) -> None:
     from mew_lab.conformance.command import conform
 
@@ -294,6 +326,7 @@ RUN: Mapping[str, Callable[[argparse.Namespace], None]] = {
     "audit": _audit,
     "bridge": _bridge,
     "agent": _agent,
+    "tools-agent": _tools_agent,
     "conform": _conform,
     "demo": _demo,
 }

@@ -77,6 +77,7 @@ def build_parser() -> argparse.ArgumentParser:
     bridge.add_argument("words", nargs="+", metavar="-- COMMAND", help="the command that starts the server")
 
     _add_agent(add("agent", "lets an agent take part in a space elsewhere, until it is ended"))
+    _add_tools_agent(add("tools-agent", "serves an agent as tools to MCP clients"))
     _add_conform(add("conform", "holds a gateway against the specification, over the wire alone"))
 
     demo = add("demo", "shows a proposal, a human's decision and a real tool, in this terminal")
@@ -96,6 +97,34 @@ def _add_agent(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--base-url", metavar="URL", help="a server of the chat completions API")
     about = "the environment variable that holds that server's key; OPENAI_API_KEY unless given"
     parser.add_argument("--key-env", metavar="NAME", help=about)
+
+
+def _add_tools_agent(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True)
+    abouts = {
+        "serve": "serves it to one client over stdio, or to many over HTTP on this machine",
+        "join": "lets it take part in a space elsewhere, where its tools are those of the others",
+        "check": "tells the faults of its file, and what to look at",
+        "call": "runs one call, and shows the tools that were called and the result",
+    }
+    for name, about in abouts.items():
+        one = actions.add_parser(name, help=about, description=about, allow_abbrev=False)
+        one.add_argument("file", metavar="FILE", type=Path, help="the agent, YAML or JSON")
+        if name == "check":
+            continue
+        if name == "serve":
+            about = "over HTTP on 127.0.0.1, on a free port unless one is given; stdio without this option"
+            one.add_argument("--http", metavar="PORT", nargs="?", type=int, const=0, help=about)
+        elif name == "join":
+            one.add_argument("url", metavar="URL", help="ws://… of the gateway")
+            _add_elsewhere(one)
+        else:
+            one.add_argument("tool", metavar="TOOL", help="the name of the tool")
+            one.add_argument("arguments", metavar="JSON", nargs="?", default="{}", help="its arguments")
+        about = "a server of the chat completions API that has the model of its settings"
+        one.add_argument("--base-url", metavar="URL", help=about)
+        about = "the environment variable that holds that server's key; OPENAI_API_KEY unless given"
+        one.add_argument("--key-env", metavar="NAME", help=about)
 
 
 def _add_conform(parser: argparse.ArgumentParser) -> None:

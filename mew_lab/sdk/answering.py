@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 from mew_lab.errors import ConnectionLost, LocalProtocolError
@@ -20,13 +21,16 @@ from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.tools import INTERNAL_ERROR, Answerer, RpcError
 
-__all__ = ["MAX_RUNNING", "Answering"]
+__all__ = ["ASKED", "MAX_RUNNING", "Answering"]
 
 logger = logging.getLogger(__name__)
 MAX_RUNNING = 64
 MAX_KEPT = 64  # requests that wait for the end of a pause
 MAX_UNECHOED = 64  # answers of which the gateway has not said whether it took them
 SERVER_ERROR = -32000
+
+ASKED: ContextVar[Envelope | None] = ContextVar("ASKED", default=None)
+"""The request that is being answered, for whoever answers it."""
 
 
 class Answering:
@@ -111,6 +115,7 @@ class Answering:
 
     async def _answer(self, request: Envelope) -> None:
         payload = request.payload
+        ASKED.set(request)
         try:
             result = await self._answerer.answer(payload["method"], payload.get("params") or {})
         except RpcError as fault:

@@ -1,4 +1,4 @@
-"""How is YAML read in this house?  Here, in one way: data only, one meaning, bounded. It knows no setting.
+"""How is YAML read and written in this house?  Here, in one way: data only, one meaning, bounded. It knows no setting.
 
 Scalars mean what YAML 1.2's core schema says (`no`, `on`, `12:30` and dates are text), because peers in the
 field read so. Only what JSON can hold comes out: no other tags, no keys that are not text, no cycles.
@@ -14,7 +14,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from mew_lab.errors import ConfigError
 
-__all__ = ["read_yaml"]
+__all__ = ["read_yaml", "write_yaml"]
 
 MAX_NODES = 100_000  # counted as if every alias were written out, which is what a JSON writer would do
 MAX_DEPTH = 64
@@ -62,6 +62,40 @@ def _float(loader: _Loader, node: ScalarNode) -> float:
 
 _Loader.add_constructor(_TAG + "int", _int)
 _Loader.add_constructor(_TAG + "float", _float)
+
+
+class _Dumper(yaml.SafeDumper):
+    """PyYAML's safe writer, which quotes what a reader of YAML 1.1 or of 1.2 would not take for text."""
+
+    yaml_implicit_resolvers = {
+        first: [
+            *yaml.SafeDumper.yaml_implicit_resolvers.get(first, ()),
+            *_Loader.yaml_implicit_resolvers.get(first, ()),
+        ]
+        for first in {*yaml.SafeDumper.yaml_implicit_resolvers, *_Loader.yaml_implicit_resolvers}
+    }
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _text(dumper: _Dumper, text: str) -> ScalarNode:
+    return dumper.represent_scalar(_TAG + "str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def write_yaml(value: object) -> str:
+    """The YAML of dicts, lists, texts, numbers, booleans and None, in their order; `read_yaml` gives them back.
+
+    Raises:
+        ConfigError: something else is in it.
+    """
+    try:
+        return str(yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110))
+    except (yaml.YAMLError, RecursionError) as fault:
+        raise ConfigError(f"this cannot be written as YAML: {str(fault)[:200]}") from None
 
 
 def read_yaml(text: str, *, path: str = "") -> object:

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -189,28 +189,42 @@ class Granting:
         Raises:
             ConfigError: the pattern is none.
         """
+        *_, found = self._search(pattern, sender)
+        assert found is not None
+        return found
+
+    async def matching(self, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
+        """The same on the loop, which has its turn after every thousand envelopes."""
+        for found in self._search(pattern, sender):
+            if found is not None:
+                return found
+            await asyncio.sleep(0)
+        raise AssertionError("a search ends with what it found")
+
+    def _search(self, pattern: Mapping[str, Any], sender: str | None) -> Iterator[Matches | None]:
+        """None after each thousand envelopes, at the end what was found."""
         capability = Capability.of(pattern)
-        count, examples, looked_at = 0, list[Example](), 0
+        count, looked_at, examples = 0, 0, list[Example]()
         for record in reversed(self._lab.log.held):
             if record.raw is None:
                 continue
-            looked_at += 1
-            if looked_at > LOOKED_AT:
+            if looked_at == LOOKED_AT:
                 break
-            heard = Heard(
-                0, record.now.timestamp(), record.raw, record.verdict, record.code, "", record.participant,
-                read_members(record.raw) or {},
-            )  # fmt: skip
-            by = str(heard.members.get("from") or heard.sender)
-            kind = "mcp/request" if heard.kind == "mcp/proposal" else heard.kind
-            if sender is not None and by != sender and record.participant != sender:
+            looked_at += 1
+            if looked_at % 1000 == 0:
+                yield None
+            members = read_members(record.raw) or {}
+            heard = Heard(0, record.now.timestamp(), record.raw, record.verdict, record.code, "", "", members)
+            by = str(members.get("from") or record.participant)
+            if sender is not None and sender not in (by, record.participant):
                 continue
+            kind = "mcp/request" if heard.kind == "mcp/proposal" else heard.kind
             if capability.permits(kind, heard.to, heard.payload):
                 count += 1
                 if len(examples) < 3:
                     what = one_line(describe(heard.kind, dict(heard.payload)), 160)
                     examples.append(Example(heard.t, by, heard.to, heard.kind, what))
-        return Matches(count, tuple(examples), min(looked_at, LOOKED_AT))
+        yield Matches(count, tuple(examples), looked_at)
 
     async def close(self) -> None:
         """Revokes what was given for a while; called before the lab leaves its space. Never raises."""

@@ -233,6 +233,14 @@ def test_arguments_that_a_length_limit_cut_say_so() -> None:
     assert "greatest length" in call.fault
 
 
+def test_a_reply_that_a_length_limit_cut_says_so() -> None:
+    for reason, cut in (("length", True), ("stop", False)):
+        reply = of(
+            delta(content="It is in"), {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}
+        )
+        assert (reply.text, reply.cut) == ("It is in", cut)
+
+
 # --- hostility ---------------------------------------------------------------------------------------------------
 
 

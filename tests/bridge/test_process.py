@@ -26,6 +26,7 @@ def test_only_named_variables_are_handed_on(monkeypatch: pytest.MonkeyPatch) -> 
     given = environment(["CANARY"])
     assert set(given) <= {"PATH", "HOME", "LANG", "SYSTEMROOT", "CANARY"} and given["CANARY"] == "secret"
     assert "CANARY" not in environment()
+    assert set(environment({"WRITTEN": "out"})) == {*environment(), "WRITTEN"}
     with pytest.raises(ConfigError) as caught:
         environment(["NOT\x1bSET"])
     assert "\x1b" not in str(caught.value) and caught.value.key == "NOT\x1bSET"

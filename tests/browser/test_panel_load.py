@@ -11,11 +11,11 @@ from real_lab import Notebook
 
 PARTICIPANTS, ENVELOPES, RATE, SECONDS = 30, 100_000, 1000, 10
 
-SETUP = f"""
+SETUP = """
 %load_ext mew_lab
 import mew_lab, asyncio, threading, time
 lab = mew_lab.up(journal=None)
-seats = [lab.join("bot-0", can=[{{"kind": "*"}}])]
+seats = [lab.join("bot-0", can=[{"kind": "*"}])]
 
 async def say(count, first=0, rate=None):
     "Every seat in turn: chat, thoughts, proposals to nobody here, status."
@@ -23,11 +23,11 @@ async def say(count, first=0, rate=None):
     for n in range(first, first + count):
         one = seats[n % len(seats)].participant.client
         if n % 20 == 7:
-            await one.send({{"kind": "participant/status", "payload": {{"tokens": n % 4000, "max_tokens": 4096, "messages_in_context": n % 90}}}})
+            await one.send({"kind": "participant/status", "payload": {"tokens": n % 4000, "max_tokens": 4096, "messages_in_context": n % 90}})
         elif n % 20 == 13:
-            await one.send({{"kind": "reasoning/start", "payload": {{"message": f"a question, number {{n}}"}}}})
+            await one.send({"kind": "reasoning/start", "payload": {"message": f"a question, number {n}"}})
         else:
-            await one.send({{"kind": "chat", "payload": {{"text": f"line {{n}}: the quick brown fox jumps over the lazy dog"}}}})
+            await one.send({"kind": "chat", "payload": {"text": f"line {n}: the quick brown fox jumps over the lazy dog"}})
         if rate and n % 10 == 0:
             await asyncio.sleep(max(0, began + (n - first) / rate - time.monotonic()))
     return time.monotonic() - began

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
 
 from mew_lab.errors import ConfigError
-from mew_lab.sdk.config import read_yaml
+from mew_lab.sdk.config import read_yaml, write_yaml
 
 
 @pytest.mark.parametrize(
@@ -87,3 +89,57 @@ def test_deep_nesting_is_refused(depth: int) -> None:
 
 def test_nesting_of_64_levels_is_read() -> None:
     assert read_yaml("[" * 64 + "]" * 64) is not None
+
+
+TEXTS = some.text(
+    some.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=9
+) | some.sampled_from(
+    [
+        "no",
+        "on",
+        "1e5",
+        "0o7",
+        "0777",
+        "1_000",
+        "12:30",
+        "~",
+        "",
+        "null",
+        "2001-01-01",
+        "=",
+        "<<",
+        "a\n",
+        "\n a",
+        "a \nb",
+        "---",
+        "# a",
+        "{x}",
+    ]
+)
+VALUES = some.recursive(
+    some.none()
+    | some.booleans()
+    | some.integers()
+    | some.floats(allow_nan=False, allow_infinity=False)
+    | TEXTS,
+    lambda inner: some.lists(inner) | some.dictionaries(TEXTS, inner),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(some.dictionaries(TEXTS, VALUES, min_size=1))
+def test_what_is_written_is_read_again_as_it_was(value: dict[str, object]) -> None:
+    found = read_yaml(write_yaml(value))
+    assert repr(found) == repr(value)
+
+
+def test_text_of_several_lines_is_written_so_that_a_person_can_read_it() -> None:
+    assert (
+        write_yaml({"prompt": "Grüß {name}.\n  Be brief.\n"}) == "prompt: |\n  Grüß {name}.\n    Be brief.\n"
+    )
+
+
+def test_what_is_no_data_is_not_written() -> None:
+    with pytest.raises(ConfigError, match="cannot be written as YAML"):
+        write_yaml({"a": object()})

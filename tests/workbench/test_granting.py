@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from mew_lab.errors import CapabilityViolation, ConfigError, MewError, Refused
-from mew_lab.workbench.granting import Matches
+from mew_lab.space.events import Record
+from mew_lab.workbench.granting import LOOKED_AT, Matches
 from mew_lab.workbench.lab import Lab
 from mew_lab.workbench.labs import up
 
@@ -163,6 +166,34 @@ def test_threat_22_what_a_pattern_would_have_matched_is_counted_with_the_last_th
     assert lab.granting.would_match({"kind": "stream/*"}).count == 0
     with pytest.raises(ConfigError):
         lab.granting.would_match({"to": "notebook"})
+
+
+@pytest.mark.threat(9)
+def test_threat_09_a_long_log_is_searched_in_turns_and_only_its_newest_part() -> None:
+    lab = up()
+    lab.join("bot", can="proposer")
+    chat = json.dumps({"id": "e", "from": "bot", "kind": "chat", "payload": {"text": "x"}})
+    record = Record(1, datetime.now(UTC), "envelope", "demo", "bot", verdict="accepted", raw=chat)
+
+    async def search() -> tuple[Matches, int]:
+        turns = 0
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        other = asyncio.create_task(others())
+        found = await lab.granting.matching({"kind": "chat"}, sender="bot")
+        other.cancel()
+        return found, turns
+
+    for _ in range(LOOKED_AT + 500):
+        lab.log.observe(record)
+    found, turns = lab.loop.run(search(), timeout=20, doing="searching")
+    assert found.count == found.looked_at == LOOKED_AT and turns >= LOOKED_AT // 1000 - 1
+    assert lab.granting.would_match({"kind": "chat"}, sender="bot").count == LOOKED_AT
 
 
 def test_who_may_not_grant_is_told_so() -> None:

@@ -1,0 +1,308 @@
+"""How is an agent read from its file, and saved?  YAML or JSON in the format of the field, every fault at once.
+
+The chapters are `metadata`, `settings`, `systemPrompt`, `rules`, `references`, `mcpServers`; what is not known here
+(`providers`, `supervisors`, dates) is kept as it was written and saved again. Each fault has its key path, and tells
+no value that may be a secret. It knows no session.
+
+Spec: tools-agent.md "Tool Serialization", TA-1, TA-2, TA-5, TA-6, TA-13 to TA-16.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from mew_lab.errors import ConfigError, ProtocolError
+from mew_lab.protocol.envelope import read_strict
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.config import read_yaml, write_yaml
+from mew_lab.sdk.settings import MAX_FILE
+from mew_lab.tools_agent.definition import (
+    INCLUDES,
+    MODES,
+    NO_VERSION,
+    PERMISSIONS,
+    AgentDefinition,
+    AgentSettings,
+    Include,
+    Mode,
+    Permission,
+    ServerDefinition,
+    ToolDefinition,
+    ToolRule,
+)
+from mew_lab.tools_agent.schema import Fault, faults_of_parameters, place
+
+__all__ = ["parse_agent", "read_agent_file", "save_agent_file"]
+
+NAME = re.compile(r"[A-Za-z0-9._-]{1,128}\Z", re.ASCII)
+MAX_TOLD = 50  # faults of one file that are told
+
+
+def read_agent_file(path: str | Path) -> AgentDefinition:
+    """The agent of a file, YAML or JSON.
+
+    Raises:
+        ConfigError: it cannot be read, or has faults; all of them are told, one a line, each with its key path.
+    """
+    source = one_line(str(path), 300)
+    try:
+        if not Path(path).is_file():  # a pipe or a device would be read without end
+            raise ConfigError(f"{source} cannot be read: there is no such file", path=source)
+        with Path(path).open("rb") as file:
+            data = file.read(MAX_FILE + 1)
+        text = data.decode("utf-8-sig")
+    except (OSError, ValueError) as fault:
+        said = "it is not UTF-8 text" if isinstance(fault, UnicodeError) else str(fault)
+        raise ConfigError(f"{source} cannot be read: {said}", path=source) from None
+    if len(data) > MAX_FILE:
+        raise ConfigError(f"{source} is larger than 1 MiB; no agent is", path=source)
+    document: object
+    if text.lstrip().startswith("{"):
+        try:
+            document = read_strict(text, limit=MAX_FILE)
+        except ProtocolError:
+            document = read_yaml(text, path=source)
+    else:
+        document = read_yaml(text, path=source)
+    return parse_agent(document, source=source)
+
+
+def save_agent_file(document: Mapping[str, Any], path: str | Path) -> AgentDefinition:
+    """Writes an agent, as JSON where the name ends so, else as YAML; returns it as it is read again.
+
+    The old file stays until the new one is whole; an agent with faults is not written.
+
+    Raises:
+        ConfigError: it has faults, as `parse_agent` tells them.
+        OSError: it cannot be written; the old file is as it was.
+    """
+    path = Path(path)
+    agent = parse_agent(document, source=str(path))
+    if path.suffix.lower() == ".json":
+        text = json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+    else:
+        text = write_yaml(dict(document))
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return agent
+
+
+def parse_agent(document: object, *, source: str = "this agent") -> AgentDefinition:
+    """The agent that a document describes.
+
+    Raises:
+        ConfigError: with every fault, one a line, each with its key path.
+    """
+    reader = _Reader()
+    agent = reader.agent(document, source=source)
+    if reader.faults:
+        count = len(reader.faults)
+        first = f"{source} has {count} fault{'s' if count != 1 else ''}"
+        told = [f"{source}: {one}" for one in reader.faults[:MAX_TOLD]]
+        raise ConfigError("\n".join([first, *told]), path=source, key=reader.faults[0].path)
+    return agent
+
+
+class _Reader:
+    """Reads a document, and collects what is wrong with it."""
+
+    def __init__(self) -> None:
+        self.faults: list[Fault] = []
+
+    def fault(self, path: str, message: str) -> None:
+        self.faults.append(Fault(path, message))
+
+    def agent(self, document: object, *, source: str) -> AgentDefinition:
+        whole = self.mapping(document, "", what="an agent file")
+        metadata = self.mapping(whole.get("metadata", {}), "metadata")
+        listed = metadata.get("tools")
+        return AgentDefinition(
+            name=self.text(metadata, "name", "metadata", needed=True),
+            mode=self.mode(metadata),
+            version=self.text(metadata, "version", "metadata") or NO_VERSION,
+            description=self.text(metadata, "description", "metadata"),
+            system_prompt=self.system_prompt(whole),
+            settings=self.settings(self.mapping(whole.get("settings") or {}, "settings")),
+            tools=tuple(self.tools(self.sequence(listed, "metadata.tools"))),
+            servers=self.servers(self.mapping(whole.get("mcpServers") or {}, "mcpServers")),
+            document=whole,
+            source=source,
+        )
+
+    # --- pieces ---
+
+    def mapping(self, value: object, path: str, *, what: str = "this") -> Mapping[str, Any]:
+        if isinstance(value, Mapping):
+            return value
+        self.fault(path, f"{what} must be a mapping of names to values")
+        return {}
+
+    def sequence(self, value: object, path: str) -> Sequence[Any]:
+        if value is None:
+            return ()
+        if isinstance(value, list):
+            return value
+        self.fault(path, "this must be a list")
+        return ()
+
+    def text(self, of: Mapping[str, Any], key: str, at: str, *, needed: bool = False) -> str:
+        value = of.get(key)
+        if isinstance(value, int | float) and not isinstance(value, bool) and key == "version":
+            return str(value)  # `version: 1.0` without quotes
+        if value is None and not needed:
+            return ""
+        if isinstance(value, str) and (value.strip() or not needed):
+            return value
+        absent = value is None or isinstance(value, str)
+        self.fault(place(at, key), "it is missing or blank" if absent else "this must be text")
+        return ""
+
+    def choice(self, of: Mapping[str, Any], key: str, at: str, choices: Sequence[str], default: str) -> str:
+        value = of.get(key)
+        if value is None:
+            return default
+        if value not in choices:
+            self.fault(place(at, key), f"{str(value)[:40]!r} is none of {', '.join(choices)}")
+            return default
+        return str(value)
+
+    def number(self, of: Mapping[str, Any], key: str, low: float, high: float, *, whole: bool = False) -> Any:
+        """A number, which may be written as text, too."""
+        value = of.get(key)
+        if value is None:
+            return None
+        try:
+            number = float(value) if isinstance(value, int | float | str) else None
+        except ValueError:
+            number = None
+        fits = number is not None and low <= number <= high and not (whole and number != int(number))
+        if not fits or isinstance(value, bool):
+            kind = "a whole number" if whole else "a number"
+            self.fault(place("settings", key), f"this must be {kind} from {low:g} to {high:g}")
+            return None
+        assert number is not None
+        return int(number) if whole else number
+
+    def flag(self, of: Mapping[str, Any], key: str, at: str, default: bool) -> bool:
+        value = of.get(key)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            self.fault(place(at, key), "this must be true or false")
+            return default
+        return value
+
+    # --- chapters ---
+
+    def mode(self, metadata: Mapping[str, Any]) -> Mode:
+        """What `mode` says; without it, what the older marks mean: tools, else `autonomous`, else interactive."""
+        if metadata.get("mode") is not None:
+            return cast(Mode, self.choice(metadata, "mode", "metadata", MODES, "tools"))
+        if isinstance(metadata.get("tools"), list):
+            return "tools"
+        return "autonomous" if self.flag(metadata, "autonomous", "metadata", False) else "interactive"
+
+    def settings(self, given: Mapping[str, Any]) -> AgentSettings:
+        permission = self.choice(given, "toolPermission", "settings", PERMISSIONS, "tool")
+        return AgentSettings(
+            model=self.text(given, "model", "settings").strip() or "offline",
+            tool_permission=cast(Permission, permission),
+            max_chat_turns=self.number(given, "maxChatTurns", 1, 1000, whole=True) or 20,
+            max_output_tokens=self.number(given, "maxOutputTokens", 1, 10_000_000, whole=True),
+            temperature=self.number(given, "temperature", 0, 2),
+            top_p=self.number(given, "topP", 0, 1),
+        )
+
+    def system_prompt(self, whole: Mapping[str, Any]) -> str:
+        """What opens each session: the prompt, and the rules and references that are always included."""
+        texts = [self.text(whole, "systemPrompt", "")]
+        for chapter in ("rules", "references"):
+            entries = []
+            for n, one in enumerate(self.sequence(whole.get(chapter), chapter)):
+                at = place(chapter, n)
+                entry = self.mapping(one, at)
+                if self.choice(entry, "include", at, INCLUDES, "always") == "always":
+                    level = entry.get("priorityLevel")
+                    level = level if isinstance(level, int) else 500
+                    entries.append((level, self.text(entry, "text", at)))
+            texts += [text for _, text in sorted(entries, key=lambda entry: entry[0])]
+        return "\n\n".join(text.strip() for text in texts if text.strip())
+
+    def tools(self, listed: Sequence[Any]) -> list[ToolDefinition]:
+        found: list[ToolDefinition] = []
+        first: dict[str, str] = {}
+        for n, one in enumerate(listed):
+            at = place("metadata.tools", n)
+            entry = self.mapping(one, at)
+            if not isinstance(one, Mapping):
+                continue
+            tool = ToolDefinition(
+                name=self.text(entry, "name", at, needed=True),
+                description=self.text(entry, "description", at, needed=True),
+                parameters=entry.get("parameters", {}),
+                prompt=self.text(entry, "prompt", at, needed=True),
+            )
+            if tool.name and not NAME.match(tool.name):
+                said = (
+                    f"{one_line(tool.name, 80)!r} cannot name a tool: it takes 1 to 128 of A-Z a-z 0-9 . _ -"
+                )
+                self.fault(place(at, "name"), said)
+            if tool.name in first:
+                self.fault(place(at, "name"), f"{tool.name!r} is the name of {first[tool.name]}, too")
+            elif tool.name:
+                first[tool.name] = at
+            self.faults += faults_of_parameters(entry.get("parameters"), at=place(at, "parameters"))
+            found.append(tool)
+        return found
+
+    def servers(self, given: Mapping[str, Any]) -> dict[str, ServerDefinition]:
+        found = {}
+        for name, one in given.items():
+            at = place("mcpServers", name)
+            entry = self.mapping(one, at)
+            command = self.text(entry, "command", at)
+            kind = self.text(entry, "type", at) or "stdio"
+            if kind == "stdio" and not command:
+                self.fault(place(at, "command"), "it is missing: name the program that is the server")
+            args = [str(word) for word in self.sequence(entry.get("args"), place(at, "args"))]
+            env = self.mapping(entry.get("env") or {}, place(at, "env"))
+            for key, value in env.items():
+                if not isinstance(value, str | int | float):
+                    self.fault(place(at, "env", key), "this must be text")
+            defaults = self.rule(entry.get("serverToolDefaults"), place(at, "serverToolDefaults"), ToolRule())
+            tools = self.mapping(entry.get("tools") or {}, place(at, "tools"))
+            found[name] = ServerDefinition(
+                name=name,
+                type=kind,
+                command=(command, *args) if command else (),
+                env={key: str(value) for key, value in env.items()},
+                cwd=self.text(entry, "cwd", at) or None,
+                defaults=defaults,
+                tools={
+                    key: self.rule(rule, place(at, "tools", key), defaults) for key, rule in tools.items()
+                },
+            )
+        return found
+
+    def rule(self, given: object, at: str, default: ToolRule) -> ToolRule:
+        if given is None:
+            return default
+        entry = self.mapping(given, at)
+        return ToolRule(
+            self.flag(entry, "permissionRequired", at, default.permission_required),
+            cast(Include, self.choice(entry, "include", at, INCLUDES, default.include)),
+        )

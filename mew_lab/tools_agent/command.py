@@ -1,0 +1,157 @@
+"""What does `mew-lab tools-agent` do?  Checks a file, serves it, lets it join a space, or runs one call.
+
+What is printed goes to `say`; it parses no words of a command line.
+
+Spec: tools-agent.md "MCP Server Project", TA-16, TA-51, TA-52, TA-54, TA-64.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from mew_lab.errors import ConfigError, MewError
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.tools import RpcError
+from mew_lab.tools_agent.agent_file import read_agent_file
+from mew_lab.tools_agent.executor import Execution
+from mew_lab.tools_agent.home import Home, model_for
+from mew_lab.tools_agent.member import ToolsAgent
+from mew_lab.tools_agent.schema import place
+from mew_lab.tools_agent.template import filled, lint
+
+__all__ = ["call", "check", "join", "key_from", "serve"]
+
+logger = logging.getLogger(__name__)
+Say = Callable[[str], object]
+MAX_SHOWN = 300  # characters of what a tool answered, in one line
+
+
+def key_from(variable: str | None) -> str | None:
+    """The key that an environment variable holds; None where none is named.
+
+    Raises:
+        ConfigError: it is not set.
+    """
+    if variable is None:
+        return None
+    if not os.environ.get(variable):
+        raise ConfigError(f"the environment variable {variable[:80]} is not set", key="key_env")
+    return os.environ[variable]
+
+
+def check(file: Path, *, say: Say) -> None:
+    """Tells what is in an agent file, and what its author should look at.
+
+    Raises:
+        ConfigError: it has faults; all of them are told.
+    """
+    agent = read_agent_file(file)
+    found = [
+        str(one) for n, tool in enumerate(agent.tools) for one in lint(tool, at=place("metadata.tools", n))
+    ]
+    say(f"{file}: {agent.name} {agent.version}, mode {agent.mode}, tools: {_names(agent.tools)}")
+    for tool in agent.tools:
+        say(f"{tool.name} asks: {one_line(filled(tool.prompt, {}, tool=tool, preview=True), MAX_SHOWN)}")
+    for one in found:
+        say(f"look at {one}")
+    if agent.mode == "tools" and agent.settings.tool_permission != "never":
+        permission = agent.settings.tool_permission
+        what = "no tool" if permission == "always" else "only tools that are marked permissionRequired: false"
+        say(f"look at settings.toolPermission: with {permission}, a session may use {what}")
+
+
+async def serve(
+    file: Path, *, http: int | None, base_url: str | None, api_key: str | None, ended: asyncio.Event, say: Say
+) -> None:
+    """Serves an agent file until `ended` is set: over HTTP on this port, or else over stdio to one client.
+
+    Raises:
+        MewError: the file has faults, a server of it does not start, or the port is taken.
+    """
+    from mew_lab.tools_agent.server import HttpServer, serve_stdio
+
+    async with _home(file, base_url=base_url, api_key=api_key) as home:
+        if http is None:
+            await serve_stdio(home.agent, ended=ended)
+        else:
+            async with HttpServer(home.agent, port=http) as server:
+                name, tools = home.agent.agent.name, _names(home.agent.agent.tools)
+                say(f"{name} is served at {server.url}, tools: {tools}")
+                await ended.wait()
+
+
+async def join(
+    file: Path,
+    client: MEWClient,
+    *,
+    base_url: str | None,
+    api_key: str | None,
+    ended: asyncio.Event,
+    say: Say,
+) -> None:
+    """Lets an agent file take part in a space, until `ended` is set or the connection is gone for good.
+
+    Its tools are those of the other participants there; the servers of the file are not started, but what it says
+    of one counts for the participant of that name.
+
+    Raises:
+        MewError: the file has faults, or the space does not let it in or no longer has it.
+    """
+    agent = read_agent_file(file)
+    model = model_for(agent, base_url=base_url, api_key=api_key)
+    gone = asyncio.Event()
+    client.on_disconnected(lambda _: gone.set() if client.state == "disconnected" else None)
+    try:
+        async with ToolsAgent(agent, client, model=model) as desk:
+            said = f"{client.id} is in {client.space} as {agent.name}, with {model.name}, tools: "
+            say(said + _names(desk.agent.tools))
+            waits = [asyncio.ensure_future(one.wait()) for one in (ended, gone)]
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for one in waits:
+                one.cancel()
+    finally:
+        await model.aclose()
+    if not ended.is_set() and isinstance(client.failure, MewError):
+        raise client.failure
+
+
+async def call(
+    file: Path, tool: str, arguments: str, *, base_url: str | None, api_key: str | None, say: Say
+) -> Execution:
+    """Runs one call as a served agent does; tells each tool that was called, then the result.
+
+    Raises:
+        MewError: the arguments are no JSON object, the agent has no such tool, or as `serve`.
+    """
+    try:
+        given = json.loads(arguments)
+    except (ValueError, RecursionError) as fault:
+        raise ConfigError(f"the arguments are no JSON: {fault}", key="arguments") from None
+    async with _home(file, base_url=base_url, api_key=api_key) as home:
+        try:
+            done = await home.agent.call(tool, given)
+        except RpcError as fault:
+            raise ConfigError(fault.message, key="tool") from None
+    for made, answer in done.calls:
+        words = json.dumps(dict(made.arguments), ensure_ascii=False)
+        say(f"called {one_line(made.name, 120)} {one_line(words, MAX_SHOWN)}: {one_line(answer, MAX_SHOWN)}")
+    say(done.text)
+    return done
+
+
+def _home(file: Path, **how: Any) -> Home:
+    home = Home(read_agent_file(file), folder=file.resolve().parent, **how)
+    for one in home.left_out:
+        logger.warning("%s: %s", file, one)
+    return home
+
+
+def _names(tools: Any) -> str:
+    return ", ".join(one.name for one in tools) or "none"

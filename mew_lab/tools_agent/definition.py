@@ -1,0 +1,158 @@
+"""What is an agent that is served as tools?  Who it is, how its sessions work, its tools, and the servers it uses.
+
+Data that was checked; where it comes from is known to `agent_file`. It starts nothing.
+
+Spec: tools-agent.md "Agent Metadata Structure", TA-1, TA-5, TA-17, TA-28.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from mew_lab.sdk.signature import BadArguments, GivenSchema
+from mew_lab.tools_agent.schema import wire_schema
+
+__all__ = [
+    "INCLUDES",
+    "MODES",
+    "NO_VERSION",
+    "PERMISSIONS",
+    "AgentDefinition",
+    "AgentSettings",
+    "Include",
+    "Mode",
+    "Permission",
+    "ServerDefinition",
+    "ToolDefinition",
+    "ToolRule",
+]
+
+Mode = Literal["interactive", "autonomous", "tools"]
+Permission = Literal["always", "never", "tool"]
+Include = Literal["always", "manual", "agent"]
+MODES: tuple[Mode, ...] = ("interactive", "autonomous", "tools")
+PERMISSIONS: tuple[Permission, ...] = ("always", "never", "tool")
+INCLUDES: tuple[Include, ...] = ("always", "manual", "agent")
+NO_VERSION = "0.0.0"  # told of an agent whose file names none
+
+
+@dataclass(frozen=True)
+class ToolDefinition:
+    """One tool: what a client is shown, and the prompt that a call makes. `parameters` are as they were written."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    prompt: str
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """Its entry in `tools/list`. Spec: TA-17."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "inputSchema": wire_schema(self.parameters),
+        }
+
+    @property
+    def properties(self) -> Mapping[str, Mapping[str, Any]]:
+        """The schema of each parameter."""
+        found: Mapping[str, Mapping[str, Any]] = self.parameters.get("properties") or {}
+        return found
+
+    @property
+    def required(self) -> Sequence[str]:
+        """The parameters that each call has."""
+        found: Sequence[str] = self.parameters.get("required") or ()
+        return found
+
+    def faults_of(self, arguments: Mapping[str, Any]) -> list[str]:
+        """What is wrong with the arguments of a call, each with its path; undeclared ones are, too, unless allowed.
+
+        Spec: TA-28.
+        """
+        schema = {"additionalProperties": False, **wire_schema(self.parameters)}
+        try:
+            GivenSchema(schema, name=self.name).bind(arguments)
+        except BadArguments as fault:
+            return [f"{one['path']}: {one['message']}" for one in fault.faults]
+        except Exception as fault:  # a reference that leads nowhere, arguments that are nested without end
+            return [f"arguments: they cannot be held against the schema ({type(fault).__name__})"]
+        return []
+
+
+@dataclass(frozen=True)
+class AgentSettings:
+    """How its sessions work. `model` is a word for `model_of`, perhaps with its provider before a colon."""
+
+    model: str = "offline"
+    tool_permission: Permission = "tool"
+    max_chat_turns: int = 20
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+
+    @property
+    def sampling(self) -> dict[str, float]:
+        """What is wished of the model's replies, as the chat completions API calls it. Spec: TA-40."""
+        wished = {
+            "max_tokens": self.max_output_tokens,
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+        }
+        return {key: value for key, value in wished.items() if value is not None}
+
+
+class ToolRule(NamedTuple):
+    """What a file says of one tool of a server; where it says nothing, a person has to be asked."""
+
+    permission_required: bool = True
+    include: Include = "always"
+
+
+@dataclass(frozen=True)
+class ServerDefinition:
+    """One entry of `mcpServers`. Only `stdio` ones can be started here; `env` may hold secrets."""
+
+    name: str
+    type: str
+    command: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cwd: str | None = None
+    defaults: ToolRule = field(default_factory=ToolRule)
+    tools: Mapping[str, ToolRule] = field(default_factory=dict)
+
+    def needs_permission(self, tool: str) -> bool:
+        """Whether a person has to be asked before a call; where nothing is said, it does."""
+        return self.tools.get(tool, self.defaults).permission_required
+
+    def in_context(self, tool: str) -> bool:
+        """Whether a session has it without a person who adds it."""
+        return self.tools.get(tool, self.defaults).include != "manual"
+
+
+@dataclass(frozen=True)
+class AgentDefinition:
+    """One agent. `document` is the whole file as it was written, `source` where it came from."""
+
+    name: str
+    mode: Mode = "tools"
+    version: str = NO_VERSION
+    description: str = ""
+    system_prompt: str = ""
+    settings: AgentSettings = AgentSettings()
+    tools: tuple[ToolDefinition, ...] = ()
+    servers: Mapping[str, ServerDefinition] = field(default_factory=dict)
+    document: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    source: str = ""
+
+    def tool(self, name: str) -> ToolDefinition | None:
+        """The tool of that name."""
+        return next((one for one in self.tools if one.name == name), None)
+
+    @property
+    def server_info(self) -> dict[str, str]:
+        """`serverInfo` of MCP's `initialize`. Spec: T-1."""
+        return {"name": self.name, "version": self.version}

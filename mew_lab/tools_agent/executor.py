@@ -1,0 +1,274 @@
+"""What comes of one call of a tool?  `Executor.execute`: a session of its own, that ends as one result.
+
+A session is one run of the agent's loop over the filled prompt. It sees no other session, waits for no person, and
+uses the tools that the settings let pass: what a model is shown and what may be called are one question (`gate`).
+Whatever goes wrong is a result marked as an error, whose text says what. It knows neither MCP servers nor files.
+
+Spec: tools-agent.md "Chat Session Handler", TA-26 to TA-47.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from uuid import uuid4
+
+from mew_lab.agent.headroom import Headroom
+from mew_lab.agent.memory import Memory
+from mew_lab.agent.model import Message, Model, Reply, ToolCall, ToolSpec
+from mew_lab.agent.options import AgentOptions
+from mew_lab.agent.run import Outcome, Run
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.token import mask
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.tools_agent.definition import AgentDefinition, ToolDefinition
+from mew_lab.tools_agent.template import filled
+
+__all__ = ["Execution", "Executor", "UnknownTool"]
+
+ENDS_WITHIN = 5.0  # seconds that a stopped session has to let go
+CONTEXT, TURNS = "mew-lab/context", "mew-lab/turns"
+
+
+class UnknownTool(Exception):
+    """The agent has no such tool. Not a MewError: it ends as a JSON-RPC error."""
+
+
+@dataclass(frozen=True)
+class Execution:
+    """One call and what came of it.
+
+    `context` is the session's own, `prompt` what the model was asked, `turns` each text that the model said,
+    `calls` the tools that it called and what each answered.
+    """
+
+    tool: str
+    text: str
+    is_error: bool = False
+    context: str = ""
+    prompt: str = ""
+    turns: tuple[str, ...] = ()
+    calls: tuple[tuple[ToolCall, str], ...] = ()
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """It as MCP's CallToolResult; texts before the last stand in `_meta`. Spec: T-9, TA-41, TA-46."""
+        meta: dict[str, Any] = {CONTEXT: self.context} if self.context else {}
+        if len(self.turns) > 1:
+            meta[TURNS] = list(self.turns)
+        result = {"content": [{"type": "text", "text": self.text}], "isError": self.is_error}
+        return {**result, "_meta": meta} if meta else result
+
+
+class _Heard:
+    """A model whose replies are kept, for one session."""
+
+    def __init__(self, model: Model) -> None:
+        self.name = model.name
+        self.max_tokens = model.max_tokens
+        self.replies: list[Reply] = []
+        self._model = model
+
+    async def reply(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        schema: Mapping[str, Any] | None = None,
+        on_text: Callable[[str], None] | None = None,
+    ) -> Reply:
+        reply = await self._model.reply(messages, tools=tools, schema=schema, on_text=on_text)
+        self.replies.append(reply)
+        return reply
+
+    async def aclose(self) -> None:
+        """The model is not this session's to close."""
+
+
+class Executor:
+    """Runs the calls of one agent's tools. `sessions` are those that run now, by their tasks.
+
+    Args:
+        participant: whom the sessions speak through; the tools that they use are those it has discovered.
+        texts: which of the model's texts are the result: the `last`, or `all` of them in order.
+        propose: whether tools that the participant may only propose are used, too; then a session waits for people.
+        max_concurrent: sessions at once; more wait in the order in which they came.
+        max_waiting: calls that wait; further ones are refused.
+        deadline: seconds that one call may take, its waiting included.
+    """
+
+    def __init__(
+        self,
+        agent: AgentDefinition,
+        participant: MEWParticipant,
+        *,
+        model: Model,
+        texts: Literal["last", "all"] = "last",
+        propose: bool = False,
+        max_concurrent: int = 8,
+        max_waiting: int = 100,
+        deadline: float = 300.0,
+    ) -> None:
+        self.agent = agent
+        self.sessions: dict[asyncio.Task[Outcome], Run] = {}
+        self._participant = participant
+        self._model = model
+        self._texts = texts
+        self._propose = propose
+        self._free = asyncio.Semaphore(max_concurrent)
+        self._most = max_concurrent + max_waiting
+        self._deadline = deadline
+
+    # --- which tools a session has ---
+
+    def gate(self, name: str, arguments: Mapping[str, Any] | None) -> str:
+        """Why a session may not use the tool `participant/tool`, by its name or with these arguments; else ''.
+
+        With `toolPermission` always, every tool needs a person, so there is none. With `tool`, a tool needs one
+        where the agent file says so of its server, or says nothing; of a participant that the file does not name,
+        the capabilities decide. With `never` no tool needs one. In each case the participant must be permitted to
+        send the request.
+
+        Spec: T-6, TA-31 to TA-33.
+        """
+        permission = self.agent.settings.tool_permission
+        owner, _, tool = name.partition("/")
+        server = self.agent.servers.get(owner)
+        said = one_line(name, 120)
+        if permission == "always":
+            return f"{said} may not be called: in this agent every tool needs a person's permission"
+        if server is not None and not server.in_context(tool):
+            return f"{said} may not be called: only a person adds it to a session"
+        if permission == "tool" and server is not None and server.needs_permission(tool):
+            return f"{said} may not be called: it needs a person's permission, and a session has none"
+        params = {"name": tool} if arguments is None else {"name": tool, "arguments": dict(arguments)}
+        request = {"jsonrpc": "2.0", "id": 0, "method": "tools/call", "params": params}
+        if not self._propose and not self._participant.can_send("mcp/request", request, owner):
+            return f"{said} may not be called: {self._participant.client.id} is not permitted to request that"
+        return ""
+
+    # --- calls ---
+
+    async def execute(
+        self, name: str, arguments: Mapping[str, Any] | None = None, *, trigger: Envelope | None = None
+    ) -> Execution:
+        """Runs one call to its end.
+
+        Args:
+            trigger: the request that asked, where one of the space did.
+
+        Raises:
+            UnknownTool: the agent has no such tool.
+        """
+        tool = self.agent.tool(name)
+        if tool is None:
+            known = ", ".join(one.name for one in self.agent.tools) or "none"
+            raise UnknownTool(f"Unknown tool: {one_line(name, 128)}. Tools here: {known}")
+        given = arguments or {}
+        if faults := tool.faults_of(given):
+            return Execution(name, f"Invalid arguments for {name}: {'; '.join(faults)}", is_error=True)
+        if len(self.sessions) >= self._most:
+            said = f"{name} was not called: {len(self.sessions)} calls run or wait already; ask again later"
+            return Execution(name, said, is_error=True)
+        prompt = filled(tool.prompt, given, tool=tool)
+        return await self._session(tool, prompt, trigger)
+
+    async def _session(self, tool: ToolDefinition, prompt: str, trigger: Envelope | None) -> Execution:
+        participant, settings = self._participant, self.agent.settings
+        model = _Heard(self._model)
+        run = Run(
+            prompt,
+            participant=participant,
+            model=model,
+            options=AgentOptions(
+                system_prompt=self.agent.system_prompt, max_iterations=settings.max_chat_turns - 1
+            ),
+            trigger=trigger,
+            headroom=Headroom(participant, Memory(), max_tokens=model.max_tokens, ended=self.end),
+            gate=self.gate,
+        )
+        task = asyncio.get_running_loop().create_task(self._when_free(run))
+        self.sessions[task] = run
+        task.add_done_callback(self._is_over)
+        try:
+            await asyncio.wait({task}, timeout=self._deadline)
+            if not task.done():
+                run.stop(f"it took longer than {self._deadline:g} s")
+        finally:
+            if not task.done():
+                run.stop("the call was taken back")
+                task.cancel()
+                await asyncio.wait({task}, timeout=ENDS_WITHIN)
+        outcome = None if run.stopped or task.cancelled() else task.result()
+        return self._execution(tool, prompt, run, model.replies, outcome)
+
+    async def _when_free(self, run: Run) -> Outcome:
+        async with self._free:
+            return await run.work()
+
+    def _is_over(self, task: asyncio.Task[Outcome]) -> None:
+        self.sessions.pop(task, None)
+        task.cancelled() or task.exception()
+
+    def _execution(
+        self, tool: ToolDefinition, prompt: str, run: Run, replies: Sequence[Reply], outcome: Outcome | None
+    ) -> Execution:
+        turns = tuple(text for reply in replies if (text := reply.text.strip()))
+        calls = tuple(
+            (call, said)
+            for thought in run.thoughts
+            for call, said in zip(thought.calls, thought.observations, strict=False)
+        )
+        if outcome is not None and outcome.how == "answered" and not (replies and replies[-1].cut):
+            text, is_error = "\n\n".join(turns) if self._texts == "all" else outcome.text, False
+        else:
+            text, is_error = (
+                _failure(tool.name, run, outcome, turns, cut=any(one.cut for one in replies)),
+                True,
+            )
+        return Execution(
+            tool.name,
+            mask(text),
+            is_error,
+            context=run.context or f"call-{uuid4().hex}",
+            prompt=prompt,
+            turns=tuple(mask(turn) for turn in turns),
+            calls=calls,
+        )
+
+    # --- ends ---
+
+    def cancelled(self, envelope: Envelope) -> None:
+        """Somebody ended a session by `reasoning/cancel`; whoever called is told. Spec: TA-47."""
+        for task, run in tuple(self.sessions.items()):
+            if run.context and run.context == envelope.context:
+                run.stopped_by(envelope)
+                task.cancel(envelope.kind)
+
+    async def end(self, reason: str) -> None:
+        """Stops every session; whoever called is told why."""
+        stopped = dict(self.sessions)
+        for task, run in stopped.items():
+            run.stop(reason)
+            task.cancel(reason)
+        if stopped:
+            await asyncio.wait(stopped, timeout=ENDS_WITHIN)
+
+
+def _failure(name: str, run: Run, outcome: Outcome | None, turns: Sequence[str], *, cut: bool) -> str:
+    """What is said of a call that did not end well, and how far it came. Spec: T-10, TA-42."""
+    if outcome is None:
+        said = run.stopped
+    elif outcome.how == "answered":
+        return (
+            f"{name}: the answer was cut off where the model's greatest length is. It began: {outcome.text}"
+        )
+    else:
+        said = outcome.text
+        if cut:
+            said += " A reply of the model was cut off where its greatest length is."
+    before = [turn for turn in turns if turn not in said]
+    return f"{name}: {said}" + (f" Said before: {before[-1]}" if before else "")

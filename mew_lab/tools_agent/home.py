@@ -1,0 +1,171 @@
+"""Where does an agent of tools live on its own?  In a private space of this process, with the servers of its file.
+
+It is the agent of any space (`member`): the space is in memory, and only the agent and one bridge for each server
+of `mcpServers` are in it. How it is reached from outside is known to `server`.
+
+Spec: tools-agent.md "Runtime Implementation", TA-16, TA-32, TA-40.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mew_lab.agent.model import Model
+from mew_lab.agent.models import OFFLINE, model_of
+from mew_lab.bridge.mcp import McpBridge
+from mew_lab.errors import ConfigError
+from mew_lab.gateway.config import SpaceConfig
+from mew_lab.gateway.gateway import Gateway
+from mew_lab.gateway.local import attach
+from mew_lab.protocol.permit import PROFILES
+from mew_lab.protocol.token import Token
+from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.environment import filled, unset
+from mew_lab.tools_agent.definition import AgentDefinition, ServerDefinition
+from mew_lab.tools_agent.member import ToolsAgent
+from mew_lab.transport.link import Link
+
+__all__ = ["Home", "model_for"]
+
+SPACE = "tools"
+
+
+class Home:
+    """One agent with its servers, ready for calls; `async with` starts and ends all of it.
+
+    `agent` is the agent in its space, `left_out` names the servers that cannot be started here, and why.
+
+    Args:
+        model: what it thinks with; None makes one of the settings (`model_for`), and closes it at the end.
+        folder: where relative working directories of servers begin; None is that of this process.
+        limits: arguments of `Executor`.
+
+    Raises:
+        ConfigError: the agent cannot be served, its model cannot be had, or a variable is not set.
+    """
+
+    def __init__(
+        self,
+        definition: AgentDefinition,
+        *,
+        model: Model | None = None,
+        base_url: str | None = None,
+        api_key: str | Token | None = None,
+        folder: str | Path | None = None,
+        **limits: Any,
+    ) -> None:
+        self.left_out: list[str] = []
+        self._folder = Path(folder) if folder is not None else Path.cwd()
+        self._gateway = Gateway()
+        self._gateway.add_space(SpaceConfig(name=SPACE))
+        me = _id_of(definition.name, taken=())
+        servers = self._servers(definition.servers, me)
+        self._bridges = [self._bridge(name, one) for name, one in servers.items()]
+        self._owns_model = model is None
+        self._model = model or model_for(definition, base_url=base_url, api_key=api_key)
+        self.agent = ToolsAgent(
+            replace(definition, servers=servers),
+            self._client(me, "admin"),
+            model=self._model,
+            **limits,
+        )
+
+    async def __aenter__(self) -> Home:
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(self, *fault: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Starts the servers, then lets the agent join.
+
+        Raises:
+            MewError: a server does not start; names it and its command.
+        """
+        for bridge in self._bridges:
+            await bridge.start(self._client(bridge.name, "tool"))
+        await self.agent.start()
+        await self.agent.participant.discovery.wait_for_pending_discoveries(5.0)
+
+    async def stop(self) -> None:
+        """Ends calls, servers and model. Twice is harmless."""
+        await self.agent.stop()
+        for bridge in self._bridges:
+            await bridge.stop()
+        if self._owns_model:
+            await self._model.aclose()
+        self._gateway.close()
+
+    def _client(self, name: str, profile: str) -> MEWClient:
+        self._gateway.enrol(SPACE, name, PROFILES[profile])
+
+        async def link() -> Link:
+            return attach(self._gateway, SPACE, name)
+
+        return MEWClient(space=SPACE, connect_link=link)
+
+    def _servers(self, given: Mapping[str, ServerDefinition], me: str) -> dict[str, ServerDefinition]:
+        """The servers that can be started, by their names in the space."""
+        found: dict[str, ServerDefinition] = {}
+        for name, one in given.items():
+            if one.type == "stdio":
+                found[_id_of(name, taken={me.lower(), *map(str.lower, found)})] = one
+            else:
+                self.left_out.append(
+                    f"the server {name} is of type {one.type[:40]}; only stdio servers are started here"
+                )
+        return found
+
+    def _bridge(self, name: str, server: ServerDefinition) -> McpBridge:
+        for key, value in server.env.items():
+            if missing := unset(value):
+                at = f"mcpServers.{server.name}.env.{key}"
+                raise ConfigError(f"{at} asks for the variable {missing[0]}, which is not set", key=at)
+        env = {key: filled(value) for key, value in server.env.items()}
+        cwd = self._folder / server.cwd if server.cwd else None
+        return McpBridge(name, server.command, env=env, cwd=cwd)
+
+
+def model_for(
+    agent: AgentDefinition, *, base_url: str | None = None, api_key: str | Token | None = None
+) -> Model:
+    """The model of an agent's settings: the built-in one, or one behind a server of the chat completions API.
+
+    `provider:id` is the model `id`. A provider other than `openai` needs the address of such a server.
+
+    Raises:
+        ConfigError: it needs an address, or what `model_of` refuses.
+    """
+    word = agent.settings.model
+    provider, colon, id = word.partition(":")
+    known = agent.document.get("providers")
+    if colon and provider != "openai" and base_url is None:
+        raise ConfigError(
+            f"settings.model is {word[:80]!r}: give the address of a server of the chat completions API that "
+            f"has it, with base_url= or --base-url",
+            key="settings.model",
+        )
+    if colon and (provider == "openai" or (isinstance(known, Mapping) and provider in known)):
+        word = id
+    if word == OFFLINE and base_url is not None:
+        raise ConfigError(
+            "base_url= names a server, and settings.model none of its models", key="settings.model"
+        )
+    return model_of(word, base_url=base_url, api_key=api_key, sampling=agent.settings.sampling)
+
+
+def _id_of(name: str, *, taken: set[str] | tuple[()]) -> str:
+    """The name as a participant id that nobody has."""
+    id = re.sub(r"[^A-Za-z0-9.-]+", "-", name).strip("-.")[:56] or "agent"
+    if id.lower() in ("gateway", "system") or id.lower() in taken:
+        id = next(one for n in range(2, 1000) if (one := f"{id}-{n}").lower() not in taken)
+    return id

@@ -1,0 +1,178 @@
+"""How does an agent of tools take part in a space?  As a participant whose MCP tools are the agent's.
+
+It answers `initialize`, `tools/list` and `tools/call` that are addressed to it; a proposal is never carried out. A
+call that comes of a session of its own is refused, so that agents who ask each other come to an end.
+
+Spec: tools-agent.md "MCP Server Project", TA-18, TA-29, TA-34, TA-38, TA-39, TA-46 to TA-48.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+from mew_lab.agent.model import Model
+from mew_lab.errors import ConfigError
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.answering import ASKED
+from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.handlers import Handlers
+from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.tools import INVALID_PARAMS, MCP_VERSION, METHOD_NOT_FOUND, RpcError
+from mew_lab.tools_agent.definition import AgentDefinition
+from mew_lab.tools_agent.executor import Execution, Executor, UnknownTool
+
+__all__ = ["ToolsAgent"]
+
+MAX_REMEMBERED = 10_000  # messages of which it is known what they are about
+MAX_STEPS = 64  # from a request to what led to it
+ENDING = ("participant/clear", "participant/restart", "participant/shutdown")
+
+
+class ToolsAgent:
+    """An agent of tools in one space; `async with` joins and leaves.
+
+    `agent` is its definition, `participant` what it speaks through, `executor` what runs the calls.
+
+    Args:
+        model: what its sessions think with; whoever made it closes it.
+        limits: arguments of `Executor`, such as `deadline`.
+
+    Raises:
+        ConfigError: the agent is of another mode, or has no tools.
+    """
+
+    def __init__(self, agent: AgentDefinition, client: MEWClient, *, model: Model, **limits: Any) -> None:
+        _check(agent)
+        self.agent = agent
+        self.changed: Handlers[str] = Handlers(on_fault=client.report)
+        self.participant = MEWParticipant(client, tools=self)
+        self.executor = Executor(agent, self.participant, model=model, **limits)
+        self._about: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        client.on_message(self._heard)
+
+    def __repr__(self) -> str:
+        return f"<ToolsAgent {self.agent.name}: {len(self.agent.tools)} tools, {len(self.executor.sessions)} sessions>"
+
+    async def __aenter__(self) -> ToolsAgent:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *fault: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Joins the space, and learns which tools the others have; raises as `MEWParticipant.start`."""
+        self.participant.discovery.enable_auto_discovery()
+        await self.participant.start()
+
+    async def stop(self) -> None:
+        """Ends the sessions and leaves the space. Twice is harmless."""
+        await self.executor.end("the agent leaves")
+        await self.participant.stop()
+
+    def replace(self, agent: AgentDefinition) -> None:
+        """Serves another definition from now on, and tells the space; running calls keep the old one.
+
+        Raises:
+            ConfigError: the agent is of another mode, or has no tools; nothing is changed then.
+
+        Spec: TA-18.
+        """
+        _check(agent)
+        self.agent = self.executor.agent = agent
+        self.changed("tools")
+
+    # --- answering ---
+
+    async def answer(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The result of an MCP request.
+
+        Raises:
+            RpcError: -32601 for another method, -32602 for an unknown tool or arguments that are no object.
+        """
+        if method == "initialize":
+            return self.initialized(params.get("protocolVersion"))
+        if method == "ping":
+            return {}
+        if method == "tools/list":
+            return {"tools": [tool.described for tool in self.agent.tools]}
+        if method == "tools/call":
+            return (await self.call(params.get("name"), params.get("arguments"))).result
+        raise RpcError(METHOD_NOT_FOUND, f"Method not found: {one_line(method, 80)}")
+
+    def initialized(self, version: object = None) -> dict[str, Any]:
+        """The answer to `initialize`; without a description there are no instructions. Spec: T-1, TA-3, TA-4."""
+        answer: dict[str, Any] = {
+            "protocolVersion": version if isinstance(version, str) else MCP_VERSION,
+            "capabilities": {"tools": {"listChanged": True}},
+            "serverInfo": self.agent.server_info,
+        }
+        return {**answer, "instructions": self.agent.description} if self.agent.description else answer
+
+    async def call(self, name: object, arguments: object = None) -> Execution:
+        """Runs one call; `arguments` None are none.
+
+        Raises:
+            RpcError: -32602 for an unknown tool, or arguments that are no object.
+        """
+        if not isinstance(arguments, Mapping | None):
+            raise RpcError(
+                INVALID_PARAMS, f"Invalid arguments for {one_line(str(name), 128)}: they must be an object"
+            )
+        asked = ASKED.get()
+        if asked is not None and self._comes_round(asked):
+            who = one_line(asked.sender, 80)
+            said = f"{one_line(str(name), 128)}: the call of {who} comes of a call that waits for it; it was refused"
+            return Execution(str(name), said, is_error=True)
+        try:
+            return await self.executor.execute(str(name), arguments, trigger=asked)
+        except UnknownTool as fault:
+            raise RpcError(INVALID_PARAMS, str(fault)) from None
+
+    # --- hearing ---
+
+    def _heard(self, envelope: Envelope) -> None:
+        if envelope.kind in ("mcp/request", "reasoning/start") and envelope.correlation_id:
+            self._about[envelope.id] = tuple(envelope.correlation_id)
+            if len(self._about) > MAX_REMEMBERED:
+                self._about.popitem(last=False)
+        if envelope.sender == self.participant.client.id:
+            return
+        if envelope.kind == "reasoning/cancel" and envelope.context:
+            self.executor.cancelled(envelope)
+        elif envelope.kind in ENDING and self.participant.client.id in envelope.to:
+            for task, run in tuple(self.executor.sessions.items()):
+                run.stop(envelope.kind.removeprefix("participant/"))
+                task.cancel(envelope.kind)
+
+    def _comes_round(self, request: Envelope) -> bool:
+        """Whether a session of ours is among what led to the request. Spec: TA-39."""
+        ours = {run.context for run in self.executor.sessions.values() if run.context}
+        ours |= {run.trigger.id for run in self.executor.sessions.values() if run.trigger is not None}
+        ids = list(request.correlation_id)
+        for _ in range(MAX_STEPS):
+            if not ids:
+                return False
+            if ours & set(ids):
+                return True
+            ids = [before for id in ids for before in self._about.get(id, ())][:MAX_STEPS]
+        return True
+
+
+def _check(agent: AgentDefinition) -> None:
+    source = agent.source or agent.name
+    if agent.mode != "tools":
+        raise ConfigError(
+            f"{source}: metadata.mode is {agent.mode}; only an agent of mode tools is served",
+            path=agent.source,
+            key="metadata.mode",
+        )
+    if not agent.tools:
+        raise ConfigError(
+            f"{source}: metadata.tools is empty; an agent that is served has a tool at least",
+            path=agent.source,
+            key="metadata.tools",
+        )

@@ -1,0 +1,281 @@
+"""Which parameters can a tool of an agent file have?  The union of six types, and every fault of a schema at once.
+
+A schema is kept as it was written; the models here only judge it. A keyword that belongs to another type is
+refused, because it would be ignored silently; one that none of the six knows (`pattern`, `oneOf`) is kept, shown to
+clients and checked at each call. It knows no tool and no prompt.
+
+Spec: tools-agent.md "JSON Schema Types", TA-7 to TA-12.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Annotated, Any, Literal, NamedTuple
+
+import jsonschema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+)
+
+from mew_lab.protocol.visible import one_line
+
+__all__ = ["TYPES", "Fault", "faults_of_parameters", "place", "wire_schema"]
+
+TYPES = ("string", "number", "integer", "boolean", "array", "object")
+MAX_SAID = 200  # characters of one fault
+MAX_FAULTS = 50  # of one schema
+MAX_DEPTH = 32
+
+
+def _is_number(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("it must be a number")
+    return value
+
+
+Count = Annotated[StrictInt, Field(ge=0)]
+Number = Annotated[Any, AfterValidator(_is_number)]
+
+
+class Fault(NamedTuple):
+    """What is wrong at one place of a file; `path` is its key path."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class _Schema(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    title: StrictStr | None = None
+    description: StrictStr | None = None
+
+
+class _String(_Schema):
+    type: Literal["string"]
+    enum: Annotated[list[Any], Field(min_length=1)] | None = None
+    default: Any = None
+    examples: list[Any] | None = None
+    minLength: Count | None = None
+    maxLength: Count | None = None
+
+
+class _Numeric(_Schema):
+    type: Literal["number", "integer"]
+    enum: Annotated[list[Any], Field(min_length=1)] | None = None
+    default: Any = None
+    examples: list[Any] | None = None
+    minimum: Number | None = None
+    maximum: Number | None = None
+
+
+class _Boolean(_Schema):
+    type: Literal["boolean"]
+    default: Any = None
+
+
+class _Array(_Schema):
+    type: Literal["array"]
+    items: Any = None  # this and what an object has below it is judged schema by schema
+    minItems: Count | None = None
+    maxItems: Count | None = None
+    uniqueItems: StrictBool | None = None
+
+
+class _Object(_Schema):
+    type: Literal["object"]
+    properties: Any = None
+    required: list[StrictStr] | None = None
+    additionalProperties: Any = None
+    minProperties: Count | None = None
+    maxProperties: Count | None = None
+
+
+_MODELS: Mapping[str, type[_Schema]] = {
+    "string": _String,
+    "number": _Numeric,
+    "integer": _Numeric,
+    "boolean": _Boolean,
+    "array": _Array,
+    "object": _Object,
+}
+_KEYWORDS = {name: set(model.model_fields) for name, model in _MODELS.items()}
+_ALL = set().union(*_KEYWORDS.values())
+_RANGES = (
+    ("minLength", "maxLength"),
+    ("minimum", "maximum"),
+    ("minItems", "maxItems"),
+    ("minProperties", "maxProperties"),
+)
+
+
+def place(at: str, *steps: str | int) -> str:
+    """The key path of what lies `steps` below `at`, such as `tools[1].prompt`."""
+    for step in steps:
+        if isinstance(step, int):
+            at += f"[{step}]"
+        else:
+            at += f".{one_line(step, 80)}" if at else one_line(step, 80)
+    return at
+
+
+def faults_of_parameters(schema: object, *, at: str = "parameters") -> list[Fault]:
+    """Every fault of the parameters of one tool, each with its key path; at most fifty.
+
+    The root must be of type object. Of a `default`, `enum` and `examples` each value must fit the schema that it
+    stands in, a least value must not exceed the greatest, and what is required must be a property.
+    """
+    if not isinstance(schema, Mapping) or schema.get("type") != "object":
+        return [Fault(at, 'the parameters of a tool are a schema of type "object"')]
+    found = list(islice(_faults(schema, at, 1), MAX_FAULTS))
+    if not found:
+        try:
+            jsonschema.Draft202012Validator.check_schema(wire_schema(schema))
+        except jsonschema.SchemaError as fault:
+            found.append(Fault(place(at, *fault.absolute_path), one_line(fault.message, MAX_SAID)))
+        except RecursionError:
+            found.append(Fault(at, "it is nested too deeply"))
+    return found
+
+
+def wire_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema as clients are shown it and calls are held against: JSON Schema 2020-12.
+
+    It is the schema as written but for one thing: a list under `items` (one schema a place) is called `prefixItems`
+    there.
+    """
+    return {
+        ("prefixItems" if key == "items" and isinstance(value, list) else key): _wired(key, value)
+        for key, value in schema.items()
+    }
+
+
+def _wired(key: str, value: Any) -> Any:
+    if key == "properties" and isinstance(value, Mapping):
+        return {name: wire_schema(one) if isinstance(one, Mapping) else one for name, one in value.items()}
+    if key == "items" and isinstance(value, list):
+        return [wire_schema(one) if isinstance(one, Mapping) else one for one in value]
+    if key in ("items", "additionalProperties") and isinstance(value, Mapping):
+        return wire_schema(value)
+    return value
+
+
+def _faults(schema: object, at: str, depth: int) -> Iterator[Fault]:
+    """Of one schema and those below it."""
+    if depth > MAX_DEPTH:
+        yield Fault(at, f"it is nested more than {MAX_DEPTH} levels deep")
+        return
+    if not isinstance(schema, Mapping):
+        yield Fault(at, "a schema is a mapping with a type")
+        return
+    kind = schema.get("type")
+    if not isinstance(kind, str) or kind not in TYPES:
+        said = "it has no type" if kind is None else f"{kind!r:.60} is no type"
+        yield Fault(place(at, "type"), f"{said}; the types are {', '.join(TYPES)}")
+        return
+    below = {key: schema[key] for key in ("items", "properties", "additionalProperties") if key in schema}
+    own = list(_own_faults({key: value for key, value in schema.items() if key not in below}, kind, at))
+    own += _shape_faults(below, kind, at)
+    yield from own
+    for key, one in _children(below):
+        yield from _faults(one, place(at, *key), depth + 1)
+    if not own:
+        yield from _value_faults(schema, at)
+
+
+def _children(below: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    items, properties = below.get("items"), below.get("properties")
+    if isinstance(items, list):
+        yield from ((("items", n), one) for n, one in enumerate(items))
+    elif items is not None:
+        yield ("items",), items
+    if isinstance(properties, Mapping):
+        yield from ((("properties", name), one) for name, one in properties.items())
+    if isinstance(rest := below.get("additionalProperties"), Mapping):
+        yield ("additionalProperties",), rest
+
+
+def _shape_faults(below: Mapping[str, Any], kind: str, at: str) -> Iterator[Fault]:
+    for key in below:
+        if key not in _KEYWORDS[kind]:
+            yield Fault(place(at, key), _foreign(key, kind))
+    if kind == "array" and below.get("items") in (None, []):
+        yield Fault(place(at, "items"), "an array says what its items are: a schema, or a list of them")
+    if not isinstance(below.get("properties", {}), Mapping):
+        yield Fault(place(at, "properties"), "properties are a mapping of names to schemas")
+    if not isinstance(below.get("additionalProperties", {}), bool | Mapping):
+        yield Fault(place(at, "additionalProperties"), "it is true, false or a schema")
+
+
+def _own_faults(own: Mapping[str, Any], kind: str, at: str) -> Iterator[Fault]:
+    """Of the keywords that hold no schemas: those that the type does not have, and values of a wrong kind."""
+    for key in own:
+        if key in _ALL and key not in _KEYWORDS[kind]:
+            yield Fault(place(at, key), _foreign(key, kind))
+        elif key == "$ref" and not (isinstance(own[key], str) and own[key].startswith("#")):
+            yield Fault(place(at, key), "a reference leads to a place of this schema: it begins with #")
+        elif key == "pattern" and not _is_pattern(own[key]):
+            yield Fault(place(at, key), "it is no regular expression")
+    named = {key: value for key, value in own.items() if key in _KEYWORDS[kind]}
+    try:
+        _MODELS[kind].model_validate(named)
+    except ValidationError as error:
+        for one in error.errors(include_url=False, include_context=False):
+            yield Fault(place(at, *one["loc"]), one_line(one["msg"].removeprefix("Value error, "), MAX_SAID))
+    for key in named:
+        if own[key] is None and key != "default":
+            yield Fault(place(at, key), "it has no value; give one, or leave the keyword out")
+
+
+def _is_pattern(value: object) -> bool:
+    try:
+        return isinstance(value, str) and bool(re.compile(value))
+    except re.error:
+        return False
+
+
+def _foreign(key: str, kind: str) -> str:
+    having = [name for name in TYPES if key in _KEYWORDS[name]]
+    return f"{key} belongs to {', '.join(having)}; a schema of type {kind} has no such keyword"
+
+
+def _value_faults(schema: Mapping[str, Any], at: str) -> Iterator[Fault]:
+    """What stands in a schema that is well-formed must also fit it."""
+    for low, high in _RANGES:
+        if low in schema and high in schema and schema[low] > schema[high]:
+            yield Fault(place(at, low), f"{low} is {schema[low]}, which is more than {high}, {schema[high]}")
+    properties = schema.get("properties", {})
+    for n, name in enumerate(schema.get("required", ())):
+        if name not in properties:
+            yield Fault(
+                place(at, "required", n), f"{one_line(name, 80)!r} is required, but it is no property"
+            )
+    bare = {key: value for key, value in schema.items() if key not in ("default", "enum", "examples", "$ref")}
+    for key in ("enum", "examples"):
+        for n, value in enumerate(schema.get(key, ())):
+            yield from _unfit(value, bare, place(at, key, n))
+    if "default" in schema:
+        chosen = {**bare, "enum": schema["enum"]} if "enum" in schema else bare
+        yield from _unfit(schema["default"], chosen, place(at, "default"))
+
+
+def _unfit(value: Any, schema: Mapping[str, Any], at: str) -> Sequence[Fault]:
+    try:
+        errors = islice(jsonschema.Draft202012Validator(wire_schema(schema)).iter_errors(value), 1)
+        return [Fault(at, f"it does not fit its schema: {one_line(one.message, MAX_SAID)}") for one in errors]
+    except (
+        Exception
+    ) as fault:  # an unknown keyword of this schema that is no JSON Schema; told where that is checked
+        return [Fault(at, f"it cannot be held against its schema: {one_line(str(fault), MAX_SAID)}")]

@@ -1,0 +1,96 @@
+"""What prompt does a call of a tool make?  `filled`: one pass over the template, the same for a preview and a call.
+
+What is filled in is never read again, whatever it holds; only declared parameters and the tool's own properties are
+places, and every other brace stays as it is. It differs from `agent.prompts.filled` where authors of agent files
+need more: `{{` for a brace, values that are no text, previews and defaults.
+
+Spec: tools-agent.md "Prompt Template Syntax", TA-19 to TA-27.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from mew_lab.tools_agent.definition import ToolDefinition
+from mew_lab.tools_agent.schema import Fault
+
+__all__ = ["filled", "lint", "references"]
+
+_PLACE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
+_BRACE = {"{{": "{", "}}": "}"}
+_WORD = re.compile(r"[^\W\d][\w.-]*\Z")
+
+
+def filled(
+    template: str, arguments: Mapping[str, Any], *, tool: ToolDefinition, preview: bool = False
+) -> str:
+    """The prompt that these arguments make of a template.
+
+    `{param}` is the argument, `{name}` the tool's name unless a parameter is called so, `{tool.name}` and
+    `{tool.description}` always the tool's; `{{` and `}}` are braces. A text goes in as it is, any other value as
+    JSON. A parameter without an argument is its schema's default, else nothing; in a preview it stays `{param}`, and
+    so does an empty text.
+
+    Spec: T-4, T-5, TA-19 to TA-24.
+    """
+    own = {"name": tool.name, "tool.name": tool.name, "tool.description": tool.description}
+
+    def value_of(found: re.Match[str]) -> str:
+        whole, key = found[0], found[1]
+        if key is None:
+            return _BRACE[whole]
+        if key in tool.properties:
+            value = arguments.get(key)
+            if preview:
+                return whole if value is None or value == "" else _text(value)
+            if key not in arguments:
+                value = tool.properties[key].get("default", "")
+            return _text(value)
+        return own.get(key, whole)
+
+    return _PLACE.sub(value_of, template)
+
+
+def references(template: str) -> list[str]:
+    """What stands between single braces and could be a name, each once, in order."""
+    keys = (found[1] for found in _PLACE.finditer(template) if found[1] is not None)
+    return list(dict.fromkeys(keys))
+
+
+def lint(tool: ToolDefinition, *, at: str = "") -> list[Fault]:
+    """What an author should look at in the prompt of a tool; a tool with such findings works all the same.
+
+    Told are references that nothing fills, parameters that the prompt does not use, a parameter that hides the
+    tool's name, braces that hold no name, and braces without a partner.
+
+    Spec: TA-21, TA-24, TA-25.
+    """
+    path = f"{at}.prompt" if at else "prompt"
+    used = references(tool.prompt)
+    said = []
+    for key in used:
+        if key in tool.properties or key in ("name", "tool.name", "tool.description"):
+            continue
+        if _WORD.match(key):
+            said.append(f"{{{key}}} is no parameter of the tool, so it stays as it is")
+        else:
+            said.append(f"the braces around {key[:40]!r} hold no name, so they stay as they are")
+    for key in tool.properties:
+        if key not in used:
+            kind = "required" if key in tool.required else "declared"
+            said.append(f"the parameter {key[:80]} is {kind}, but the prompt does not use it")
+    if "name" in tool.properties:
+        said.append("{name} is the parameter here; the tool's name is {tool.name}")
+    rest = _PLACE.sub("", tool.prompt)
+    if "{" in rest or "}" in rest:
+        said.append(
+            "there is a brace without a partner; it stays as it is, and {{ or }} says that it is meant"
+        )
+    return [Fault(path, one) for one in said]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,75 @@
+"""The control room in Jupyter Notebook 7, the other front end: the same widgets, the same clicks."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+from lab_server import LabServer, write_notebook
+from playwright.sync_api import BrowserContext, Locator
+from real_lab import Page
+
+CELLS = [
+    """%load_ext mew_lab
+import mew_lab
+lab = mew_lab.up(journal=None)
+@lab.tool
+def add(a: int, b: int) -> int:
+    "Sum of two numbers."
+    return a + b
+bot = lab.join("bot", can="proposer")
+p = bot.call("notebook/add", {"a": 1, "b": 2})""",
+    "%mew panel",
+    "print('the sum is', await p)",
+]
+
+
+@pytest.fixture
+def page_of(window: BrowserContext, lab_server: LabServer) -> Iterator[Callable[[str], Page]]:
+    page = Page(window.new_page(), lab_server)
+
+    def show(name: str) -> Page:
+        page.tab.goto(
+            f"{lab_server.url}/notebooks/{name}?token={lab_server.token}", wait_until="domcontentloaded"
+        )
+        return page
+
+    yield show
+    page.tab.close()
+    # This front end does not hand its application out: the kernels end through the server's own interface.
+    headers = {"Authorization": f"token {lab_server.token}"}
+    for session in httpx.get(f"{lab_server.url}/api/sessions", headers=headers).json():
+        httpx.delete(f"{lab_server.url}/api/sessions/{session['id']}", headers=headers)
+
+
+def begun(page: Page, prompt: Locator) -> bool:
+    """Whether the cell runs or has run; presses the keys for it if not."""
+    if prompt.inner_text().strip("[]: "):
+        return True
+    page.tab.keyboard.press("Shift+Enter")
+    page.pause(0.5)
+    return bool(prompt.inner_text().strip("[]: "))
+
+
+@pytest.mark.slow
+def test_the_control_room_decides_in_notebook_7(
+    page_of: Callable[[str], Page], lab_server: LabServer
+) -> None:
+    name = f"{secrets.token_hex(4)}.ipynb"
+    write_notebook(lab_server.root / name, CELLS, kernel="here")
+    page = page_of(name)
+    page.tab.locator(".jp-Cell .cm-content").first.click()
+    prompts = page.tab.locator(".jp-Cell .jp-InputPrompt")
+    for n in range(len(CELLS)):
+        # A key that comes before the notebook is ready is lost.
+        page.until(lambda n=n: begun(page, prompts.nth(n)), f"cell {n} to begin")
+    room = page.tab.locator("section.mew-panel")
+    room.locator("section.mew-feed").wait_for()
+    button = room.locator("button.mew-approve")
+    button.wait_for()
+    button.scroll_into_view_if_needed()
+    page.until(lambda: button.get_attribute("aria-disabled") == "false", "the card to arm")
+    button.click()
+    page.until(lambda: "the sum is 3" in page.tab.locator(".jp-Notebook").inner_text(), "the sum")

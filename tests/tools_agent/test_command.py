@@ -1,0 +1,145 @@
+"""`mew-lab tools-agent` as it is typed: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from mew_lab.cli import main
+from mew_lab.gateway.auth import write_token_file
+from mew_lab.gateway.config import SpaceConfig
+from mew_lab.gateway.gateway import Gateway
+from mew_lab.gateway.server import Server
+from mew_lab.protocol.permit import PROFILES
+from mew_lab.sdk.config import write_yaml
+from mew_lab.sdk.participant import MEWParticipant
+
+ROOT = Path(__file__).resolve().parents[2]
+
+FILE = """
+metadata:
+  name: Clock
+  version: 1.0.0
+  mode: tools
+  tools:
+    - name: tell
+      description: Tells something.
+      parameters:
+        type: object
+        properties: {what: {type: string}, more: {type: string}}
+        required: [what]
+      prompt: Tell me about {what} and {whom}
+settings: {toolPermission: tool}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "clock.yaml").write_text(FILE, encoding="utf-8")
+    return tmp_path / "clock.yaml"
+
+
+def test_check_tells_what_is_there_and_what_to_look_at(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["tools-agent", "check", str(file)]) == 0
+    out = capsys.readouterr().out
+    for words in (
+        "Clock 1.0.0, mode tools, tools: tell",
+        "tell asks: Tell me about {what} and {whom}",
+        "metadata.tools[0].prompt: {whom} is no parameter",
+        "the parameter more is declared, but the prompt does not use it",
+        "settings.toolPermission",
+    ):
+        assert words in out
+
+
+@pytest.mark.parametrize("action", [["check"], ["serve"], ["call"]])
+def test_a_file_with_faults_is_told_fault_by_fault_on_stderr_and_exit_1(
+    file: Path, action: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text(write_yaml({"metadata": {"mode": "x", "tools": [{}]}}), encoding="utf-8")
+    assert main(["tools-agent", *action, str(file), *(["tell"] if action == ["call"] else [])]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    first, *others = err.strip().split("\n")
+    assert first == f"mew-lab tools-agent: {file} has 6 faults"
+    assert len(others) == 6 and any("metadata.tools[0].prompt" in one for one in others)
+
+
+def test_an_agent_without_tools_may_be_checked_and_not_served(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text("metadata: {name: A, mode: tools, tools: []}\n", encoding="utf-8")
+    assert main(["tools-agent", "check", str(file)]) == 0
+    assert main(["tools-agent", "serve", str(file)]) == 1
+    assert "metadata.tools is empty" in capsys.readouterr().err
+
+
+def test_call_prints_the_result_and_ends_with_1_where_it_is_an_error(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["tools-agent", "call", str(file), "tell", '{"what": "yourself"}']) == 0
+    out = capsys.readouterr().out
+    assert "offline model" in out and "called" not in out
+    with pytest.raises(SystemExit) as caught:
+        main(["tools-agent", "call", str(file), "tell", '{"who": 1}'])
+    assert caught.value.code == 1
+    assert "Invalid arguments for tell: " in capsys.readouterr().out
+    for words, said in (
+        (["tell", "{"], "no JSON"),
+        (["tell", "[1]"], "must be an object"),
+        (["ask"], "Unknown tool"),
+    ):
+        assert main(["tools-agent", "call", str(file), *words]) == 1
+        assert said in capsys.readouterr().err
+
+
+def test_a_key_that_is_not_there_is_told_by_its_variable(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["tools-agent", "call", str(file), "tell", "--key-env", "NOT_SET_HERE"]) == 1
+    assert "NOT_SET_HERE is not set" in capsys.readouterr().err
+
+
+async def test_it_joins_a_space_elsewhere_and_answers_there(tmp_path: Path, file: Path) -> None:
+    gateway = Gateway()
+    gateway.add_space(SpaceConfig(name="demo"))
+    gateway.enrol("demo", "clock", PROFILES["agent"])
+    gateway.enrol("demo", "human", PROFILES["human"])
+    token = write_token_file(tmp_path, "demo", "clock", gateway.tokens.mint("demo", "clock"))
+    human = gateway.tokens.mint("demo", "human")
+    server = Server(gateway)
+    url = f"ws://127.0.0.1:{await server.start()}/ws"
+    words = [
+        "tools-agent",
+        "join",
+        str(file),
+        url,
+        "--space",
+        "demo",
+        "--token-file",
+        str(token),
+    ]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "mew_lab.cli", *words,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None
+    try:
+        line = await asyncio.wait_for(process.stdout.readline(), 30)
+        assert line.decode().startswith("clock is in demo as Clock, with ")
+        async with MEWParticipant(gateway=url, space="demo", token=human) as me:
+            assert [one["name"] for one in await me.list_tools("clock")] == ["tell"]
+            assert "offline model" in (await me.call("clock/tell", {"what": "yourself"}, timeout=20)).text
+        process.terminate()
+        assert await asyncio.wait_for(process.wait(), 20) == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await server.stop()
+        gateway.close()

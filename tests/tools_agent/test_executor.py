@@ -1,0 +1,356 @@
+"""One call of a tool, from its arguments to its result, with the model's real client and a real space."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from mew_lab.agent.model import Message, Reply
+from mew_lab.errors import ModelFailed
+from mew_lab.sdk.results import ToolResult
+from mew_lab.tools_agent.executor import UnknownTool
+
+from ..agent.conftest import PROPOSER, Script, until, wants
+from ..agent.llm_server import ChatServer, called, chunk, refused, said, streamed
+from .conftest import Site, described, model_at
+
+FLAGS = {
+    "open": {"type": "stdio", "command": "x", "serverToolDefaults": {"permissionRequired": False}},
+    "shut": {"type": "stdio", "command": "x"},
+}
+
+
+def look(place: str) -> str:
+    """Looks somewhere."""
+    return f"seen {place}"
+
+
+# --- prompt and answer -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("T-9")
+@pytest.mark.threat(34)
+async def test_the_filled_prompt_reaches_the_model_unchanged_and_its_text_is_the_result(site: Site) -> None:
+    async with ChatServer([said("In the ", "shed.")]) as server:
+        desk = await site.desk(model_at(server), described(system_prompt="You run a desk."))
+        what = " where {name}\n\n\tis  @ref:secret /help %mew "
+        done = await desk.executor.execute("ask", {"what": what})
+    assert done.result["content"] == [{"type": "text", "text": "In the shed."}]
+    assert done.result["isError"] is False
+    system, user = server.bodies[0]["messages"]
+    assert system["content"].startswith("You run a desk.")
+    assert user == {"role": "user", "content": f"Please find out: {what}"}
+
+
+@pytest.mark.req("T-7", "T-9")
+async def test_tools_are_called_without_approval_over_turns_and_their_results_go_back(site: Site) -> None:
+    await site.tool("eye", look)
+    script = [
+        called(
+            ("c1", "eye_look", '{"place": "shed"}'),
+            ("c2", "eye_look", '{"place": "cellar"}'),
+            text="Looking.",
+        ),
+        called(("c3", "eye_look", '{"place": "garden"}'), text="Once more."),
+        said("Found."),
+    ]
+    async with ChatServer(script) as server:
+        desk = await site.desk(model_at(server))
+        done = await desk.executor.execute("ask", {"what": "the spade"})
+    assert (done.text, done.is_error) == ("Found.", False)
+    assert done.turns == ("Looking.", "Once more.", "Found.")
+    assert done.result["_meta"]["mew-lab/turns"] == list(done.turns)
+    assert [answer for _, answer in done.calls] == ["seen shed", "seen cellar", "seen garden"]
+    told = [one["content"] for one in server.bodies[2]["messages"] if one["role"] == "tool"]
+    assert told == ["seen shed", "seen cellar", "seen garden"]
+    assert site.sent("mcp/proposal") == []
+    requests = [
+        one for one in site.sent("mcp/request", sender="desk") if one.payload["method"] == "tools/call"
+    ]
+    assert {tuple(one.correlation_id) for one in requests} == {(done.context,)}
+
+
+@pytest.mark.req("T-9")
+async def test_all_texts_are_the_result_where_that_is_wanted(site: Site) -> None:
+    await site.tool("eye", look)
+    model = Script(wants("eye/look", {"place": "a"}, why="First."), Reply("Second."))
+    desk = await site.desk(model, texts="all")
+    assert (await desk.executor.execute("ask", {"what": "x"})).text == "First.\n\nSecond."
+
+
+# --- arguments ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("T-10")
+async def test_arguments_that_do_not_fit_are_told_in_one_result_before_any_prompt(site: Site) -> None:
+    model = Script()
+    desk = await site.desk(model)
+    done = await desk.executor.execute("ask", {"what": 3, "name": [], "else": 1})
+    assert done.is_error
+    assert "arguments.what" in done.text and "arguments.name" in done.text and "'else'" in done.text
+    assert (await desk.executor.execute("ask")).is_error
+    assert model.asked == []
+
+
+async def test_an_unknown_tool_is_named_with_those_that_there_are(site: Site) -> None:
+    desk = await site.desk(Script())
+    with pytest.raises(UnknownTool, match="Unknown tool: nothing"):
+        await desk.executor.execute("nothing", {})
+
+
+# --- which tools a session has -----------------------------------------------------------------------------------
+
+
+@pytest.mark.req("T-6")
+@pytest.mark.parametrize(
+    ("permission", "expected"),
+    [
+        ("always", []),
+        ("never", ["free/look", "open/look", "shut/look"]),
+        ("tool", ["free/look", "open/look"]),
+    ],
+)
+async def test_only_tools_that_need_no_permission_are_offered(
+    site: Site, permission: str, expected: list[str]
+) -> None:
+    for name in ("open", "shut", "free"):
+        await site.tool(name, look)
+    model = Script()
+    agent = described(servers=FLAGS, toolPermission=permission)
+    desk = await site.desk(model, agent)
+    assert not (await desk.executor.execute("ask", {"what": "x"})).is_error
+    assert model.offered == [expected]
+
+
+@pytest.mark.req("T-6")
+async def test_a_tool_that_is_not_offered_is_refused_when_called_and_the_session_goes_on(site: Site) -> None:
+    await site.tool("shut", look)
+    model = Script(wants("shut/look", {"place": "a"}), Reply("I could not."))
+    desk = await site.desk(model, described(servers=FLAGS, toolPermission="tool"))
+    done = await desk.executor.execute("ask", {"what": "x"})
+    assert done.text == "I could not." and done.calls[0][1].startswith("Error: ")
+    assert not [
+        one for one in site.sent("mcp/request", sender="desk") if one.payload["method"] == "tools/call"
+    ]
+
+
+async def test_a_tool_whose_arguments_are_not_permitted_is_refused_and_never_proposed(site: Site) -> None:
+    await site.tool("eye", look)
+    fits = {"method": "tools/call", "params": {"name": "look"}}
+    narrow = {
+        "kind": "mcp/request",
+        "payload": {**fits, "params": {"name": "look", "arguments": {"place": "a*"}}},
+    }
+    model = Script(wants("eye/look", {"place": "b"}))
+    desk = await site.desk(model, can=[*PROPOSER, narrow])
+    assert desk.executor.gate("eye/look", {"place": "abc"}) == ""
+    assert "not permitted" in desk.executor.gate("eye/look", {"place": "b"})
+    await desk.executor.execute("ask", {"what": "x"})
+    assert site.sent("mcp/proposal") == []
+
+
+async def test_only_where_it_is_said_so_are_tools_proposed_and_people_waited_for(site: Site) -> None:
+    await site.tool("eye", look)
+    human = await site.seat("human")
+    quiet = await site.desk(Script(), can=PROPOSER)
+    await quiet.executor.execute("ask", {"what": "x"})
+    assert quiet.executor._model.offered == [[]]  # type: ignore[attr-defined]
+    model = Script(wants("eye/look", {"place": "shed"}), Reply("Seen."))
+    open_ = await site.desk(model, name="asker", can=PROPOSER, propose=True)
+    running = asyncio.create_task(open_.executor.execute("ask", {"what": "x"}))
+    proposal = await site.proposal("asker", human)
+    await human.approve(proposal.id)
+    done = await running
+    assert (done.text, done.calls[0][1]) == ("Seen.", "seen shed")
+
+
+async def test_a_right_that_is_taken_away_within_a_call_is_an_error_to_the_model(site: Site) -> None:
+    await site.tool("eye", look)
+    human = await site.seat("human")
+
+    async def revoked() -> Reply:
+        await human.saying.say(
+            "capability/revoke", {"recipient": "desk", "capabilities": [{"kind": "mcp/request"}]}, to="desk"
+        )
+        await until(lambda: not desk.participant.can_send("mcp/request", {"method": "tools/call"}, "eye"))
+        return wants("eye/look", {"place": "a"})
+
+    model = Script(revoked, Reply("I may no longer."))
+    desk = await site.desk(model)
+    done = await desk.executor.execute("ask", {"what": "x"})
+    assert done.text == "I may no longer." and "not permitted" in done.calls[0][1]
+
+
+# --- sessions ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("T-8")
+async def test_two_calls_at_once_have_contexts_of_their_own_and_see_nothing_of_each_other(site: Site) -> None:
+    both = asyncio.Event()
+    asked: list[list[Message]] = []
+
+    class Slow(Script):
+        async def reply(self, messages: Any, **how: Any) -> Reply:
+            asked.append(list(messages))
+            if len(asked) == 2:
+                both.set()
+            await asyncio.wait_for(both.wait(), 10)
+            return Reply(f"about {messages[-1].content}")
+
+    desk = await site.desk(Slow())
+    one, two = await asyncio.gather(
+        *(desk.executor.execute("ask", {"what": what}) for what in ("apples", "pears"))
+    )
+    three = await desk.executor.execute("ask", {"what": "plums"})
+    assert len({one.context, two.context, three.context} - {""}) == 3
+    assert (one.text, two.text) == ("about Please find out: apples", "about Please find out: pears")
+    for messages, own in zip(asked, ("apples", "pears", "plums"), strict=True):
+        text = " ".join(message.content for message in messages)
+        assert [fruit for fruit in ("apples", "pears", "plums") if fruit in text] == [own]
+    begun = {one.id for one in site.sent("reasoning/start")}
+    assert begun == {one.context, two.context, three.context}
+
+
+@pytest.mark.req("T-8")
+async def test_without_the_right_to_reason_aloud_a_session_has_a_context_all_the_same(site: Site) -> None:
+    desk = await site.desk(Script(), can=[{"kind": "mcp/*"}])
+    found = {(await desk.executor.execute("ask", {"what": "x"})).context for _ in range(2)}
+    assert len(found - {""}) == 2
+
+
+async def test_no_session_is_left_after_an_answer_a_failure_a_deadline_and_a_call_that_was_taken_back(
+    site: Site,
+) -> None:
+    async def never() -> Reply:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    model = Script(Reply("a"), ModelFailed("no", model="m"), never, never)
+    desk = await site.desk(model)
+    results = [await desk.executor.execute("ask", {"what": "x"}) for _ in range(2)]
+    desk.executor._deadline = 0.3
+    results.append(await desk.executor.execute("ask", {"what": "x"}))
+    assert [one.is_error for one in results] == [False, True, True]
+    assert "longer than 0.3 s" in results[2].text
+    desk.executor._deadline = 60
+    running = asyncio.create_task(desk.executor.execute("ask", {"what": "x"}))
+    await until(lambda: len(model.asked) == 4)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert desk.executor.sessions == {}
+    assert len(site.sent("reasoning/cancel")) == 3
+
+
+async def test_more_calls_than_are_allowed_at_once_wait_in_order_and_further_ones_are_refused(
+    site: Site,
+) -> None:
+    release, most, now, order = asyncio.Event(), 0, 0, []
+
+    class Counting(Script):
+        async def reply(self, messages: Any, **how: Any) -> Reply:
+            nonlocal most, now
+            now, order[len(order) :] = now + 1, [messages[-1].content[-1]]
+            most = max(most, now)
+            await release.wait()
+            now -= 1
+            return Reply("done")
+
+    desk = await site.desk(Counting(), max_concurrent=2, max_waiting=3)
+    calls = [asyncio.create_task(desk.executor.execute("ask", {"what": str(n)})) for n in range(6)]
+    done = await calls[5]
+    assert done.is_error and "later" in done.text
+    release.set()
+    assert [one.text for one in await asyncio.gather(*calls[:5])] == ["done"] * 5
+    assert (most, order) == (2, list("01234"))
+
+
+# --- what goes wrong ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("T-10")
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ([refused(500, "the server is ill")], ["I cannot answer now", "500"]),
+        ([said(""), said(""), said("")], ["led nowhere"]),
+        ([streamed(chunk({"content": "It is in"}), chunk({}, "length"))], ["cut off", "It is in"]),
+        (
+            [called(("c", "eye_look", '{"place": "a"}'), text="Let me look."), refused(500, "ill")],
+            ["500", "Said before: Let me look."],
+        ),
+    ],
+    ids=["error 500", "empty", "truncated", "error after a tool"],
+)
+async def test_what_a_model_fails_at_is_an_error_result_that_says_what(
+    site: Site, script: list[Any], words: list[str]
+) -> None:
+    await site.tool("eye", look)
+    async with ChatServer(script) as server:
+        desk = await site.desk(model_at(server))
+        done = await desk.executor.execute("ask", {"what": "x"})
+    assert done.result["isError"] is True and done.text.startswith("ask: ")
+    for word in words:
+        assert word in done.text
+
+
+@pytest.mark.req("T-10")
+async def test_malformed_arguments_and_a_failing_tool_are_errors_to_the_model_that_may_still_answer(
+    site: Site,
+) -> None:
+    def look(place: str) -> str:
+        raise RuntimeError(f"no light in {place}")
+
+    await site.tool("eye", look)
+    script = [
+        called(("c1", "eye_look", '{"place": ')),
+        called(("c2", "eye_look", '{"place": "shed"}')),
+        called(("c3", "nobody_runs", "{}")),
+        said("It is dark."),
+    ]
+    async with ChatServer(script) as server:
+        desk = await site.desk(model_at(server))
+        done = await desk.executor.execute("ask", {"what": "x"})
+    assert (done.text, done.is_error) == ("It is dark.", False)
+    told = [one["content"] for one in server.bodies[3]["messages"] if one["role"] == "tool"]
+    assert len(told) == 3 and all(one.startswith("Error: ") for one in told)
+    assert "no light in shed" in told[1]
+
+
+@pytest.mark.req("T-10")
+async def test_the_turns_are_used_up_only_when_one_more_would_be_needed(site: Site) -> None:
+    await site.tool("eye", look)
+
+    def step(n: int) -> Reply:
+        return wants("eye/look", {"place": str(n)})
+
+    fits = await site.desk(Script(step(1), step(2), Reply("Found.")), described(maxChatTurns=3))
+    assert (await fits.executor.execute("ask", {"what": "x"})).text == "Found."
+    short = await site.desk(Script(step(1), step(2), step(3)), described(maxChatTurns=3), name="short")
+    done = await short.executor.execute("ask", {"what": "x"})
+    assert done.is_error and "no answer after" in done.text
+    one = await site.desk(Script(Reply("At once.")), described(maxChatTurns=1), name="one")
+    assert (await one.executor.execute("ask", {"what": "x"})).text == "At once."
+
+
+async def test_a_picture_of_a_tool_is_named_to_the_model(site: Site) -> None:
+    def draw() -> ToolResult:
+        return ToolResult({"content": [{"type": "image", "data": "AA==", "mimeType": "image/png"}]})
+
+    await site.tool("pen", draw)
+    desk = await site.desk(Script(wants("pen/draw"), Reply("Drawn.")))
+    done = await desk.executor.execute("ask", {"what": "x"})
+    assert done.calls[0][1] == "[image]"
+
+
+async def test_the_result_is_plain_json_of_mcp(site: Site) -> None:
+    desk = await site.desk(Script(Reply("yes")))
+    done = await desk.executor.execute("ask", {"what": "x"})
+    assert json.loads(json.dumps(done.result)) == {
+        "content": [{"type": "text", "text": "yes"}],
+        "isError": False,
+        "_meta": {"mew-lab/context": done.context},
+    }

@@ -1,0 +1,123 @@
+"""An agent of tools on its own: its servers, its model, and that nothing of it stays."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mew_lab.agent.completions import CompletionsModel
+from mew_lab.agent.model import Reply
+from mew_lab.errors import ConfigError, MewError
+from mew_lab.tools_agent.definition import AgentDefinition
+from mew_lab.tools_agent.home import Home, model_for
+
+from ..agent.conftest import Script, until, wants
+from ..agent.llm_server import ChatServer, refused, said
+from ..bridge.conftest import alive
+from .conftest import described
+
+ODD = str(Path(__file__).resolve().parents[1] / "bridge" / "odd_server.py")
+
+
+def odd(mode: str = "good", **more: Any) -> dict[str, Any]:
+    return {"type": "stdio", "command": "python", "args": [ODD, mode], **more}
+
+
+async def test_the_servers_of_the_file_run_with_their_variables_and_folder_and_end_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HALF", "b")
+    monkeypatch.setenv("NOT_NAMED", "x")
+    (tmp_path / "work").mkdir()
+    servers = {"My server_1": odd(env={"WHOLE": "a${HALF}c"}, cwd="work")}
+    model = Script(wants("My-server-1/env"), Reply("seen"))
+    async with Home(described(servers=servers), model=model, folder=tmp_path) as home:
+        done = await home.agent.executor.execute("ask", {"what": "x"})
+        seen = json.loads(done.calls[0][1])
+        assert seen["env"]["WHOLE"] == "abc" and "NOT_NAMED" not in seen["env"]
+        assert seen["cwd"] == str(tmp_path / "work")
+        assert alive(seen["pid"])
+    await until(lambda: not alive(seen["pid"]))
+    assert not model.closed  # it was given, so it is somebody else's to close
+
+
+async def test_a_server_that_dies_is_an_error_to_the_model_and_the_agent_goes_on() -> None:
+    model = Script(wants("odd/die"), Reply("It is gone."), Reply("Nothing here."))
+    async with Home(described(servers={"odd": odd()}), model=model) as home:
+        first = await home.agent.executor.execute("ask", {"what": "x"})
+        assert first.text == "It is gone." and first.calls[0][1].startswith("Error: ")
+        assert not (await home.agent.executor.execute("ask", {"what": "x"})).is_error
+    assert model.offered[-1] == []
+
+
+async def test_a_server_that_does_not_start_is_named_and_leaves_nothing() -> None:
+    home = Home(described(servers={"good": odd(), "bad": odd("exit")}), model=Script())
+    with pytest.raises(MewError, match=r"bad.*No module named 'nope'"):
+        await home.__aenter__()
+    assert not alive(home._bridges[0].pid)
+
+
+async def test_servers_that_cannot_be_started_here_are_named() -> None:
+    far = {"type": "streamable-http", "url": "http://127.0.0.1:1/mcp"}
+    home = Home(described(servers={"far": far}), model=Script())
+    assert home.left_out == ["the server far is of type streamable-http; only stdio servers are started here"]
+
+
+def test_a_variable_that_is_not_set_is_told_with_its_place() -> None:
+    with pytest.raises(ConfigError, match=r"mcpServers\.odd\.env\.KEY asks for the variable NOT_SET_HERE"):
+        Home(described(servers={"odd": odd(env={"KEY": "${NOT_SET_HERE}"})}), model=Script())
+
+
+async def test_names_that_meet_in_the_space_are_told_apart() -> None:
+    servers = {"a b": odd(), "a_b": odd(), "Desk": odd(), "system": odd()}
+    home = Home(described(servers=servers), model=Script())
+    assert list(home.agent.agent.servers) == ["a-b", "a-b-2", "Desk-2", "system-2"]
+
+
+@pytest.mark.parametrize(
+    ("word", "how", "name"),
+    [
+        ("offline", {}, "offline"),
+        ("openai:gpt-x", {"api_key": "k" * 20}, "gpt-x"),
+        ("gpt-x", {"api_key": "k" * 20}, "gpt-x"),
+        ("llama:8b", {"base_url": "http://127.0.0.1:1/v1"}, "llama:8b"),
+        ("mine:small", {"base_url": "http://127.0.0.1:1/v1"}, "small"),
+    ],
+)
+def test_the_model_is_what_the_settings_say(
+    word: str, how: dict[str, Any], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(variable, raising=False)
+    agent = described(model=word)
+    made = model_for(
+        AgentDefinition("A", settings=agent.settings, document={"providers": {"mine": {}}}), **how
+    )
+    assert name in made.name
+    assert isinstance(made, CompletionsModel) == (word != "offline")
+
+
+async def test_the_settings_are_wishes_that_a_server_may_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    agent = described(model="m", maxOutputTokens="1000", temperature=0.5, topP="0.9")
+    script = [said("a"), refused(400, "Unsupported parameter: 'max_tokens'"), said("b")]
+    async with ChatServer(script) as server:
+        model = model_for(agent, base_url=server.url)
+        async with Home(agent, model=model) as home:
+            for text in "ab":
+                assert (await home.agent.executor.execute("ask", {"what": "x"})).text == text
+        await model.aclose()
+    keys = ("max_tokens", "temperature", "top_p")
+    sent = [tuple(body.get(key) for key in keys) for body in server.bodies]
+    assert sent == [(1000, 0.5, 0.9), (1000, 0.5, 0.9), (None, None, None)]
+
+
+@pytest.mark.parametrize(
+    ("word", "how"), [("other:m", {}), ("offline", {"base_url": "http://127.0.0.1:1/v1"})]
+)
+def test_a_model_that_cannot_be_had_is_told(word: str, how: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"settings\.model"):
+        model_for(described(model=word), **how)

@@ -1,0 +1,168 @@
+"""An agent of tools among others in a space: what goes over the wire."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from mew_lab.agent.model import Reply
+from mew_lab.errors import ConfigError, ToolFailed
+from mew_lab.tools_agent.agent_file import parse_agent
+
+from ..agent.conftest import Script, until, wants
+from .conftest import ASK, Site, described
+
+
+def look(place: str) -> str:
+    """Looks somewhere."""
+    return f"seen {place}"
+
+
+@pytest.mark.req("T-1", "T-3")
+async def test_it_answers_as_an_mcp_server_under_the_name_of_its_metadata(site: Site) -> None:
+    await site.desk(Script())
+    human = await site.seat("human")
+    asked = {"method": "initialize", "params": {"protocolVersion": "2025-06-18"}}
+    told = await human.mcp_request("desk", asked)
+    assert told["serverInfo"] == {"name": "Desk", "version": "1.0.0"}
+    assert told["instructions"] == "A desk." and told["protocolVersion"] == "2025-06-18"
+    assert await human.list_tools("desk") == [
+        {"name": "ask", "description": ASK["description"], "inputSchema": ASK["parameters"]}
+    ]
+    assert await human.mcp_request("desk", {"method": "ping"}) == {}
+    with pytest.raises(ToolFailed, match="-32601"):
+        await human.mcp_request("desk", {"method": "resources/list"})
+
+
+@pytest.mark.req("T-1")
+async def test_without_a_description_there_are_no_instructions(site: Site) -> None:
+    desk = await site.desk(Script(), described(description=""))
+    assert "instructions" not in desk.initialized()
+
+
+@pytest.mark.req("T-8", "T-9")
+async def test_a_call_is_answered_with_the_same_id_correlated_and_its_session_with_the_call(
+    site: Site,
+) -> None:
+    await site.tool("eye", look)
+    await site.desk(Script(wants("eye/look", {"place": "shed"}), Reply("In the shed.")))
+    human = await site.seat("human")
+    call = human.call("desk/ask", {"what": "the spade"})
+    assert (await call).text == "In the shed."
+    request, inner = (
+        next(one for one in site.sent("mcp/request", sender=who) if one.payload["method"] == "tools/call")
+        for who in ("human", "desk")
+    )
+    answer = site.sent("mcp/response", sender="desk")[-1]
+    assert answer.to == ("human",) and tuple(answer.correlation_id) == (request.id,)
+    start = site.sent("reasoning/start", sender="desk")[0]
+    assert tuple(start.correlation_id) == (request.id,) and tuple(inner.correlation_id) == (start.id,)
+    assert answer.payload == {
+        "jsonrpc": "2.0",
+        "id": request.payload["id"],
+        "result": {
+            "content": [{"type": "text", "text": "In the shed."}],
+            "isError": False,
+            "_meta": {"mew-lab/context": start.id, "mew-lab/turns": ["because", "In the shed."]},
+        },
+    }
+
+
+@pytest.mark.req("T-10")
+async def test_faults_of_the_call_are_results_and_of_the_request_errors(site: Site) -> None:
+    await site.desk(Script())
+    human = await site.seat("human")
+    with pytest.raises(ToolFailed, match="arguments") as caught:
+        await human.call("desk/ask", {})
+    assert caught.value.code is None and caught.value.data["isError"] is True
+    with pytest.raises(ToolFailed, match="Unknown tool: other") as caught:
+        await human.call("desk/other", {})
+    assert caught.value.code == -32602
+    with pytest.raises(ToolFailed, match="must be an object"):
+        await human.mcp_request("desk", {"method": "tools/call", "params": {"name": "ask", "arguments": [1]}})
+
+
+async def test_a_proposal_that_names_it_is_not_carried_out(site: Site) -> None:
+    model = Script()
+    await site.desk(model)
+    human = await site.seat("human")
+    human.propose("desk/ask", {"what": "x"})
+    await site.first("mcp/proposal")
+    await human.mcp_request("desk", {"method": "ping"})
+    assert model.asked == []
+
+
+async def test_another_definition_is_told_to_the_space_and_listed(site: Site) -> None:
+    desk = await site.desk(Script())
+    human = await site.seat("human")
+    desk.replace(described({**ASK, "name": "tell"}))
+    changed = "notifications/tools/list_changed"
+    await until(
+        lambda: [one for one in site.sent("mcp/request", sender="desk") if one.payload["method"] == changed]
+    )
+    assert [one["name"] for one in await human.list_tools("desk")] == ["tell"]
+    with pytest.raises(ConfigError, match="empty"):
+        desk.replace(parse_agent({"metadata": {"name": "A", "tools": []}}))
+    assert [one["name"] for one in await human.list_tools("desk")] == ["tell"]
+
+
+@pytest.mark.parametrize("kind", ["reasoning/cancel", "participant/clear"])
+async def test_a_session_that_somebody_ends_is_still_answered_once(site: Site, kind: str) -> None:
+    async def never() -> Reply:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    desk = await site.desk(Script(never))
+    human = await site.seat("human")
+    call = human.call("desk/ask", {"what": "x"})
+    start = await site.first("reasoning/start")
+    context = start.id if kind == "reasoning/cancel" else None
+    await human.saying.say(kind, {"reason": "enough"}, to="desk", context=context)
+    with pytest.raises(ToolFailed, match="ask: Stopped: ") as caught:
+        await call
+    assert caught.value.data["isError"] is True
+    assert desk.executor.sessions == {}
+    assert len(site.sent("mcp/response", sender="desk")) == 1
+
+
+async def test_an_mcp_cancellation_ends_the_session_without_an_answer(site: Site) -> None:
+    async def never() -> Reply:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    desk = await site.desk(Script(never))
+    human = await site.seat("human")
+    call = human.call("desk/ask", {"what": "x"})
+    await site.first("reasoning/start")
+    await human.notify("notifications/cancelled", {"requestId": call.envelope.payload["id"]}, to="desk")
+    await until(lambda: not desk.executor.sessions)
+    assert site.sent("mcp/response", sender="desk") == []
+
+
+async def test_two_agents_that_ask_each_other_come_to_an_end(site: Site) -> None:
+    first = await site.desk(Script(wants("second/ask", {"what": "b"}), Reply("first is done")), name="first")
+    await site.desk(Script(wants("first/ask", {"what": "c"}), Reply("second is done")), name="second")
+    await until(
+        lambda: any(
+            tool.participant == "second" for tool in first.participant.discovery.get_available_tools()
+        )
+    )
+    human = await site.seat("human")
+    assert (await human.call("first/ask", {"what": "a"}, timeout=20)).text == "first is done"
+    refused: list[Any] = [
+        one.payload["result"]["content"][0]["text"]
+        for one in site.sent("mcp/response", sender="first")
+        if one.to == ("second",) and "content" in one.payload.get("result", {})
+    ]
+    assert len(refused) == 1 and "comes of a call that waits for it" in refused[0]
+
+
+async def test_an_agent_of_another_mode_or_without_tools_is_not_served(site: Site) -> None:
+    for metadata, words in (
+        ({"name": "A"}, "metadata.mode is interactive"),
+        ({"name": "A", "tools": []}, "empty"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            await site.desk(Script(), parse_agent({"metadata": metadata}))

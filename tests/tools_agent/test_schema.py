@@ -1,0 +1,126 @@
+"""The union of six types: what it takes, what it refuses, and where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mew_lab.tools_agent.schema import TYPES, faults_of_parameters, wire_schema
+
+# Of the design's type definitions: which keywords each type has beside title and description.
+HAS: dict[str, dict[str, Any]] = {
+    "string": {"enum": ["a"], "default": "a", "examples": ["a"], "minLength": 0, "maxLength": 3},
+    "number": {"enum": [1.5], "default": 1.5, "examples": [1.5], "minimum": 1, "maximum": 2.5},
+    "integer": {"enum": [2], "default": 2, "examples": [2], "minimum": 1, "maximum": 3},
+    "boolean": {"default": True},
+    "array": {"items": {"type": "string"}, "minItems": 0, "maxItems": 2, "uniqueItems": True},
+    "object": {
+        "properties": {"a": {"type": "string"}},
+        "required": ["a"],
+        "additionalProperties": {"type": "integer"},
+        "minProperties": 1,
+        "maxProperties": 2,
+    },
+}
+EVERY = {key: value for has in HAS.values() for key, value in has.items()}
+
+
+def parameters(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}
+
+
+def told(schema: Any) -> list[str]:
+    return [str(one) for one in faults_of_parameters(schema)]
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_each_type_takes_its_own_keywords_and_refuses_those_of_the_others_by_path(kind: str) -> None:
+    whole = {"type": kind, "title": "T", "description": "D", **HAS[kind]}
+    assert told(parameters(x=whole)) == []
+    least = {"type": kind, **({"items": {"type": "string"}} if kind == "array" else {})}
+    for key, value in EVERY.items():
+        if key in HAS[kind]:
+            continue
+        (said,) = told(parameters(x={**least, key: value}))
+        assert said.startswith(f"parameters.properties.x.{key}: {key} belongs to ")
+        assert f"type {kind}" in said
+
+
+@pytest.mark.req("T-2")
+@pytest.mark.parametrize(
+    ("schema", "path"),
+    [
+        ({"type": "null"}, "type"),
+        ({}, "type"),
+        ({"type": ["string", "number"]}, "type"),
+        ({"type": "string", "minLength": "3"}, "minLength"),
+        ({"type": "string", "minLength": -1}, "minLength"),
+        ({"type": "string", "enum": []}, "enum"),
+        ({"type": "string", "enum": ["a", 1]}, "enum[1]"),
+        ({"type": "string", "default": 1}, "default"),
+        ({"type": "string", "enum": ["a"], "default": "b"}, "default"),
+        ({"type": "string", "maxLength": 2, "examples": ["abc"]}, "examples[0]"),
+        ({"type": "string", "minLength": 3, "maxLength": 2}, "minLength"),
+        ({"type": "integer", "default": 1.5}, "default"),
+        ({"type": "integer", "default": True}, "default"),
+        ({"type": "number", "minimum": True}, "minimum"),
+        ({"type": "number", "minimum": 2, "maximum": 1}, "minimum"),
+        ({"type": "number", "maximum": 2, "default": 3}, "default"),
+        ({"type": "boolean", "default": "yes"}, "default"),
+        ({"type": "array"}, "items"),
+        ({"type": "array", "items": []}, "items"),
+        ({"type": "array", "items": {"type": "strin"}}, "items.type"),
+        ({"type": "array", "items": [{"type": "string"}, {"type": "x"}]}, "items[1].type"),
+        ({"type": "object", "properties": {"a": 1}}, "properties.a"),
+        ({"type": "object", "required": ["b"]}, "required[0]"),
+        ({"type": "object", "additionalProperties": "no"}, "additionalProperties"),
+        ({"type": "object", "additionalProperties": {"type": "x"}}, "additionalProperties.type"),
+        ({"type": "string", "pattern": "("}, "pattern"),
+        ({"type": "string", "$ref": "http://example.net/x"}, "$ref"),
+        ({"type": "string", "oneOf": 3}, "oneOf"),
+    ],
+)
+def test_a_fault_is_told_at_its_place(schema: dict[str, Any], path: str) -> None:
+    (said,) = told(parameters(x=schema))
+    assert said.startswith(f"parameters.properties.x.{path}: ")
+
+
+def test_every_fault_is_told_at_once() -> None:
+    said = told(parameters(a={"type": "x"}, b={"type": "integer", "minLength": 1}, c={"type": "array"}))
+    assert [one.partition(":")[0] for one in said] == [
+        "parameters.properties.a.type",
+        "parameters.properties.b.minLength",
+        "parameters.properties.c.items",
+    ]
+
+
+@pytest.mark.parametrize("schema", [None, [], "x", {}, {"type": "string"}, {"type": "array", "items": {}}])
+def test_the_root_must_be_of_type_object(schema: Any) -> None:
+    (said,) = told(schema)
+    assert 'type "object"' in said
+
+
+def test_an_unknown_keyword_is_kept_and_so_is_everything_else() -> None:
+    schema = parameters(x={"type": "string", "pattern": "^a", "format": "date", "x-mine": {"a": [1]}})
+    schema["oneOf"] = [{"required": ["x"]}]
+    assert told(schema) == []
+    assert wire_schema(schema) == schema
+
+
+def test_a_list_of_items_is_told_to_clients_as_json_schema_2020_12_has_it() -> None:
+    two = {"type": "array", "items": [{"type": "string"}, {"type": "array", "items": [{"type": "integer"}]}]}
+    assert wire_schema(parameters(items=two)) == parameters(
+        items={
+            "type": "array",
+            "prefixItems": [{"type": "string"}, {"type": "array", "prefixItems": [{"type": "integer"}]}],
+        }
+    )
+
+
+def test_a_schema_without_end_is_refused() -> None:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(500):
+        schema = {"type": "object", "properties": {"a": schema}}
+    (said,) = told(schema)
+    assert "nested" in said

@@ -60,12 +60,16 @@ def test_a_page_gets_everybody_and_then_what_changed(page: Page, lab: Lab) -> No
     assert [row["id"] for row in page.snapshot["rows"]] == ["human", "agent"]
     assert page.snapshot["counts"] == [["here", 2]] or page.snapshot["counts"] == [("here", 2)]
     lab.join("helper")
-    page.fake.until(lambda: any(row["id"] == "helper" for one in page.fake.of("rows") for row in one["rows"]))
+    view = page.fake.view
+    page.fake.until(
+        lambda: [name for name, row in view._known.items() if row.since] == ["human", "agent", "helper"]
+    )
     before = len(page.fake.of("rows"))
     lab.chat("nothing that a roster shows")
     lab.join("reader", can="observer")
-    page.fake.until(lambda: len(page.fake.of("rows")) > before)
-    assert [row["id"] for row in page.fake.of("rows")[-1]["rows"]] == ["reader"]
+    page.fake.until(lambda: "reader" in view._known)
+    sent = {row["id"] for one in page.fake.of("rows")[before:] for row in one["rows"]}
+    assert sent == {"reader"}
 
 
 def test_a_click_pauses_and_the_sentence_comes_back(page: Page, lab: Lab) -> None:

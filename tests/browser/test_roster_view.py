@@ -213,13 +213,18 @@ def test_threat_03_hostile_text_is_text_in_every_field_of_the_roster(
 
 
 def test_the_roster_can_be_used_without_a_mouse_and_at_any_width(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([SETUP, SCENE, SHOW, WIRE]).run(0).run(1).run(2)
+    tells = "git.send('participant/status', {'messages_in_context': 7, 'tokens': 500, 'max_tokens': 8000})"
+    book = notebook([SETUP, SCENE, SHOW, WIRE, tells]).run(0).run(1).run(2)
     row(book, 2, "git").wait_for()
     book.page.until(
         lambda: row(book, 2, "reader").get_attribute("data-presence") == "left", "the reader to leave"
     )
     book.page.shots("roster", book.area(2))
     view = root(book, 2)
+    book.run(4)
+    meter = row(book, 2, "git").locator("[role=meter]")
+    meter.wait_for()
+    assert meter.get_attribute("aria-valuetext") == "500 of 8\u202f000 tokens, 6 %"
     path = focus_path(book, view)
     assert path[0] == "button Invite…" and path[1].startswith("button human may") and len(path) == 1 + 2 * 6
     agent = row(book, 2, "agent")

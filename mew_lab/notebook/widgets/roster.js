@@ -38,6 +38,7 @@ function render({ model, el }) {
         for (const row of item.rows) put(row, true);
         lead(item);
       } else if (item.t === "rows") for (const row of item.rows) put(row, rows.size < PAGE);
+      else if (item.t === "told") for (const [id, told] of item.told) hear(id, told);
       else if (item.t === "head") lead(item);
     },
     done: paint,
@@ -72,6 +73,13 @@ function render({ model, el }) {
     row.data = data;
     if (before && before !== data.presence) announce(`${data.name}: ${data.presence}`);
     fill(row);
+  }
+
+  function hear(id, told) {
+    const row = rows.get(id);
+    if (!row) return;
+    row.data.told = told;
+    status(row);
   }
 
   function build(data) {

@@ -16,6 +16,7 @@ import json
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import MewError
@@ -59,7 +60,7 @@ class RosterView(ActingWidget):
     _esm = _ESM
     _css = _CSS
     title = "roster"
-    interval = 0.1
+    interval = 0.2
 
     def __init__(self, lab: Lab, members: Members, **traits: Any) -> None:
         self._lab = lab
@@ -94,20 +95,29 @@ class RosterView(ActingWidget):
         } | self._head
 
     def _news(self) -> list[dict[str, Any]]:
-        rows = self._members.rows
-        fresh = [
-            row for row in rows if self._known.get(row.name) is not row and self._known.get(row.name) != row
-        ]
+        changed = [row for row in self._members.rows if self._known.get(row.name) != row]
         items: list[dict[str, Any]] = []
-        if fresh:
-            items.append({"t": "rows", "rows": [_shown(row) for row in fresh[:MOST_ROWS]]})
-            self._known |= {row.name: row for row in fresh[:MOST_ROWS]}
-            if len(fresh) > MOST_ROWS:
+        if changed:
+            sent = changed[:MOST_ROWS]
+            # Most that happens is that somebody tells how it is: that goes without what it may do.
+            fresh = [row for row in sent if not self._has_told(row)]
+            told = [[row.name, _told(row.told)] for row in sent if self._has_told(row)]
+            if fresh:
+                items.append({"t": "rows", "rows": [_shown(row) for row in fresh]})
+            if told:
+                items.append({"t": "told", "told": told})
+            self._known |= {row.name: row for row in sent}
+            if len(changed) > MOST_ROWS:
                 self.wake()
         if (head := self._heading()) != self._head:
             self._head = head
             items.append({"t": "head"} | head)
         return items
+
+    def _has_told(self, row: Member) -> bool:
+        """Whether nothing has changed but what it says of itself."""
+        known = self._known.get(row.name)
+        return known is not None and replace(known, told=row.told) == row
 
     def _heading(self) -> dict[str, Any]:
         rows = self._members.rows

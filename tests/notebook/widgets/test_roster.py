@@ -72,6 +72,18 @@ def test_a_page_gets_everybody_and_then_what_changed(page: Page, lab: Lab) -> No
     assert sent == {"reader"}
 
 
+def test_a_status_goes_out_without_what_its_sender_may_do(page: Page, lab: Lab) -> None:
+    view = page.fake.view
+    page.fake.until(lambda: (one := view._known.get("agent")) and one.since)
+    before = len(page.fake.of("rows"))
+    payload = {"messages_in_context": 4, "tokens": 1200, "max_tokens": 8000, "status": "active"}
+    lab.send("participant/status", payload, as_id="agent")
+    page.fake.until(lambda: page.fake.of("told"))
+    ((name, told),) = page.fake.of("told")[-1]["told"]
+    assert (name, told["tokens"], told["usage"], told["near_limit"]) == ("agent", 1200, 0.15, False)
+    assert len(page.fake.of("rows")) == before
+
+
 def test_a_click_pauses_and_the_sentence_comes_back(page: Page, lab: Lab) -> None:
     done = page.act("do", deed="pause", target="agent", timeout_seconds=30, reason="lunch")
     assert done["t"] == "done" and done["said"].startswith("agent is paused until")

@@ -17,7 +17,9 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from mew_lab.protocol.visible import one_line, visible
 
-__all__ = ["REASONS", "Card", "CardState", "Decisions", "Row", "Rows", "risks"]
+__all__ = ["POLICY", "REASONS", "Card", "CardState", "Decisions", "Row", "Rows", "risks"]
+
+POLICY = "policy "  # in `by`, before the name of the policy that decided
 
 CardState = Literal["open", "deciding", "fulfilled", "rejected", "withdrawn", "done"]
 
@@ -45,7 +47,8 @@ class Card:
     `arguments` are pairs of a name and the whole value as JSON text; `digest` is the sha-256 (hex) of the
     canonical bytes from which the request will be built; `since` and `decided_at` are seconds of the epoch.
     `outcome` is one line: the result or the reason. A proposal without `to` names its possible targets in
-    `Decisions.targets`.
+    `Decisions.targets`. `last` are the arguments of the last request for the same tool of the same target (None: there
+    was none), `on_screen` the seconds from when a view first showed it to the decision (None: no view told).
     """
 
     id: str
@@ -64,6 +67,14 @@ class Card:
     outcome: str = ""
     decided_at: float | None = None
     edited: bool = False
+    last: tuple[tuple[str, str], ...] | None = None
+    on_screen: float | None = None
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """Equal for cards that differ in nothing but the values of their arguments."""
+        types = tuple(sorted((name, _type(value)) for name, value in self.arguments))
+        return (self.proposer, self.to, self.method, self.tool, types)
 
     @property
     def is_open(self) -> bool:
@@ -80,6 +91,13 @@ class Card:
         """Who asks whom for what, as one line."""
         whom = ", ".join(self.to) or "anybody"
         return one_line(f"{self.proposer} asks {whom} to run {self.tool or self.method}", 200)
+
+
+def _type(text: str) -> str:
+    """The JSON type of a JSON text."""
+    return {"{": "object", "[": "array", '"': "string", "t": "boolean", "f": "boolean", "n": "null"}.get(
+        text[:1], "number"
+    )
 
 
 class Decisions(Protocol):
@@ -106,6 +124,9 @@ class Decisions(Protocol):
         The request is built from the proposal that the kernel holds. The future's result is one sentence; its
         exception (a MewError) says why nothing was sent.
         """
+
+    def seen(self, proposal: str) -> None:
+        """A view shows the card for the first time: from now on it is on screen."""
 
     def subscribe(self, on_change: Callable[[Card], None]) -> Callable[[], None]:
         """Calls back with each new state of a card; returns what ends it."""

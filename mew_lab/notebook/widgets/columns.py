@@ -1,7 +1,7 @@
 """Which columns can the feed have?  One table of data, from which the page and the picture are drawn.
 
-How a row's value becomes text stands here for the picture and in feed_cells.js for the page, under the same
-names. It knows no widget.
+How a row's value becomes text stands here for the picture and in feed_cells.js for the page, under the same names. It
+knows no widget.
 """
 
 from __future__ import annotations

@@ -136,9 +136,9 @@ class Row(NamedTuple):
     """One envelope in the feed. `t` in seconds of the epoch as the gateway received it, `size` in bytes of
     its text.
 
-    `correlates` is the `seq` of the row that this one answers, 0 for none; `verdict` is `accepted`,
-    `refused`, `sent` or empty where it cannot be known; `code` the error code or the pattern that decided, in
-    few words.
+    `correlates` is the `seq` of the row that this one answers, 0 for none, `also` those of the others that its
+    `correlation_id` names; `verdict` is `accepted`, `refused`, `sent` or empty where it cannot be known; `code`
+    the error code or the pattern that decided, in few words.
     """
 
     seq: int
@@ -153,6 +153,7 @@ class Row(NamedTuple):
     code: str
     id: str
     size: int
+    also: tuple[int, ...] = ()
 
 
 class Rows(Protocol):
@@ -168,6 +169,9 @@ class Rows(Protocol):
 
     def raw(self, seq: int) -> str:
         """The exact text of that row's envelope; empty when it is not held any more."""
+
+    def pattern(self, seq: int) -> str:
+        """The whole capability that let that row's envelope pass; empty where none did, or it is not known."""
 
     def title(self) -> tuple[str, int]:
         """The name of the space and the number of its members."""

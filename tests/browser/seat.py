@@ -181,6 +181,7 @@ class Rows_:
     def __init__(self, name: str = "demo", members: int = 4) -> None:
         self.rows: list[Row] = []
         self.texts: dict[int, str] = {}
+        self.patterns: dict[int, str] = {}
         self.members = members
         self.name = name
         self._callbacks: list[Callable[[], None]] = []
@@ -224,6 +225,9 @@ class Rows_:
             return self.texts[seq]
         row = self.rows[seq - 1]
         return json.dumps({"id": row.id, "kind": row.kind, "from": row.sender, "payload": {"text": row.what}})
+
+    def pattern(self, seq: int) -> str:
+        return self.patterns.get(seq, "")
 
     def title(self) -> tuple[str, int]:
         return self.name, self.members

@@ -334,6 +334,11 @@ class ApprovalsView(ActingWidget):
         with self._book:
             return sorted(self._cards.values(), key=lambda card: card.seq)
 
+    def badge(self) -> str:
+        """How many wait for a decision."""
+        waiting = sum(card.is_open for card in self._in_order())
+        return f"{waiting} open" if waiting else ""
+
     def _static_text(self) -> str:
         cards = self._in_order()
         waiting = [card for card in cards if card.is_open]

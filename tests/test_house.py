@@ -113,6 +113,8 @@ SHOWN_BY: dict[str, str] = {
     "workbench.roster": "workbench/test_lab.py",
     "workbench.seat": "workbench/test_lab.py",
     "workbench.seen": "workbench/test_lab.py",
+    "workbench.soon": "workbench/test_members.py",
+    "workbench.standing": "workbench/test_members.py",
     "notebook.widgets.stream_stills": "notebook/widgets/test_streams.py",
     "workbench.stream_deeds": "notebook/widgets/test_streams.py",
     "workbench.stream_row": "workbench/test_streaming.py",
@@ -475,8 +477,10 @@ IN_THE_PAGE = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|createContextualFragment|srcdoc"
     r"|\beval\s*\(|new\s+Function\b|DOMParser|javascript:|pickle"
 )
+# The name of the SVG namespace looks like an address; nobody ever asks it for anything.
 ELSEWHERE = re.compile(
-    r"(?:https?:|wss?:)?//(?!127\.0\.0\.1|localhost|\{|\[::1\])[a-z0-9-]+\.[a-z0-9.-]+", re.IGNORECASE
+    r"(?:https?:|wss?:)?//(?!127\.0\.0\.1|localhost|\{|\[::1\]|www\.w3\.org/2000/svg\")[a-z0-9-]+\.[a-z0-9.-]+",
+    re.IGNORECASE,
 )
 
 

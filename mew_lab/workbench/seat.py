@@ -6,8 +6,8 @@ Verbs that finish by themselves block and give what they made; `call` and `propo
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Coroutine, Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.workbench.listing import Note, Sent
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from mew_lab.workbench.lab import Lab
 
 __all__ = ["Seat"]
+
+T = TypeVar("T")
 
 
 class Seat:
@@ -120,6 +122,19 @@ class Seat:
             return Sent(await self.participant.send_accepted(draft))
 
         return self._loop.run(speak(), timeout=self.lab.timeout, doing=f"sending {kind} as {self.name!r}")
+
+    def run(self, work: Coroutine[Any, Any, T], *, timeout: float | None = None) -> T:
+        """Runs what `participant` can do and this seat has no verb for, such as writing a stream, and gives its value.
+
+        Args:
+            work: A coroutine, as `async def` makes it; it runs where the participant lives, beside the cells.
+            timeout: Seconds that it may take; `lab.timeout` unless given.
+
+        Raises:
+            NoReply: when it takes longer; it is then ended.
+        """
+        doing = f"running {getattr(work, '__qualname__', 'work')} as {self.name!r}"
+        return self._loop.run(work, timeout=timeout or self.lab.timeout, doing=doing)
 
     def leave(self) -> Note:
         """Leaves the space; the others see the leave presence."""

@@ -458,3 +458,18 @@ def test_a_fault_in_the_background_is_told_by_status(lab: Lab) -> None:
     lab.chat("anything")
     eventually(lambda: lab.faults)
     assert "bot: " in lab.faults[-1] and "a handler of mine" in str(lab.status())
+
+
+def test_a_seat_runs_what_it_has_no_verb_for(lab: Lab) -> None:
+    bot = lab.join("bot", can="agent")
+
+    async def count() -> tuple[str, bool]:
+        stream = await bot.participant.streams.request_stream(description="numbers")
+        await stream.write("1\n")
+        await stream.close()
+        return stream.description, lab.loop.is_current()
+
+    assert bot.run(count()) == ("numbers", True)
+
+    with pytest.raises(NoReply, match="running .*sleep as 'bot' took longer than 0.05 s"):
+        bot.run(asyncio.sleep(5), timeout=0.05)

@@ -1,0 +1,166 @@
+"""How does data become a picture without becoming markup?  One builder for SVG; no other way to a shape.
+
+A `Drawing` is a tree of shapes whose tags and attributes stand on a short list, none of which can run, load or link
+anything; its text is escaped, and characters that a reader would not see are written as escapes. As SVG it takes the
+colours of the page it stands in, light or dark, and has its own where there are none. As `data` it is plain lists, for a
+front end that makes the same shapes node by node. It knows no envelope.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from mew_lab.protocol.families import FAMILIES
+from mew_lab.protocol.visible import visible
+
+__all__ = ["ATTRIBUTES", "STYLE", "TAGS", "Drawing", "Shape", "lasted", "shape", "words"]
+
+TAGS = frozenset({"circle", "g", "line", "path", "rect", "text", "title", "tspan"})
+ATTRIBUTES = frozenset(
+    {"class", "cx", "cy", "d", "data-seq", "height", "r", "rx", "text-anchor", "transform", "width"}
+    | {"x", "x1", "x2", "y", "y1", "y2"}
+)
+
+_INK = "var(--mew-fg2,var(--jp-ui-font-color1,#222))"
+_FAINT = "var(--mew-fg3,var(--jp-ui-font-color2,#666))"
+_LINE = "var(--mew-line-strong,var(--jp-border-color1,#bbb))"
+_GROUND = "var(--mew-bg,var(--jp-layout-color1,#fff))"
+_CODE = "var(--jp-code-font-family,ui-monospace,Menlo,Consolas,monospace)"
+
+STYLE = "\n".join(
+    [
+        f".mew-drawing{{font:12px var(--jp-ui-font-family,system-ui,sans-serif);fill:{_INK};max-width:none}}",
+        f".mew-drawing .ground{{fill:{_GROUND}}}",
+        f".mew-drawing .faint{{fill:{_FAINT};font-size:11px}}",
+        f".mew-drawing .code{{font-family:{_CODE};font-size:11px}}",
+        ".mew-drawing .strong{font-weight:600}",
+        ".mew-drawing text{font-variant-numeric:tabular-nums;white-space:pre}",
+        f".mew-drawing .halo{{paint-order:stroke;stroke:{_GROUND};stroke-width:3px;stroke-linejoin:round}}",
+        f".mew-drawing .rule{{stroke:{_LINE};stroke-width:1;fill:none}}",
+        f".mew-drawing .thin{{stroke:{_LINE};stroke-width:1;fill:none;stroke-dasharray:2 3}}",
+        f".mew-drawing .box{{stroke:{_LINE};stroke-width:1;fill:{_GROUND}}}",
+        ".mew-drawing .chosen{fill:var(--mew-bg2,var(--jp-layout-color2,#eee))}",
+        ".mew-drawing .arrow{stroke-width:1.5;fill:none}",
+        ".mew-drawing .dotted{stroke-dasharray:2 3}",
+        ".mew-drawing .dashed{stroke-dasharray:5 3}",
+        ".mew-drawing .dots{stroke-width:5;stroke-linecap:round;fill:none}",
+        ".mew-drawing .cross{stroke-width:1.5;fill:none}",
+        f".mew-drawing .ring{{fill:{_GROUND};stroke-width:1.5}}",
+        *(f".mew-drawing .is-{one.name}{{--accent:var(--mew-{one.name},{one.light})}}" for one in FAMILIES),
+        ".mew-drawing .drawn{stroke:var(--accent)}",
+        ".mew-drawing .filled{fill:var(--accent)}",
+    ]
+)
+
+
+class Shape(NamedTuple):
+    """One shape with what is inside it: shapes, or a text."""
+
+    tag: str
+    attributes: Mapping[str, str | float]
+    children: tuple[Shape, ...] = ()
+    text: str = ""
+
+    def data(self) -> list[Any]:
+        """`[tag, attributes, children or text]`, ready for JSON."""
+        return [
+            self.tag,
+            dict(self.attributes),
+            self.text if self.text else [one.data() for one in self.children],
+        ]
+
+    def markup(self) -> str:
+        """The shape as SVG text."""
+        given = "".join(
+            f' {name}="{html.escape(str(value), quote=True)}"' for name, value in self.attributes.items()
+        )
+        inside = html.escape(self.text) if self.text else "".join(one.markup() for one in self.children)
+        return f"<{self.tag}{given}>{inside}</{self.tag}>"
+
+
+def shape(tag: str, *children: Shape, text: str = "", **attributes: str | float) -> Shape:
+    """A shape with these attributes; `css` is its class, an underscore stands for a hyphen.
+
+    Raises:
+        ValueError: for a tag or attribute that is not on the list.
+    """
+    if tag not in TAGS:
+        raise ValueError(f"<{tag}> is not among the shapes that may be drawn")
+    given: dict[str, str | float] = {}
+    for key, value in attributes.items():
+        name = "class" if key == "css" else key.replace("_", "-")
+        if name not in ATTRIBUTES:
+            raise ValueError(f"the attribute {name} is not among those that a shape may have")
+        given[name] = visible(value) if isinstance(value, str) else round(value, 1)
+    return Shape(tag, given, children, visible(text))
+
+
+def words(x: float, y: float, text: str, css: str = "", **attributes: str | float) -> Shape:
+    """A line of text whose baseline begins at that point."""
+    return shape("text", text=text, x=x, y=y, **({"css": css} if css else {}), **attributes)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A picture that a notebook shows, saves and prints, also where nobody trusts the notebook.
+
+    `title` and `about` are read to who cannot see it; `lines` says the same in plain text.
+    """
+
+    title: str
+    about: str
+    width: int
+    height: int
+    shapes: tuple[Shape, ...]
+    lines: tuple[str, ...] = ()
+
+    def svg(self) -> str:
+        """A whole SVG document: no script, no link, nothing loaded."""
+        ground = Shape("rect", {"class": "ground", "width": self.width, "height": self.height})
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="mew-drawing" role="img" width="{self.width}" '
+            f'height="{self.height}" viewBox="0 0 {self.width} {self.height}">'
+            f"<title>{html.escape(visible(self.title))}</title><desc>{html.escape(visible(self.about))}</desc>"
+            f"<style>{STYLE}</style>{''.join(one.markup() for one in (ground, *self.shapes))}</svg>"
+        )
+
+    def data(self) -> dict[str, Any]:
+        """The same for a front end that draws it node by node."""
+        return {
+            "title": visible(self.title),
+            "about": visible(self.about),
+            "width": self.width,
+            "height": self.height,
+            "shapes": [one.data() for one in self.shapes],
+        }
+
+    def html(self) -> str:
+        """The picture as an image inside the page: a front end keeps it that takes SVG out of a stranger's page."""
+        inside = base64.b64encode(self.svg().encode()).decode()
+        said = html.escape(visible(f"{self.title}. {self.about}"), quote=True)
+        return f'<img alt="{said}" style="max-width:none" src="data:image/svg+xml;base64,{inside}">'
+
+    def __str__(self) -> str:
+        return "\n".join(visible(line) for line in (self.title, *self.lines))
+
+    def _repr_mimebundle_(self, include: Iterable[str] = (), exclude: Iterable[str] = ()) -> dict[str, str]:
+        return {"image/svg+xml": self.svg(), "text/html": self.html(), "text/plain": str(self)}
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+
+def lasted(seconds: float) -> str:
+    """A duration with its unit, in few digits: `12 ms`, `4.1 s`, `2.3 min`, `5 h`."""
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    for unit, size in (("s", 1.0), ("min", 60.0), ("h", 3600.0), ("d", 86400.0)):
+        value = seconds / size
+        if value < (99.5 if unit != "h" else 47.5) or unit == "d":
+            shown = f"{value:.1f}".removesuffix(".0") if value < 9.95 else f"{value:.0f}"
+            return f"{shown} {unit}"
+    raise AssertionError

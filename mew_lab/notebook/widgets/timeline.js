@@ -1,0 +1,446 @@
+// Bars and points are drawn here from counts; the sequence diagram comes as a list of shapes. Either way each node is made
+// by name from a short list, and text is text.
+
+const SVG = "http://www.w3.org/2000/svg";
+const SHAPES = new Set(["circle", "g", "line", "path", "rect", "text", "title", "tspan"]);
+const TRAITS = new Set([
+  "class", "cx", "cy", "d", "data-seq", "height", "r", "rx", "text-anchor", "transform", "width", "x", "x1", "x2", "y", "y1", "y2",
+]);
+const WINDOWS = [["5 min", 300], ["1 h", 3600], ["all", 0]];
+const LENGTHS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600];
+const LEFT = 52, RIGHT = 8;
+const HOW = { answered: ["●", "is-mcp"], fulfilled: ["●", "is-capability"], rejected: ["×", "is-error"], withdrawn: ["○", "is-participant"] };
+const [ASKED, ASKER, ANSWER, WHEN, TOOK, ENDED, BY, LABEL] = Array.from({ length: 8 }, (_, n) => n);
+
+function shape(tag, attributes = {}, ...children) {
+  const node = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, String(value));
+  node.append(...children);
+  return node;
+}
+
+// What Python drew: anything that is not on the lists is left out.
+function drawn([tag, attributes, inside]) {
+  if (!SHAPES.has(tag)) return "";
+  const node = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) if (TRAITS.has(name)) node.setAttribute(name, String(value));
+  if (typeof inside === "string") node.textContent = inside;
+  else node.append(...inside.map(drawn));
+  return node;
+}
+
+function lasted(seconds) {
+  if (seconds < 0.9995) return `${Math.round(seconds * 1000)} ms`;
+  for (const [unit, size, most] of [["s", 1, 99.5], ["min", 60, 99.5], ["h", 3600, 47.5], ["d", 86400, Infinity]]) {
+    const value = seconds / size;
+    if (value < most) return `${value < 9.95 ? String(Math.round(value * 10) / 10) : Math.round(value)} ${unit}`;
+  }
+}
+
+const held = (value, low, high) => Math.min(Math.max(value, low), high);
+
+function render({ model, el }) {
+  const root = make("section", { class: "mew mew-timeline", "aria-label": "Timeline" });
+  const title = make("span", { class: "mew-title" });
+  const spans = make("div", { class: "mew-spans", role: "group", "aria-label": "Time shown" });
+  const legend = make("div", { class: "mew-legend mew-drawing", role: "group", "aria-label": "Families shown" });
+  const rate = chart("Messages per second", 140);
+  const strips = { request: strip("Requests", "request"), decision: strip("Decisions", "decision") };
+  const empty = make("div", { class: "mew-empty" });
+  const charts = make("div", { class: "mew-charts" }, rate.box, rate.line, make("div", { class: "mew-strips" }, strips.request.part, strips.decision.part));
+  const which = make("input", { type: "text", placeholder: "id or number", "aria-label": "Id or number of an envelope", spellcheck: "false", autocomplete: "off" });
+  const show = doer("Show exchange", () => select(which.value));
+  const clear = doer("Clear", () => link.act("clear"), { hidden: true });
+  const about = make("span", { class: "mew-about" });
+  const stage = make("div", { class: "mew-stage", tabindex: 0, role: "region", "aria-label": "Sequence diagram", hidden: true });
+  const steps = make("details", { class: "mew-steps", hidden: true });
+  const keep = make("div", { class: "mew-keep", hidden: true }, "In a cell, ", make("code", { text: "lab.view.timeline.diagram" }), " keeps it in the notebook.");
+  root.append(
+    make("div", { class: "mew-head" }, title, make("span", { class: "mew-gap" }), spans), legend, empty, charts,
+    make("div", { class: "mew-tools" }, which, show, clear, about), stage, steps, keep);
+  el.replaceChildren(root);
+  keepKeys(root);
+  const announce = announcer(root);
+
+  let families = [], seconds = new Map(), minutes = new Map(), space = "", count = 0, turn = -1, window_ = 300;
+  let offset = 0, frame = 0, dirty = true, painted = "", paints = 0, timer = null, asking = 0, exchange = { drawing: null };
+  const off = new Set();
+
+  for (const [text, length] of WINDOWS) {
+    spans.append(make("button", { type: "button", text, "aria-pressed": String(length === window_), onclick: (event) => {
+      window_ = length;
+      for (const one of spans.children) one.setAttribute("aria-pressed", String(one === event.currentTarget));
+      changed();
+    } }));
+  }
+
+  const link = connect(model, root, {
+    from: () => 0,
+    item(item) {
+      if (item.t === "snapshot") begin(item);
+      else if (item.t === "tempo") take(item);
+      else if (item.t === "exchange") look(item);
+    },
+    done: changed,
+  });
+
+  function begin(item) {
+    asking = 0;
+    space = item.space;
+    families = item.families;
+    seconds = new Map();
+    minutes = new Map();
+    for (const [name, part] of Object.entries(strips)) {
+      part.points = new Map();
+      add(part, item.points[name]);
+    }
+    if (!legend.children.length) toggles();
+    look(item.exchange);
+    put(item);
+  }
+
+  function take(item) {
+    if (item.turn <= turn) return;
+    if (item.turn !== turn + 1) {
+      // Something was lost on the way: everything comes again.
+      if (performance.now() - asking > 1000) {
+        asking = performance.now();
+        link.ask();
+      }
+      return;
+    }
+    for (const [name, part] of Object.entries(strips)) {
+      add(part, item.points[name]);
+    }
+    const waited = strips.decision.told?.waiting ?? 0;
+    put(item);
+    const now = strips.decision.told.waiting;
+    if (now !== waited) announce(now ? `${now} ${now === 1 ? "decision waits" : "decisions wait"}` : "No decision waits");
+  }
+
+  // A question is answered once, so a point that comes again is the same.
+  function add(part, fresh) {
+    for (const one of fresh) part.points.set(one[ASKED], one);
+    for (const key of part.points.keys()) {
+      if (part.points.size <= 1000) break;
+      part.points.delete(key);
+    }
+  }
+
+  function put(item) {
+    turn = item.turn;
+    count = item.count;
+    offset = item.now - performance.now() / 1000;
+    for (const [start, counts] of item.seconds) seconds.set(start, counts);
+    for (const [start, counts] of item.minutes) minutes.set(start, counts);
+    for (const [map, most] of [[seconds, 3600], [minutes, 1440]]) for (const key of map.keys()) { if (map.size <= most) break; map.delete(key); }
+    for (const [name, part] of Object.entries(strips)) part.told = item.told[name];
+  }
+
+  function changed() {
+    dirty = true;
+    paintSoon();
+  }
+
+  function paintSoon() {
+    frame ||= requestAnimationFrame(paint);
+  }
+
+  const now = () => performance.now() / 1000 + offset;
+
+  // The moments shown: how long a bar is, where the first begins, how many there are.
+  function scope(width) {
+    const first = minutes.keys().next().value ?? now();
+    const span = window_ || Math.max(60, now() - first);
+    const fine = span <= 3600, most = Math.max(20, Math.floor((width - LEFT - RIGHT) / 3));
+    const length = LENGTHS.find((one) => (fine || one >= 60) && span / one <= most) ?? 21600;
+    const end = (Math.floor(now() / length) + 1) * length, bars = Math.max(1, Math.ceil(span / length));
+    return { length, end, bars, first: end - bars * length, fine };
+  }
+
+  function paint() {
+    frame = 0;
+    const width = rate.box.clientWidth || charts.clientWidth;
+    empty.hidden = count > 0;
+    charts.hidden = legend.hidden = count === 0;
+    if (count === 0) {
+      write(empty, 'Nothing was said yet. lab.chat("hello") fills this.');
+      write(title, space ? `${space} · 0 envelopes` : "");
+      return;
+    }
+    if (!width) {
+      // Out of the layout just now: observed anew, it tells when it is back.
+      sizes.unobserve(charts);
+      sizes.observe(charts);
+      return;
+    }
+    const view = scope(width), key = `${view.end} ${view.length} ${width}`;
+    heads(view);
+    if (!dirty && key === painted) return;
+    dirty = false;
+    painted = key;
+    root.dataset.paints = String(++paints);
+    root.dataset.count = String(count);
+    const busy = bars(view, width);
+    const dots = Object.values(strips).map((part) => points(part, view));
+    clearInterval(timer);
+    // Time goes on in the picture for as long as something is in it.
+    timer = busy || dots.some(Boolean) || Object.values(strips).some((part) => part.told.waiting) ? setInterval(paintSoon, 1000) : null;
+  }
+
+  function write(node, text) {
+    if (node.textContent !== text) node.textContent = text;
+  }
+
+  function heads(view) {
+    const recent = [...seconds].slice(-12).filter(([start]) => start >= now() - 10);
+    const perSecond = recent.reduce((sum, [, counts]) => sum + counts.reduce((all, [, n]) => all + n, 0), 0) / 10;
+    write(title, `${space} · ${grouped(count)} envelopes · ${perSecond < 10 ? Math.round(perSecond * 10) / 10 : grouped(Math.round(perSecond))}/s`);
+    for (const part of Object.values(strips)) headOf(part);
+  }
+
+  function headOf(part) {
+    const { of, p50, p95, mine, waiting, oldest } = part.told;
+    const took = of ? `median ${lasted(p50)}, p95 ${lasted(p95)}, of ${grouped(of)}${mine ? `, ${grouped(mine)} by you` : ""}` : `none ${part.ended} yet`;
+    write(part.took, `${took}${waiting ? ` · ${grouped(waiting)} waiting` : ""}`);
+    part.oldest.hidden = !oldest.length;
+    if (!oldest.length) return;
+    const [seq, since, who, what] = oldest[0];
+    write(part.oldest, `oldest #${seq}, ${waited(now() - since)}`);
+    part.oldest.dataset.seq = seq;
+    if (part.oldest.title !== `${who}: ${what}`) part.oldest.title = `${who}: ${what}`;
+  }
+
+  // --- messages per second ---
+
+  function bars(view, width) {
+    const sums = Array.from({ length: view.bars }, () => new Array(families.length).fill(0));
+    const totals = new Array(families.length).fill(0);
+    for (const [start, counts] of view.fine ? seconds : minutes) {
+      const n = Math.floor((start - view.first) / view.length);
+      if (n < 0 || n >= view.bars) continue;
+      for (const [place, many] of counts) {
+        totals[place] += many;
+        if (!off.has(place)) sums[n][place] += many;
+      }
+    }
+    const top = 12, floor = rate.height - 20, room = width - LEFT - RIGHT, each = room / view.bars;
+    const most = Math.max(...sums.map((one) => one.reduce((a, b) => a + b, 0))) / view.length;
+    const ceiling = roundUp(most || 1), scale = (floor - top) / ceiling, nodes = [];
+    for (const value of [0, ceiling / 2, ceiling]) nodes.push(...mark(width, floor - value * scale, String(Math.round(value * 1000) / 1000), value === 0));
+    const heights = new Array(view.bars).fill(0);
+    families.forEach(([name], place) => {
+      let d = "";
+      sums.forEach((one, n) => {
+        if (!one[place]) return;
+        const tall = (one[place] / view.length) * scale, wide = Math.max(1, each - (each > 4 ? 1 : 0.25));
+        d += `M${(LEFT + n * each).toFixed(1)} ${(floor - heights[n]).toFixed(1)}h${wide.toFixed(1)}v${(-tall).toFixed(1)}h${(-wide).toFixed(1)}z`;
+        heights[n] += tall;
+      });
+      if (d) nodes.push(shape("path", { class: `filled is-${name}`, d }));
+    });
+    nodes.push(...ends(view, width, rate.height - 4));
+    rate.draw(width, nodes);
+    rate.count = view.bars;
+    rate.at = (n) => LEFT + (n + 0.5) * each;
+    rate.near = (x) => held(Math.floor((x - LEFT) / each), 0, view.bars - 1);
+    rate.say = (n) => {
+      const many = sums[n].reduce((a, b) => a + b, 0);
+      const parts = families.map(([, glyph], place) => (sums[n][place] ? `${glyph} ${grouped(sums[n][place])}` : "")).filter(Boolean);
+      const when = `${clockTime(view.first + n * view.length)}, ${lasted(view.length)}`;
+      return many ? `${when}: ${grouped(many)} ${many === 1 ? "message" : "messages"} · ${parts.join(" · ")}` : `${when}: nothing`;
+    };
+    rate.rest = `Messages per second; a bar is ${lasted(view.length)}; ${grouped(totals.reduce((a, b) => a + b, 0))} shown`;
+    rate.settle();
+    families.forEach((_, place) => {
+      const chip = legend.children[place];
+      chip.hidden = !totals[place] && !off.has(place);
+      write(chip.lastChild, grouped(totals[place]));
+    });
+    return totals.some(Boolean);
+  }
+
+  function toggles() {
+    families.forEach(([name, glyph], place) => {
+      const chip = make("button", { type: "button", class: `mew-chip is-${name}`, "aria-pressed": "true", title: `Show or hide ${name}`, hidden: true, onclick: () => {
+        if (!off.delete(place)) off.add(place);
+        chip.setAttribute("aria-pressed", String(!off.has(place)));
+        changed();
+      } }, make("span", { class: "mew-glyph mew-code", text: glyph }), make("span", { text: name }), make("span", { class: "mew-count mew-num" }));
+      legend.append(chip);
+    });
+  }
+
+  // --- answers and decisions ---
+
+  function strip(name, key) {
+    const part = chart(key === "request" ? "How long requests waited for their answers" : "How long proposals waited for a decision", 96);
+    part.key = key;
+    part.ended = key === "request" ? "answered" : "decided";
+    part.points = new Map();
+    part.told = { of: 0, waiting: 0, oldest: [] };
+    part.took = make("span", { class: "mew-took" });
+    part.oldest = doer("", () => select(part.oldest.dataset.seq), { class: "mew-link", hidden: true });
+    part.part = make("div", { class: `mew-strip mew-strip-${key}` }, make("div", { class: "mew-strip-head" }, make("b", { text: name }), part.took, part.oldest), part.box, part.line);
+    part.choose = (n) => select(String(part.seen[n][ASKED]));
+    part.seen = [];
+    return part;
+  }
+
+  function points(part, view) {
+    const width = part.box.clientWidth;
+    if (!width) return false;
+    const seen = [...part.points.values()].filter((one) => one[WHEN] >= view.first);
+    part.seen = seen;
+    const took = seen.map((one) => held(one[TOOK], 1e-3, 1e6));
+    const low = Math.floor(Math.log10(Math.min(...(took.length ? took : [1e-3]))) + 1e-9);
+    const high = Math.max(low + 2, Math.ceil(Math.log10(Math.max(...(took.length ? took : [1]))) - 1e-9));
+    const top = 8, floor = part.height - 20, room = width - LEFT - RIGHT - 8, nodes = [];
+    const y = (value) => floor - ((Math.log10(held(value, 1e-3, 1e6)) - low) / (high - low)) * (floor - top);
+    const x = (t) => LEFT + 4 + ((t - view.first) / (view.end - view.first)) * room;
+    const every = Math.ceil((high - low) / 4);
+    for (let power = low; power <= high; power += every) nodes.push(...mark(width, y(10 ** power), power < 0 ? `${Math.round(10 ** (power + 3))} ms` : `${10 ** power} s`, power === low));
+    const paths = {};
+    for (const one of seen) {
+      const [px, py] = [x(one[WHEN]), y(one[TOOK])];
+      paths[one[ENDED]] = (paths[one[ENDED]] ?? "") + (
+        one[ENDED] === "rejected" ? `M${(px - 3).toFixed(1)} ${(py - 3).toFixed(1)}l6 6m0 -6l-6 6`
+          : one[ENDED] === "withdrawn" ? `M${(px - 3).toFixed(1)} ${py.toFixed(1)}a3 3 0 1 0 6 0a3 3 0 1 0 -6 0` : `M${px.toFixed(1)} ${py.toFixed(1)}h0`);
+    }
+    for (const [how, d] of Object.entries(paths)) nodes.push(shape("path", { class: `drawn ${how === "rejected" || how === "withdrawn" ? "arrow" : "dots"} ${HOW[how]?.[1] ?? ""}`, d }));
+    nodes.push(...ends(view, width, part.height - 4));
+    part.draw(width, nodes);
+    part.count = seen.length;
+    part.at = (n) => x(seen[n][WHEN]);
+    part.height_at = (n) => y(seen[n][TOOK]);
+    part.near = (px, py) => {
+      let best = -1, least = Infinity;
+      seen.forEach((one, n) => {
+        const away = (x(one[WHEN]) - px) ** 2 + (py === undefined ? 0 : (y(one[TOOK]) - py) ** 2);
+        if (away <= least) { best = n; least = away; }
+      });
+      return best;
+    };
+    part.say = (n) => {
+      const one = seen[n];
+      return `${HOW[one[ENDED]]?.[0] ?? ""} ${clockTime(one[WHEN])} ${lasted(one[TOOK])}: ${one[ENDED]} by ${one[BY]} · #${one[ASKED]} ${one[ASKER]}: ${one[LABEL]}`;
+    };
+    part.rest = seen.length ? `A point is ${part.key === "request" ? "an answer" : "a decision"}; press one to see its exchange.` : `Nothing was ${part.ended} in this time.`;
+    part.settle();
+    return seen.length > 0;
+  }
+
+  // --- what all charts share: a cursor for the mouse and the keyboard, and a line that says what is under it ---
+
+  function chart(label, height) {
+    const svg = shape("svg", { class: "mew-drawing", "aria-hidden": "true", height });
+    const cursor = shape("path", { class: "cursor" });
+    const box = make("div", { class: "mew-chart", role: "slider", tabindex: 0, "aria-label": label, "aria-valuemin": 0, "aria-valuemax": 0, "aria-valuenow": 0, "aria-valuetext": "" }, svg);
+    const line = make("div", { class: "mew-line", dir: "ltr" });
+    const self = { box, line, height, count: 0, place: -1, rest: "", say: () => "", at: () => 0, near: () => -1 };
+    self.draw = (width, nodes) => {
+      svg.setAttribute("width", width);
+      svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+      svg.replaceChildren(...nodes, cursor);
+    };
+    self.settle = () => {
+      if (self.place >= self.count) self.place = -1;
+      const some = self.place >= 0, text = some ? self.say(self.place) : self.rest;
+      write(line, text);
+      const y = some ? self.height_at?.(self.place) : 0;
+      cursor.setAttribute("d", !some ? "" : self.height_at ? `M${self.at(self.place) - 6} ${y}a6 6 0 1 0 12 0a6 6 0 1 0 -12 0` : `M${self.at(self.place)} 6V${height - 20}`);
+      for (const [name, value] of [["aria-valuemax", Math.max(0, self.count - 1)], ["aria-valuenow", Math.max(0, self.place)], ["aria-valuetext", text]]) {
+        if (box.getAttribute(name) !== String(value)) box.setAttribute(name, String(value));
+      }
+    };
+    const put = (place) => {
+      self.place = place;
+      self.settle();
+    };
+    const under = (event) => {
+      const edge = svg.getBoundingClientRect();
+      return self.near(event.clientX - edge.left, event.clientY - edge.top);
+    };
+    box.addEventListener("pointermove", (event) => self.count && put(under(event)));
+    box.addEventListener("pointerleave", () => put(-1));
+    box.addEventListener("blur", () => put(-1));
+    box.addEventListener("click", (event) => {
+      if (!self.count || !event.isTrusted) return;
+      put(under(event));
+      self.choose?.(self.place);
+    });
+    box.addEventListener("keydown", (event) => {
+      const last = self.count - 1, page = Math.max(1, Math.round(self.count / 10));
+      const to = { ArrowLeft: self.place < 0 ? last : self.place - 1, ArrowDown: self.place < 0 ? last : self.place - 1, ArrowRight: self.place + 1, ArrowUp: self.place + 1,
+        PageUp: self.place + page, PageDown: self.place - page, Home: 0, End: last }[event.key];
+      if (event.key === "Enter" && self.place >= 0 && event.isTrusted) self.choose?.(self.place);
+      if (to === undefined || last < 0) return;
+      event.preventDefault();
+      put(held(to, 0, last));
+    });
+    return self;
+  }
+
+  function mark(width, y, text, base) {
+    const words = shape("text", { class: "faint", x: LEFT - 6, y: y + 4, "text-anchor": "end" });
+    words.textContent = text;
+    return [shape("line", { class: base ? "rule" : "thin", x1: LEFT, y1: y, x2: width - RIGHT, y2: y }), words];
+  }
+
+  function ends(view, width, y) {
+    const from = shape("text", { class: "faint", x: LEFT, y }), to = shape("text", { class: "faint", x: width - RIGHT, y, "text-anchor": "end" });
+    from.textContent = clockTime(view.first);
+    to.textContent = clockTime(Math.min(view.end, now()));
+    return [from, to];
+  }
+
+  function roundUp(value) {
+    const power = 10 ** Math.floor(Math.log10(value));
+    return [1, 2, 3, 4, 5, 6, 8, 10].map((n) => n * power).find((one) => one >= value * (1 - 1e-9));
+  }
+
+  // --- the exchange ---
+
+  async function select(id) {
+    if (!String(id).trim()) return which.focus();
+    const done = await link.act("select", { which: String(id) });
+    if (done) announce(done.said);
+  }
+
+  function look(item) {
+    exchange = item;
+    const some = Boolean(item.drawing);
+    stage.hidden = steps.hidden = keep.hidden = clear.hidden = !some;
+    root.dataset.chosen = some ? String(item.chosen) : "";
+    if (!some) {
+      about.textContent = "Press a point above, or give the id or the number of an envelope, to see what came of it.";
+      stage.replaceChildren();
+      steps.replaceChildren();
+      return;
+    }
+    const { drawing } = item, near = stage.scrollLeft;
+    about.textContent = drawing.title;
+    const picture = shape("svg", { class: "mew-drawing", role: "img", "aria-label": `${drawing.title}. ${drawing.about}`, width: drawing.width, height: drawing.height, viewBox: `0 0 ${drawing.width} ${drawing.height}` });
+    picture.append(...drawing.shapes.map(drawn));
+    stage.replaceChildren(picture);
+    stage.scrollLeft = near;
+    const head = make("tr", {}, ...["#", "+s", "from", "to", "kind", "what", "verdict"].map((text) => make("th", { scope: "col", text })));
+    const body = item.steps.map((row) => make("tr", {}, ...row.map((text, n) => make("td", { class: n < 2 ? "mew-num" : n > 1 && n < 5 ? "mew-code" : "" }, make("bdi", { text })))));
+    steps.replaceChildren(make("summary", { text: `The ${item.steps.length === 1 ? "envelope" : `${item.steps.length} envelopes`} as a table` }), make("div", { class: "mew-scroll", tabindex: 0, role: "region", "aria-label": "Envelopes of the exchange" }, make("table", {}, make("thead", {}, head), make("tbody", {}, ...body))));
+  }
+
+  which.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && event.isTrusted) select(which.value);
+  });
+
+  const sizes = new ResizeObserver(paintSoon);
+  sizes.observe(charts);
+  return () => {
+    sizes.disconnect();
+    clearInterval(timer);
+    cancelAnimationFrame(frame);
+    link.end();
+  };
+}
+
+export default { render };

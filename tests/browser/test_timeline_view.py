@@ -1,0 +1,243 @@
+"""The timeline in a real JupyterLab over a real space: rates, durations, and what came of what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from access import accessible, focus_path
+from corpus import as_python, harmless, listen
+from playwright.sync_api import Locator
+from real_lab import Notebook
+
+UP = """
+import os, tempfile; os.chdir(tempfile.mkdtemp())
+import mew_lab
+lab = mew_lab.up(journal=None)
+git = lab.join("git", can="tool")
+@lab.tool(seat=git)
+def git_log(repo_path: str) -> str:
+    "The commits."
+    return "3 commits, the last is 4f1c2ab “Add the pond”"
+@lab.tool(seat=git)
+def git_commit(repo_path: str, message: str) -> str:
+    "Commits what is staged."
+    return "Committed with hash 4f1c2ab"
+helper = lab.join("helper", can="proposer")
+"""
+SCENE = """
+import time
+reviewer, weather = lab.join("reviewer", can="proposer"), lab.join("weather-service", can="proposer")
+asked = lab.chat("Please commit the typo fix once the tests pass.")
+start = helper.send("reasoning/start", {"message": "The tests pass; a commit is asked for."}, correlation_id=asked.id)
+helper.send("reasoning/thought", {"message": "I may propose only; git has git_commit."}, context=start.id)
+try: helper.send("mcp/request", {"method": "tools/call", "params": {"name": "git_log", "arguments": {}}}, to="git", context=start.id)
+except mew_lab.errors.MewError as refusal: pass
+commit = {"method": "tools/call", "params": {"name": "git_commit", "arguments": {"repo_path": ".", "message": "Fix typo in README"}}}
+p = helper.send("mcp/proposal", commit, to="git", context=start.id)
+for n in range(12):
+    reviewer.chat(f"Line {n} of the review: nothing to say about it.")
+    if n % 3 == 0: lab.me.call("git/git_log", {"repo_path": "."}).result(timeout=20)
+    time.sleep(.3)
+q = reviewer.call("git/git_commit", {"repo_path": ".", "message": "Reformat everything"})
+weather.chat("Rain from three o'clock on.", to="human")
+lab.reject(q.id, "disagree")
+lab.approve(p.id)
+helper.send("reasoning/conclusion", {"message": "It is done."}, context=start.id)
+helper.send("chat", {"text": "It is committed as 4f1c2ab."}, to="human", correlation_id=asked.id)
+r = helper.call("git/git_commit", {"repo_path": ".", "message": "Add the pond to the map"})
+"""
+SHOW = "lab.view.timeline"
+
+
+def view(book: Notebook, index: int) -> Locator:
+    return book.area(index).locator("section.mew-timeline")
+
+
+def shown(book: Notebook, index: int) -> Locator:
+    """The view, when it has painted something."""
+    here = view(book, index)
+    book.page.until(lambda: here.get_attribute("data-count"), "the first envelopes")
+    return here
+
+
+def heads(here: Locator) -> list[str]:
+    return here.locator(".mew-stage svg > text.strong").all_text_contents()
+
+
+def chosen(book: Notebook, here: Locator, seq: str) -> None:
+    book.page.until(lambda: here.get_attribute("data-chosen") == seq, f"the exchange of #{seq}")
+
+
+def test_pictures_of_the_timeline_and_it_can_be_used_by_everybody(notebook: Callable[..., Notebook]) -> None:
+    book = notebook([UP, SCENE, SHOW, "lab.view.timeline.select(p.id)"]).run(0).run(1).run(2).run(3)
+    assert "Error" not in book.text(1), book.text(1)
+    here = shown(book, 2)
+    here.locator(".mew-stage svg").wait_for()
+    for path in book.page.shots("timeline", book.area(2)):
+        assert path.stat().st_size > 5000
+    here.evaluate("r => { r.style.width = '360px'; }")
+    book.page.pause(0.5)
+    book.page.shot("timeline-360", here)
+    here.evaluate("r => { r.style.width = ''; }")
+    accessible(book, here)
+    path = focus_path(book, here)
+    assert [one for one in path if one.startswith("div")] == [
+        "div Messages per second",
+        "div How long requests waited for their answers",
+        "div How long proposals waited for a decision",
+        "div Sequence diagram",
+    ]
+    assert [one for one in path if one.startswith("button")][:3] == [
+        "button 5 min",
+        "button 1 h",
+        "button all",
+    ]
+    assert "input Id or number of an envelope" in path and any(one.startswith("summary") for one in path)
+    assert book.area(3).locator("img").evaluate("i => i.complete && i.naturalWidth > 500")
+    assert book.page.errors == []
+
+
+def test_points_families_and_times_are_chosen_by_mouse_and_by_keyboard(
+    notebook: Callable[..., Notebook],
+) -> None:
+    tell = "print(len(lab.log), q.id, p.id, lab.view.timeline.diagram)"
+    answer = 'lab.reject(r.id, "busy")'
+    book = notebook([UP, SCENE, SHOW, tell, answer, tell]).run(0).run(1).run(2).run(3)
+    before, q, p, _ = book.text(3).split(maxsplit=3)
+    here = shown(book, 2)
+    # By mouse: a family away and back, another time, a point, what waits, nothing.
+    chip = here.get_by_role("button", name="CH chat")
+    bars = here.locator(".mew-chart path.filled.is-chat")
+    assert bars.count() == 1
+    book.click(chip)
+    book.page.until(lambda: bars.count() == 0, "the chat to go")
+    assert chip.get_attribute("aria-pressed") == "false"
+    book.click(chip)
+    book.page.until(lambda: bars.count() == 1, "the chat to come back")
+    book.click(here.get_by_role("button", name="all", exact=True))
+    book.page.until(lambda: "a bar is" in here.inner_text(), "the other time")
+    assert here.get_by_role("button", name="all", exact=True).get_attribute("aria-pressed") == "true"
+    strip = here.locator(".mew-strip-decision")
+    assert "of 2, 2 by you · 1 waiting" in strip.inner_text()
+    book.click(strip.get_by_role("button", name="oldest"))
+    book.page.until(lambda: here.get_attribute("data-chosen"), "the exchange that waits")
+    assert heads(here) == ["helper", "git"] and here.locator(".mew-stage g[data-seq]").count() == 1
+    # It grows when it is decided.
+    book.run(4)
+    book.page.until(lambda: here.locator(".mew-stage g[data-seq]").count() == 2, "the rejection to join")
+    assert "mcp/reject" in (here.locator(".mew-stage").text_content() or "")
+    book.page.until(lambda: "waiting" not in strip.inner_text(), "nothing to wait any more")
+    book.click(here.get_by_role("button", name="Clear"))
+    book.page.until(lambda: here.locator(".mew-stage").is_hidden(), "the diagram to go")
+    # By keyboard: a bar is read, a point is chosen, an id is typed.
+    rate = here.get_by_role("slider", name="Messages per second")
+    rate.focus()
+    book.tab.keyboard.press("Home")
+    assert ": " in (rate.get_attribute("aria-valuetext") or "") and rate.get_attribute("aria-valuenow") == "0"
+    decisions = here.get_by_role("slider", name="How long proposals waited")
+    decisions.focus()
+    book.tab.keyboard.press("Home")
+    assert "rejected by human" in (decisions.get_attribute("aria-valuetext") or "")
+    book.tab.keyboard.press("Enter")
+    book.page.until(lambda: heads(here) == ["reviewer", "git", "human"], "the exchange of the first decision")
+    field = here.get_by_role("textbox")
+    field.fill(p)
+    field.press("Enter")
+    book.page.until(lambda: heads(here) == ["human", "helper", "git", "gateway"], "the exchange of that id")
+    assert here.locator(".mew-stage g[data-seq]").count() == 10
+    assert here.locator(".mew-stage path.dashed").count() == 1
+    field.fill("nobody")
+    field.press("Enter")
+    here.get_by_role("alert").wait_for()
+    assert "no such envelope" in here.get_by_role("alert").inner_text()
+    book.run(5)
+    after, _, _, rest = book.text(5).split(maxsplit=3)
+    assert rest.startswith("Exchange of 10 envelopes")
+    # The view itself said nothing in the space: the rejection is the one envelope more.
+    assert int(after) == int(before) + 1 and q
+    assert book.tab.locator(".jp-Notebook .jp-Cell").count() == 6 and book.page.errors == []
+
+
+HOSTILE = """
+import json
+from datetime import datetime, timezone
+from mew_lab.space.events import Record
+def hear(n, **members):
+    raw = json.dumps({"id": f"h{n}", "from": "eve", "kind": "chat", "to": []} | members)
+    record = Record(n, datetime.now(timezone.utc), "envelope", lab.space, "eve", verdict="refused" if n % 2 else "accepted", code=members.get("kind", ""), raw=raw)
+    lab.loop.call(lambda: lab.observe(record))
+for n, one in enumerate(PAYLOADS):
+    hear(n, id=one, to=[one], context=one, kind=one, payload={"text": one, "method": one}, correlation_id=["root"], **{"from": one})
+for n, one in enumerate(PAYLOADS[:150]):
+    hear(2 * n, id=f"p{n}", kind="mcp/proposal", to=[one], payload={"method": one, "params": {"name": one}}, **{"from": one})
+    if n % 2: hear(2 * n, kind="mcp/reject", correlation_id=[f"p{n}"], payload={"reason": one}, **{"from": one + "!"})
+hear(2, id="root", kind="chat", payload={"text": PAYLOADS[0]})
+lab.view.timeline.select("root")
+print(len(lab.view.timeline.diagram.lines))
+"""
+
+
+@pytest.mark.threat(3)
+def test_threat_03_in_the_timeline_hostile_text_is_text(notebook: Callable[..., Notebook]) -> None:
+    book = notebook([UP, as_python() + HOSTILE, SHOW])
+    asked = listen(book)
+    book.run(0).run(1).run(2)
+    assert book.text(1).strip() == "201", book.text(1)
+    here = shown(book, 2)
+    here.locator(".mew-stage svg").wait_for()
+    book.click(here.locator("summary"))
+    for name in ("How long proposals waited", "Messages per second"):
+        here.get_by_role("slider", name=name).focus()
+        for key in ("End", "ArrowLeft", "ArrowLeft"):
+            book.tab.keyboard.press(key)
+    html = {
+        "section",
+        "div",
+        "span",
+        "button",
+        "input",
+        "b",
+        "bdi",
+        "code",
+        "details",
+        "summary",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+    }
+    allowed = html | {"svg", "g", "path", "line", "rect", "circle", "text", "title"}
+    harmless(book, here, allowed=allowed, asked=asked)
+    harmless(book, book.area(2), allowed=allowed, asked=asked)
+    assert book.page.errors == []
+
+
+def test_a_notebook_that_nobody_trusts_keeps_the_pictures(
+    notebook: Callable[..., Notebook], open_notebook: Callable[..., Notebook], tmp_path: Path
+) -> None:
+    """JupyterLab takes SVG out of such a page, and leaves images: the pictures are images."""
+    book = notebook([UP, SCENE, "lab.view.timeline.select(p.id)", SHOW]).run_all()
+    shown(book, 3)
+    saved = book.save()
+    outputs = saved["cells"][3]["outputs"][0]["data"]
+    assert "<img" in "".join(outputs["text/html"]) and "Timeline of demo" in "".join(outputs["text/plain"])
+    outputs.pop("application/vnd.jupyter.widget-view+json")
+    outputs["text/html"] = "".join(outputs["text/html"]) + "<svg><text>drawn</text></svg>"
+    for cell in saved["cells"]:
+        cell["metadata"].pop("trusted", None)
+    saved["metadata"].pop("signature", None)
+    copy = tmp_path / "copy.ipynb"
+    copy.write_text(json.dumps(saved), "utf-8")
+    book.close()
+    again = open_notebook(copy)
+    again.page.until(lambda: again.area(3).locator("img").count() == 3, "the pictures")
+    assert again.area(3).locator("svg").count() == 0, "this notebook is trusted: the test shows nothing"
+    assert again.area(2).locator("img").count() == 1
+    for index in (2, 3):
+        assert again.area(index).locator("img").first.evaluate("i => i.complete && i.naturalWidth > 300")
+    assert "mcp/proposal" in again.area(3).inner_text()

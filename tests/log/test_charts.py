@@ -1,0 +1,120 @@
+"""Pictures of a log: what is drawn is what was said, and is bounded."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from mew_lab.log import charts
+from mew_lab.log.charts import MOST_BARS, Series, series_of
+from mew_lab.log.drawing import Drawing
+from mew_lab.log.log import Log, open_log
+from mew_lab.space.events import Record
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+SPACE = "{http://www.w3.org/2000/svg}"
+
+
+def log_of(*said: tuple[float, dict[str, Any]]) -> Log:
+    log = Log.live(space="demo")
+    for n, (t, members) in enumerate(said, 1):
+        raw = json.dumps({"id": f"e{n}", "from": "bot", "kind": "chat", "to": []} | members)
+        log.observe(
+            Record(n, START + timedelta(seconds=t), "envelope", "demo", "bot", verdict="accepted", raw=raw)
+        )
+    return log
+
+
+def paths(drawing: Drawing, css: str) -> list[str]:
+    root = ElementTree.fromstring(drawing.svg())
+    return [node.get("d", "") for node in root.iter(f"{SPACE}path") if css in node.get("class", "").split()]
+
+
+def test_counts_are_by_second_and_family() -> None:
+    series = series_of([(10.2, "chat"), (10.9, "chat"), (12.0, "mcp/request"), (12.1, "system/error")])
+    assert (series.first, series.step, len(series.counts)) == (10.0, 1.0, 3)
+    assert [sum(one) for one in series.counts] == [2, 0, 2]
+    assert sum(series.totals) == 4
+
+
+@pytest.mark.parametrize("span", [0, 1, 239, 240, 3600, 86_400, 10**9, 2.5e11])
+def test_bars_are_at_most_240_however_long_the_log(span: float) -> None:
+    series = series_of([(1.5, "chat"), (1.5 + span, "chat")])
+    assert 1 <= len(series.counts) <= MOST_BARS
+    assert sum(series.totals) == 2
+    assert charts.rate_of(series).svg()
+
+
+def test_the_rate_is_a_mean_of_messages_per_second() -> None:
+    log = log_of(*((n / 10, {}) for n in range(40)), (2.5, {"kind": "mcp/request"}))
+    drawing = charts.rate(log)
+    assert drawing.lines == ("41 messages in 4 s: chat 40, mcp 1",)
+    assert paths(drawing, "is-chat")[0].count("M") == 4 and paths(drawing, "is-mcp")[0].count("M") == 1
+    labels = [node.text for node in ElementTree.fromstring(drawing.svg()).iter(f"{SPACE}text")]
+    assert "20" in labels, "the scale reaches over 11 a second"
+
+
+def test_latency_has_a_strip_each_for_answers_and_decisions() -> None:
+    log = log_of(
+        (0, {"kind": "mcp/request", "to": ["git"], "payload": {"method": "tools/call"}}),
+        (0.25, {"kind": "mcp/response", "from": "git", "correlation_id": ["e1"]}),
+        (1, {"kind": "mcp/proposal", "to": ["git"], "payload": {"method": "tools/call"}}),
+        (5.1, {"kind": "mcp/reject", "from": "human", "correlation_id": ["e3"]}),
+        (6, {"kind": "mcp/proposal", "to": ["git"], "payload": {"method": "tools/call"}}),
+    )
+    drawing = charts.latency(log)
+    assert drawing.lines == (
+        "Requests: median 250 ms, p95 250 ms, of 1",
+        "Decisions: median 4.1 s, p95 4.1 s, of 1; 1 waiting",
+    )
+    assert len(paths(drawing, "dots")) == 1 and paths(drawing, "is-error")[0].endswith("l-6 6")
+
+
+def test_who_talks_to_whom_counts_every_pair_once_an_envelope() -> None:
+    log = log_of(
+        (0, {"to": ["git", "git", "human"]}), (1, {}), (2, {"from": "system:gateway", "to": ["bot"]})
+    )
+    assert set(charts.talk(log).lines) == {
+        "bot → git: 1",
+        "bot → human: 1",
+        "bot → everybody: 1",
+        "gateway → bot: 1",
+    }
+
+
+def test_a_crowd_is_cut_to_the_busiest_and_said() -> None:
+    drawing = charts.talk(log_of(*((n, {"from": f"p{n % 40}"}) for n in range(100))))
+    assert drawing.lines[-1] == "28 quieter ones are not shown"
+    assert len(ElementTree.fromstring(drawing.svg()).findall(f"{SPACE}line")) == 12
+
+
+@pytest.mark.parametrize("chart", [charts.rate, charts.latency, charts.talk])
+def test_an_empty_log_says_so(chart: Any) -> None:
+    assert re.search("Nothing was", str(chart(log_of())))
+
+
+def test_an_exchange_that_never_ended_in_time_is_drawn_within_its_strip() -> None:
+    pairs = [
+        charts.Pair("request", 1, "a", 2, 0.0, seconds, "answered", "b") for seconds in (0.0, 1e-9, 1e12)
+    ]
+    drawing = charts.latency_of(pairs)
+    heights = [float(y) for y in re.findall(r"M[\d.]+ ([\d.-]+)h0", paths(drawing, "dots")[0])]
+    assert all(24 <= y <= 116 for y in heights)
+
+
+def test_a_saved_session_is_drawn_like_the_live_one(tmp_path: Path) -> None:
+    log = log_of((0, {}), (1, {"kind": "mcp/request", "to": ["git"]}), (3, {"from": "git"}))
+    log.save(tmp_path / "session.jsonl")
+    opened = open_log(tmp_path / "session.jsonl")
+    for chart in (charts.rate, charts.latency, charts.talk):
+        assert chart(opened).svg() == chart(log).svg()
+
+
+def test_no_series_is_no_bar() -> None:
+    assert charts.rate_of(Series(0.0, 1.0, ())).lines == ("Nothing was said yet.",)

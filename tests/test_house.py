@@ -113,6 +113,11 @@ SHOWN_BY: dict[str, str] = {
     "workbench.roster": "workbench/test_lab.py",
     "workbench.seat": "workbench/test_lab.py",
     "workbench.seen": "workbench/test_lab.py",
+    "workbench.soon": "workbench/test_members.py",
+    "workbench.standing": "workbench/test_members.py",
+    "notebook.widgets.stream_stills": "notebook/widgets/test_streams.py",
+    "workbench.stream_deeds": "notebook/widgets/test_streams.py",
+    "workbench.stream_row": "workbench/test_streaming.py",
     "workbench.vantage": "workbench/test_lab.py",
 }
 

@@ -24,14 +24,44 @@ def _approvals(lab: Lab) -> Any:
     return view_of(lab)
 
 
+def _chat(lab: Lab) -> Any:
+    from mew_lab.notebook.widgets.chat import view_of
+
+    return view_of(lab)
+
+
 def _feed(lab: Lab) -> Any:
     from mew_lab.notebook.widgets.feed import view_of
 
     return view_of(lab)
 
 
+def _grants(lab: Lab) -> Any:
+    from mew_lab.notebook.widgets.grants import view_of
+
+    return view_of(lab)
+
+
 def _panel(lab: Lab) -> Any:
     from mew_lab.notebook.widgets.panel import view_of
+
+    return view_of(lab)
+
+
+def _reasoning(lab: Lab) -> Any:
+    from mew_lab.notebook.widgets.reasoning import view_of
+
+    return view_of(lab)
+
+
+def _roster(lab: Lab) -> Any:
+    from mew_lab.notebook.widgets.roster import view_of
+
+    return view_of(lab)
+
+
+def _streams(lab: Lab) -> Any:
+    from mew_lab.notebook.widgets.streams import view_of
 
     return view_of(lab)
 
@@ -51,8 +81,13 @@ class Part(NamedTuple):
 
 PARTS: dict[str, Part] = {
     "approvals": Part("the cards of the proposals that wait for you", _approvals),
+    "chat": Part("what is said, who has seen it, and what you say", _chat),
     "feed": Part("the live table of every envelope", _feed),
+    "grants": Part("who may do what, and by whose gift; grant and revoke", _grants),
     "panel": Part("the control room: all parts in one place", _panel),
+    "reasoning": Part("who reasons about what, step by step; cancels it", _reasoning),
+    "roster": Part("who is in the space, and how each of them is; steer and invite", _roster),
+    "streams": Part("every stream of the space, and what comes on it", _streams),
     "timeline": Part("messages per second, how long answers took, and an exchange as a diagram", _timeline),
 }
 

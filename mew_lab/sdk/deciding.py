@@ -10,20 +10,27 @@ Spec: §3.2.1, §3.3, rulings R17, R18.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mew_lab.errors import LocalProtocolError, ProposalEnded, ProposalRejected, ProposalWithdrawn
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.edits import edited
 from mew_lab.sdk.proposals import Proposal, ProposalBook, fulfilment
 
 __all__ = ["approval", "rejection", "withdrawal"]
 
 
 def approval(
-    book: ProposalBook, id: str, *, me: str, digest: str | None, to: Sequence[str] | None
+    book: ProposalBook,
+    id: str,
+    *,
+    me: str,
+    digest: str | None,
+    to: Sequence[str] | None,
+    params: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The `mcp/request` with which `me` fulfils the proposal.
+    """The `mcp/request` with which `me` fulfils the proposal, with other `params` where they are given.
 
     Raises:
         ProposalEnded: it was withdrawn, fulfilled, or rejected by `me` before.
@@ -38,13 +45,18 @@ def approval(
             code="uncertain",
             section="§3.2.1",
         )
-    if digest is not None and not hmac.compare_digest(digest.encode(), proposal.digest.encode()):
+    edit = None if params is None else edited(proposal, params)
+    meant = edit.digest if edit else proposal.digest
+    if digest is not None and not hmac.compare_digest(digest.encode(), meant.encode()):
         raise LocalProtocolError(
             f"Cannot approve proposal {id}: what was shown is not what is proposed; look at it again",
             code="digest_mismatch",
             section="§3.2.1",
         )
-    return fulfilment(proposal, to=to)
+    draft = fulfilment(proposal, to=to)
+    if edit:
+        draft["payload"] = {**draft["payload"], "params": edit.params}
+    return draft
 
 
 def rejection(book: ProposalBook, id: str, *, me: str, reason: str) -> dict[str, Any]:

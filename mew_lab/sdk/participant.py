@@ -215,8 +215,7 @@ class MEWParticipant:
 
         Args:
             timeout: seconds until it is given up (a proposal is withdrawn); None takes `request_timeout`
-            for a
-                request, and waits on for a proposal.
+                for a request, and waits on for a proposal.
             resilient: whether a proposal goes on waiting after a rejection; somebody else may fulfil it.
             correlation_id: what it is about, such as the reasoning that led to it.
 
@@ -337,13 +336,19 @@ class MEWParticipant:
         return [one for one in self.proposals if one.proposer == self.client.id and not one.decided]
 
     async def approve(
-        self, proposal_id: str, *, digest: str | None = None, to: Names | None = None
+        self,
+        proposal_id: str,
+        *,
+        digest: str | None = None,
+        to: Names | None = None,
+        params: Mapping[str, Any] | None = None,
     ) -> Envelope:
         """Fulfils somebody's proposal by a request made of its own bytes; returns it once accepted.
 
         Args:
-            digest: what the person who decides was shown (`Proposal.digest`); None takes it as it is.
+            digest: what the person who decides was shown (`Proposal.digest`, `Edit.digest`); None takes it as it is.
             to: whom to ask, where the proposal names nobody; it is then marked as edited.
+            params: what is sent in place of the proposed ones, for the same tool; it is then marked as edited.
 
         Raises:
             ProposalEnded: it was withdrawn, fulfilled or decided before; nothing was sent.
@@ -353,7 +358,8 @@ class MEWParticipant:
         Spec: §3.2.1, ruling R17.
         """
         named = None if to is None else names(to)
-        draft = approval(self.proposals, proposal_id, me=self.client.id, digest=digest, to=named)
+        me = self.client.id
+        draft = approval(self.proposals, proposal_id, me=me, digest=digest, to=named, params=params)
         return await self._decide(proposal_id, draft)
 
     async def reject(self, proposal_id: str, reason: str = "disagree") -> Envelope:

@@ -17,7 +17,9 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from mew_lab.protocol.visible import one_line, visible
 
-__all__ = ["REASONS", "Card", "CardState", "Decisions", "Row", "Rows", "risks"]
+__all__ = ["POLICY", "REASONS", "Card", "CardState", "Decisions", "Row", "Rows", "risks"]
+
+POLICY = "policy "  # in `by`, before the name of the policy that decided
 
 CardState = Literal["open", "deciding", "fulfilled", "rejected", "withdrawn", "done"]
 
@@ -45,7 +47,8 @@ class Card:
     `arguments` are pairs of a name and the whole value as JSON text; `digest` is the sha-256 (hex) of the
     canonical bytes from which the request will be built; `since` and `decided_at` are seconds of the epoch.
     `outcome` is one line: the result or the reason. A proposal without `to` names its possible targets in
-    `Decisions.targets`.
+    `Decisions.targets`. `last` are the arguments of the last request for the same tool of the same target (None: there
+    was none), `on_screen` the seconds from when a view first showed it to the decision (None: no view told).
     """
 
     id: str
@@ -64,6 +67,14 @@ class Card:
     outcome: str = ""
     decided_at: float | None = None
     edited: bool = False
+    last: tuple[tuple[str, str], ...] | None = None
+    on_screen: float | None = None
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """Equal for cards that differ in nothing but the values of their arguments."""
+        types = tuple(sorted((name, _type(value)) for name, value in self.arguments))
+        return (self.proposer, self.to, self.method, self.tool, types)
 
     @property
     def is_open(self) -> bool:
@@ -80,6 +91,13 @@ class Card:
         """Who asks whom for what, as one line."""
         whom = ", ".join(self.to) or "anybody"
         return one_line(f"{self.proposer} asks {whom} to run {self.tool or self.method}", 200)
+
+
+def _type(text: str) -> str:
+    """The JSON type of a JSON text."""
+    return {"{": "object", "[": "array", '"': "string", "t": "boolean", "f": "boolean", "n": "null"}.get(
+        text[:1], "number"
+    )
 
 
 class Decisions(Protocol):
@@ -107,6 +125,9 @@ class Decisions(Protocol):
         exception (a MewError) says why nothing was sent.
         """
 
+    def seen(self, proposal: str) -> None:
+        """A view shows the card for the first time: from now on it is on screen."""
+
     def subscribe(self, on_change: Callable[[Card], None]) -> Callable[[], None]:
         """Calls back with each new state of a card; returns what ends it."""
 
@@ -115,9 +136,9 @@ class Row(NamedTuple):
     """One envelope in the feed. `t` in seconds of the epoch as the gateway received it, `size` in bytes of
     its text.
 
-    `correlates` is the `seq` of the row that this one answers, 0 for none; `verdict` is `accepted`,
-    `refused`, `sent` or empty where it cannot be known; `code` the error code or the pattern that decided, in
-    few words.
+    `correlates` is the `seq` of the row that this one answers, 0 for none, `also` those of the others that its
+    `correlation_id` names; `verdict` is `accepted`, `refused`, `sent` or empty where it cannot be known; `code`
+    the error code or the pattern that decided, in few words.
     """
 
     seq: int
@@ -132,6 +153,7 @@ class Row(NamedTuple):
     code: str
     id: str
     size: int
+    also: tuple[int, ...] = ()
 
 
 class Rows(Protocol):
@@ -147,6 +169,9 @@ class Rows(Protocol):
 
     def raw(self, seq: int) -> str:
         """The exact text of that row's envelope; empty when it is not held any more."""
+
+    def pattern(self, seq: int) -> str:
+        """The whole capability that let that row's envelope pass; empty where none did, or it is not known."""
 
     def title(self) -> tuple[str, int]:
         """The name of the space and the number of its members."""

@@ -11,28 +11,27 @@ from __future__ import annotations
 
 import contextlib
 import hmac
-import json
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
-from mew_lab.errors import MewError, ToolFailed
-from mew_lab.protocol.envelope import Envelope, compact
+from mew_lab.errors import MewError
+from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.sdk.proposals import Proposal, shown
-from mew_lab.sdk.results import result_of
-from mew_lab.workbench.cards import Card, CardState, risks
+from mew_lab.sdk.proposals import Proposal
+from mew_lab.workbench.cards import POLICY, Card, CardState
 from mew_lab.workbench.decide import Policy
+from mew_lab.workbench.editing import Editing, Review
+from mew_lab.workbench.faces import LastCalls, card_of, outcome_of
 from mew_lab.workbench.loop import LoopThread
 from mew_lab.workbench.sources import Sources
 
 __all__ = ["HumanDecisions"]
 
 MAX_DECIDED = 200
-POLICY = "policy "
 STATES: Mapping[str, CardState] = {
     "open": "open",
     "rejected": "rejected",
@@ -72,6 +71,9 @@ class HumanDecisions:
         self._subscribers: list[Callable[[Card], None]] = []
         self._policy: Policy | None = None
         self._sources = Sources()
+        self._last = LastCalls()
+        self._seen: dict[str, float] = {}  # proposal -> when a view first showed it
+        self.editing = Editing(me)
         me.client.on_message(self._observe)
 
     # --- what a view asks ---
@@ -95,6 +97,12 @@ class HumanDecisions:
         if self._policy is None or not self._policy.decides:
             return ""
         return f"Policy “{self._policy.name}” decides every proposal here; set lab.decide = None to decide yourself."
+
+    def seen(self, proposal: str) -> None:
+        """A view shows the card for the first time: from now on it is on screen."""
+        card = self._cards.get(proposal)
+        if card is not None and card.is_open:
+            self._seen.setdefault(proposal, self._clock())
 
     def subscribe(self, on_change: Callable[[Card], None]) -> Callable[[], None]:
         """Calls back with each new state of a card; returns what ends it."""
@@ -138,7 +146,10 @@ class HumanDecisions:
     def decide(
         self, proposal: str, *, digest: str, decision: str, reason: str = "", target: tuple[str, ...] = ()
     ) -> Future[str]:
-        """Decides (`approve` or `reject`) the proposal whose canonical bytes have that digest; see `cards.Decisions`."""
+        """Decides (`approve` or `reject`) the proposal, or the kept edit of it, whose canonical bytes have that digest.
+
+        See `cards.Decisions`.
+        """
         return self._loop.submit(
             self.carry_out(proposal, digest=digest, decision=decision, reason=reason, target=target)
         )
@@ -153,7 +164,7 @@ class HumanDecisions:
         target: tuple[str, ...] = (),
         by: str = "human",
     ) -> str:
-        """The same on the loop. `digest` None takes the proposal as the book holds it.
+        """The same on the loop. `digest` None takes the proposal as the book holds it. See `Editing` for edits.
 
         Returns:
             One sentence about what was sent.
@@ -168,23 +179,45 @@ class HumanDecisions:
             raise MewError(f"{card.request}: being decided already by {self._deciding[proposal]}")
         if not card.is_open:
             raise MewError(f"{card.request}: {card.decision} already by {card.by}")
-        if digest is not None and not hmac.compare_digest(digest.encode(), card.digest.encode()):
-            raise MewError(f"{card.request}: what was shown is not what is proposed; look at the card again")
+        edit = self._edit(card, digest, decision)
         self._deciding[proposal] = by
         self._put(replace(card, state="deciding", by=by))
         try:
-            details = {"proposal": proposal, "decision": decision, "by": by, "digest": card.digest}
+            meant = edit.digest if edit else card.digest
+            details: dict[str, Any] = {"proposal": proposal, "decision": decision, "by": by, "digest": meant}
+            if (began := self._seen.get(proposal)) is not None:
+                details["on_screen"] = round(self._clock() - began, 2)
             self._note("decided", details | ({"reason": reason} if reason else {}))
             if by.startswith(POLICY):
                 self._by_policy[proposal] = by
             if decision == "approve":
-                await self._me.approve(proposal, digest=card.digest, to=target or None)
-                return f"approved: {card.request}"
+                params = edit.params if edit else None
+                request = await self._me.approve(proposal, digest=meant, to=target or None, params=params)
+                return f"approved: {card.request}" + (
+                    await self._tell_changes(card, edit, request.id) if edit else ""
+                )
             await self._me.reject(proposal, reason or "disagree")
             return f"rejected ({reason or 'disagree'}): {card.request}"
         finally:
             del self._deciding[proposal]
             self._refresh(proposal)
+
+    def _edit(self, card: Card, digest: str | None, decision: str) -> Review | None:
+        if digest is None or hmac.compare_digest(digest.encode(), card.digest.encode()):
+            return None
+        edit = self.editing.kept(card.id, digest) if decision == "approve" else None
+        if edit is None:
+            raise MewError(f"{card.request}: what was shown is not what is proposed; look at the card again")
+        return edit
+
+    async def _tell_changes(self, card: Card, edit: Review, request: str) -> str:
+        """Says to the proposer what was changed; how that went, to be added to the sentence."""
+        text = f"Approved with changes, {card.tool or card.method}: {edit.said}"
+        try:
+            await self._me.chat(text, card.proposer, correlation_id=[request, card.id])
+        except MewError as fault:
+            return f", edited; {card.proposer} was not told: {fault}"
+        return f", edited; {card.proposer} was told what was changed"
 
     def _judge(self, card: Card) -> None:
         """Lets the policy in force decide an open card."""
@@ -211,6 +244,7 @@ class HumanDecisions:
 
     def _observe(self, envelope: Envelope) -> None:
         self._sources.observe(envelope, me=self._me.client.id)
+        self._last.observe(envelope)
         if envelope.kind == "mcp/proposal":
             self._refresh(envelope.id)
         elif envelope.kind.startswith("mcp/"):
@@ -235,29 +269,12 @@ class HumanDecisions:
                 self._judge(card)
 
     def _first(self, proposal: Proposal) -> Card | None:
-        try:
-            payload = shown(proposal.envelope)["payload"]
-            digest = proposal.digest
-        except MewError:  # its text can be read in two ways: nobody may approve it, so there is no card
-            return None
-        arguments = _arguments(payload, tool=proposal.tool)
-        return Card(
-            id=proposal.id,
-            seq=proposal.seq,
-            proposer=proposal.proposer,
-            to=proposal.to,
-            method=proposal.method,
-            tool=proposal.tool,
-            arguments=tuple(
-                (name, json.dumps(value, ensure_ascii=False)) for name, value in arguments.items()
-            ),
-            digest=digest,
+        return card_of(
+            proposal,
             since=self._clock(),
-            warnings=(
-                *self._of_the_tool(proposal),
-                *self._sources.quoted_in(arguments),
-                *risks(arguments),
-            ),
+            of_the_tool=self._of_the_tool(proposal),
+            sources=self._sources,
+            last=self._last.of(proposal),
         )
 
     def _of_the_tool(self, proposal: Proposal) -> tuple[str, ...]:
@@ -275,56 +292,30 @@ class HumanDecisions:
         if by == self._me.client.id and proposal.id in self._by_policy:
             by = f"{by} by {self._by_policy[proposal.id]}"
         reason = rejection.reason if rejection and state == "rejected" else proposal.reason
+        decided_at = None if state == "open" else card.decided_at or self._clock()
+        began = self._seen.get(card.id)
         return replace(
             card,
             state=state,
             by=by if state != "open" else "",
             edited=proposal.edited,
-            outcome=_outcome(proposal) or one_line(reason, 120),
-            decided_at=None if state == "open" else card.decided_at or self._clock(),
+            outcome=outcome_of(proposal) or one_line(reason, 120),
+            decided_at=decided_at,
+            on_screen=None if began is None or decided_at is None else max(0.0, decided_at - began),
         )
 
     def _put(self, card: Card) -> None:
         self._cards[card.id] = card
+        if not card.is_open:
+            self.editing.forget(card.id)
         past = len(self._cards) - MAX_DECIDED
         if past > 0:
             for old in [one.id for one in self._cards.values() if not one.is_open][:past]:
                 del self._cards[old]
                 self._by_policy.pop(old, None)
+                self._seen.pop(old, None)
         self._tell(card)
 
     def _tell(self, card: Card) -> None:
         for on_change in tuple(self._subscribers):
             on_change(card)
-
-
-def _arguments(payload: Mapping[str, Any], *, tool: str) -> dict[str, Any]:
-    """Everything that will be sent, one row each: a tool's arguments by name, all else under its path."""
-    rows: dict[str, Any] = {}
-    rest: list[tuple[str, Any]] = []
-    for key, value in payload.items():
-        if key == "params" and isinstance(value, Mapping):
-            for name, inner in value.items():
-                if name == "arguments" and isinstance(inner, Mapping):
-                    rows.update(inner)
-                elif name != "name" or inner != tool:
-                    rest.append((f"params.{name}", inner))
-        elif key not in ("jsonrpc", "id", "method"):
-            rest.append((key, value))
-    for name, value in rest:
-        rows[name if name not in rows else f"{name} (beside the arguments)"] = value
-    return rows
-
-
-def _outcome(proposal: Proposal) -> str:
-    if proposal.response is None:
-        return ""
-    try:
-        result = result_of(
-            proposal.response.payload, method=proposal.method, what=proposal.tool or proposal.method
-        )
-    except ToolFailed as fault:
-        return one_line(str(fault), 160)
-    return one_line(
-        result if isinstance(result, str) else getattr(result, "text", None) or compact(result), 160
-    )

@@ -33,7 +33,8 @@ class Heard(NamedTuple):
     """One envelope as it was recorded: `seq` is its row in the feed, `t` when the gateway had it (epoch, seconds).
 
     `members` are those of its JSON object, empty when it holds none; nothing about them is certain but that they are
-    JSON. The readers below give the empty value where a member is absent or of another type.
+    JSON. `grant` is the id of the grant that it passed by, where the gateway tells. The readers below give the empty
+    value where a member is absent or of another type.
     """
 
     seq: int
@@ -44,6 +45,7 @@ class Heard(NamedTuple):
     pattern: str
     sender: str
     members: Mapping[str, Any]
+    grant: str = ""
 
     @property
     def id(self) -> str:
@@ -136,9 +138,8 @@ def _heard(seq: int, record: Record) -> Heard:
     raw = record.raw or ""
     members = read_members(raw) or _NOTHING
     sender = _text(members.get("from")) or record.participant
-    return Heard(
-        seq, record.now.timestamp(), raw, record.verdict, record.code, record.pattern, sender, members
-    )
+    when = record.now.timestamp()
+    return Heard(seq, when, raw, record.verdict, record.code, record.pattern, sender, members, record.grant)
 
 
 def _tell(follower: Follower, heard: Heard) -> None:

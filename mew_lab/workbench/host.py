@@ -31,6 +31,7 @@ from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
+from mew_lab.space.core import Space
 from mew_lab.space.events import Record
 from mew_lab.transport.link import Link
 from mew_lab.workbench.resuming import SERVED, Past
@@ -87,6 +88,8 @@ class Host:
         self.gateway.tokens.on_mint = self._keep
         self.journal = Journal(journal) if journal is not None else None
         self._past = past
+        self.core: Space | None = past.space if past is not None else None
+        """The space itself, to be read only; None before it is open."""
         if past is not None:
             self.journal = past.journal
         self.url = ""
@@ -191,7 +194,7 @@ class Host:
         """Opens space and port; `first` is called when the space is there, before anybody can come."""
         try:
             try:
-                self.gateway.add_space(config, journal=self.journal)
+                self.core = self.gateway.add_space(config, journal=self.journal)
             except ValueError as wrong:  # two participants of one name
                 raise ConfigError(f"cannot open the space {self.name!r}: {wrong}") from None
             first()

@@ -28,6 +28,7 @@ from mew_lab.workbench.agents import AgentSeat
 from mew_lab.workbench.decide import Policy
 from mew_lab.workbench.decisions import HumanDecisions
 from mew_lab.workbench.following import Following
+from mew_lab.workbench.granting import Granting
 from mew_lab.workbench.host import Host
 from mew_lab.workbench.listing import Listing, Note, Sent
 from mew_lab.workbench.loop import LoopThread
@@ -52,8 +53,8 @@ view_factory: list[Callable[[Lab], Any]] = []
 class Lab:
     """One space seen by one human. Get one from `up` or `connect`.
 
-    `me` is the human's seat and `seats` all of this process; `log` what happened so far; `decisions` and `rows` are
-    what views are made of; `timeout` is how long a blocking verb may take, in seconds.
+    `me` is the human's seat, `seats` all of this process; `log` what happened so far; `decisions`, `rows`, `granting`
+    are what views are made of; `timeout` is how long a blocking verb may take, in seconds.
     """
 
     def __init__(self, name: str, *, space: str, loop: LoopThread, timeout: float, vantage: str) -> None:
@@ -69,6 +70,7 @@ class Lab:
         self.rows = LiveRows(lambda: (self.space, self._members()))
         self.following = Following(self.log)
         self.roster = Roster(self, fault=self.fault)
+        self.granting = Granting(self)
         self.decisions: HumanDecisions
         self.closed = False
         self.on_down: list[Callable[[Lab], None]] = []  # whoever keeps a list of labs
@@ -109,6 +111,7 @@ class Lab:
         """Ends seats, bridges and the host; never raises for what is gone already."""
         if not self.closed:
             self.closed = True
+            await self.granting.close()
             await self.roster.close()
 
     def fault(self, text: str) -> None:
@@ -120,8 +123,8 @@ class Lab:
         if self.host is not None:
             self.host.gateway.note(self.space, event, participant=self.me.name, detail=compact(detail))
         else:
-            seq, now = self.rows.last_seq, datetime.now(UTC)
-            self.observe(Record(seq, now, event, self.space, self.me.name, detail=compact(detail)))
+            seq, now, text = self.rows.last_seq, datetime.now(UTC), compact(detail)
+            self.observe(Record(seq, now, event, self.space, self.me.name, detail=text))
 
     def _members(self) -> int:
         return len(self.me.participant.client.participants) + 1 if self.seats else 0
@@ -334,9 +337,8 @@ class Lab:
                 if len(mine) == 1:
                     await seat.participant.withdraw(mine[0].id, reason)
                     return Note(f"{seat.name} has withdrawn {mine[0].id} ({reason})")
-            raise MewError(
-                f"cannot withdraw {proposal[:80]!r}: no seat of this process has one open that begins so"
-            )
+            said = f"cannot withdraw {proposal[:80]!r}: no seat of this process has one open that begins so"
+            raise MewError(said)
 
         return self._run(withdraw(), f"withdrawing {proposal[:80]!r}")
 
@@ -394,6 +396,5 @@ class Lab:
         return note
 
     def __repr__(self) -> str:
-        where = self.url or "in memory"
         state = "down" if self.closed else f"{self._members()} members"
-        return f"<Lab {self.name}: space {self.space} at {where}, {state}, {len(self.log)} envelopes>"
+        return f"<Lab {self.name}: space {self.space} at {self.url or 'in memory'}, {state}, {len(self.log)} envelopes>"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mew_lab.errors import MewError
 from mew_lab.workbench.cards import Card
 from mew_lab.workbench.listing import Listing, Note
+from mew_lab.workbench.pace import hurry, shares
 
 if TYPE_CHECKING:
     from mew_lab.workbench.lab import Lab
@@ -81,7 +82,8 @@ def _call(card: Card) -> str:
 
 
 def history(lab: Lab) -> Listing:
-    """Decisions: when, what, proposer, decision, by whom, outcome."""
+    """Decisions: when, what, proposer, decision, by whom, how long it was on screen, outcome."""
+    decided, me = lab.decisions.decided(), lab.me.participant.client.id
     rows = [
         (
             _clock(card.decided_at or card.since),
@@ -89,15 +91,17 @@ def history(lab: Lab) -> Listing:
             card.proposer,
             card.decision,
             card.by,
+            "" if card.on_screen is None else f"{card.on_screen:.1f} s",
             card.outcome,
         )
-        for card in lab.decisions.decided()
+        for card in decided
     ]
     return Listing(
         f"{lab.space}: decisions",
-        ("at", "call", "from", "decision", "by", "outcome"),
+        ("at", "call", "from", "decision", "by", "on screen", "outcome"),
         rows,
         empty="nothing was decided yet",
+        note=" ".join(filter(None, (shares(decided, me=me), hurry(decided, me=me)))),
     )
 
 

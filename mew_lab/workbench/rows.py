@@ -19,6 +19,7 @@ from mew_lab.workbench.cards import Row
 __all__ = ["LiveRows"]
 
 CAPACITY = 20_000
+MOST_RELATED = 50
 
 
 class LiveRows:
@@ -27,7 +28,10 @@ class LiveRows:
     def __init__(self, title: Callable[[], tuple[str, int]], *, capacity: int = CAPACITY) -> None:
         self._title = title
         self._capacity = capacity
-        self._kept: tuple[int, list[tuple[Row, str]]] = (0, [])  # how many were dropped before, and the rest
+        self._kept: tuple[int, list[tuple[Row, Record]]] = (
+            0,
+            [],
+        )  # how many were dropped before, and the rest
         self._seq_of: dict[str, int] = {}
         self._subscribers: list[Callable[[], None]] = []
 
@@ -45,9 +49,18 @@ class LiveRows:
 
     def raw(self, seq: int) -> str:
         """The exact text of that row's envelope; empty when it is not held any more."""
+        record = self._record(seq)
+        return record.raw or "" if record else ""
+
+    def pattern(self, seq: int) -> str:
+        """The whole capability that let that row's envelope pass; empty where none did, or it is not known."""
+        record = self._record(seq)
+        return record.pattern if record else ""
+
+    def _record(self, seq: int) -> Record | None:
         dropped, rows = self._kept
         at = seq - dropped - 1
-        return rows[at][1] if 0 <= at < len(rows) else ""
+        return rows[at][1] if 0 <= at < len(rows) else None
 
     def title(self) -> tuple[str, int]:
         """The name of the space and the number of its members."""
@@ -69,7 +82,7 @@ class LiveRows:
             return
         dropped, rows = self._kept
         row = self._row(dropped + len(rows) + 1, record)
-        rows.append((row, record.raw))
+        rows.append((row, record))
         if row.id:
             self._seq_of[row.id] = row.seq
         if len(rows) > 2 * self._capacity:
@@ -102,7 +115,12 @@ class LiveRows:
             code=record.code or _in_a_word(record.pattern),
             id=_text(members.get("id")),
             size=len(raw.encode("utf-8", "replace")),
+            also=self._also(related) if isinstance(related, list) and len(related) > 1 else (),
         )
+
+    def _also(self, related: list[Any]) -> tuple[int, ...]:
+        seqs = (self._seq_of.get(_text(one), 0) for one in related[1:MOST_RELATED])
+        return tuple(sorted({seq for seq in seqs if seq}))
 
 
 @lru_cache(maxsize=1024)  # a space has few patterns and many messages

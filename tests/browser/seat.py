@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
@@ -27,6 +27,7 @@ class Seat:
         self.cards: dict[str, Card] = {}
         self.fulfilled: list[tuple[str, str, str, tuple[str, ...]]] = []
         self.outcomes: dict[str, Future[str]] = {}
+        self.looked_at: list[str] = []
         self.policy = ""
         self.fail_with: Exception | None = None
         self.hold = threading.Event()
@@ -34,12 +35,26 @@ class Seat:
         self._targets = list(targets)
         self._callbacks: list[Callable[[Card], None]] = []
         self._lock = threading.Lock()
-        self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._jobs: deque[Callable[[], None]] = deque()
+        self._works = False
+
+    def _put(self, job: Callable[[], None]) -> None:
+        """One thread does the jobs in order, and ends when there is none."""
+        with self._lock:
+            self._jobs.append(job)
+            if self._works:
+                return
+            self._works = True
         threading.Thread(target=self._work, name="seat", daemon=True).start()
 
     def _work(self) -> None:
         while True:
-            self._jobs.get()()
+            with self._lock:
+                if not self._jobs:
+                    self._works = False
+                    return
+                job = self._jobs.popleft()
+            job()
 
     def propose(
         self,
@@ -107,6 +122,9 @@ class Seat:
     def banner(self) -> str:
         return self.policy
 
+    def seen(self, proposal: str) -> None:
+        self.looked_at.append(proposal)
+
     def subscribe(self, on_change: Callable[[Card], None]) -> Callable[[], None]:
         self._callbacks.append(on_change)
         return lambda: self._callbacks.remove(on_change)
@@ -115,7 +133,7 @@ class Seat:
         self, proposal: str, *, digest: str, decision: str, reason: str = "", target: tuple[str, ...] = ()
     ) -> Future[str]:
         done: Future[str] = Future()
-        self._jobs.put(lambda: self._decide(done, proposal, digest, decision, reason, target))
+        self._put(lambda: self._decide(done, proposal, digest, decision, reason, target))
         return done
 
     def _decide(
@@ -163,6 +181,7 @@ class Rows_:
     def __init__(self, name: str = "demo", members: int = 4) -> None:
         self.rows: list[Row] = []
         self.texts: dict[int, str] = {}
+        self.patterns: dict[int, str] = {}
         self.members = members
         self.name = name
         self._callbacks: list[Callable[[], None]] = []
@@ -206,6 +225,9 @@ class Rows_:
             return self.texts[seq]
         row = self.rows[seq - 1]
         return json.dumps({"id": row.id, "kind": row.kind, "from": row.sender, "payload": {"text": row.what}})
+
+    def pattern(self, seq: int) -> str:
+        return self.patterns.get(seq, "")
 
     def title(self) -> tuple[str, int]:
         return self.name, self.members

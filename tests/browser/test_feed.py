@@ -108,7 +108,7 @@ def test_appends_leave_scroll_position_and_selection_alone(notebook: Callable[..
     row = view(book, 1).locator("tbody tr").nth(8)
     book.click(row.locator(".mew-what"))
     seq = row.get_attribute("data-seq")
-    view(book, 1).locator(".mew-detail pre").wait_for()
+    view(book, 1).locator(".mew-detail pre.mew-exact").wait_for()
     before = (scroller.evaluate("s => s.scrollTop"), sequence(book, 1))
     book.run(3)
     settled(book, 1, 1000)
@@ -170,7 +170,7 @@ def test_what_a_peer_writes_is_text_in_the_feed(notebook: Callable[..., Notebook
     book = notebook([SETUP, add, SHOW]).run(0).run(1).run(2)
     settled(book, 2, 1)
     book.click(view(book, 2).locator("tbody tr .mew-what"))
-    exact = view(book, 2).locator(".mew-detail pre")
+    exact = view(book, 2).locator(".mew-detail pre.mew-exact")
     exact.wait_for()
     assert exact.inner_text().startswith(hostile + "\\u202e")
     assert len(exact.inner_text()) < 66000
@@ -195,7 +195,7 @@ def test_threat_04_markdown_of_a_peer_is_no_link_and_loads_nothing(notebook: Cal
     book.run(0).run(1).run(2)
     settled(book, 2, 1)
     book.click(view(book, 2).locator("tbody tr .mew-what"))
-    view(book, 2).locator(".mew-detail pre").wait_for()
+    view(book, 2).locator(".mew-detail pre.mew-exact").wait_for()
     assert markdown in view(book, 2).inner_text()
     assert view(book, 2).locator("a, img, iframe, script, style, object").count() == 0
     assert view(book, 2).get_by_role("button", name="Approve").count() == 0
@@ -208,7 +208,7 @@ def test_kinds_and_text_filter_the_rows(notebook: Callable[..., Notebook]) -> No
     book = notebook([SETUP, add, SHOW]).run(0).run(1).run(2)
     settled(book, 2, 40)
     table = view(book, 2).locator("table")
-    book.click(view(book, 2).locator("[data-family=mcp]"))
+    book.click(view(book, 2).locator("[data-value=mcp]"))
     book.page.until(lambda: table.get_attribute("aria-rowcount") == "21", "requests only")
     view(book, 2).get_by_label("Filter by text").fill("t19")
     book.page.until(lambda: table.get_attribute("aria-rowcount") == "2", "one row")
@@ -239,7 +239,7 @@ def test_arrow_keys_select_and_enter_opens(notebook: Callable[..., Notebook]) ->
     view(book, 2).locator("table").focus()
     for key in ("ArrowUp", "ArrowUp", "Home", "ArrowDown", "Enter"):
         book.tab.keyboard.press(key)
-    view(book, 2).locator(".mew-detail pre").wait_for()
+    view(book, 2).locator(".mew-detail pre.mew-exact").wait_for()
     assert '"id": "e-2"' in view(book, 2).locator(".mew-detail").inner_text()
     assert view(book, 2).locator("tr[aria-selected=true]").get_attribute("aria-rowindex") == "3"
     book.tab.keyboard.press("Escape")
@@ -272,12 +272,33 @@ for n in range(8): say('agent', (), 'chat', f'“Line {n} of the report.”')
     book = notebook([SETUP, SHOW, scene]).run(0).run(1).run(2)
     settled(book, 1, 20)
     book.click(view(book, 1).locator("tr[data-seq='8'] .mew-what"))
-    view(book, 1).locator(".mew-detail pre").wait_for()
+    view(book, 1).locator(".mew-detail pre.mew-exact").wait_for()
     book.page.until(lambda: "· 0/s" in view(book, 1).locator(".mew-title").inner_text(), "the rate to fall")
     for path in book.page.shots("feed", book.area(1)):
         assert path.stat().st_size > 5000
     # A theme takes the view out of the layout for a moment; it must come back whole.
     assert sequence(book, 1)[-1] == 20
+
+
+def test_what_no_view_can_hold_is_said_and_the_counts_are_of_what_is_held(
+    notebook: Callable[..., Notebook],
+) -> None:
+    small = "from mew_lab.notebook.widgets import feed as module; module.RING = 100"
+    add = "for n in range(800): log.add(sender='bot' if n % 2 else 'git', context='' if n else 'c')"
+    book = notebook([SETUP, small, SHOW, "log.add()", add]).run(0).run(1).run(2).run(3)
+    settled(book, 2, 1)
+    book.run(4)
+    settled(book, 2, 801)
+    feed = view(book, 2)
+    held = int(feed.get_attribute("data-rows") or 0)
+    assert held <= 600
+    book.page.until(
+        lambda: f"rows before {802 - held}: lab.log.df" in feed.locator(".mew-note").inner_text(), "where"
+    )
+    assert feed.locator("[data-value=chat] .mew-count").inner_text() == str(held)
+    book.click(feed.get_by_role("button", name="from ▾"))
+    bots = str(sum(seq % 2 for seq in range(802 - held, 802)))
+    book.page.until(lambda: feed.locator("[data-value=bot] .mew-count").inner_text() == bots, "the bot's")
 
 
 LOAD = """

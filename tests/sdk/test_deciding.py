@@ -9,6 +9,7 @@ import pytest
 from mew_lab.errors import LocalProtocolError, ProposalEnded, ProposalRejected, ProposalWithdrawn
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.deciding import approval, rejection, withdrawal
+from mew_lab.sdk.edits import edited
 from mew_lab.sdk.proposals import ProposalBook
 
 CALL = {"method": "tools/call", "params": {"name": "git_log"}}
@@ -49,6 +50,23 @@ def test_an_approval_is_the_proposals_own_content() -> None:
     with pytest.raises(LocalProtocolError, match="what was shown is not what is proposed") as caught:
         approve(book(), digest=found.digest[:-1] + "g")
     assert caught.value.code == "digest_mismatch"
+
+
+@pytest.mark.threat(14)
+def test_threat_14_an_edited_approval_sends_what_was_confirmed_and_its_digest_is_another() -> None:
+    of = book()
+    found = of.get("p")
+    assert found is not None
+    params = {"name": "git_log", "arguments": {"n": 3}}
+    edit = edited(found, params)
+    assert edit.digest != found.digest
+    draft = approval(of, "p", me="human", digest=edit.digest, to=None, params=params)
+    assert draft["payload"] == {"jsonrpc": "2.0", "id": "p", "method": "tools/call", "params": params}
+    assert (draft["to"], draft["correlation_id"]) == (["git"], ["p"])
+    with pytest.raises(LocalProtocolError, match="what was shown is not what is proposed"):
+        approval(of, "p", me="human", digest=found.digest, to=None, params=params)
+    with pytest.raises(LocalProtocolError, match="what was shown is not what is proposed"):
+        approval(of, "p", me="human", digest=edit.digest, to=None)
 
 
 @pytest.mark.req("P-3.3.2-2", "P-3.3.1-2", "P-3.3.2-3", "P-3.3.3-4")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ import pytest
 
 from mew_lab.workbench.lab import Lab
 from mew_lab.workbench.labs import close_all, up
+
+# tests/ is no package; `heard` stands beside this file.
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(autouse=True)

@@ -36,6 +36,23 @@ def test_a_row_says_what_the_envelope_says() -> None:
     assert rows.title() == ("demo", 3)
 
 
+def test_all_rows_that_a_message_names_are_known() -> None:
+    rows = some_rows(3)
+    rows.observe(record(4, correlation_id=["m3", "m1", "gone", "m2", 5, "m1"]))
+    rows.observe(record(5, correlation_id=["gone", "m4"]))
+    rows.observe(record(6, correlation_id="m4"))
+    several, second, wrapped = rows.since(3, 3)
+    assert (several.correlates, several.also) == (3, (1, 2))
+    assert (second.correlates, second.also) == (0, (4,))
+    assert (wrapped.correlates, wrapped.also) == (4, ())
+
+
+def test_the_whole_pattern_can_be_had() -> None:
+    rows = some_rows(1)
+    assert rows.pattern(1) == '{"kind":"chat"}'
+    assert rows.pattern(0) == rows.pattern(2) == ""
+
+
 def test_the_pattern_that_decided_is_named_in_a_word() -> None:
     rows = some_rows(0)
     for pattern in ('{"kind":["mcp/request","chat"]}', '{"kind":"mcp/*","payload":{"method":"tools/*"}}', ""):

@@ -1,26 +1,28 @@
 // Cards in order of arrival; a card never changes what it shows and never moves but by scrolling. It says yes or no with
 // the id and the digest of what it shows, the decision, and the nonce that a live kernel gave; never with a payload.
 
-const ARMING = 500;
-const SIGNS = { fulfilled: "✓", rejected: "✕", withdrawn: "–", done: "✓", open: "●", deciding: "●" };
-
 function render({ model, el }) {
   const root = make("section", { class: "mew mew-approvals", "aria-label": "Approvals" });
   const counts = make("span", { class: "mew-counts" });
+  const risky = make("button", { type: "button", class: "mew-risky", hidden: true, onclick: () => jump() });
+  const together = make("button", { type: "button", class: "mew-together", hidden: true, onclick: (event) => { if (event.isTrusted) fold(); } });
+  const past = make("button", { type: "button", class: "mew-history", "aria-expanded": "false", hidden: true, onclick: () => { showHistory = !showHistory; history(); } });
+  const ledger = make("div", { class: "mew-ledger", hidden: true, role: "region", tabindex: 0, "aria-label": "Decisions so far" });
   const banner = make("div", { class: "mew-banner", role: "note", hidden: true });
+  const hurry = make("div", { class: "mew-banner mew-hurry", role: "status", hidden: true });
   const earlier = make("button", { type: "button", class: "mew-earlier", hidden: true, onclick: () => { showAll = true; tidy(); } });
   const list = make("ul", { class: "mew-cards", role: "list" });
   const empty = make("div", { class: "mew-empty" });
   const notices = make("div", { class: "mew-notices" });
-  root.append(make("div", { class: "mew-head" }, make("b", { text: "Approvals" }), counts), banner, earlier, list, empty, notices);
+  root.append(make("div", { class: "mew-head" }, make("b", { text: "Approvals" }), counts, risky, together, make("span", { class: "mew-gap" }), past), banner, hurry, ledger, earlier, list, empty, notices);
   empty.append("Nothing waits for you. When a participant that may only propose calls a tool, a card appears here: ",
     make("code", { text: 'bot.call("git/git_log", {"repo_path": repo})' }));
   el.replaceChildren(root);
   keepKeys(root);
   const announce = announcer(root);
 
-  const cards = new Map();
-  let nonce = null, targets = [], reasons = [], offset = 0, showAll = false, watch = null, ticks = null, pings = null;
+  const cards = new Map(), groups = new Set(), unfolded = new Set();
+  let nonce = null, known = { targets: [], reasons: [], limits: [], more: 0 }, offset = 0, showAll = false, showHistory = false, watch = null, ticks = null, pings = null;
 
   const link = connect(model, root, {
     from: () => 0,
@@ -38,12 +40,50 @@ function render({ model, el }) {
     done: tidy,
   });
 
+  const desk = {
+    link, announce, say,
+    reasons: () => known.reasons,
+    limits: () => known.limits,
+    more: () => known.limits.length > 0,
+    act: (card, name, given) => link.act(name, given, (text) => (isOpen(card.data) ? say(card, text) : link.notice(text))),
+    offer(picker) {
+      const wanted = ["", ...known.targets.map((pair) => pair[0])];
+      if (Array.from(picker.options, (option) => option.value).join("\n") === wanted.join("\n")) return;
+      const chosen = picker.value;
+      picker.replaceChildren(make("option", { value: "", text: "choose who runs it" }), ...known.targets.map(([id, shown]) => make("option", { value: id, text: shown })));
+      picker.value = wanted.includes(chosen) ? chosen : "";
+    },
+    saw(card) {
+      if (card.seen) return;
+      card.seen = true;
+      link.send({ t: "seen", id: card.data.id });
+    },
+    decide(card, decision, more = {}) {
+      const message = { t: "decide", id: card.data.id, digest: card.data.digest, decision, nonce, ...more };
+      if (decision === "reject") message.reason = card.words.value.trim() || card.reason.value;
+      else if (card.picker) message.target = card.picker.value;
+      if (!link.send(message)) return;
+      card.sent = performance.now();
+      card.notice.hidden = true;
+      arm(card.face);
+    },
+    unfold(group) {
+      const first = [...group.rows.keys()][0];
+      unfolded.add(first.data.shape);
+      groups.delete(group);
+      group.leave();
+      tidy();
+      first.node.focus();
+    },
+  };
+
   function head(item) {
+    known = item;
     banner.hidden = !item.banner;
-    banner.textContent = item.banner;
-    targets = item.targets;
-    reasons = item.reasons;
-    for (const card of cards.values()) if (card.picker) offer(card.picker);
+    write(banner, item.banner);
+    hurry.hidden = !item.hurry;
+    write(hurry, item.hurry ? `${item.hurry} Read the next one twice.` : "");
+    for (const card of cards.values()) if (card.picker) desk.offer(card.picker);
     clearInterval(pings);
     pings = item.waiting ? setInterval(() => link.send({ t: "ping", view: link.view }), 1000) : null;
     if (item.waiting) link.send({ t: "ping", view: link.view });
@@ -52,7 +92,7 @@ function render({ model, el }) {
   function put(data) {
     const old = cards.get(data.id);
     if (!old) {
-      const card = build(data);
+      const card = cardOf(data, desk);
       cards.set(data.id, card);
       list.append(card.node);
       if (isOpen(data)) announce(`${card.says}, waits for your decision`);
@@ -64,195 +104,29 @@ function render({ model, el }) {
       return;
     }
     const was = old.data;
-    old.data = { ...data, arguments: was.arguments };
-    if (!isOpen(data)) collapse(old);
-    else settle(old, data.state === "deciding");
-  }
-
-  function isOpen(data) {
-    return data.state === "open" || data.state === "deciding";
-  }
-
-  function sentence(data) {
-    const whom = data.to.length ? data.to.join(", ") : "anybody";
-    return `${data.proposer} asks ${whom} to run ${data.tool || data.method}`;
-  }
-
-  function title(data) {
-    const line = make("span", { class: "mew-says" });
-    const whom = data.to.length ? data.to.join(", ") : "anybody";
-    line.append(make("bdi", { class: "mew-who", text: data.proposer }), " asks ", make("bdi", { class: "mew-who", text: whom }),
-      " to run ", make("bdi", { class: "mew-tool mew-code", text: data.tool || data.method }));
-    if (data.tool && data.method !== "tools/call") line.append(make("span", { class: "mew-dim", text: ` (${data.method})` }));
-    return line;
-  }
-
-  function build(data) {
-    const says = sentence(data);
-    const node = make("li", { class: "mew-card", tabindex: 0, "aria-label": says });
-    const card = { data, node, says, closed: new Set(), still: performance.now(), rect: null, armed: false, sent: null };
-    if (!isOpen(data)) {
-      collapse(card);
-      return card;
+    old.data = { ...data, arguments: was.arguments, gone: was.gone };
+    if (isOpen(data)) return settle(old, data.state === "deciding");
+    if (isOpen(was)) announce(`${old.says}: ${data.past}`);
+    collapse(old);
+    if (old.group && !old.group.changed(old)) {
+      const group = old.group, had = group.node.contains(document.activeElement);
+      groups.delete(group);
+      group.leave();
+      if (had) old.node.focus();
     }
-    card.age = make("span", { class: "mew-age mew-num" });
-    const digest = make("span", { class: "mew-digest mew-code", title: `sha-256 ${data.digest}`, text: `digest ${data.short}` });
-    node.append(make("div", { class: "mew-line" }, make("span", { class: "mew-dot", "aria-hidden": true, text: "●" }), title(data), card.age, digest));
-    for (const warning of data.warnings) node.append(make("div", { class: "mew-warning" }, make("span", { "aria-hidden": true, text: "⚠ " }), make("bdi", { text: warning })));
-    node.append(table(card));
-    if (data.why) node.append(make("div", { class: "mew-why" }, "why: ", make("bdi", { text: data.why })));
-    card.notice = make("div", { class: "mew-notice", role: "alert", hidden: true });
-    node.append(card.notice, buttons(card));
-    settle(card, data.state === "deciding");
-    age(card);
-    return card;
-  }
-
-  function table(card) {
-    const body = make("tbody");
-    card.data.arguments.forEach((argument, index) => {
-      const value = make("td", { class: "mew-value mew-code", dir: "ltr" });
-      const text = make("div", { class: "mew-text", text: argument.text });
-      value.append(text);
-      if (argument.folded) {
-        card.closed.add(index);
-        value.append(make("button", {
-          type: "button", class: "mew-open", text: `${argument.folded} ▸ show all (required before approving)`,
-          "aria-label": `Show all of ${argument.name}, ${argument.folded}; required before approving`,
-          onclick: (event) => {
-            event.currentTarget.textContent = "asking the kernel for it…";
-            link.send({ t: "value", id: card.data.id, index });
-          },
-        }));
-      }
-      body.append(make("tr", {}, make("th", { scope: "row", class: "mew-code", dir: "ltr", text: argument.name }), value));
-    });
-    if (!card.data.arguments.length) return make("div", { class: "mew-dim", text: "no arguments" });
-    card.values = body;
-    return make("table", { class: "mew-arguments", "aria-label": "Arguments" }, body);
   }
 
   function opened(item) {
     const card = cards.get(item.proposal);
-    if (!card || !card.values || !isOpen(card.data)) return;
-    const cell = card.values.rows[item.index].cells[1];
-    cell.querySelector(".mew-text").textContent = item.text;
-    cell.querySelector(".mew-text").classList.add("mew-whole");
-    cell.querySelector(".mew-open")?.remove();
-    card.closed.delete(item.index);
-    rearm(card);
-  }
-
-  function buttons(card) {
-    card.reason = make("select", { "aria-label": "Reason for rejecting" });
-    for (const [code, meaning] of reasons) card.reason.append(make("option", { value: code, text: code.replaceAll("_", " "), title: meaning }));
-    card.words = make("input", { type: "text", maxlength: 500, placeholder: "or in your own words", "aria-label": "Reason in your own words" });
-    card.reject = make("button", { type: "button", class: "mew-reject", text: "Reject", "aria-label": `Reject: ${card.says}`, onclick: (e) => press(e, card, "reject") });
-    card.approve = make("button", { type: "button", class: "mew-approve", text: "Approve", "aria-label": `Approve: ${card.says}`, onclick: (e) => press(e, card, "approve") });
-    for (const button of [card.reject, card.approve]) button.addEventListener("pointerdown", () => { card.pressed = place(card); });
-    card.hint = make("span", { class: "mew-hint" });
-    const line = make("div", { class: "mew-buttons" }, card.reject, card.reason, card.words);
-    if (!card.data.to.length) {
-      card.picker = make("select", { class: "mew-target", "aria-label": "Who runs it", onchange: () => rearm(card) });
-      offer(card.picker);
+    if (!card || !isOpen(card.data)) return;
+    for (const face of new Set([card.front, card.face])) if (face.digest === item.digest) openedIn(face, item.index, item.text);
+    if (card.face.name === "grant") card.face.closed.delete(item.index);
+    for (const whole of card.whole ?? []) {
+      if (whole.index !== item.index || item.digest !== card.data.digest) continue;
+      whole.text.textContent = item.text;
+      whole.text.classList.add("mew-whole");
+      whole.open.remove();
     }
-    line.append(make("span", { class: "mew-gap" }), card.hint);
-    if (card.picker) line.append(card.picker);
-    line.append(card.approve);
-    return line;
-  }
-
-  function offer(picker) {
-    const wanted = ["", ...targets.map((pair) => pair[0])];
-    if (Array.from(picker.options, (option) => option.value).join("\n") === wanted.join("\n")) return;
-    const chosen = picker.value;
-    picker.replaceChildren(make("option", { value: "", text: "choose who runs it" }), ...targets.map(([id, shown]) => make("option", { value: id, text: shown })));
-    picker.value = wanted.includes(chosen) ? chosen : "";
-  }
-
-  function place(card) {
-    const box = card.approve.getBoundingClientRect();
-    return `${Math.round(box.left)},${Math.round(box.top)}`;
-  }
-
-  function inSight(card) {
-    if (document.hidden) return false;
-    const box = card.approve.getBoundingClientRect();
-    const hit = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
-    return box.width > 0 && hit !== null && card.node.contains(hit);
-  }
-
-  function rearm(card) {
-    card.still = performance.now();
-    arm(card);
-  }
-
-  // Arms when the buttons stood still and in sight for half a second: what is clicked is what was seen there.
-  function arm(card) {
-    const now = performance.now(), here = place(card);
-    if (here !== card.rect || !inSight(card)) {
-      card.rect = here;
-      card.still = now;
-    }
-    const left = ARMING - (now - card.still);
-    card.armed = left <= 0;
-    let hint = "";
-    if (card.spoilt) hint = "cannot be decided here";
-    else if (card.sent) hint = performance.now() - card.sent < 3000 ? "sending…" : "The kernel has not taken it yet: a running cell may hold it.";
-    else if (card.closed.size) hint = "open what is folded first";
-    else if (card.picker && !card.picker.value) hint = "choose who runs it first";
-    else if (!card.armed) hint = `arms in ${(Math.max(left, 100) / 1000).toFixed(1)} s`;
-    write(card.hint, hint);
-    toggle(card.reject, !card.armed || card.sent || card.spoilt);
-    toggle(card.approve, hint !== "");
-  }
-
-  function write(node, text) {
-    if (node.textContent !== text) node.textContent = text;
-  }
-
-  // aria-disabled rather than disabled: a button that has the keyboard must not lose it for half a second.
-  function toggle(button, off) {
-    const value = off ? "true" : "false";
-    if (button.getAttribute("aria-disabled") !== value) button.setAttribute("aria-disabled", value);
-  }
-
-  function press(event, card, decision) {
-    const moved = event.detail > 0 && card.pressed !== place(card);
-    arm(card);
-    const button = decision === "approve" ? card.approve : card.reject;
-    if (!event.isTrusted || moved || button.getAttribute("aria-disabled") === "true") return;
-    decide(card, decision);
-  }
-
-  function decide(card, decision) {
-    const message = { t: "decide", id: card.data.id, digest: card.data.digest, decision, nonce };
-    if (decision === "reject") message.reason = card.words.value.trim() || card.reason.value;
-    else if (card.picker) message.target = card.picker.value;
-    if (!link.send(message)) return;
-    card.sent = performance.now();
-    card.notice.hidden = true;
-    arm(card);
-  }
-
-  function settle(card, deciding) {
-    card.node.classList.toggle("mew-deciding", deciding);
-    card.sent = deciding ? (card.sent ?? performance.now()) : null;
-    if (card.approve?.isConnected) arm(card);
-  }
-
-  function collapse(card) {
-    const had = card.node.contains(document.activeElement);
-    const data = card.data;
-    card.node.className = "mew-card mew-past";
-    card.node.setAttribute("aria-label", `${card.says}: ${data.past}`);
-    card.node.replaceChildren(
-      make("span", { class: `mew-sign mew-sign-${data.state}`, "aria-hidden": true, text: SIGNS[data.state] ?? "•" }), title(data),
-      make("bdi", { class: "mew-outcome", text: data.past, title: data.past }),
-      make("span", { class: "mew-digest mew-code", title: `sha-256 ${data.digest}`, text: data.short }));
-    card.approve = card.reject = card.picker = card.age = null;
-    if (had) card.node.focus();
-    announce(`${card.says}: ${data.past}`);
   }
 
   function say(card, text) {
@@ -263,32 +137,92 @@ function render({ model, el }) {
 
   function notice(item) {
     const card = cards.get(item.proposal);
-    if (card && isOpen(card.data)) {
+    if (card && isOpen(card.data) && !card.group) {
       say(card, item.text);
       return settle(card, false);
     }
-    const line = make("div", { class: "mew-notice", role: "alert" }, make("span", { text: item.text }));
-    line.append(make("button", { type: "button", text: "Dismiss", onclick: () => line.remove() }));
-    notices.append(line);
-    while (notices.children.length > 5) notices.firstChild.remove();
+    link.notice(item.text);
   }
 
   function age(card) {
     if (card.age) write(card.age, `waiting ${waited(Date.now() / 1000 + offset - card.data.since)}`);
   }
 
+  // Cards that nobody has seen yet are put together at once; others when somebody asks for it, so nothing moves by itself.
+  function gather() {
+    for (const [shape, members] of alike(cards.values())) {
+      const fresh = members.filter((card) => !card.seen);
+      if (fresh.length === members.length && !unfolded.has(shape)) groups.add(groupOf(members, desk));
+    }
+    const [one] = alike(cards.values());
+    together.hidden = !one;
+    if (one) write(together, `${one[1].length} alike ▸ one table`);
+  }
+
+  function fold() {
+    const [one] = alike(cards.values());
+    if (!one) return;
+    unfolded.delete(one[0]);
+    const group = groupOf(one[1], desk);
+    groups.add(group);
+    tidy();
+    group.node.focus();
+  }
+
+  function jump() {
+    const all = [...cards.values()].filter((card) => isOpen(card.data) && card.data.warnings.length).map((card) => (card.group ? card.group.node : card.node));
+    const here = all.findIndex((node) => node.contains(document.activeElement) || node.dataset.here);
+    for (const node of all) delete node.dataset.here;
+    const next = all[(here + 1) % all.length];
+    next.dataset.here = "1";
+    next.focus();
+    next.scrollIntoView({ block: "nearest" });
+  }
+
+  function history() {
+    past.setAttribute("aria-expanded", String(showHistory));
+    write(past, `History ${[...cards.values()].filter((card) => !isOpen(card.data)).length} ${showHistory ? "▾" : "▸"}`);
+    ledger.hidden = !showHistory;
+    if (!showHistory) return;
+    const columns = ["at", "call", "from", "decision", "by", "on screen", "outcome"];
+    const rows = [...cards.values()].map((card) => card.data).filter((data) => !isOpen(data)).sort((a, b) => (b.at ?? 0) - (a.at ?? 0));
+    const body = rows.slice(0, 200).map((data) => make("tr", {},
+      make("td", { class: "mew-num", text: data.at === null ? "" : clockTime(data.at) }), make("th", { scope: "row", class: "mew-code", dir: "ltr", text: `${data.to.join(", ") || "anybody"}/${data.tool || data.method}` }),
+      make("td", {}, make("bdi", { text: data.proposer })), make("td", { text: data.decision }), make("td", {}, make("bdi", { text: data.by })),
+      make("td", { class: "mew-num", text: data.onScreen === null ? "–" : `${data.onScreen.toFixed(1)} s` }), make("td", {}, make("bdi", { text: data.outcome }))));
+    ledger.replaceChildren(make("table", { class: "mew-arguments", "aria-label": "Decisions" }, make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", { scope: "col", text: name })))), make("tbody", {}, ...body)));
+  }
+
   function tidy() {
-    const all = [...cards.values()], open = all.filter((card) => isOpen(card.data)), past = all.filter((card) => !isOpen(card.data));
-    write(counts, `${open.length} open · ${past.length} decided`);
+    gather();
+    const all = [...cards.values()], open = all.filter((card) => isOpen(card.data)), done = all.filter((card) => !isOpen(card.data));
+    const more = known.more ? ` · ${known.more} more wait behind them` : "";
+    write(counts, `${open.length} open${more} · ${known.shares || `${done.length} decided`}`);
+    const dangerous = open.filter((card) => card.data.warnings.length).length;
+    risky.hidden = !dangerous;
+    write(risky, `⚠ ${dangerous} with warnings ▸ next`);
+    past.hidden = !done.length;
+    history();
     empty.hidden = open.length > 0;
-    past.forEach((card, n) => { card.node.hidden = !showAll && n < past.length - 12; });
-    earlier.hidden = showAll || past.length <= 12;
-    write(earlier, `${past.length - 12} earlier decisions ▸ show`);
+    done.forEach((card, n) => { card.node.hidden = (!showAll && n < done.length - 12) || Boolean(card.group); });
+    earlier.hidden = showAll || done.length <= 12;
+    write(earlier, `${done.length - 12} earlier decisions ▸ show`);
     root.dataset.open = open.length;
+    for (const card of open) if (card.age && !card.age.textContent) age(card);
     if (open.length && !watch) {
-      watch = setInterval(() => { for (const card of cards.values()) if (isOpen(card.data)) arm(card); }, 100);
+      watch = setInterval(look, 100);
       ticks = setInterval(() => { for (const card of cards.values()) if (isOpen(card.data)) age(card); }, 1000);
     } else if (!open.length) stop();
+  }
+
+  function look() {
+    if (!root.clientHeight) return;
+    for (const card of cards.values()) {
+      if (!isOpen(card.data) || card.group) continue;
+      arm(card.face);
+      if (!card.seen && inSight(card.face.primary ?? card.node, card.node)) desk.saw(card);
+    }
+    for (const group of groups) group.arm();
   }
 
   function stop() {
@@ -299,20 +233,22 @@ function render({ model, el }) {
 
   // A key that is held down decides nothing: it may have been pressed for something else.
   root.addEventListener("keydown", (event) => {
-    if (event.repeat && ["Enter", " ", "a", "r"].includes(event.key) && event.target.tagName !== "INPUT") return event.preventDefault();
-    const card = [...cards.values()].find((one) => one.node === event.target);
+    const writing = ["INPUT", "TEXTAREA"].includes(event.target.tagName);
+    if (event.repeat && ["Enter", " ", "a", "r"].includes(event.key) && !writing) return event.preventDefault();
     if (event.key === "Escape") {
       const around = event.target.closest(".mew-card");
       if (around && around !== event.target) around.focus();
       else event.target.blur();
     }
-    if (!card || !isOpen(card.data) || event.ctrlKey || event.metaKey || event.altKey || !event.isTrusted) return;
     const decision = { a: "approve", r: "reject" }[event.key];
-    if (!decision) return;
+    if (!decision || event.ctrlKey || event.metaKey || event.altKey || !event.isTrusted) return;
+    const group = [...groups].find((one) => one.node === event.target);
+    if (group) group.press(decision);
+    const card = [...cards.values()].find((one) => one.node === event.target);
+    if (!card || !isOpen(card.data) || card.face !== card.front) return;
     event.preventDefault();
-    arm(card);
-    const button = decision === "approve" ? card.approve : card.reject;
-    if (button.getAttribute("aria-disabled") === "false") decide(card, decision);
+    arm(card.front);
+    if (!isOff(decision === "approve" ? card.front.primary : card.front.reject)) desk.decide(card, decision);
   });
 
   tidy();

@@ -1,13 +1,14 @@
 """How does a human decide about proposals, so that what is shown is what is done?
 
 The view shows cards; the browser sends back an id, the digest of what was shown, a decision and a nonce,
-never a payload: the request is built by the workbench from the proposal that the kernel holds. A message is
-refused, with a notice on the view, when its nonce is not this widget's (it comes from a saved notebook or
-another kernel), when its digest is not that of the card, when it says more than it may, when a long argument
-was never opened, or when the card is decided already. Nothing that decides is synced state, so nothing of it
+never a payload: the request is built by the workbench from the proposal, or the edit, that the kernel holds. A message
+is refused, with a notice on the view, when its nonce is not this widget's (it comes from a saved notebook or
+another kernel), when its digest is not that of the card or of an edit of it, when it says more than it may, when a long
+argument was never opened, or when the card is decided already. Nothing that decides is synced state, so nothing of it
 is saved.
 
-It does not know how a decision is carried out, nor who else decides.
+Bounds: at most 200 open cards are in the views, the oldest (the rest is counted and follows), and 200 decided ones. It
+does not know how a decision is carried out, nor who else decides.
 
 Spec: §3.2.1, §3.3.
 """
@@ -15,54 +16,68 @@ Spec: §3.2.1, §3.3.
 from __future__ import annotations
 
 import hmac
-import json
-import secrets
 import threading
 import time
 from collections import deque
+from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from mew_lab.notebook.widgets.live import INSTALL, LiveWidget, counted, front_end
-from mew_lab.notebook.widgets.pictures import clock_time, picture
+from mew_lab.errors import MewError
+from mew_lab.notebook.widgets.acting import Act, ActingWidget
+from mew_lab.notebook.widgets.card_texts import past, shown, still, unopened
+from mew_lab.notebook.widgets.faces import Faces, limits
+from mew_lab.notebook.widgets.live import counted, front_end
+from mew_lab.notebook.widgets.values import lines_of
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.workbench.cards import REASONS, Card, Decisions
+from mew_lab.workbench.pace import hurry, shares
 
 if TYPE_CHECKING:
     from mew_lab.workbench.lab import Lab
 
 __all__ = ["ApprovalsView", "view_of"]
 
-_ESM, _CSS = front_end("approvals")
+_ESM, _CSS = front_end("cards", "groups", "approvals")
 
 KEPT = 200
-FOLD_LINES, FOLD_CHARACTERS, WHOLE_CHARACTERS = 6, 480, 2_000_000
-_MEMBERS = frozenset({"t", "id", "digest", "decision", "reason", "target", "nonce"})
+OPEN = 200
+WHOLE_CHARACTERS = 2_000_000
+_MEMBERS = frozenset({"t", "id", "digest", "decision", "reason", "target", "nonce", "offer"})
 
 
 def view_of(lab: Lab) -> ApprovalsView:
     """The one of this lab."""
-    return ApprovalsView(lab.decisions)
+    return ApprovalsView(lab.decisions, faces=Faces(lab), me=lab.me.participant.client.id)
 
 
-class ApprovalsView(LiveWidget):
-    """The cards of one seat. Show it as often as you like: all views show the same state."""
+class ApprovalsView(ActingWidget):
+    """The cards of one seat. Show it as often as you like: all views show the same state.
+
+    Without `faces` there is yes and no alone. `me` is who decides here, for the count of decisions.
+    """
 
     _esm = _ESM
     _css = _CSS
     title = "approvals"
 
-    def __init__(self, decisions: Decisions, **traits: Any) -> None:
+    def __init__(
+        self, decisions: Decisions, *, faces: Faces | None = None, me: str = "", **traits: Any
+    ) -> None:
         self._decisions = decisions
-        self._nonce = secrets.token_hex(16)
+        self._faces = faces
+        self._me = me
         # Guards the tables below: cards change on the workbench's thread, messages come on the kernel's.
         self._book = threading.Lock()
         self._cards: dict[str, Card] = {}
         self._fresh: dict[str, None] = {}
-        self._opened: dict[str, set[int]] = {}
+        self._out: set[str] = set()  # cards that went to the views
+        self._opened: dict[
+            tuple[str, str], set[int]
+        ] = {}  # of a proposal, under the digest of what was shown
         self._sent: set[str] = set()
-        self._values: deque[tuple[str, int]] = deque(maxlen=1000)
+        self._values: deque[tuple[str, str, int]] = deque(maxlen=1000)
         self._waiting = 0
         self._head: dict[str, Any] = {}
         super().__init__(**traits)
@@ -91,25 +106,33 @@ class ApprovalsView(LiveWidget):
             self._fresh[card.id] = None
             if not card.is_open:
                 self._sent.discard(card.id)
-                self._opened.pop(card.id, None)
+                for face in [one for one in self._opened if one[0] == card.id]:
+                    del self._opened[face]
                 closed = [one.id for one in self._cards.values() if not one.is_open]
                 for old in closed[: max(0, len(closed) - KEPT)]:
                     del self._cards[old]
                     self._fresh.pop(old, None)
+                    self._out.discard(old)
         self.wake()
 
     # What the writer sends.
 
     def _snapshot(self, start: int) -> dict[str, Any]:
+        with self._book:
+            self._admit()
+            out = set(self._out)
+            if len(self._views) == 1:  # this one, and all that is new stands in what it gets
+                self._fresh.clear()
         self._head = self._heading()
-        cards = [_shown(card) for card in self._in_order()]
-        return {"nonce": self._nonce, "now": self.clock().timestamp(), "cards": cards} | self._head
+        cards = [shown(card) for card in self._in_order() if card.id in out]
+        return {"now": self.clock().timestamp(), "cards": cards} | self._head
 
     def _news(self) -> list[dict[str, Any]]:
         with self._book:
-            fresh = [self._cards[one] for one in self._fresh if one in self._cards]
+            self._admit()
+            fresh = [self._cards[one] for one in self._fresh if one in self._out]
             self._fresh.clear()
-        items: list[dict[str, Any]] = [{"t": "card", "card": _shown(card)} for card in fresh]
+        items: list[dict[str, Any]] = [{"t": "card", "card": shown(card)} for card in fresh]
         while self._values:
             items.append(self._value(*self._values.popleft()))
         head = self._heading()
@@ -118,38 +141,72 @@ class ApprovalsView(LiveWidget):
             items.append({"t": "head"} | head)
         return items
 
+    def _admit(self) -> None:
+        """Lets cards into the views, the oldest first, while there is room; those decided need none."""
+        room = OPEN - sum(1 for id in self._out if (card := self._cards.get(id)) and card.is_open)
+        for id, card in self._cards.items():
+            if id not in self._out and (not card.is_open or room > 0):
+                room -= card.is_open
+                self._out.add(id)
+                self._fresh[id] = None
+
     def _heading(self) -> dict[str, Any]:
+        decided = self._decisions.decided()
+        with self._book:
+            more = sum(1 for id, card in self._cards.items() if card.is_open and id not in self._out)
         return {
             "banner": visible(self._decisions.banner()),
             "targets": [[name, middle(name, 40)] for name in self._decisions.targets()],
             "reasons": [list(pair) for pair in REASONS.items()],
             "waiting": self._waiting > 0,
+            "limits": limits() if self._faces else [],
+            "shares": shares(decided, me=self._me) if self._me else "",
+            "hurry": hurry(decided, me=self._me) if self._me else "",
+            "more": more,
         }
 
-    def _value(self, proposal: str, index: int) -> dict[str, Any]:
+    def _arguments(self, proposal: str, digest: object) -> Sequence[tuple[str, str]] | None:
+        """What the face of that digest shows of an open proposal: the card itself, or an edit of it."""
         card = self._cards.get(proposal)
-        if card is None or not 0 <= index < len(card.arguments):
+        if card is None or not card.is_open:
+            return None
+        if _same(digest, card.digest):
+            return card.arguments
+        review = self._faces.review(proposal, digest) if self._faces else None
+        return review.arguments if review else None
+
+    def _value(self, proposal: str, digest: str, index: int) -> dict[str, Any]:
+        arguments = self._arguments(proposal, digest)
+        if arguments is None or not 0 <= index < len(arguments):
             return {"t": "notice", "text": "That argument is not held here any more."}
-        text = "\n".join(_lines(card.arguments[index][1]))
+        text = "\n".join(lines_of(arguments[index][1]))
         if len(text) > WHOLE_CHARACTERS:
             return self._said(
                 proposal, "This argument is too long to be shown whole, so it cannot be approved here."
             )
         with self._book:
-            self._opened.setdefault(proposal, set()).add(index)
-        return {"t": "value", "proposal": proposal, "index": index, "text": text}
+            self._opened.setdefault((proposal, digest), set()).add(index)
+        return {"t": "value", "proposal": proposal, "digest": digest, "index": index, "text": text}
 
     # What the views send.
 
+    def _acts(self) -> Mapping[str, Act]:
+        return {"decide_all": self._decide_all} | (dict(self._faces.acts()) if self._faces else {})
+
     def _handle(self, message: dict[str, Any]) -> None:
-        kind = message.get("t")
+        kind, proposal = message.get("t"), message.get("id")
         if kind == "value":
-            proposal, index = message.get("id"), message.get("index")
-            if isinstance(proposal, str) and isinstance(index, int):
-                self._values.append((proposal, index))
+            index, card = message.get("index"), self._cards.get(str(proposal))
+            digest = message.get("digest") or (card.digest if card else "")
+            if isinstance(proposal, str) and isinstance(digest, str) and isinstance(index, int):
+                self._values.append((proposal, digest, index))
                 self.wake()
+        elif kind == "seen" and isinstance(proposal, str):
+            self._decisions.seen(proposal)
         elif kind == "decide":
             self._decide(message)
+        else:
+            super()._handle(message)
 
     def _decide(self, message: dict[str, Any]) -> None:
         proposal = message.get("id")
@@ -162,48 +219,90 @@ class ApprovalsView(LiveWidget):
         if refusal or card is None:
             self.post(self._said(proposal, refusal))
             return
-        target = message.get("target", "")
+        self._begun(card, message).add_done_callback(lambda done: self._settled(card.id, done))
+
+    def _begun(self, card: Card, message: Mapping[str, Any]) -> Future[str]:
+        to = (message["target"],) if message.get("target") else ()
+        # The digest was found to be the card's or an edit's, and the workbench compares it once more.
+        digest, decision, reason = message["digest"], message["decision"], message.get("reason", "")
         try:
-            # The digest is the card's own: it was compared, and it is what the workbench compares once more.
-            future = self._decisions.decide(
-                card.id,
-                digest=card.digest,
-                decision=message["decision"],
-                reason=message.get("reason", ""),
-                target=(target,) if target else (),
-            )
+            if message.get("offer") and self._faces:
+                return self._faces.take(card.id, digest=digest, offer=message["offer"], target=to)
+            return self._decisions.decide(card.id, digest=digest, decision=decision, reason=reason, target=to)
         except Exception as error:
-            self._failed(card.id, error)
-            return
-        future.add_done_callback(lambda done: self._settled(card.id, done))
+            failed: Future[str] = Future()
+            failed.set_exception(error)
+            return failed
+
+    def _decide_all(self, given: Mapping[str, Any]) -> Future[str]:
+        """Decides several cards, each by its own digest; none of them when one may not be decided so."""
+        pairs, about = given.get("cards"), {key: given[key] for key in ("decision", "reason") if key in given}
+        if not isinstance(pairs, list) or not 0 < len(pairs) <= OPEN:
+            raise MewError("The view named no proposals, so nothing was decided.")
+        begun: list[tuple[Card, dict[str, Any]]] = []
+        with self._book:
+            for pair in pairs:
+                id, digest = pair if isinstance(pair, list) and len(pair) == 2 else (None, None)
+                card = self._cards.get(id) if isinstance(id, str) else None
+                message = {"t": "decide", "id": id, "digest": digest, "nonce": self._nonce} | about
+                if (refusal := self._refusal(message, card)) or card is None:
+                    raise MewError(
+                        f"{card.request if card else 'A row'}: {refusal} None of them was decided."
+                    )
+                begun.append((card, message))
+            if len({card.id for card, _ in begun}) != len(begun):
+                raise MewError("The view named a proposal twice, so nothing was decided.")
+            self._sent |= {card.id for card, _ in begun}
+        futures = [self._begun(card, message) for card, message in begun]
+        all_of_them: Future[str] = Future()
+        left = [len(futures)]
+        failed: list[str] = []
+
+        def ended(card: Card, done: Future[str]) -> None:
+            self._settled(card.id, done)
+            with self._book:
+                left[0] -= 1
+                failed.extend([card.id] if done.cancelled() or done.exception() else [])
+                last = left[0] == 0
+            if last:
+                said = f"{len(futures) - len(failed)} of {len(futures)} decided"
+                all_of_them.set_result(said)
+
+        for (card, _), future in zip(begun, futures, strict=True):
+            future.add_done_callback(lambda done, card=card: ended(card, done))  # type: ignore[misc]
+        return all_of_them
 
     def _refusal(self, message: dict[str, Any], card: Card | None) -> str:
         """Why this message decides nothing, as a sentence; empty when it may."""
-        decision, reason, target = (
-            message.get("decision"),
-            message.get("reason", ""),
-            message.get("target", ""),
-        )
+        decision, reason = message.get("decision"), message.get("reason", "")
+        target, offer = message.get("target", ""), message.get("offer", "")
         if not _same(message.get("nonce"), self._nonce):
             return (
                 "This view does not belong to the running kernel, so nothing was decided. Run its cell again."
             )
         if card is None:
             return "That proposal is not known here, so nothing was decided."
-        if not _same(message.get("digest"), card.digest):
+        digest = message.get("digest")
+        edit = (
+            self._faces.review(card.id, digest)
+            if self._faces and decision == "approve" and not offer
+            else None
+        )
+        if not _same(digest, card.digest) and edit is None:
             return "What was shown is not what is proposed, so nothing was decided. Run its cell again."
         if not card.is_open:
-            return f"Already {_past(card)}; the second decision changed nothing."
+            return f"Already {past(card)}; the second decision changed nothing."
         if card.id in self._sent:
             return "A decision about this proposal is under way; the second one changed nothing."
-        strings = isinstance(reason, str) and isinstance(target, str) and len(reason) <= 500
-        if set(message) - _MEMBERS or decision not in ("approve", "reject") or not strings:
+        strings = all(isinstance(one, str) and len(one) <= 500 for one in (reason, target, offer))
+        known = not set(message) - _MEMBERS and (self._faces is not None or not offer)
+        if not known or decision not in ("approve", "reject") or not strings:
             return "The view sent something other than a decision, so nothing was decided."
         if decision == "reject":
-            return "A rejection names no target; nothing was decided." if target else ""
-        if unopened := _folded(card) - self._opened.get(card.id, set()):
-            names = ", ".join(one_line(card.arguments[n][0], 40) for n in sorted(unopened)[:3])
-            return f"Not approved: {names} was not opened. Open what is folded first."
+            return "A rejection names no target and no grant; nothing was decided." if target or offer else ""
+        opened = self._opened.get((card.id, str(digest)), set())
+        if closed := unopened(edit.arguments if edit else card.arguments, opened):
+            return closed
         if card.to and target:
             return "Not approved: the proposal names its target itself."
         if not card.to and target not in self._decisions.targets():
@@ -235,6 +334,11 @@ class ApprovalsView(LiveWidget):
         with self._book:
             return sorted(self._cards.values(), key=lambda card: card.seq)
 
+    def badge(self) -> str:
+        """How many wait for a decision."""
+        waiting = sum(card.is_open for card in self._in_order())
+        return f"{waiting} open" if waiting else ""
+
     def _static_text(self) -> str:
         cards = self._in_order()
         waiting = [card for card in cards if card.is_open]
@@ -242,129 +346,8 @@ class ApprovalsView(LiveWidget):
         return f"Approvals: {len(waiting)} open, {len(cards) - len(waiting)} decided{first}"
 
     def _static_html(self) -> str:
-        cards = self._in_order()
-        rows = [
-            (
-                "waits" if card.is_open else card.state,
-                card.request,
-                "\n".join(f"{one_line(name, 60)}  {one_line(value, 300)}" for name, value in card.arguments)
-                or "none",
-                "\n".join(card.warnings),
-                _short(card.digest),
-                clock_time(card.since),
-                "" if card.is_open else _past(card),
-            )
-            for card in cards
-        ]
-        moment = clock_time(self.clock())
-        title = f"Approvals as of {moment}, {sum(card.is_open for card in cards)} open, {len(cards)} in all"
-        notes = [
-            ""
-            if cards
-            else "Nothing was proposed yet. bot.call(…) of a participant that may only propose fills this.",
-            f"A picture: nothing can be decided here. The live view {INSTALL}. Until then: %mew approve ID.",
-        ]
-        columns = ("state", "request", "arguments", "warnings", "digest", "since", "decision")
-        return picture(title, columns, rows, notes=filter(None, notes), code=("arguments", "digest"))
+        return still(self._in_order(), moment=self.clock())
 
 
 def _same(given: Any, expected: str) -> bool:
     return isinstance(given, str) and hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode())
-
-
-def _past(card: Card) -> str:
-    """What became of a card, by whom and when."""
-    by = f" by {one_line(card.by, 64)}" if card.by else ""
-    at = f" at {clock_time(card.decided_at)}" if card.decided_at is not None else ""
-    outcome = f": {one_line(card.outcome, 200)}" if card.outcome else ""
-    return f"{card.decision}{' (edited)' if card.edited else ''}{by}{at}{outcome}"
-
-
-def _short(digest: str) -> str:
-    return f"{digest[:4]} {digest[4:8]}"
-
-
-def _lines(text: str) -> list[str]:
-    """A JSON value as lines that hide nothing: structure indented, a string broken after each `\\n` that it
-    holds."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return [visible(text)]
-    if isinstance(value, str):
-        # Quoted as JSON, where a line end is `\n` and a backslash is doubled, so nothing is ambiguous.
-        quoted = json.dumps(value, ensure_ascii=False)
-        return [visible(line) for line in _broken(quoted)]
-    if isinstance(value, dict | list) and len(text) > 100:
-        # One line an item: denser than full indentation, and a long item still stands there whole.
-        pairs = value.items() if isinstance(value, dict) else ((None, item) for item in value)
-        items = [("" if key is None else f"{_compact(key)}: ") + _compact(item) for key, item in pairs]
-        first, last = "{}" if isinstance(value, dict) else "[]"
-        return [
-            first,
-            *(f"  {visible(item)}{',' * (n < len(items))}" for n, item in enumerate(items, 1)),
-            last,
-        ]
-    return [visible(text)]
-
-
-def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
-
-
-def _broken(quoted: str) -> list[str]:
-    """Breaks a quoted string after each escaped line end, and not after an escaped backslash before an n."""
-    lines, start, at = [], 0, 0
-    while (at := quoted.find("\\", at)) >= 0:
-        end = quoted[at + 1 : at + 2] == "n"
-        at += 2
-        if end and at < len(quoted) - 1:
-            lines.append(quoted[start:at])
-            start = at
-    return [*lines, quoted[start:]]
-
-
-def _is_folded(lines: list[str]) -> bool:
-    return len(lines) > FOLD_LINES or sum(map(len, lines)) > FOLD_CHARACTERS
-
-
-def _folded(card: Card) -> set[int]:
-    """Which arguments are shown only in part until somebody opens them."""
-    return {n for n, (_, value) in enumerate(card.arguments) if _is_folded(_lines(value))}
-
-
-def _argument(name: str, value: str) -> dict[str, Any]:
-    lines = _lines(value)
-    if not _is_folded(lines):
-        return {"name": visible(name), "text": "\n".join(lines)}
-    structure = value[:1] in "[{"
-    head = [one_line(value, 160)] if structure else [one_line(line, 160) for line in lines[:2]]
-    size = (
-        f"{len(lines) - 2} {'items' if value[:1] == '[' else 'fields'}"
-        if structure
-        else f"{len(lines)} lines"
-    )
-    if len(lines) <= FOLD_LINES:
-        size = f"{sum(map(len, lines))} characters"
-    return {"name": visible(name), "text": "\n".join(head), "folded": size}
-
-
-def _shown(card: Card) -> dict[str, Any]:
-    """A card as the views get it: `id` and `digest` to be sent back, everything else visible text."""
-    return {
-        "id": card.id,
-        "seq": card.seq,
-        "digest": card.digest,
-        "short": _short(card.digest),
-        "name": middle(card.id, 28),
-        "proposer": visible(card.proposer),
-        "to": [visible(one) for one in card.to],
-        "method": visible(card.method),
-        "tool": visible(card.tool),
-        "arguments": [_argument(name, value) for name, value in card.arguments] if card.is_open else [],
-        "warnings": [visible(one) for one in card.warnings],
-        "why": visible(card.why),
-        "since": card.since,
-        "state": card.state,
-        "past": "" if card.is_open else _past(card),
-    }

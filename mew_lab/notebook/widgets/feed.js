@@ -1,35 +1,53 @@
 // A table of any length of which only what is in sight is in the page. It paints when something arrived, moved or was
-// asked for, and never because it has painted.
+// asked for, and never because it has painted. The cells, the filter, the buttons that choose and the opened row stand in
+// files of their own.
 
-const HEIGHT = 24, AROUND = 6;
-const [SEQ, TIME, FROM, TO, KIND, WHAT, CONTEXT, ANSWERS, VERDICT, SIZE] = Array.from({ length: 10 }, (_, n) => n);
-const COLUMNS = [["#", "mew-num"], ["+s", "mew-num"], ["from", ""], ["to", ""], ["kind", ""], ["what", ""], ["↳", "mew-num"], ["verdict", ""]];
+const HEIGHT = 24, AROUND = 6, MOST_SELECTED = 2000;
 
 function render({ model, el }) {
   const root = make("section", { class: "mew mew-feed", "aria-label": "Feed" });
   const title = make("span", { class: "mew-title" });
   const pause = make("button", { type: "button", "aria-pressed": "false", text: "pause", onclick: () => setPaused(!paused) });
+  const save = doer("⤓ save", async () => {
+    const done = await link.act("save");
+    if (done) link.notice(done.said, "status");
+  }, { title: "Writes the whole log to a file in the kernel's folder" });
   const follow = make("button", { type: "button", class: "mew-follow", text: "▾ follow", onclick: () => { setPaused(false); following = true; unseen = 0; paintSoon(); } });
-  const chips = make("div", { class: "mew-chips", role: "group", "aria-label": "Kinds" });
-  const filter = make("input", { type: "search", placeholder: "filter", "aria-label": "Filter by text", oninput: () => refilter() });
+  const filter = make("input", { type: "search", placeholder: "filter", maxlength: 500, "aria-label": "Filter by text", title: 'words, -word, "two words", from:x to:x kind:x context:x verdict:x', oninput: () => refilter() });
+  const clear = make("button", { type: "button", class: "mew-clear", text: "clear", title: "Shows every row again", onclick: () => { unfilter(); filter.focus(); } });
+  const reason = make("div", { class: "mew-reason", role: "alert", hidden: true });
   const body = make("tbody");
-  const columns = make("tr", { "aria-rowindex": 1 }, ...COLUMNS.map(([name, css]) => make("th", { scope: "col", class: css, text: name, title: name === "↳" ? "the row that this one answers" : null })));
-  const table = make("table", { role: "grid", tabindex: 0, "aria-label": "Envelopes", "aria-readonly": "true" }, make("thead", {}, columns), body);
+  const widths = make("colgroup"), heads = make("tr", { "aria-rowindex": 1 });
+  const table = make("table", { role: "grid", tabindex: 0, "aria-label": "Envelopes", "aria-readonly": "true", "aria-multiselectable": "true", "aria-keyshortcuts": "Enter Space ArrowLeft ArrowRight" }, widths, make("thead", {}, heads), body);
   const spacer = make("div", { class: "mew-spacer" }, table);
   const scroller = make("div", { class: "mew-scroller" }, spacer);
   const empty = make("div", { class: "mew-empty" });
-  const detail = make("div", { class: "mew-detail", hidden: true });
+  const hint = make("div", { class: "mew-hint", role: "status", hidden: true });
+  const note = make("span", { class: "mew-note" });
+
+  const families = facet({ label: "Kinds", key: (row) => family(row[KIND]).name, all: true, order: MEW_FAMILIES.map((one) => one[2]).concat("system"), changed: refilter,
+    look: (name) => ({ glyph: MEW_FAMILIES.find((one) => one[2] === name)?.[1] ?? "SY", css: `mew-is-${name}` }) });
+  const plain = (name) => ({ glyph: name.length > 28 ? `${name.slice(0, 14)}…${name.slice(-12)}` : name, css: "mew-is-plain" });
+  const senders = facet({ label: "From", key: (row) => row[FROM], look: plain, changed: refilter });
+  const contexts = facet({ label: "Context", key: (row) => row[CONTEXT], look: plain, changed: refilter });
+  const facets = [families, senders, contexts];
+  const openers = [["from", senders], ["context", contexts]].map(([name, one]) => opener(name, one));
+
+  const pane = detailPane({ jump, whole: (seq) => ask(seq, true), shut, act: (name, given) => link.act(name, given) });
   root.append(
-    make("div", { class: "mew-head" }, title, make("span", { class: "mew-gap" }), follow, pause),
-    make("div", { class: "mew-tools" }, chips, make("span", { class: "mew-gap" }), filter), scroller, empty, detail);
+    make("div", { class: "mew-head" }, title, make("span", { class: "mew-gap" }), pause, save),
+    make("div", { class: "mew-tools" }, families.group, ...openers.map((one) => one.button), make("span", { class: "mew-gap" }), make("span", { class: "mew-box" }, filter, clear)),
+    reason, ...openers.map((one) => one.panel), scroller, empty, make("div", { class: "mew-foot" }, note, make("span", { class: "mew-gap" }), follow), hint, pane.node);
   el.replaceChildren(root);
   keepKeys(root);
   const announce = announcer(root);
 
   let rows = [], shown = rows, held = [], ring = 20000, last = 0, began = null, head = { space: "", members: 0 };
-  let following = true, paused = false, unseen = 0, selected = 0, wanted = "", frame = 0, paints = 0, painted = 0, quiet = null;
-  let placed = 0, asking = 0;
-  const counts = new Map(), chosen = new Set(), lines = new Map(), arrivals = [];
+  let following = true, paused = false, unseen = 0, frame = 0, paints = 0, painted = 0, quiet = null;
+  let placed = 0, asking = 0, meant = null, columns = [], fitted = { key: null }, offset = 0;
+  let selected = 0, anchor = 0, picked = new Set(), telling = null, renewing = null, pointing = null;
+  const lines = new Map(), arrivals = [], followed = new Map();
+  const cells = cellsOf({ followed, jump });
 
   const sizes = new ResizeObserver(() => paintSoon());
   const link = connect(model, root, {
@@ -39,19 +57,41 @@ function render({ model, el }) {
         asking = 0;
         ring = item.ring;
         began = item.began ?? began;
+        offset = item.now - Date.now() / 1000;
         head = item;
+        setColumns(item.columns);
         if (item.start < last) restart(item.start);
       } else if (item.t === "rows") take(item);
       else if (item.t === "head") head = item;
-      else if (item.t === "raw" && item.view === link.view) openRaw(item);
+      else if (item.t === "columns") setColumns(item.columns);
+      else if (item.view !== link.view) return;
+      else if (item.t === "raw") opened(item);
+      else if (item.t === "why") lines.get(item.seq)?.querySelector(".mew-verdict")?.setAttribute("title", item.text);
     },
     done: paintSoon,
   });
 
+  // The panel of a choice among many, and the button that shows it.
+  function opener(name, one) {
+    const panel = make("div", { class: "mew-panel", hidden: true }, make("span", { class: "mew-small", "aria-hidden": true, text: name }), one.group);
+    const button = make("button", { type: "button", class: "mew-opener", "aria-expanded": "false", text: `${name} ▾`, onclick: () => {
+      panel.hidden = !panel.hidden;
+      button.setAttribute("aria-expanded", String(!panel.hidden));
+      one.rank();
+      one.paint(slotNow());
+    } });
+    return { name, one, panel, button };
+  }
+
+  function slotNow() {
+    return Math.floor((Date.now() / 1000 + offset) / SLOT);
+  }
+
   function restart(at) {
     rows = [];
     held = [];
-    counts.clear();
+    followed.clear();
+    for (const one of facets) one.clear();
     last = at;
     unseen = 0;
     sift();
@@ -72,8 +112,7 @@ function render({ model, el }) {
     if (last && fresh[0][SEQ] > last + 1) restart(fresh[0][SEQ] - 1);
     began ??= fresh[0][TIME];
     last = fresh.at(-1)[SEQ];
-    const now = performance.now();
-    arrivals.push([now, fresh.length]);
+    arrivals.push([performance.now(), fresh.length]);
     clearTimeout(quiet);
     quiet = setTimeout(slow, 1000);
     for (const row of fresh) if (row[KIND] === "mcp/proposal" || row[KIND] === "system/error") announce(`${row[FROM]}: ${row[KIND]} ${row[WHAT]}`);
@@ -87,8 +126,8 @@ function render({ model, el }) {
     let more = 0;
     for (const row of fresh) {
       rows.push(row);
-      const name = family(row[KIND]).name;
-      counts.set(name, (counts.get(name) ?? 0) + 1);
+      for (const one of facets) one.add(row);
+      if (row[ANSWERS] || row[10]) noteAnswer(row);
       if (shown === rows) more += 1;
       else if (matches(row)) { shown.push(row); more += 1; }
     }
@@ -97,8 +136,23 @@ function render({ model, el }) {
     if (rows.length > ring + 500) drop(rows.length - ring);
   }
 
+  function noteAnswer(row) {
+    for (const seq of answersOf(row)) {
+      if (seq < rows[0][SEQ]) continue;
+      const answers = followed.get(seq);
+      if (answers) answers.push(row[SEQ]);
+      else followed.set(seq, [row[SEQ]]);
+      const cell = lines.get(seq)?.querySelector(".mew-follows");
+      if (cell) cells.follows(cell, seq);
+    }
+    if (pane.concerns(row)) renewing ??= setTimeout(() => { renewing = null; if (pane.open) ask(pane.seq); }, 250);
+  }
+
   function drop(n) {
-    for (const row of rows.slice(0, n)) counts.set(family(row[KIND]).name, counts.get(family(row[KIND]).name) - 1);
+    for (const row of rows.slice(0, n)) {
+      for (const one of facets) one.remove(row);
+      followed.delete(row[SEQ]);
+    }
     const before = shown.length;
     rows.splice(0, n);
     if (shown !== rows) {
@@ -110,22 +164,46 @@ function render({ model, el }) {
     if (!following) place(scroller.scrollTop - (before - shown.length) * HEIGHT);
   }
 
+  function filtered() {
+    return meant !== null || facets.some((one) => one.chosen.size);
+  }
+
   function matches(row) {
-    if (chosen.size && !chosen.has(family(row[KIND]).name)) return false;
-    if (!wanted) return true;
-    return `${row[SEQ]} ${row[FROM]} ${row[TO]} ${row[KIND]} ${row[WHAT]} ${row[CONTEXT]} ${row[VERDICT]}`.toLowerCase().includes(wanted);
+    return facets.every((one) => one.has(row)) && (meant === null || meant(row));
   }
 
   function sift() {
-    shown = wanted || chosen.size ? rows.filter(matches) : rows;
+    shown = filtered() ? rows.filter(matches) : rows;
     for (const line of lines.values()) line.remove();
     lines.clear();
   }
 
   function refilter() {
-    wanted = filter.value.trim().toLowerCase();
+    const text = filter.value.trim();
+    let said = "";
+    try {
+      meant = text ? compileFilter(text) : null;
+    } catch (error) {
+      meant = null;
+      said = `${error.message} Nothing is filtered by it.`;
+    }
+    filter.setAttribute("aria-invalid", String(Boolean(said)));
+    write(reason, said);
+    reason.hidden = !said;
+    hint.hidden = true;
+    for (const { name, one, button } of openers) {
+      const names = [...one.chosen];
+      write(button, names.length ? `${name}: ${names[0].slice(0, 24)}${names.length > 1 ? ` +${names.length - 1}` : ""} ▾` : `${name} ▾`);
+      button.classList.toggle("mew-chosen", names.length > 0);
+    }
     sift();
     paintSoon();
+  }
+
+  function unfilter() {
+    filter.value = "";
+    for (const one of facets) one.unchoose();
+    refilter();
   }
 
   function setPaused(on) {
@@ -142,8 +220,11 @@ function render({ model, el }) {
   }
 
   function slow() {
-    quiet = rate() ? setTimeout(slow, 1000) : null;
+    const now = Date.now() / 1000 + offset;
+    // The last minute passes even where nothing comes any more.
+    quiet = rate() || (rows.length && now - rows.at(-1)[TIME] < (SLOTS + 1) * SLOT) ? setTimeout(slow, 1000) : null;
     paintHead();
+    paintFacets();
   }
 
   function rate() {
@@ -162,6 +243,25 @@ function render({ model, el }) {
     placed = scroller.scrollTop;
   }
 
+  function setColumns(wanted) {
+    if (JSON.stringify(wanted) === JSON.stringify(columns)) return;
+    columns = wanted;
+    fitted = { key: null };
+    paintSoon();
+  }
+
+  // Rows are drawn anew when other columns fit.
+  function fitColumns() {
+    const fit = fitting(columns, scroller.clientWidth);
+    if (fit.key === fitted.key) return;
+    fitted = fit;
+    widths.replaceChildren(...fit.cols());
+    heads.replaceChildren(...fit.heads());
+    table.style.minWidth = `${fit.least}px`;
+    for (const line of lines.values()) line.remove();
+    lines.clear();
+  }
+
   function paint() {
     frame = 0;
     if (!scroller.clientHeight) {
@@ -173,6 +273,7 @@ function render({ model, el }) {
     root.dataset.paints = String(++paints);
     root.dataset.last = String(last);
     root.dataset.rows = String(rows.length);
+    fitColumns();
     spacer.style.height = `${(shown.length + 1) * HEIGHT}px`;
     if (following && !paused) place(spacer.offsetHeight);
     const room = scroller.clientHeight, from = Math.max(0, Math.floor(scroller.scrollTop / HEIGHT) - AROUND);
@@ -197,9 +298,15 @@ function render({ model, el }) {
     }
     painted = Math.max(painted, last);
     empty.hidden = shown.length > 0;
-    empty.textContent = rows.length ? `None of ${grouped(rows.length)} rows matches. Clear the filter to see them.` : 'Nothing was said yet. lab.chat("hello") fills this.';
+    write(empty, rows.length ? `None of ${grouped(rows.length)} rows matches. Clear the filter to see them.` : 'Nothing was said yet. lab.chat("hello") fills this.');
     paintHead();
-    paintChips();
+    paintFacets();
+  }
+
+  function paintFacets() {
+    const now = slotNow();
+    families.paint(now);
+    for (const { one, panel } of openers) if (!panel.hidden) one.paint(now);
   }
 
   function write(node, text) {
@@ -210,81 +317,102 @@ function render({ model, el }) {
     const perSecond = rate();
     write(title, `${head.space} · ${head.members} members · ${grouped(last)} envelopes · ${perSecond < 10 ? Math.round(perSecond * 10) / 10 : grouped(Math.round(perSecond))}/s`);
     const waiting = paused ? held.length : unseen;
-    follow.hidden = following && !paused;
+    follow.classList.toggle("mew-away", following && !paused);
     write(follow, waiting ? `${grouped(waiting)} new ▾ follow` : "▾ follow");
-  }
-
-  function paintChips() {
-    for (const [name, count] of counts) {
-      let chip = chips.querySelector(`[data-family="${name}"]`);
-      if (!chip) {
-        const glyph = MEW_FAMILIES.find((one) => one[2] === name)?.[1] ?? "SY";
-        chip = make("button", { type: "button", class: `mew-chip mew-is-${name}`, "data-family": name, "aria-pressed": "false", title: `${name}: how many of the rows held here`, onclick: () => {
-          if (!chosen.delete(name)) chosen.add(name);
-          chip.setAttribute("aria-pressed", String(chosen.has(name)));
-          refilter();
-        } }, make("span", { class: "mew-glyph mew-code", text: glyph }), make("span", { class: "mew-count mew-num" }));
-        const order = Array.from(MEW_FAMILIES, (one) => one[2]).indexOf(name);
-        const after = [...chips.children].find((one) => Array.from(MEW_FAMILIES, (f) => f[2]).indexOf(one.dataset.family) > order);
-        chips.insertBefore(chip, after ?? null);
-      }
-      write(chip.lastChild, grouped(count));
-    }
+    clear.classList.toggle("mew-away", !filter.value && !filtered());
+    const parts = [];
+    if (filtered()) parts.push(`${grouped(shown.length)} of ${grouped(rows.length)} rows`);
+    if (picked.size > 1) parts.push(`${grouped(picked.size)} selected: lab.view.feed.selection`);
+    if (rows.length && rows[0][SEQ] > 1) parts.push(`rows before ${grouped(rows[0][SEQ])}: lab.log.df`);
+    write(note, parts.join(" · "));
   }
 
   function draw(row) {
-    const { glyph, name } = family(row[KIND]);
+    const { name } = family(row[KIND]);
     const refused = row[VERDICT].startsWith("✗");
-    const line = make("tr", { id: `${link.view}-${row[SEQ]}`, "data-seq": row[SEQ], "aria-selected": String(row[SEQ] === selected), class: `mew-is-${name}${refused ? " mew-refused" : ""}${following && row[SEQ] > painted ? " mew-new" : ""}` });
-    const cell = (css, text, hover) => line.appendChild(make("td", { class: css, text, title: hover ?? null }));
-    cell("mew-num mew-seq", row[SEQ]);
-    cell("mew-num", Math.max(0, row[TIME] - began).toFixed(2), `${new Date(row[TIME] * 1000).toLocaleString()} · ${grouped(row[SIZE])} bytes`);
-    cell("mew-code", row[FROM], row[FROM]);
-    cell("mew-code", row[TO], row[TO]);
-    line.append(make("td", { class: "mew-code mew-kind", title: row[KIND] }, make("span", { class: "mew-glyph", "aria-hidden": true, text: glyph }), row[KIND]));
-    const what = cell("mew-what", "", row[WHAT]);
-    if (row[CONTEXT]) for (const _ of row[CONTEXT].split("/").slice(0, 6)) what.append(make("span", { class: "mew-level", "aria-hidden": true, title: `context ${row[CONTEXT]}` }));
-    what.append(make("bdi", { text: row[WHAT] }));
-    const answers = cell("mew-num", "");
-    if (row[ANSWERS]) answers.append(make("button", { type: "button", class: "mew-link", tabindex: -1, text: `⇠${row[ANSWERS]}`, "aria-label": `Go to row ${row[ANSWERS]}, which this one answers`, onclick: (event) => { event.stopPropagation(); choose(row[ANSWERS]); } }));
-    cell("mew-code mew-verdict", row[VERDICT], row[VERDICT]);
-    line.addEventListener("click", () => choose(row[SEQ], true));
+    const line = make("tr", { id: `${link.view}-${row[SEQ]}`, "data-seq": row[SEQ], "aria-selected": String(picked.has(row[SEQ])), class: `mew-is-${name}${refused ? " mew-refused" : ""}${following && row[SEQ] > painted ? " mew-new" : ""}${row[SEQ] === selected ? " mew-active" : ""}` });
+    cells.fill(line, row, fitted, began);
+    line.addEventListener("click", (event) => {
+      if (event.shiftKey) select(row[SEQ], "range");
+      else if (event.ctrlKey || event.metaKey) select(row[SEQ], "toggle");
+      else choose(row[SEQ], true);
+    });
     return line;
   }
 
-  function choose(seq, open = false) {
-    const n = shown.findIndex((row) => row[SEQ] === seq);
-    if (n < 0) return;
-    lines.get(selected)?.setAttribute("aria-selected", "false");
+  function indexOf(seq) {
+    return shown.findIndex((row) => row[SEQ] === seq);
+  }
+
+  function select(seq, how) {
+    if (how === "toggle") {
+      if (!picked.delete(seq)) picked.add(seq);
+      anchor = seq;
+    } else if (how === "range") {
+      const a = indexOf(anchor), b = indexOf(seq);
+      const [from, to] = a < 0 ? [b, b] : [Math.min(a, b), Math.max(a, b)];
+      picked = new Set(shown.slice(from, to + 1).map((row) => row[SEQ]));
+    } else {
+      picked = new Set([seq]);
+      anchor = seq;
+    }
+    if (picked.size > MOST_SELECTED) {
+      picked = new Set([...picked].slice(0, MOST_SELECTED));
+      link.notice(`${grouped(MOST_SELECTED)} rows can be selected at most: these are the first of them.`, "status");
+    }
+    lines.get(selected)?.classList.remove("mew-active");
     selected = seq;
-    lines.get(seq)?.setAttribute("aria-selected", "true");
+    lines.get(selected)?.classList.add("mew-active");
+    for (const [one, line] of lines) line.setAttribute("aria-selected", String(picked.has(one)));
     table.setAttribute("aria-activedescendant", `${link.view}-${seq}`);
+    telling ??= setTimeout(() => { telling = null; link.send({ t: "select", view: link.view, seqs: [...picked] }); }, 100);
+    paintSoon();
+  }
+
+  function choose(seq, open = false, how = "one") {
+    const n = indexOf(seq);
+    if (n < 0) return;
+    hint.hidden = true;
+    select(seq, how);
     const top = n * HEIGHT, room = scroller.clientHeight - 2 * HEIGHT;
     if (top < scroller.scrollTop) { following = false; place(top); }
     else if (top > scroller.scrollTop + room) place(top - room);
     if (n < shown.length - 1) following = false;
-    if (open || !detail.hidden) ask(seq);
-    paintSoon();
+    if (open || pane.open) ask(seq);
+  }
+
+  // To a row that something names; where it is not in sight, why, and what would help.
+  function jump(seq) {
+    if (indexOf(seq) >= 0) return choose(seq, pane.open);
+    const waits = held.some((row) => row[SEQ] === seq), hidden = rows.some((row) => row[SEQ] === seq);
+    const [said, does, act] = waits ? [`Row ${seq} waits until you resume.`, "resume and go there", () => setPaused(false)]
+      : hidden ? [`Row ${seq} is filtered out.`, "clear the filter and go there", unfilter]
+      : [`Row ${seq} is not held in this view any more: lab.log.df has it.`];
+    hint.replaceChildren(make("span", { text: said }));
+    if (does) hint.append(make("button", { type: "button", text: does, onclick: () => { act(); if (indexOf(seq) < 0) unfilter(); choose(seq, pane.open); table.focus({ preventScroll: true }); } }));
+    hint.hidden = false;
   }
 
   function ask(seq, all = false) {
     link.send({ t: "raw", view: link.view, seq, all });
   }
 
-  function openRaw(item) {
-    const text = make("pre", { class: "mew-code", dir: "ltr", tabindex: 0, text: item.text });
-    const bar = make("div", { class: "mew-head" }, make("span", { text: `${item.seq} ▸ exact text` }), make("span", { class: "mew-gap" }));
-    if (item.more) bar.append(make("button", { type: "button", text: `show the rest, ${grouped(item.more)} characters`, onclick: () => ask(item.seq, true) }));
-    bar.append(make("button", { type: "button", text: "close", onclick: shut }));
-    detail.replaceChildren(bar, text);
-    detail.hidden = false;
+  function opened(item) {
+    const row = rows.find((one) => one[SEQ] === item.seq);
+    pane.show({ ...item, row, of: row ? answersOf(row) : [] });
   }
 
   function shut() {
-    detail.hidden = true;
-    detail.replaceChildren();
+    pane.shut();
     table.focus({ preventScroll: true });
   }
+
+  // The verdict's sentence comes when the mouse rests on it.
+  body.addEventListener("mouseover", (event) => {
+    const cell = event.target.closest?.(".mew-verdict");
+    clearTimeout(pointing);
+    if (cell && !cell.title) pointing = setTimeout(() => link.send({ t: "why", view: link.view, seq: Number(cell.parentNode.dataset.seq) }), 120);
+  });
 
   scroller.addEventListener("scroll", () => {
     if (Math.abs(scroller.scrollTop - placed) < 1) return;
@@ -295,21 +423,31 @@ function render({ model, el }) {
   });
 
   root.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && !detail.hidden) return shut();
+    if (event.key === "Escape" && pane.open) return shut();
     if (event.target !== table) return;
-    const now = shown.findIndex((row) => row[SEQ] === selected), end = shown.length - 1;
+    const now = indexOf(selected), end = shown.length - 1;
     const page = Math.max(1, Math.floor(scroller.clientHeight / HEIGHT) - 2);
     const to = { ArrowDown: now + 1, ArrowUp: now < 0 ? end : now - 1, PageDown: now + page, PageUp: now - page, Home: 0, End: end }[event.key];
     if (event.key === "Enter" && now >= 0) ask(selected);
+    // To what the row answers, and to what answers it.
+    const [named] = now < 0 ? [] : event.key === "ArrowLeft" ? answersOf(shown[now]) : event.key === "ArrowRight" ? followed.get(selected) ?? [] : [];
+    if (named) {
+      event.preventDefault();
+      return jump(named);
+    }
+    if (event.key === " " && now >= 0) {
+      event.preventDefault();
+      select(selected, "toggle");
+    }
     if (to === undefined || end < 0) return;
     event.preventDefault();
-    choose(shown[Math.min(end, Math.max(0, to))][SEQ]);
+    choose(shown[Math.min(end, Math.max(0, to))][SEQ], false, event.shiftKey ? "range" : "one");
   });
 
   sizes.observe(scroller);
   return () => {
     sizes.disconnect();
-    clearTimeout(quiet);
+    for (const timer of [quiet, telling, renewing, pointing]) clearTimeout(timer);
     cancelAnimationFrame(frame);
     link.end();
   };

@@ -41,8 +41,8 @@ function grouped(n) {
 
 // Ties a view to its Python side: asks for a snapshot until one comes, hands over each item of each message, says
 // farewell. `on.item(item)` gets everything but other views' snapshots; `on.from()` says what the view has already.
-// `act(name, given)` has Python do something: its promise gives {said, value}, or null when it failed, which is then told
-// in the view until it is dismissed.
+// `act(name, given, tell)` has Python do something: its promise gives {said, value}, or null when it failed, which is then
+// told in the view until it is dismissed, or by `tell(text)` where there is a better place.
 function connect(model, root, on) {
   const view = Array.from(crypto.getRandomValues(new Uint32Array(3)), (n) => n.toString(36)).join("");
   const silence = make("div", { class: "mew-silence", role: "status", hidden: true });
@@ -81,7 +81,7 @@ function connect(model, root, on) {
     notices.append(line);
     while (notices.children.length > 5) notices.firstChild.remove();
   }
-  function act(name, given = {}) {
+  function act(name, given = {}, tell = notice) {
     job += 1;
     const mine = job;
     if (!send({ t: "act", view, job: mine, nonce, act: name, with: given })) return Promise.resolve(null);
@@ -90,16 +90,16 @@ function connect(model, root, on) {
       jobs.set(mine, (item) => {
         clearTimeout(slow);
         say("");
-        resolve(item);
+        if (item.t === "failed") tell(item.said);
+        resolve(item.t === "failed" ? null : { said: item.said, value: item.value });
       });
     });
   }
   function ended(item) {
-    const resolve = jobs.get(item.job);
-    if (item.view !== view || !resolve) return;
+    const end = jobs.get(item.job);
+    if (item.view !== view || !end) return;
     jobs.delete(item.job);
-    if (item.t === "failed") notice(item.said);
-    resolve(item.t === "failed" ? null : { said: item.said, value: item.value });
+    end(item);
   }
   function receive(message) {
     if (!message || message.t !== "batch") return;

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from seat import Seat
 
-from mew_lab.notebook.widgets.approvals import KEPT, ApprovalsView, _folded, _lines
+from mew_lab.notebook.widgets.approvals import KEPT, ApprovalsView
+from mew_lab.notebook.widgets.values import folded, lines_of
 from mew_lab.protocol.visible import visible
 from mew_lab.workbench.cards import REASONS
 
@@ -229,7 +230,7 @@ BASIC = st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=("Cs",)),
     | st.dictionaries(BASIC, st.lists(BASIC, max_size=3))
 )
 def test_the_lines_of_a_value_hold_all_of_it_and_nothing_unseen(value: Any) -> None:
-    lines = _lines(json.dumps(value, ensure_ascii=False))
+    lines = lines_of(json.dumps(value, ensure_ascii=False))
     assert all(line == visible(line) for line in lines)
     assert json.loads("".join(lines)) == value
 
@@ -320,4 +321,4 @@ def test_folding_is_by_lines_and_by_length(human: Human) -> None:
     human.seat.propose(
         arguments={"short": "x" * 400, "long": "x" * 600, "lines": "\n" * 7, "list": list(range(300))}
     )
-    assert _folded(human.seat.cards["proposal-1"]) == {1, 2, 3}
+    assert folded(human.seat.cards["proposal-1"].arguments) == {1, 2, 3}

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from seat import Rows_
 
+from mew_lab.errors import MewError
 from mew_lab.notebook.widgets import feed
 from mew_lab.notebook.widgets.feed import FeedView
 
@@ -174,3 +176,177 @@ def test_the_picture_has_the_last_200_rows_as_text() -> None:
 
 def test_an_empty_feed_says_what_would_fill_it() -> None:
     assert 'lab.chat("hello") fills this' in FeedView(Rows_())._static_html().replace("&quot;", '"')
+
+
+# --- what a person chooses, and what code reads of it ---
+
+
+def test_the_columns_travel_with_the_snapshot_and_when_they_change(browser: Callable[..., Any]) -> None:
+    view = FeedView(Rows_())
+    page = browser(view)
+    names = [one["name"] for one in page.appear()["columns"]]
+    assert names == ["seq", "time", "from", "to", "kind", "what", "follows", "verdict"]
+    view.columns = ["what", "context"]  # type: ignore[assignment]
+    [item] = page.until(lambda: page.of("columns"))
+    assert [(one["name"], one["title"]) for one in item["columns"]] == [
+        ("what", "what"),
+        ("context", "context"),
+    ]
+    with pytest.raises(MewError, match="no column 'sender'"):
+        view.columns = ["sender"]  # type: ignore[assignment]
+    assert [one.name for one in view.columns] == ["what", "context"]
+    assert '<th scope="col"' in view._static_html() or "Nothing was said yet" in view._static_html()
+
+
+def test_the_picture_has_the_columns_that_were_chosen() -> None:
+    log = Rows_()
+    log.add(context="c/1", correlates=0, t=1763733802.0)
+    log.add(correlates=1)
+    view = FeedView(log)
+    view.columns = ["time", "context", "what"]  # type: ignore[assignment]
+    html = view._static_html()
+    assert html.count("<th ") == 3 and "received" in html and "14:03:22 UTC" in html
+    assert ">c/1<" in html and "⇠1" in html and ">agent<" not in html
+
+
+def test_the_selection_is_the_envelopes_of_the_rows_that_the_last_view_chose(
+    browser: Callable[..., Any],
+) -> None:
+    log = Rows_()
+    for n in range(5):
+        log.add(what=f"no. {n + 1}")
+    log.add(raw="no envelope")
+    view = FeedView(log)
+    page = browser(view)
+    page.appear()
+    assert view.selection == []
+    page.send({"t": "select", "view": "v1", "seqs": [4, 2, 6, 2]})
+    assert [one["id"] for one in view.selection] == ["e-2", "e-4"]
+    assert view.selection[0]["payload"] == {"text": "no. 2"}
+    page.send({"t": "select", "view": "v2", "seqs": [5]})
+    assert [one["id"] for one in view.selection] == ["e-5"]
+    page.send({"t": "select", "view": "v2", "seqs": []})
+    assert view.selection == []
+
+
+@pytest.mark.parametrize(
+    "seqs", [None, "1", {"1": 1}, [0], [7], [-1], ["1"], [True], [1.0], [[1]], [1] * 2001]
+)
+def test_a_selection_of_what_is_no_row_changes_nothing(browser: Callable[..., Any], seqs: Any) -> None:
+    log = Rows_()
+    log.add()
+    view = FeedView(log)
+    page = browser(view)
+    page.send({"t": "select", "view": "v1", "seqs": [1]})
+    page.send({"t": "select", "view": "v1", "seqs": seqs})
+    assert [one["id"] for one in view.selection] == ["e-1"] and list(view.faults) == []
+
+
+# --- what is asked for, and acts ---
+
+
+def test_the_verdict_of_a_row_is_told_to_the_view_that_points_at_it(browser: Callable[..., Any]) -> None:
+    log = Rows_()
+    log.add(sender="bot")
+    log.patterns[1] = '{"kind":"chat"}'
+    page = browser(FeedView(log))
+    page.appear()
+    page.send({"t": "why", "view": "v1", "seq": 1})
+    [item] = page.until(lambda: page.of("why"))
+    assert (item["view"], item["seq"]) == ("v1", 1)
+    assert item["text"] == 'Accepted: bot holds a capability that permits it.\n{"kind":"chat"}'
+
+
+class Desk_:
+    def __init__(self) -> None:
+        self.saved: Future[str] = Future()
+
+    def save(self) -> Future[str]:
+        return self.saved
+
+    def as_id(self, sender: str) -> str | None:
+        return sender if sender == "bot" else None
+
+
+def acted(page: Any, act: str, given: dict[str, Any], job: int) -> dict[str, Any]:
+    nonce = page.of("snapshot")[-1]["nonce"]
+    page.send({"t": "act", "view": "v1", "job": job, "nonce": nonce, "act": act, "with": given})
+    ended = page.until(lambda: [one for one in page.items if one.get("job") == job])
+    return dict(ended[0])
+
+
+def test_copies_are_the_exact_text_and_a_line_of_python(browser: Callable[..., Any]) -> None:
+    log = Rows_()
+    raw = '{ "kind":"chat", "from":"bot", "payload":{"text":"a\u202eb"} }'
+    log.add(raw=raw, sender="bot")
+    page = browser(FeedView(log, desk=Desk_()))
+    page.appear()
+    assert acted(page, "json", {"seq": 1}, 1)["value"] == raw
+    line = acted(page, "python", {"seq": 1}, 2)["value"]
+    assert line == "lab.send('chat', {'text': 'a\\u202eb'}, as_id='bot')"
+    for seq in (0, 2, "1", None, True):
+        assert acted(page, "json", {"seq": seq}, 10)["t"] == "failed"
+    log.add(raw="no envelope")
+    failed = acted(page, "python", {"seq": 2}, 3)
+    assert failed["t"] == "failed" and "Copy it as JSON instead" in failed["said"]
+
+
+def test_saving_says_where_the_file_is_or_why_there_is_none(browser: Callable[..., Any]) -> None:
+    desk = Desk_()
+    page = browser(FeedView(Rows_(), desk=desk))
+    page.appear()
+    desk.saved.set_result("Saved 3 envelopes to demo.jsonl.")
+    assert acted(page, "save", {}, 1)["said"] == "Saved 3 envelopes to demo.jsonl."
+    lonely = browser(FeedView(Rows_()))
+    lonely.appear()
+    assert "no log to save" in acted(lonely, "save", {}, 1)["said"]
+
+
+@pytest.mark.threat(5)
+def test_an_act_without_this_kernels_nonce_does_nothing(browser: Callable[..., Any]) -> None:
+    desk = Desk_()
+    page = browser(FeedView(Rows_(), desk=desk))
+    page.appear()
+    page.send({"t": "act", "view": "v1", "job": 1, "nonce": "0" * 32, "act": "save", "with": {}})
+    [item] = page.until(lambda: page.of("failed"))
+    assert "does not belong to the running kernel" in item["said"] and not desk.saved.running()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        None,
+        [],
+        {"t": "why"},
+        {"t": "why", "view": 1, "seq": 1},
+        {"t": "raw", "view": "v", "seq": True},
+        {"t": "select"},
+        {"t": ["raw"], "view": "v", "seq": 1},
+        {"t": "act", "view": "v", "job": "x"},
+        {"t": "act", "job": 1},
+    ],
+)
+def test_what_no_view_would_send_leaves_no_fault(browser: Callable[..., Any], message: Any) -> None:
+    log = Rows_()
+    log.add()
+    view = FeedView(log)
+    page = browser(view)
+    page.appear()
+    page.send(message)
+    log.add()
+    page.until(lambda: sequence(page.of("rows"))[-1:] == [2])
+    assert list(view.faults) == [] and page.of("why") == [] and page.of("raw") == []
+
+
+def test_at_most_25_messages_a_second_whatever_comes(browser: Callable[..., Any]) -> None:
+    log = Rows_()
+    page = browser(FeedView(log))
+    page.appear()
+    for n in range(30_000):
+        log.add()
+        if n % 100 == 0:
+            page.send({"t": "raw", "view": "v1", "seq": 1})
+            page.send({"t": "why", "view": "v1", "seq": 1})
+    page.until(lambda: sequence(page.of("rows"))[-1:] == [30_000])
+    moments = page.moments
+    assert max(sum(1 for later in moments if one <= later < one + 1) for one in moments) <= 25

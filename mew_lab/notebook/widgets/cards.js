@@ -1,0 +1,349 @@
+// One card with its faces: the proposal, the form for its arguments, an edit, a grant. A face never changes what it shows;
+// what it says yes to is named by the digest of what it shows. Its button arms when it stood still and in sight, and what
+// is folded was opened.
+
+const ARMING = 500;
+const SIGNS = { fulfilled: "✓", rejected: "✕", withdrawn: "–", done: "✓", open: "●", deciding: "●" };
+
+function isOpen(data) {
+  return data.state === "open" || data.state === "deciding";
+}
+
+function sentence(data) {
+  const whom = data.to.length ? data.to.join(", ") : "anybody";
+  return `${data.proposer} asks ${whom} to run ${data.tool || data.method}`;
+}
+
+function titled(data) {
+  const line = make("span", { class: "mew-says" });
+  const whom = data.to.length ? data.to.join(", ") : "anybody";
+  line.append(make("bdi", { class: "mew-who", text: data.proposer }), " asks ", make("bdi", { class: "mew-who", text: whom }),
+    " to run ", make("bdi", { class: "mew-tool mew-code", text: data.tool || data.method }));
+  if (data.tool && data.method !== "tools/call") line.append(make("span", { class: "mew-dim", text: ` (${data.method})` }));
+  return line;
+}
+
+function write(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+// aria-disabled rather than disabled: a button that has the keyboard must not lose it for half a second.
+function toggle(button, off) {
+  const value = off ? "true" : "false";
+  if (button.getAttribute("aria-disabled") !== value) button.setAttribute("aria-disabled", value);
+}
+
+function isOff(button) {
+  return button.getAttribute("aria-disabled") === "true";
+}
+
+function place(node) {
+  const box = node.getBoundingClientRect();
+  return `${Math.round(box.left)},${Math.round(box.top)}`;
+}
+
+function inSight(node, around) {
+  if (document.hidden) return false;
+  const box = node.getBoundingClientRect();
+  const hit = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
+  return box.width > 0 && hit !== null && around.contains(hit);
+}
+
+function faceOf(card, name, digest) {
+  const node = make("div", { class: `mew-face mew-face-${name}` });
+  return { card, name, digest, node, closed: new Set(), cells: new Map(), others: [], still: performance.now(), rect: null };
+}
+
+// Arms when the button stood still and in sight for half a second: what is clicked is what was seen there.
+function arm(face) {
+  if (!face.primary) return;
+  const card = face.card, now = performance.now(), here = place(face.primary), seen = inSight(face.primary, card.node);
+  if (here !== face.rect || !seen) {
+    face.rect = here;
+    face.still = now;
+  }
+  const left = ARMING - (now - face.still);
+  let hint = "";
+  if (card.spoilt) hint = "cannot be decided here";
+  else if (card.sent) hint = now - card.sent < 3000 ? "sending…" : "The kernel has not taken it yet: a running cell may hold it.";
+  else if (face.closed.size) hint = "open what is folded first";
+  else if (face.needs?.()) hint = face.needs();
+  else if (left > 0) hint = `arms in ${(Math.max(left, 100) / 1000).toFixed(1)} s`;
+  write(face.hint, hint);
+  for (const button of face.others) toggle(button, left > 0 || card.sent || card.spoilt);
+  toggle(face.primary, hint !== "");
+}
+
+function rearm(face) {
+  face.still = performance.now();
+  arm(face);
+}
+
+// A button that decides: it wants a real press, on what stood still since the finger went down, when it is armed.
+function decider(face, text, run, attributes) {
+  const button = make("button", { type: "button", text, "aria-disabled": "true", ...attributes });
+  let pressed = null;
+  button.addEventListener("pointerdown", () => { pressed = place(button); });
+  button.addEventListener("click", (event) => {
+    const moved = event.detail > 0 && pressed !== place(button);
+    arm(face);
+    if (!event.isTrusted || moved || isOff(button)) return;
+    run();
+  });
+  return button;
+}
+
+function warnings(list) {
+  return list.map((warning) => make("div", { class: "mew-warning" }, make("span", { "aria-hidden": true, text: "⚠ " }), make("bdi", { text: warning })));
+}
+
+// The value of an argument; what is folded is asked for when somebody opens it, and must be.
+function valued(face, argument, index) {
+  const text = make("div", { class: "mew-text", text: argument.text });
+  const cell = { text, open: null };
+  const parts = [text];
+  if (argument.folded) {
+    face.closed.add(index);
+    cell.open = make("button", {
+      type: "button", class: "mew-open", text: `${argument.folded} ▸ show all (required before approving)`,
+      "aria-label": `Show all of ${argument.name}, ${argument.folded}; required before approving`,
+      onclick: () => {
+        cell.open.textContent = "asking the kernel for it…";
+        face.card.desk.link.send({ t: "value", id: face.card.data.id, digest: face.digest, index });
+      },
+    });
+    parts.push(cell.open);
+  }
+  face.cells.set(index, cell);
+  return parts;
+}
+
+function openedIn(face, index, text) {
+  const cell = face.cells.get(index);
+  if (!cell) return;
+  cell.text.textContent = text;
+  cell.text.classList.add("mew-whole");
+  cell.text.tabIndex = 0;
+  cell.open?.remove();
+  face.closed.delete(index);
+  rearm(face);
+}
+
+function lastTime(argument) {
+  const [how, was] = argument.last;
+  if (how === "same") return make("td", { class: "mew-last mew-dim", text: "= last time" });
+  if (how === "new") return make("td", { class: "mew-last", text: "≠ not there last time" });
+  return make("td", { class: "mew-last" }, "≠ last time: ", make("bdi", { class: "mew-code", dir: "ltr", text: was }));
+}
+
+function frontFace(card) {
+  const { data, desk } = card, face = faceOf(card, "front", data.digest);
+  const body = make("tbody");
+  data.arguments.forEach((argument, index) => {
+    const row = make("tr", {}, make("th", { scope: "row", class: "mew-code", dir: "ltr", text: argument.name }),
+      make("td", { class: "mew-value mew-code", dir: "ltr" }, ...valued(face, argument, index)));
+    if (argument.last) row.append(lastTime(argument));
+    body.append(row);
+  });
+  face.node.append(...warnings(data.warnings));
+  face.node.append(data.arguments.length ? make("table", { class: "mew-arguments", "aria-label": "Arguments" }, body) : make("div", { class: "mew-dim", text: "no arguments" }));
+  for (const gone of data.gone) face.node.append(make("div", { class: "mew-why" }, "last time also: ", make("bdi", { class: "mew-code", text: gone })));
+  if (data.why) face.node.append(make("div", { class: "mew-why" }, "why: ", make("bdi", { text: data.why })));
+  card.reason = make("select", { "aria-label": "Reason for rejecting" });
+  for (const [code, meaning] of desk.reasons()) card.reason.append(make("option", { value: code, text: code.replaceAll("_", " "), title: meaning }));
+  card.words = make("input", { type: "text", maxlength: 500, placeholder: "or in your own words", "aria-label": "Reason in your own words" });
+  const reject = decider(face, "Reject", () => desk.decide(card, "reject"), { class: "mew-reject", "aria-label": `Reject: ${card.says}` });
+  face.primary = decider(face, "Approve", () => desk.decide(card, "approve", { digest: data.digest }), { class: "mew-approve", "aria-label": `Approve: ${card.says}` });
+  face.reject = reject;
+  face.others = [reject];
+  face.hint = make("span", { class: "mew-hint" });
+  const line = make("div", { class: "mew-buttons" }, make("span", { class: "mew-no" }, reject, card.reason, card.words));
+  if (desk.more()) {
+    line.append(make("button", { type: "button", class: "mew-edit", text: "Edit…", "aria-label": `Edit before approving: ${card.says}`, onclick: (event) => event.isTrusted && editFace(card) }),
+      make("button", { type: "button", class: "mew-grant", text: "Approve & grant…", "aria-label": `Approve and grant: ${card.says}`, onclick: (event) => event.isTrusted && grantFace(card) }));
+  }
+  if (!data.to.length) {
+    card.picker = make("select", { class: "mew-target", "aria-label": "Who runs it", onchange: () => rearm(face) });
+    face.needs = () => (card.picker.value ? "" : "choose who runs it first");
+    desk.offer(card.picker);
+  }
+  line.append(make("span", { class: "mew-gap" }), face.hint);
+  if (card.picker) line.append(card.picker);
+  line.append(face.primary);
+  face.node.append(line);
+  return face;
+}
+
+function show(card, face) {
+  const had = card.node.contains(document.activeElement);
+  if (card.face !== card.front) card.face.node.remove();
+  card.face = face;
+  card.front.node.hidden = face !== card.front;
+  if (face !== card.front) card.notice.before(face.node);
+  card.notice.hidden = true;
+  rearm(face);
+  if (!had) return;
+  if (face === card.front) card.node.focus();
+  else (face.first ?? face.head).focus();
+}
+
+function headed(face, text, ...more) {
+  face.head = make("div", { class: "mew-facehead", role: "heading", "aria-level": 3, tabindex: -1 }, make("b", { text }), ...more);
+  face.node.append(face.head);
+}
+
+function back(card) {
+  return make("button", { type: "button", class: "mew-back", text: "Back", onclick: () => show(card, card.front) });
+}
+
+function unsaid(card) {
+  if (!card.picker || card.picker.value) return false;
+  card.desk.say(card, "Choose who runs it first.");
+  return true;
+}
+
+async function editFace(card) {
+  if (unsaid(card) || card.sent) return;
+  const answer = await card.desk.act(card, "form", { id: card.data.id });
+  if (!answer || !isOpen(card.data)) return;
+  const face = faceOf(card, "edit", ""), fields = [];
+  headed(face, "Change the arguments");
+  for (const [index, field] of answer.value.entries()) {
+    const area = make("textarea", { class: "mew-code", dir: "ltr", spellcheck: "false", "aria-label": `${field.name}${field.isText ? ", text" : ", JSON"}`, rows: Math.min(10, Math.max(1, field.text.split("\n").length)) });
+    area.value = field.text;
+    const one = { index, isText: field.isText, area, was: area.value, removed: false };
+    const drop = make("button", { type: "button", text: "Remove", "aria-label": `Remove ${field.name}`, "aria-pressed": "false", onclick: () => {
+      one.removed = !one.removed;
+      drop.setAttribute("aria-pressed", String(one.removed));
+      write(drop, one.removed ? "Keep" : "Remove");
+      area.disabled = one.removed;
+    } });
+    fields.push(one);
+    const hint = [field.isText ? "text" : "JSON", field.hint].filter(Boolean).join(" · ");
+    face.node.append(make("div", { class: "mew-field" }, make("div", { class: "mew-fieldname" }, make("bdi", { class: "mew-code", dir: "ltr", text: field.name }), make("span", { class: "mew-dim", text: hint })), area, drop));
+  }
+  const added = [];
+  const add = make("button", { type: "button", class: "mew-add", text: "Add an argument", onclick: () => {
+    const name = make("input", { type: "text", class: "mew-code", maxlength: 200, placeholder: "name", "aria-label": "Name of the new argument" });
+    const area = make("textarea", { class: "mew-code", dir: "ltr", rows: 1, spellcheck: "false", placeholder: 'JSON, such as "text" or 3', "aria-label": "JSON value of the new argument" });
+    added.push({ name, area });
+    add.before(make("div", { class: "mew-field" }, name, area));
+    name.focus();
+  } });
+  const review = doer("Review changes", async () => {
+    const changes = [];
+    for (const one of fields) {
+      if (one.removed) changes.push({ index: one.index, remove: true });
+      else if (one.area.value !== one.was) changes.push({ index: one.index, [one.isText ? "text" : "json"]: one.area.value });
+    }
+    for (const one of added) if (one.name.value) changes.push({ name: one.name.value, json: one.area.value });
+    if (!changes.length) return card.desk.say(card, "Nothing is changed yet.");
+    const made = await card.desk.act(card, "review", { id: card.data.id, changes });
+    if (made && isOpen(card.data)) reviewFace(card, made.value, face);
+  }, { class: "mew-review" });
+  face.node.append(add, make("div", { class: "mew-buttons" }, back(card), make("span", { class: "mew-gap" }), review));
+  face.first = fields[0]?.area ?? add;
+  show(card, face);
+}
+
+function reviewFace(card, made, form) {
+  const face = faceOf(card, "review", made.digest), body = make("tbody");
+  headed(face, "This would be sent", make("span", { class: "mew-digest mew-code", title: `sha-256 ${made.digest}`, text: `digest ${made.short}` }));
+  face.node.append(...warnings(made.warnings));
+  const words = { same: "as proposed", added: "added", removed: "removed", changed: "changed" };
+  for (const line of made.lines) {
+    const value = make("td", { class: "mew-value mew-code", dir: "ltr" });
+    if (line.how === "removed") value.append(make("del", { class: "mew-text", text: line.was }));
+    else if (line.how === "changed" && line.lines.length && !line.folded) {
+      for (const [sign, text] of line.lines) {
+        const tag = { "-": "del", "+": "ins" }[sign] ?? "span";
+        value.append(make("div", { class: "mew-diff" }, make("span", { class: "mew-diffsign", text: `${sign} ` }), make(tag, { class: sign === "…" ? "mew-dim" : "", text })));
+      }
+    } else {
+      if (line.how === "changed") value.append(make("del", { class: "mew-text", text: line.was }));
+      value.append(...valued(face, line, line.index));
+    }
+    body.append(make("tr", { class: `mew-how-${line.how}` }, make("th", { scope: "row", class: "mew-code", dir: "ltr", text: line.name }), value, make("td", { class: "mew-last", text: words[line.how] })));
+  }
+  face.node.append(make("table", { class: "mew-arguments", "aria-label": "What would be sent" }, body));
+  if (card.picker) face.node.append(make("div", { class: "mew-why" }, "run by ", make("bdi", { text: card.picker.selectedOptions[0].textContent })));
+  face.node.append(make("div", { class: "mew-why" }, "It is marked as edited, and ", make("bdi", { text: card.data.proposer }), " is told what was changed."));
+  face.hint = make("span", { class: "mew-hint" });
+  face.primary = decider(face, "Approve as edited", () => card.desk.decide(card, "approve", { digest: made.digest }), { class: "mew-confirm", "aria-label": `Approve as edited: ${card.says}` });
+  const again = make("button", { type: "button", text: "Change again", onclick: () => show(card, form) });
+  face.node.append(make("div", { class: "mew-buttons" }, back(card), again, make("span", { class: "mew-gap" }), face.hint, face.primary));
+  show(card, face);
+}
+
+function grantFace(card) {
+  if (unsaid(card) || card.sent) return;
+  const face = faceOf(card, "grant", ""), shown = make("div", { class: "mew-offer" });
+  headed(face, "Approve, and allow it from now on");
+  let values = card.data.arguments.length > 0, offer = null, asked = 0;
+  const name = `mew-values-${card.data.digest.slice(0, 12)}-${Math.floor(performance.now())}`;
+  const choice = (text, wanted) => make("label", {}, make("input", { type: "radio", name, checked: values === wanted, onchange: () => { values = wanted; ask(); } }), ` ${text}`);
+  const limit = make("select", { "aria-label": "How long, or how often", onchange: () => ask() }, ...card.desk.limits().map((one) => make("option", { value: one, text: one })));
+  const choices = make("div", { class: "mew-choices", role: "group", "aria-label": "What is granted" }, choice("only these values", true), choice("any arguments", false), limit);
+  async function ask() {
+    offer = null;
+    asked += 1;
+    const mine = asked;
+    shown.replaceChildren(make("div", { class: "mew-dim", text: "The kernel works out what that would allow…" }));
+    rearm(face);
+    const target = card.picker ? card.picker.value : "";
+    const made = await card.desk.act(card, "offer", { id: card.data.id, values, limit: limit.value, target });
+    if (mine !== asked || !isOpen(card.data)) return;
+    if (!made) return shown.replaceChildren(make("div", { class: "mew-dim", text: "Nothing is offered. Choose otherwise, or approve it this once." }));
+    offer = made.value;
+    const found = offer.count === 1 ? "1 call or proposal" : `${grouped(offer.count)} calls and proposals`;
+    shown.replaceChildren(
+      make("div", {}, make("bdi", { class: "mew-who", text: offer.to }), ` may send by itself (${offer.limit}):`),
+      make("pre", { class: "mew-code mew-pattern", dir: "ltr", tabindex: 0, "aria-label": "The capability that is granted", text: offer.pattern }),
+      make("div", { class: "mew-why" }, `Of the last ${grouped(offer.of)} envelopes it matches ${found} of `, make("bdi", { text: offer.to }), offer.examples.length ? "; the last:" : "."),
+      ...offer.examples.map((text) => make("div", { class: "mew-example mew-code" }, make("bdi", { text }))),
+      ...offer.remarks.map((text) => make("div", { class: "mew-why", text })));
+    rearm(face);
+  }
+  for (const argument of card.data.arguments.keys()) if (card.front.closed.has(argument)) face.closed.add(argument);
+  face.needs = () => (offer ? "" : "nothing is offered yet");
+  face.hint = make("span", { class: "mew-hint" });
+  face.primary = decider(face, "Approve and grant", () => card.desk.decide(card, "approve", { digest: card.data.digest, offer: offer.digest }), { class: "mew-confirm", "aria-label": `Approve and grant: ${card.says}` });
+  face.node.append(choices, shown, make("div", { class: "mew-buttons" }, back(card), make("span", { class: "mew-gap" }), face.hint, face.primary));
+  show(card, face);
+  ask();
+}
+
+function cardOf(data, desk) {
+  const says = sentence(data);
+  const node = make("li", { class: "mew-card", tabindex: 0, "aria-label": says });
+  const card = { data, desk, node, says, sent: null, seen: false };
+  if (!isOpen(data)) {
+    collapse(card);
+    return card;
+  }
+  card.age = make("span", { class: "mew-age mew-num", title: clockTime(data.since) });
+  const digest = make("span", { class: "mew-digest mew-code", title: `sha-256 ${data.digest}`, text: `digest ${data.short}` });
+  card.notice = make("div", { class: "mew-notice", role: "alert", hidden: true });
+  card.front = card.face = frontFace(card);
+  node.append(make("div", { class: "mew-line" }, make("span", { class: "mew-dot", "aria-hidden": true, text: "●" }), titled(data), card.age, digest), card.front.node, card.notice);
+  settle(card, data.state === "deciding");
+  return card;
+}
+
+function settle(card, deciding) {
+  card.node.classList.toggle("mew-deciding", deciding);
+  card.sent = deciding ? (card.sent ?? performance.now()) : null;
+  if (card.face) arm(card.face);
+}
+
+function collapse(card) {
+  const had = card.node.contains(document.activeElement), data = card.data;
+  card.node.className = "mew-card mew-past";
+  card.node.setAttribute("aria-label", `${card.says}: ${data.past}`);
+  card.node.replaceChildren(
+    make("span", { class: `mew-sign mew-sign-${data.state}`, "aria-hidden": true, text: SIGNS[data.state] ?? "•" }), titled(data),
+    make("bdi", { class: "mew-outcome", text: data.past, title: data.past }),
+    make("span", { class: "mew-digest mew-code", title: `sha-256 ${data.digest}`, text: data.short }));
+  card.face = card.front = card.picker = card.age = card.notice = null;
+  if (had) card.node.focus();
+}

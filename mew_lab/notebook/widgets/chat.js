@@ -1,0 +1,373 @@
+// Messages, the newest at the bottom, each with who has seen it; below, what is said next. What is shown of somebody's
+// Markdown is a tree that Python made, and only elements of this list are made of it.
+
+const MARKS = new Set(["p", "strong", "em", "s", "code", "pre", "ul", "ol", "li", "blockquote", "hr", "br", "a", "table", "thead", "tbody", "tr", "th", "td"]);
+const HELD = 600;
+
+function grow(nodes, into) {
+  for (const node of nodes) {
+    if (typeof node === "string") {
+      into.append(node);
+      continue;
+    }
+    const [tag, attributes, ...children] = node;
+    if (!MARKS.has(tag)) {
+      grow(children, into);
+      continue;
+    }
+    const made = make(tag);
+    if (tag === "a" && /^(https?|mailto):/i.test(attributes.href ?? ""))
+      for (const [name, value] of [["href", attributes.href], ["title", attributes.href], ["target", "_blank"], ["rel", "noopener noreferrer nofollow"], ["referrerpolicy", "no-referrer"]]) made.setAttribute(name, value);
+    if (tag === "ol" && /^\d{1,9}$/.test(attributes.start ?? "")) made.setAttribute("start", attributes.start);
+    grow(children, made);
+    into.append(made);
+  }
+  return into;
+}
+
+function render({ model, el }) {
+  const root = make("section", { class: "mew mew-chat", "aria-label": "Chat" });
+  const counts = make("span", { class: "mew-dim" });
+  const follow = make("button", { type: "button", class: "mew-follow", hidden: true });
+  const status = make("select", { "aria-label": "Acknowledge as" });
+  const all = doer("Acknowledge all", () => perform("acknowledge all", { status: status.value, until: last }));
+  const queue = make("div", { class: "mew-queue", role: "group", "aria-label": "What awaits your acknowledgement" });
+  const queued = make("span");
+  queue.append(queued, make("span", { class: "mew-gap" }), make("label", { class: "mew-dim" }, "as ", status), all);
+  const earlier = doer("Show earlier messages", showEarlier, { class: "mew-earlier", hidden: true });
+  const list = make("ol", { class: "mew-said", role: "list", "aria-label": "Messages" });
+  const empty = make("div", { class: "mew-empty" }, "Nothing was said yet. Write below, or in code: ", make("code", { text: 'lab.chat("hello")' }));
+  const scroller = make("div", { class: "mew-talk", tabindex: 0, role: "region", "aria-label": "Conversation" }, earlier, empty, list);
+  root.append(make("div", { class: "mew-head" }, make("b", { text: "Chat" }), counts, make("span", { class: "mew-gap" }), follow), queue, scroller);
+  el.replaceChildren(root);
+  keepKeys(root);
+  const announce = announcer(root);
+  const tail = follower(scroller, follow);
+  const messages = new Map();
+  let last = 0, head = null, offset = 0, reasons = [], ticks = null, noEarlier = false, number = 0;
+
+  const compose = composer();
+  root.append(compose.node);
+
+  const link = connect(model, root, {
+    from: () => last,
+    item(item) {
+      if (item.t === "snapshot") {
+        number = item.no;
+        reasons = item.reasons;
+        offset = item.now - Date.now() / 1000;
+        if (!status.options.length) for (const [code, meaning] of item.statuses) status.append(make("option", { value: code, text: code, title: meaning }));
+        if (item.last !== last || !messages.size) anew(item.messages, item.last);
+        else states(item.messages);
+        heading(item);
+      } else if (item.t === "next") {
+        // A message was lost on the way: everything is asked for again.
+        if (item.no > number + 1) link.ask();
+        number = item.no;
+      } else if (item.t === "said") said(item);
+      else if (item.t === "states") states(item.states);
+      else if (item.t === "head") heading(item);
+    },
+    done: tidy,
+  });
+
+  async function perform(name, given) {
+    const done = await link.act(name, given);
+    if (done) announce(done.said);
+    return done;
+  }
+
+  function anew(shown, newest) {
+    messages.clear();
+    list.replaceChildren();
+    last = newest;
+    for (const one of shown) add(one);
+  }
+
+  function said(item) {
+    if (item.after > last) return link.ask();
+    const news = item.messages.filter((one) => one.n > last);
+    if (!news.length) return;
+    // What came too fast to be sent is not between them: the rest begins anew, the earlier ones can be asked for.
+    if (item.skipped) anew(news, news.at(-1).n);
+    else for (const one of news) add(one);
+    last = news.at(-1).n;
+    const other = news.filter((one) => !one.mine);
+    if (other.length) announce(other.length === 1 ? `${other[0].from} says: ${(other[0].text || "a formatted message").slice(0, 200)}` : `${other.length} new messages`);
+    tail.arrived(other.length);
+  }
+
+  function add(one) {
+    const message = build(one);
+    messages.set(one.n, message);
+    list.append(message.node);
+  }
+
+  function states(changed) {
+    for (const one of changed) {
+      const message = messages.get(one.n);
+      if (!message) continue;
+      Object.assign(message.one, one);
+      after(message);
+    }
+  }
+
+  function heading(item) {
+    head = item;
+    compose.people(item);
+  }
+
+  function build(one) {
+    const node = make("li", { class: `mew-message${one.mine ? " mew-mine" : ""}${one.addressed ? " mew-to-me" : ""}`, tabindex: -1, "data-n": one.n });
+    const line = make("div", { class: "mew-line" }, make("bdi", { class: "mew-who", dir: "ltr", text: one.from }));
+    if (one.mine) line.append(make("span", { class: "mew-dim", text: "(you)" }));
+    const to = make("span", { class: "mew-to" });
+    if (one.to.length) {
+      to.append("to ");
+      one.to.forEach((name, n) => to.append(n ? ", " : "", make("bdi", { class: "mew-code", dir: "ltr", text: name })));
+      if (one.others) to.append(` and ${one.others} more`);
+    }
+    line.append(to);
+    if (one.answers) {
+      const earlierOne = messages.get(one.answers)?.one;
+      const text = earlierOne ? `answers ${earlierOne.mine ? "you" : earlierOne.from}` : "answers an earlier message";
+      line.append(make("button", { type: "button", class: "mew-link", text: `⇠ ${text}`, onclick: () => go(one.answers) }));
+    }
+    if (one.context) line.append(make("span", { class: "mew-dim mew-code", dir: "ltr", title: `context ${one.context}`, text: `in ${one.context}` }));
+    line.append(make("span", { class: "mew-gap" }), make("time", { class: "mew-dim mew-num", datetime: new Date(one.t * 1000).toISOString(), title: new Date(one.t * 1000).toLocaleString(), text: clockTime(one.t) }));
+    const body = make("div", { class: "mew-body", dir: one.nodes ? "auto" : "ltr" });
+    if (one.nodes) grow(one.nodes, body).classList.add("mew-marked");
+    else body.textContent = one.text;
+    const foot = make("div", { class: "mew-foot" });
+    const message = { one, node, body, foot };
+    node.append(line, body);
+    if (one.unformatted) node.append(make("div", { class: "mew-dim", text: "Its author asks for Markdown; it is too long or too intricate for that, so it is shown as it was written." }));
+    if (one.text.length > 1500 || one.text.split("\n").length > 16 || (one.nodes && JSON.stringify(one.nodes).length > 3000)) fold(message);
+    else if (one.more) node.append(rest(message));
+    node.append(foot);
+    after(message);
+    return message;
+  }
+
+  function fold(message) {
+    const { one, body, node } = message;
+    body.classList.add("mew-folded");
+    const lines = one.nodes ? "all of it" : `all ${grouped(one.text.split("\n").length)} lines`;
+    const button = make("button", { type: "button", class: "mew-link", "aria-expanded": "false", text: `▸ show ${lines}`, onclick: () => {
+      const folded = body.classList.toggle("mew-folded");
+      button.textContent = folded ? `▸ show ${lines}` : "▾ fold";
+      button.setAttribute("aria-expanded", String(!folded));
+      tail.hold();
+    } });
+    node.append(button);
+    if (one.more) node.append(rest(message));
+  }
+
+  function rest(message) {
+    const button = doer(`show the rest, ${grouped(message.one.more)} characters`, async () => {
+      const done = await link.act("whole", { n: message.one.n });
+      if (!done) return;
+      message.body.textContent = done.value.text;
+      message.body.classList.remove("mew-folded");
+      button.remove();
+      tail.hold();
+    }, { class: "mew-link" });
+    return button;
+  }
+
+  // What has become of a message, and what can be done about it. Buttons that stay stay the same.
+  function after(message) {
+    const { one, node, foot } = message;
+    node.classList.toggle("mew-awaits", one.awaits);
+    node.classList.toggle("mew-cancelled", one.cancelled !== "");
+    message.marks ??= make("span", { class: "mew-marks" });
+    if (!message.marks.isConnected) foot.append(message.marks);
+    const marks = one.seen.map(([by, how, t]) => mark(message, `✓ ${by}: ${how || "acknowledged"}`, t));
+    if (one.seen_by > one.seen.length) marks.push(make("span", { text: `and ${one.seen_by - one.seen.length} more` }));
+    if (one.missing.length && !one.cancelled) marks.push(make("span", { text: `no acknowledgement yet from ${one.missing.join(", ")}` }));
+    if (one.cancelled) marks.push(make("span", { class: "mew-off", text: `cancelled by ${one.cancelled}${one.reason ? `: ${one.reason.replaceAll("_", " ")}` : ""}` }));
+    for (const name of one.claims) marks.push(make("span", { class: "mew-off", text: `${name} says it needs no attention; only its author can` }));
+    message.marks.replaceChildren(...marks.flatMap((one, n) => (n ? [" · ", one] : [one])));
+    const about = one.mine ? `your message${one.to.length ? ` to ${one.to.join(", ")}` : ""}` : `the message of ${one.from}`;
+    offer(message, "acknowledge", one.awaits, () => doer("Acknowledge", () => perform("acknowledge", { n: one.n, status: status.value }).then((done) => { if (done) node.focus({ preventScroll: true }); }), { "aria-label": `Acknowledge ${about}`, class: one.addressed ? "" : "mew-link" }));
+    offer(message, "cancel", !one.cancelled && (one.mine || one.awaits), () => {
+      const button = make("button", { type: "button", class: "mew-link", text: "Cancel…", "aria-label": `Cancel ${about}`, "aria-expanded": "false", onclick: () => {
+        whyForm(button, node, reasons, "Cancel the message", (reason) => perform("cancel", { n: one.n, reason }));
+        node.scrollIntoView({ block: "nearest" });
+      } });
+      return button;
+    });
+  }
+
+  function offer(message, name, wanted, makeButton) {
+    if (!wanted) {
+      message[name]?.remove();
+      message[name] = null;
+    } else if (!message[name]) {
+      message[name] = makeButton();
+      message.foot.append(message[name]);
+    }
+  }
+
+  function mark(message, text, t) {
+    const node = make("bdi", { class: "mew-mark", dir: "ltr", "data-t": t, "data-text": text, title: new Date(t * 1000).toLocaleString() });
+    age(node);
+    return node;
+  }
+
+  function age(node) {
+    const t = Number(node.dataset.t), since = Date.now() / 1000 + offset - t;
+    put(node, `${node.dataset.text} · ${since < 60 ? `${Math.max(0, Math.floor(since))} s` : clockTime(t)}`);
+    node.classList.toggle("mew-young", since < 60);
+  }
+
+  async function showEarlier() {
+    const first = messages.keys().next().value ?? last + 1;
+    const done = await link.act("earlier", { before: first });
+    if (!done) return;
+    const height = scroller.scrollHeight;
+    const held = [...messages];
+    messages.clear();
+    const made = done.value.messages.map((one) => [one.n, build(one)]);
+    for (const [n, message] of [...made, ...held]) messages.set(n, message);
+    list.prepend(...made.map(([, message]) => message.node));
+    scroller.scrollTop += scroller.scrollHeight - height;
+    noEarlier = !done.value.more;
+    tidy();
+    tail.hold();
+    made.at(-1)?.[1].node.focus({ preventScroll: true });
+  }
+
+  function go(n) {
+    const found = messages.get(n);
+    if (!found) return announce("That message is not shown here; show earlier ones first.");
+    found.node.scrollIntoView({ block: "nearest" });
+    found.node.focus({ preventScroll: true });
+  }
+
+  function tidy() {
+    if (!head) return;
+    let over = messages.size - HELD;
+    for (const [n, message] of messages) {
+      if (over-- <= 0) break;
+      messages.delete(n);
+      message.node.remove();
+      noEarlier = false;
+    }
+    const first = messages.keys().next().value ?? 1;
+    earlier.hidden = first <= 1 || noEarlier;
+    empty.hidden = messages.size > 0;
+    root.dataset.last = String(last);
+    root.dataset.waiting = String(head.waiting);
+    put(counts, `${grouped(last)} message${last === 1 ? "" : "s"}`);
+    queue.hidden = head.waiting === 0;
+    put(queued, `${grouped(head.waiting)} await${head.waiting === 1 ? "s" : ""} your acknowledgement${head.addressed ? `, ${head.addressed} addressed to you` : ""}`);
+    put(all, `Acknowledge all ${grouped(head.waiting)}`);
+    for (const one of [all, status]) one.disabled = !head.may["chat/acknowledge"];
+    tail.settle();
+    ticks ??= setInterval(() => { if (root.clientHeight) for (const node of list.querySelectorAll(".mew-young")) age(node); }, 1000);
+  }
+
+  // What is said next: a text, whom it is for, how it is shown.
+  function composer() {
+    const chosen = new Set();
+    let people = [], may = true, active = -1, sending = false;
+    const id = `mew-${Math.random().toString(36).slice(2)}`;
+    const text = make("textarea", { rows: 2, "aria-label": "Message", placeholder: "Say something; @ names whom it is for; Ctrl+Enter says it", maxlength: 262144, dir: "auto", "aria-autocomplete": "list", "aria-controls": `${id}-names` });
+    const names = make("div", { class: "mew-names", role: "listbox", id: `${id}-names`, "aria-label": "Participants", hidden: true });
+    const boxes = make("fieldset", { class: "mew-recipients", id: `${id}-to`, hidden: true }, make("legend", { text: "Addressed to (nobody marked: everybody)" }));
+    const whom = make("button", { type: "button", class: "mew-whom", "aria-expanded": "false", "aria-controls": `${id}-to`, onclick: () => {
+      boxes.hidden = !boxes.hidden;
+      whom.setAttribute("aria-expanded", String(!boxes.hidden));
+    } });
+    const markdown = make("input", { type: "checkbox" });
+    const say = doer("Say", send, { class: "mew-say" });
+    const hint = make("span", { class: "mew-dim" });
+    const node = make("div", { class: "mew-compose" }, text, names, boxes,
+      make("div", { class: "mew-buttons" }, whom, make("label", { class: "mew-dim" }, markdown, " Markdown"), hint, make("span", { class: "mew-gap" }), say));
+
+    async function send() {
+      if (sending || !may) return;
+      if (!text.value.trim()) return void text.focus();
+      sending = true;
+      const said = text.value;
+      const done = await perform("say", { text: said, to: [...chosen], markdown: markdown.checked });
+      sending = false;
+      if (done && text.value === said) text.value = "";
+    }
+
+    function labels() {
+      const shown = [...chosen].map((id) => people.find((pair) => pair[0] === id)?.[1] ?? `${id.slice(0, 40)} (has left)`);
+      put(whom, `to: ${shown.length ? shown.slice(0, 3).join(", ") + (shown.length > 3 ? ` and ${shown.length - 3} more` : "") : "everybody"} ▾`);
+      for (const box of boxes.querySelectorAll("input")) box.checked = chosen.has(box.value);
+    }
+
+    function wish() {
+      const before = text.value.slice(0, text.selectionStart);
+      return text.selectionStart === text.selectionEnd ? before.match(/(?:^|\s)@([\w.-]*)$/)?.[1] ?? null : null;
+    }
+
+    function suggest() {
+      const typed = wish();
+      const found = typed === null ? [] : people.filter(([id]) => id.toLowerCase().startsWith(typed.toLowerCase())).slice(0, 6);
+      names.hidden = !found.length;
+      active = found.length ? 0 : -1;
+      names.replaceChildren(...found.map(([id, shown], n) => make("div", { role: "option", id: `${names.id}-${n}`, "aria-selected": String(n === 0), "data-id": id, text: shown, onmousedown: (event) => { event.preventDefault(); take(id); } })));
+      if (active < 0) text.removeAttribute("aria-activedescendant");
+      else text.setAttribute("aria-activedescendant", `${names.id}-0`);
+    }
+
+    function take(id) {
+      const at = text.selectionStart, typed = wish() ?? "";
+      text.setRangeText(`${id} `, at - typed.length, at, "end");
+      chosen.add(id);
+      names.hidden = true;
+      text.removeAttribute("aria-activedescendant");
+      labels();
+    }
+
+    text.addEventListener("input", suggest);
+    text.addEventListener("blur", () => { names.hidden = true; });
+    text.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+        event.preventDefault();
+        if (event.isTrusted && !event.repeat) send();
+        return;
+      }
+      if (names.hidden) return;
+      const options = [...names.children];
+      if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+        active = (active + (event.key === "ArrowDown" ? 1 : options.length - 1)) % options.length;
+        options.forEach((one, n) => one.setAttribute("aria-selected", String(n === active)));
+        text.setAttribute("aria-activedescendant", options[active].id);
+      } else if (event.key === "Enter" || event.key === "Tab") take(options[active].dataset.id);
+      else if (event.key === "Escape") names.hidden = true;
+      else return;
+      event.preventDefault();
+    });
+    return {
+      node,
+      people(item) {
+        may = item.may.chat;
+        for (const one of [text, say, whom, markdown]) one.disabled = !may;
+        put(hint, may ? "" : `${item.me} may not chat in this space`);
+        const wanted = JSON.stringify(item.people);
+        if (boxes.dataset.people !== wanted) {
+          boxes.dataset.people = wanted;
+          people = item.people;
+          boxes.replaceChildren(boxes.firstChild, ...people.map(([id, shown]) => make("label", {}, make("input", { type: "checkbox", value: id, onchange: (event) => { if (event.target.checked) chosen.add(id); else chosen.delete(id); labels(); } }), " ", make("bdi", { class: "mew-code", dir: "ltr", text: shown }))));
+          if (!people.length) boxes.append(make("span", { class: "mew-dim", text: "nobody else is here" }));
+        }
+        labels();
+      },
+    };
+  }
+
+  return () => {
+    clearInterval(ticks);
+    tail.stop();
+    link.end();
+  };
+}
+
+export default { render };

@@ -1,0 +1,82 @@
+// How a row becomes the cells of the columns that there is room for. The columns come from columns.py, as data.
+
+const NARROW = 560, WIDE = 1100, TIGHT = 48, LEAST_WHAT = 120;
+const [SEQ, TIME, FROM, TO, KIND, WHAT, CONTEXT, ANSWERS, VERDICT, SIZE] = Array.from({ length: 10 }, (_, n) => n);
+
+// What a column, or the mouse over it, shows of a row: the names of columns.py.
+const VALUES = {
+  seq: (row) => String(row[SEQ]),
+  time: (row, { began }) => Math.max(0, row[TIME] - began).toFixed(2),
+  clock: (row) => clockTime(row[TIME]),
+  moment: (row) => `${new Date(row[TIME] * 1000).toLocaleString()} · ${grouped(row[SIZE])} bytes`,
+  from: (row) => row[FROM],
+  to: (row) => row[TO],
+  kind: (row) => row[KIND],
+  what: (row) => row[WHAT],
+  context: (row) => row[CONTEXT],
+  follows: (row, { followed }) => String(followed.get(row[SEQ])?.length ?? ""),
+  verdict: (row) => row[VERDICT],
+  size: (row) => grouped(row[SIZE]),
+};
+
+// The rows that a packed row answers, the first it names first.
+function answersOf(row) {
+  return [...(row[ANSWERS] ? [row[ANSWERS]] : []), ...(row[10] ?? [])];
+}
+
+// Those of the columns that fit into so many pixels; `key` says whether it is the same choice as another.
+function fitting(columns, room) {
+  const narrow = room < NARROW, wide = room >= WIDE;
+  const list = columns.filter((one) => room >= one.least);
+  const width = (one) => (narrow && one.narrow) || (wide && one.code ? Math.round(one.width * 1.4) : one.width);
+  // Of what is too narrow for a word only the sign is seen; the mouse has the rest.
+  const tight = new Set(list.filter((one) => width(one) && width(one) < TIGHT && one.align === "left").map((one) => one.name));
+  return {
+    list, tight,
+    key: `${narrow} ${wide} ${list.map((one) => one.name)}`,
+    least: list.reduce((sum, one) => sum + (width(one) || LEAST_WHAT), 0),
+    cols: () => list.map((one) => { const col = make("col"); col.style.width = width(one) ? `${width(one)}px` : "auto"; return col; }),
+    heads: () => list.map((one) => make("th", { scope: "col", class: tight.has(one.name) ? "mew-tight" : one.align === "right" ? "mew-num" : null, title: one.name === "follows" ? "how many rows answer this one" : one.title }, make("span", { text: one.title }))),
+  };
+}
+
+// `followed` has the answers of each row, `jump(seq)` goes to a row.
+function cellsOf({ followed, jump }) {
+  function fillFollows(cell, seq) {
+    const answers = followed.get(seq);
+    if (!answers) return;
+    const go = cell.querySelector("button") ?? cell.appendChild(make("button", { type: "button", class: "mew-link", tabindex: -1, onclick: (event) => { event.stopPropagation(); jump(followed.get(seq)?.[0] ?? seq); } }));
+    if (go.textContent !== grouped(answers.length)) go.textContent = grouped(answers.length);
+    const said = answers.length === 1 ? `Go to row ${answers[0]}, which answers this one` : `Go to row ${answers[0]}, the first of ${answers.length} that answer this one`;
+    go.title = said;
+    go.setAttribute("aria-label", said);
+  }
+
+  // Columns that show more than text.
+  const FILL = {
+    kind(cell, row) {
+      cell.append(make("span", { class: "mew-glyph", "aria-hidden": true, text: family(row[KIND]).glyph }), row[KIND]);
+    },
+    what(cell, row) {
+      const line = make("div", { class: "mew-said" });
+      if (row[CONTEXT]) for (const _ of row[CONTEXT].split("/").slice(0, 6)) line.append(make("span", { class: "mew-level", "aria-hidden": true, title: `context ${row[CONTEXT]}` }));
+      line.append(make("bdi", { text: row[WHAT] }));
+      for (const seq of answersOf(row).slice(0, 3)) line.append(make("button", { type: "button", class: "mew-link", tabindex: -1, text: `⇠${seq}`, "aria-label": `Go to row ${seq}, which this one answers`, onclick: (event) => { event.stopPropagation(); jump(seq); } }));
+      cell.append(line);
+    },
+    follows: (cell, row) => fillFollows(cell, row[SEQ]),
+  };
+
+  return {
+    follows: fillFollows,
+    fill(line, row, { list, tight }, began) {
+      const about = { began, followed };
+      for (const one of list) {
+        const cell = make("td", { class: `mew-${one.name}${one.align === "right" ? " mew-num" : ""}${one.code ? " mew-code" : ""}${tight.has(one.name) ? " mew-tight" : ""}`, title: one.hover ? VALUES[one.hover](row, about) : null });
+        if (FILL[one.name]) FILL[one.name](cell, row);
+        else cell.textContent = VALUES[one.name](row, about);
+        line.append(cell);
+      }
+    },
+  };
+}

@@ -1,0 +1,98 @@
+// A row that was opened: why it passed, what caused it and what it caused, its exact text and the same laid out.
+
+// `on.jump(seq)` goes to a row, `on.whole(seq)` asks for the rest of the text, `on.shut()` closes, `on.act(name, given)`
+// has Python do something.
+function detailPane(on) {
+  const pane = make("div", { class: "mew-detail", role: "region", "aria-label": "The opened row", hidden: true });
+  let shown = null;
+
+  function steps(item) {
+    const list = make("ol", { class: "mew-chain", "aria-label": "What caused it, and what it caused" });
+    const own = item.row ? [item.seq, item.row[1], item.row[2], item.row[4], item.row[5], item.of] : null;
+    const all = [...item.causes, ...(own ? [own] : []), ...item.effects];
+    const times = new Map(all.map(([seq, t]) => [seq, t]));
+    for (const [seq, t, from, kind, what, of] of all) {
+      const here = seq === item.seq, since = of.length ? t - times.get(of[0]) : null;
+      const line = make("li", { class: `mew-is-${family(kind).name}`, "aria-current": here ? "true" : null, title: `${from}: ${what}` });
+      line.append(here ? make("b", { class: "mew-num", text: seq }) : make("button", { type: "button", class: "mew-link", text: seq, "aria-label": `Go to row ${seq}, ${kind}`, onclick: () => on.jump(seq) }));
+      line.append(" ", make("bdi", { class: "mew-code", text: kind || "unreadable" }), " ", make("bdi", { class: "mew-by", text: from }));
+      if (since !== null && !Number.isNaN(since)) line.append(make("span", { class: "mew-num mew-since", text: ` +${seconds(since)}` }));
+      list.append(line);
+    }
+    return [list, all.length > 1 ? all.at(-1)[1] - all[0][1] : null];
+  }
+
+  function told(item, length) {
+    const parts = [];
+    if (length !== null) parts.push(`${item.causes.length + item.effects.length + 1} envelopes in ${seconds(length)}`);
+    if (item.left) parts.push(`${grouped(item.left)} more are not listed`);
+    if (item.absent) parts.push(`${grouped(item.absent)} that it names ${item.absent === 1 ? "is" : "are"} not held here`);
+    if (length === null && !item.absent) parts.push("It answers nothing, and nothing has answered it.");
+    return parts.join(" · ");
+  }
+
+  async function copy(name) {
+    const done = await on.act(name, { seq: shown.seq });
+    if (!done) return;
+    try {
+      await navigator.clipboard.writeText(done.value);
+      say(done.said);
+    } catch {
+      // No clipboard here (plain HTTP, a frame without the right to it): the reader copies it herself.
+      const text = make("textarea", { class: "mew-code", readonly: true, rows: 3, dir: "ltr", "aria-label": "The text to copy" });
+      text.value = done.value;
+      say("This page may not write to the clipboard: press Ctrl+C, the text is selected.", text);
+      text.focus();
+      text.select();
+    }
+  }
+
+  function say(text, ...more) {
+    pane.querySelector(".mew-copied").replaceChildren(make("span", { text }), ...more);
+  }
+
+  function refresh(item) {
+    const [list, length] = steps(item);
+    pane.querySelector(".mew-story").replaceChildren(list, make("div", { class: "mew-small", text: told(item, length) }));
+  }
+
+  function draw(item) {
+    const kind = item.row?.[4] ?? "";
+    const bar = make("div", { class: "mew-head mew-bar" },
+      make("b", { class: "mew-which", text: `${item.seq} ▸` }), make("bdi", { class: "mew-code", text: kind }), make("span", { class: "mew-gap" }),
+      doer("copy as JSON", () => copy("json")), doer("copy as Python", () => copy("python")),
+      make("button", { type: "button", text: "close", onclick: on.shut }));
+    const why = make("div", { class: "mew-why" }, make("span", { text: item.why }));
+    if (item.pattern) why.append(" ", make("bdi", { class: "mew-code mew-pattern", text: item.pattern }));
+    const exact = make("pre", { class: "mew-code mew-exact", dir: "ltr", tabindex: 0, "aria-label": "Exact text", text: item.text });
+    const pretty = make("pre", { class: "mew-code mew-pretty", dir: "ltr", tabindex: 0, "aria-label": "Laid out", text: item.pretty || "This text is no JSON." });
+    const panes = make("div", { class: "mew-panes" },
+      make("div", {}, make("div", { class: "mew-small", text: "exact text" }), exact), make("div", {}, make("div", { class: "mew-small", text: "laid out" }), pretty));
+    const rest = item.more ? [make("button", { type: "button", class: "mew-rest", text: `show the rest, ${grouped(item.more)} characters`, onclick: () => on.whole(item.seq) })] : [];
+    pane.replaceChildren(bar, make("div", { class: "mew-copied", role: "status" }), why, make("div", { class: "mew-story" }), ...rest, panes);
+    refresh(item);
+  }
+
+  return {
+    node: pane,
+    get open() { return !pane.hidden; },
+    get seq() { return pane.hidden ? 0 : shown.seq; },
+    // Whether what a new row answers is part of what is shown.
+    concerns: (row) => !pane.hidden && answersOf(row).some((one) => one === shown.seq || shown.effects.some(([seq]) => seq === one)),
+    show(item) {
+      const same = shown && !pane.hidden && shown.seq === item.seq && shown.more === item.more;
+      shown = item;
+      if (same) refresh(item);
+      else draw(item);
+      pane.hidden = false;
+    },
+    shut() {
+      pane.hidden = true;
+      pane.replaceChildren();
+    },
+  };
+}
+
+function seconds(s) {
+  return s < 1 ? `${Math.max(0, Math.round(s * 1000))} ms` : s < 10 ? `${s.toFixed(2)} s` : s < 120 ? `${s.toFixed(1)} s` : waited(s);
+}

@@ -1,0 +1,130 @@
+// Who, what and where, as buttons: each value of a column with how many of the rows held have it, and when within the last
+// minute they came. A button stays where it came; which ones stand there is decided anew when the reader opens them.
+
+const SLOTS = 20, SLOT = 3, MOST_CHIPS = 12, MOST_LISTED = 200;
+
+class Tally {
+  constructor() {
+    this.count = 0;
+    this.newest = -Infinity;
+    this.slots = new Uint32Array(SLOTS);
+  }
+  add(t) {
+    this.count += 1;
+    const slot = Math.floor(t / SLOT);
+    if (slot > this.newest) {
+      for (let s = Math.max(this.newest + 1, slot - SLOTS + 1); s <= slot; s++) this.slots[s % SLOTS] = 0;
+      this.newest = slot;
+    }
+    if (slot > this.newest - SLOTS) this.slots[slot % SLOTS] += 1;
+  }
+  last(now) {
+    return Array.from({ length: SLOTS }, (_, n) => {
+      const slot = now - SLOTS + 1 + n;
+      return slot <= this.newest && slot > this.newest - SLOTS ? this.slots[slot % SLOTS] : 0;
+    });
+  }
+}
+
+// The outline of the bars; the colour is the style sheet's, so it follows the theme.
+function outline(bars) {
+  const most = Math.max(1, ...bars), points = ["0 100%"];
+  bars.forEach((bar, n) => {
+    const top = `${Math.round(100 - (bar ? 12 + (88 * bar) / most : 0))}%`;
+    points.push(`${((100 * n) / SLOTS).toFixed(1)}% ${top}`, `${((100 * (n + 1)) / SLOTS).toFixed(1)}% ${top}`);
+  });
+  return `polygon(${points.join(", ")}, 100% 100%)`;
+}
+
+// `label` names the group, `key` gives a row's value (empty: none), `order` the fixed order of its buttons if there is one.
+function facet({ label, key, all = false, order = null, look, changed }) {
+  const tallies = new Map(), chosen = new Set(), buttons = new Map();
+  const group = make("div", { class: "mew-chips", role: "group", "aria-label": label });
+  const more = make("button", { type: "button", class: "mew-more", "aria-expanded": "false", hidden: true, onclick: () => { wide = !wide; rank(); paint(drawn); more.focus(); } });
+  group.append(more);
+  let standing = [], wide = false, drawn = 0;
+
+  function names() {
+    return [...tallies.keys()].sort((a, b) => tallies.get(b).count - tallies.get(a).count || (a < b ? -1 : 1));
+  }
+  function rank() {
+    const found = wide ? names().slice(0, MOST_LISTED) : names().slice(0, all ? MOST_LISTED : MOST_CHIPS);
+    standing = [...found, ...[...chosen].filter((one) => !found.includes(one))];
+    if (order) standing.sort((a, b) => order.indexOf(a) - order.indexOf(b));
+    for (const [name, button] of buttons) if (!standing.includes(name)) { button.remove(); buttons.delete(name); }
+    more.remove();
+    for (const name of standing) group.append(buttonOf(name));
+    group.append(more);
+  }
+  function buttonOf(name) {
+    let button = buttons.get(name);
+    if (button) return button;
+    const { glyph, css } = look(name);
+    button = make("button", { type: "button", class: `mew-chip ${css}`, "data-value": name, "aria-pressed": String(chosen.has(name)), onclick: () => {
+      if (!chosen.delete(name)) chosen.add(name);
+      button.setAttribute("aria-pressed", String(chosen.has(name)));
+      changed();
+    } });
+    button.append(make("bdi", { class: "mew-glyph mew-code", text: glyph }), make("span", { class: "mew-count mew-num" }), make("span", { class: "mew-spark", "aria-hidden": true }));
+    buttons.set(name, button);
+    return button;
+  }
+  function paint(now) {
+    const moved = now !== drawn;
+    drawn = now;
+    for (const [name, button] of buttons) {
+      const tally = tallies.get(name), text = grouped(tally?.count ?? 0);
+      const count = button.children[1];
+      const fresh = count.textContent !== text;
+      if (fresh) {
+        count.textContent = text;
+        button.title = `${name}: ${text} of the rows held here, ${grouped(tally ? tally.last(now).reduce((a, b) => a + b, 0) : 0)} within a minute`;
+        button.setAttribute("aria-label", `${label}: ${look(name).said ?? name}, ${text}`);
+      }
+      if (moved || fresh) {
+        const shape = outline(tally ? tally.last(now) : []);
+        const spark = button.children[2];
+        if (spark.dataset.shape !== shape) {
+          spark.dataset.shape = shape;
+          spark.style.clipPath = shape;
+        }
+      }
+    }
+    const hidden = tallies.size - standing.filter((one) => tallies.has(one)).length;
+    more.hidden = !hidden && !wide;
+    more.setAttribute("aria-expanded", String(wide));
+    const said = wide ? (hidden ? `fewer (${grouped(hidden)} more are found by the filter)` : "fewer") : `more… (${grouped(hidden)})`;
+    if (more.textContent !== said) more.textContent = said;
+  }
+  return {
+    group, chosen, tallies,
+    add(row) {
+      const value = key(row);
+      if (!value) return;
+      let tally = tallies.get(value);
+      if (!tally) {
+        tallies.set(value, (tally = new Tally()));
+        if (!standing.includes(value) && (all || standing.length < MOST_CHIPS)) {
+          standing.push(value);
+          const later = order && [...group.children].find((one) => order.indexOf(one.dataset.value) > order.indexOf(value));
+          group.insertBefore(buttonOf(value), later || more);
+        }
+      }
+      tally.add(row[1]);
+    },
+    remove(row) {
+      const tally = tallies.get(key(row));
+      if (tally && (tally.count -= 1) <= 0 && !all) tallies.delete(key(row));
+    },
+    clear() {
+      tallies.clear();
+      if (!all) { standing = []; rank(); }
+    },
+    unchoose() {
+      chosen.clear();
+      for (const button of buttons.values()) button.setAttribute("aria-pressed", "false");
+    },
+    has: (row) => !chosen.size || chosen.has(key(row)),
+    rank, paint,
+  };
+}

@@ -1,0 +1,443 @@
+// One branch a sequence, in order of arrival, the newest last; its steps in place below it. A sequence that has ended
+// and was seen folds when the next one begins; nothing else moves by itself.
+
+const SEEN_AFTER = 4;
+const STATES = {
+  proposed: ["●", "waits for a decision"], waiting: ["●", "waits for the answer"], answered: ["✓", "answered"], failed: ["✕", "failed"],
+  rejected: ["✕", "rejected"], withdrawn: ["–", "withdrawn"], refused: ["✕", "refused"],
+};
+const ENDS = { active: ["●", "active"], concluded: ["✓", "concluded"], cancelled: ["✕", "cancelled"], left: ["–", "ended, its participant left"] };
+
+function render({ model, el }) {
+  const root = make("section", { class: "mew mew-reasoning", "aria-label": "Reasoning" });
+  const counts = make("span", { class: "mew-dim" });
+  const follow = make("button", { type: "button", class: "mew-follow", hidden: true });
+  const lost = make("div", { class: "mew-dim mew-lost", hidden: true });
+  const empty = make("div", { class: "mew-empty" }, "Nobody has reasoned in the open yet. Ask an agent: ", make("code", { text: 'lab.ask("helper", "…")' }));
+  const tree = make("div", { class: "mew-tree", role: "tree", "aria-label": "Sequences of reasoning", hidden: true });
+  const scroller = make("div", { class: "mew-thoughts" }, lost, empty, tree);
+  root.append(make("div", { class: "mew-head" }, make("b", { text: "Reasoning" }), counts, make("span", { class: "mew-gap" }), follow), scroller);
+  el.replaceChildren(root);
+  keepKeys(root);
+  const announce = announcer(root);
+  const tail = follower(scroller, follow);
+  const branches = new Map();
+  const name = `mew-${Math.random().toString(36).slice(2)}`;
+  let offset = 0, reasons = [], ticks = null, here = null, forgotten = 0, items = 0, number = 0;
+
+  const link = connect(model, root, {
+    from: () => 0,
+    item(item) {
+      if (item.t === "snapshot") {
+        offset = item.now - Date.now() / 1000;
+        reasons = item.reasons;
+        number = item.no;
+        const held = new Set(item.sequences.map((one) => one.key));
+        sequences(item.sequences, [...branches.keys()].filter((key) => !held.has(key)), item.forgotten, true);
+        steps(item.steps);
+        item.streams.forEach(stream);
+      } else if (item.t === "next") {
+        // A message was lost on the way: everything is asked for again.
+        if (item.no > number + 1) link.ask();
+        number = item.no;
+      } else if (item.t === "sequences") sequences(item.sequences, item.gone, item.forgotten, false);
+      else if (item.t === "steps") steps(item.steps);
+      else if (item.t === "streams") item.streams.forEach(stream);
+    },
+    done: tidy,
+  });
+
+  const now = () => Date.now() / 1000 + offset;
+  const isActive = (branch) => branch.one.state === "active";
+
+  // A line of the tree: what it says is its name, what is below it is its group.
+  function item(level, css) {
+    items += 1;
+    const id = `${name}-${items}`;
+    const row = make("div", { class: "mew-row", id });
+    const node = make("div", { class: `mew-item ${css}`, role: "treeitem", "aria-level": level, "aria-labelledby": id, tabindex: -1 }, row);
+    node.style.setProperty("--mew-level", String(level));
+    return { node, row };
+  }
+
+  function parent(node, open) {
+    const group = make("div", { role: "group", class: "mew-group" });
+    const twist = make("span", { class: "mew-twist", "aria-hidden": "true", text: open ? "▾" : "▸" });
+    node.append(group);
+    node.setAttribute("aria-expanded", String(open));
+    group.hidden = !open;
+    return { group, twist };
+  }
+
+  function expand(node, open) {
+    const group = node.querySelector(":scope > .mew-group");
+    if (!group) return;
+    node.setAttribute("aria-expanded", String(open));
+    group.hidden = !open;
+    node.querySelector(":scope > .mew-row .mew-twist").textContent = open ? "▾" : "▸";
+    const branch = [...branches.values()].find((one) => one.node === node);
+    if (open && branch) complete(branch);
+    if (!open && here && node.contains(here) && here !== node) focusOn(node, false);
+  }
+
+  function sequences(changed, gone, count, first) {
+    forgotten = count;
+    for (const key of gone) {
+      branches.get(key)?.node.remove();
+      branches.delete(key);
+    }
+    for (const one of changed) {
+      const branch = branches.get(one.key);
+      if (!branch) {
+        if (!first) foldSeen();
+        begin(one, first);
+        if (!first) {
+          tail.arrived(1);
+          announce(`${one.owner} begins to reason: ${one.text.slice(0, 120)}`);
+        }
+      } else {
+        const was = branch.one;
+        branch.one = one;
+        if (was.state === "active" && one.state !== "active") announce(`The reasoning of ${one.owner}: ${ending(one)}`);
+      }
+    }
+    for (const one of changed) paint(branches.get(one.key));
+  }
+
+  function begin(one, first) {
+    const above = branches.get(one.parent);
+    const level = above ? Number(above.node.getAttribute("aria-level")) + 1 : 1;
+    const { node, row } = item(level, "mew-sequence");
+    const branch = { one, node, row, steps: new Map(), groups: new Map(), missing: false, cancel: null };
+    branch.sign = make("span", { class: "mew-sign", "aria-hidden": "true" });
+    branch.owner = make("bdi", { class: "mew-who", dir: "ltr", text: one.owner });
+    branch.text = make("bdi", { class: "mew-what", dir: "ltr", text: one.text || "its beginning was not heard" });
+    branch.facts = make("span", { class: "mew-facts" });
+    branch.time = make("span", { class: "mew-time mew-num", title: `begun ${new Date(one.started * 1000).toLocaleString()} · context ${one.id}` });
+    const { group, twist } = parent(node, !first || one.state === "active");
+    branch.group = group;
+    branch.dropped = make("div", { class: "mew-dim mew-note", hidden: true });
+    branch.mirror = make("div", { class: "mew-mirror", hidden: true });
+    group.append(branch.dropped);
+    row.append(twist, branch.sign, branch.owner, branch.text, branch.facts, branch.time);
+    if (one.more) row.append(whole(branch, 0, row));
+    node.append(branch.mirror);
+    branches.set(one.key, branch);
+    if (above) inPlace(groupOf(above, one.path, one.place), node, one.place);
+    else tree.append(node);
+    if (!here) focusOn(node, false);
+  }
+
+  function ending(one) {
+    const by = one.by ? ` by ${one.by}` : "";
+    return `${ENDS[one.state][1]}${by}${one.reason ? ` (${one.reason})` : ""}`;
+  }
+
+  function paint(branch) {
+    if (!branch) return;
+    const one = branch.one, active = isActive(branch);
+    put(branch.sign, ENDS[one.state][0]);
+    branch.node.className = `mew-item mew-sequence mew-state-${one.state}`;
+    const facts = [
+      active ? "" : ending(one),
+      `${grouped(one.thoughts)} thought${one.thoughts === 1 ? "" : "s"}`, one.calls ? `${grouped(one.calls)} call${one.calls === 1 ? "" : "s"}` : "",
+      one.open ? `${one.open} wait${one.open === 1 ? "s" : ""}` : "",
+    ];
+    put(branch.facts, facts.filter(Boolean).join(" · "));
+    elapsed(branch);
+    branch.dropped.hidden = one.dropped === 0;
+    put(branch.dropped, `${grouped(one.dropped)} earlier steps are not held here any more: lab.log.df has them.`);
+    for (const [n, step] of branch.steps) {
+      if (n > one.dropped) break;
+      step.node.remove();
+      branch.steps.delete(n);
+    }
+    if (one.may && !branch.cancel) {
+      branch.cancel = make("button", { type: "button", class: "mew-stop", text: "Cancel…", tabindex: branch.node === here ? 0 : -1, "aria-label": `Cancel the reasoning of ${one.owner}`, "aria-expanded": "false", onclick: (event) => {
+        event.stopPropagation();
+        whyForm(branch.cancel, branch.form ??= branch.node.insertBefore(make("div", { class: "mew-form", tabindex: -1 }), branch.group), reasons, "Cancel the reasoning", async (reason) => {
+          const done = await link.act("cancel", { key: one.key, reason });
+          if (done) announce(done.said);
+          return Boolean(done);
+        });
+      } });
+      branch.row.append(branch.cancel);
+    } else if (!one.may && branch.cancel) {
+      const had = branch.node.contains(document.activeElement) && document.activeElement !== branch.node;
+      branch.cancel.remove();
+      branch.form?.remove();
+      branch.cancel = branch.form = null;
+      if (had) focusOn(branch.node);
+    }
+    if (branch.one.stream) mirrored(branch);
+    if (open(branch.node) && held(branch) < one.steps - one.dropped) complete(branch);
+  }
+
+  function elapsed(branch) {
+    const { one } = branch;
+    put(branch.time, lasted((one.ended ?? now()) - one.started));
+  }
+
+  const open = (node) => node.getAttribute("aria-expanded") === "true";
+  const held = (branch) => branch.steps.size;
+
+  // A step that was lost on the way, or never sent because its branch was folded, is asked for.
+  function complete(branch) {
+    if (branch.asking || held(branch) >= branch.one.steps - branch.one.dropped) return;
+    branch.asking = setTimeout(async () => {
+      let after = branch.one.dropped;
+      while (branch.steps.has(after + 1)) after += 1;
+      const before = held(branch);
+      const done = after < branch.one.steps && root.isConnected ? await link.act("steps", { key: branch.one.key, after }) : null;
+      branch.asking = null;
+      if (!done) return;
+      steps(done.value.steps);
+      tidy();
+      if (held(branch) > before) complete(branch);
+    }, 300);
+  }
+
+  function steps(changed) {
+    let other = 0;
+    for (const one of changed) {
+      const branch = branches.get(one.key);
+      if (!branch || one.n <= branch.one.dropped) continue;
+      const step = branch.steps.get(one.n);
+      if (step) step.one = one;
+      else if (!one.child) {
+        add(branch, one);
+        other += 1;
+      } else branch.steps.set(one.n, { one, node: branches.get(one.child)?.node ?? make("div") });
+      const drawn = branch.steps.get(one.n);
+      if (one.call) fate(drawn);
+    }
+    tail.arrived(other);
+  }
+
+  function add(branch, one) {
+    const group = groupOf(branch, one.path, one.n);
+    const level = Number(group.parentNode.getAttribute("aria-level")) + 1;
+    const { glyph, name: kindFamily } = family(one.kind);
+    const short = one.kind.split("/").at(-1);
+    const { node, row } = item(level, `mew-step mew-is-${kindFamily} mew-kind-${/^[a-z-]+$/.test(short) ? short : "other"}`);
+    row.append(make("span", { class: "mew-glyph mew-code", "aria-hidden": "true", title: one.kind, text: glyph }));
+    if (one.kind !== "reasoning/thought") row.append(make("span", { class: "mew-word", text: short }));
+    if (one.from !== branch.one.owner) row.append(make("bdi", { class: "mew-who", dir: "ltr", text: one.from }));
+    if (one.to.length) row.append("to ", make("bdi", { class: "mew-code mew-whom", dir: "ltr", text: one.to.join(", ") }));
+    row.append(make("bdi", { class: `mew-what${one.call ? " mew-code" : ""}`, dir: "ltr", text: one.text }));
+    const step = { one, node, row, branch };
+    if (one.call) step.told = row.appendChild(make("span", { class: "mew-told" }));
+    if (one.more) row.append(whole(branch, one.n, row));
+    row.append(make("span", { class: "mew-time mew-num", title: new Date(one.t * 1000).toLocaleString(), text: `+${lasted(one.t - branch.one.started)}` }));
+    branch.steps.set(one.n, step);
+    inPlace(group, node, one.n);
+    if (branch.steps.size > 1) sorted(branch);
+  }
+
+  // A page that was asked for fills the gap in front of what is there already.
+  function inPlace(group, node, n) {
+    node.dataset.n = n;
+    const newest = Number(group.lastElementChild?.dataset.n ?? 0);
+    const later = newest < n ? null : [...group.children].find((child) => Number(child.dataset.n ?? 0) > n);
+    group.insertBefore(node, later ?? null);
+  }
+
+  function sorted(branch) {
+    const numbers = [...branch.steps.keys()];
+    if (numbers.at(-1) < numbers.at(-2)) branch.steps = new Map([...branch.steps].sort(([a], [b]) => a - b));
+  }
+
+  // The group of a part of the sequence; each part of the path has its own branch.
+  function groupOf(branch, path, n) {
+    let group = branch.group, at = "";
+    for (const part of path) {
+      at += `/${part}`;
+      let found = branch.groups.get(at);
+      if (!found) {
+        const { node, row } = item(Number(group.parentNode.getAttribute("aria-level")) + 1, "mew-part");
+        const made = parent(node, true);
+        row.append(made.twist, make("span", { class: "mew-dim", text: "in " }), make("bdi", { class: "mew-code", dir: "ltr", text: part }));
+        inPlace(group, node, n);
+        branch.groups.set(at, made.group);
+        found = made.group;
+      }
+      group = found;
+    }
+    return group;
+  }
+
+  function fate(step) {
+    const { one } = step, call = one.call;
+    const [sign, words] = STATES[call.state] ?? ["•", call.state];
+    const by = call.by ? (call.state === "rejected" || call.state === "refused" ? ` by ${call.by}` : ` · approved by ${call.by}`) : "";
+    const waits = call.ended === null;
+    step.node.classList.toggle("mew-waits", waits);
+    step.node.dataset.state = call.state;
+    const state = make("span", { class: `mew-fate mew-fate-${call.state}` }, make("span", { "aria-hidden": "true", text: `${sign} ` }), words);
+    step.since = make("span", { class: "mew-num" });
+    step.told.replaceChildren(state, " ", step.since, make("bdi", { dir: "ltr", text: by }));
+    if (call.result) step.told.append(make("bdi", { class: "mew-result", dir: "ltr", text: `: ${call.result}` }));
+    for (const claim of call.claims) step.told.append(make("bdi", { class: "mew-claim", dir: "ltr", text: ` · not believed: ${claim}` }));
+    put(step.since, waits ? `for ${lasted(now() - one.t)}` : `in ${lasted(call.ended - one.t)}`);
+  }
+
+  function whole(branch, n, row) {
+    const button = make("button", { type: "button", class: "mew-link mew-all", text: "▸ all", tabindex: -1, "aria-expanded": "false", "aria-label": "Show all of it", onclick: async (event) => {
+      event.stopPropagation();
+      const shown = row.parentNode.querySelector(":scope > .mew-whole");
+      if (shown) {
+        shown.remove();
+        button.setAttribute("aria-expanded", "false");
+        put(button, "▸ all");
+        return;
+      }
+      const done = await link.act("whole", { key: branch.one.key, n });
+      if (!done || row.parentNode.querySelector(":scope > .mew-whole")) return;
+      row.after(make("pre", { class: "mew-whole mew-code", dir: "ltr", tabindex: 0, "aria-label": "All of it", text: done.value.text }));
+      button.setAttribute("aria-expanded", "true");
+      put(button, "▾ all");
+      tail.hold();
+    } });
+    return button;
+  }
+
+  // --- the stream beside a sequence ---
+
+  function mirrored(branch) {
+    const { one, mirror } = branch;
+    if (!branch.said) {
+      branch.said = make("div", { class: "mew-live", dir: "ltr" });
+      branch.saying = make("span");
+      const all = make("button", { type: "button", class: "mew-link mew-all", text: "▸ all", tabindex: -1, "aria-label": "Show all that is held of the stream", onclick: async () => {
+        const done = await link.act("stream", { key: one.key });
+        if (!done) return;
+        branch.said.textContent = done.value.text;
+        branch.said.classList.add("mew-opened");
+        branch.opened = true;
+        tail.hold();
+      } });
+      mirror.append(make("div", { class: "mew-row mew-dim" }, branch.saying, all), branch.said);
+    }
+    put(branch.saying, `${one.streaming ? "● live" : "was said"} on ${one.stream}${branch.total ? ` · ${grouped(branch.total)} characters` : ""}`);
+    mirror.hidden = !branch.total || !open(branch.node);
+  }
+
+  function stream(item) {
+    const branch = branches.get(item.key);
+    if (!branch) return;
+    branch.total = item.total;
+    mirrored(branch);
+    if (!branch.opened) put(branch.said, item.text);
+  }
+
+  // --- what happens by itself ---
+
+  function foldSeen() {
+    for (const branch of branches.values()) {
+      const busy = branch.node.contains(document.activeElement) || branch.node.matches(":hover") || branch.byHand;
+      if (!isActive(branch) && branch.seen && !busy && open(branch.node)) expand(branch.node, false);
+    }
+  }
+
+  function tick() {
+    if (!scroller.clientHeight) return;
+    const view = scroller.getBoundingClientRect();
+    for (const branch of branches.values()) {
+      if (isActive(branch)) elapsed(branch);
+      else if (!branch.seen && !document.hidden && now() - branch.one.ended > SEEN_AFTER) {
+        const box = branch.node.getBoundingClientRect();
+        branch.seen = box.bottom > view.top && box.top < view.bottom;
+      }
+      if (branch.one.open) for (const step of branch.steps.values()) if (step.one.call?.ended === null) put(step.since, `for ${lasted(now() - step.one.t)}`);
+    }
+  }
+
+  function tidy() {
+    const all = [...branches.values()], active = all.filter(isActive);
+    empty.hidden = all.length > 0;
+    tree.hidden = all.length === 0;
+    lost.hidden = forgotten === 0;
+    put(lost, `${grouped(forgotten)} earlier sequences are not held here any more: lab.log.df has them.`);
+    put(counts, `${active.length} active · ${all.length - active.length} ended`);
+    root.dataset.active = String(active.length);
+    root.dataset.steps = String(all.reduce((sum, one) => sum + one.steps.size, 0));
+    for (const branch of all) if (branch.mirror.hidden === open(branch.node) && branch.total) branch.mirror.hidden = !open(branch.node);
+    if (here && !here.isConnected) here = null;
+    if (!here && all.length) focusOn(all.at(-1).node, false);
+    tail.settle();
+    ticks ??= setInterval(tick, 500);
+  }
+
+  // --- the keyboard: one stop in the tree, arrows within it, Tab to the buttons of the line ---
+
+  function focusOn(node, really = true) {
+    if (here) {
+      here.tabIndex = -1;
+      for (const button of buttons(here)) button.tabIndex = -1;
+    }
+    here = node;
+    node.tabIndex = 0;
+    for (const button of buttons(node)) button.tabIndex = 0;
+    if (really) node.focus({ preventScroll: true });
+    if (really) node.querySelector(":scope > .mew-row").scrollIntoView({ block: "nearest" });
+  }
+
+  function buttons(node) {
+    return node.querySelectorAll(":scope > .mew-row > button, :scope > .mew-mirror button");
+  }
+
+  function visibleItems() {
+    return [...tree.querySelectorAll('[role="treeitem"]')].filter((node) => node.getClientRects().length);
+  }
+
+  tree.addEventListener("click", (event) => {
+    const row = event.target.closest(".mew-row");
+    const node = row?.closest('[role="treeitem"]');
+    if (!node || row.parentNode !== node || event.target.closest("button")) return;
+    if (!getSelection().isCollapsed) return;
+    focusOn(node);
+    toggle(node);
+  });
+
+  function toggle(node) {
+    if (!node.hasAttribute("aria-expanded")) return;
+    expand(node, !open(node));
+    const branch = [...branches.values()].find((one) => one.node === node);
+    if (branch) branch.byHand = true;
+    tidy();
+    tail.hold();
+  }
+
+  tree.addEventListener("focusin", (event) => {
+    const node = event.target.closest('[role="treeitem"]');
+    if (node && node !== here) focusOn(node, false);
+  });
+
+  tree.addEventListener("keydown", (event) => {
+    const node = event.target;
+    if (event.key === "Escape" && node.closest("button, pre")) return focusOn(node.closest('[role="treeitem"]'));
+    if (node.getAttribute("role") !== "treeitem" || event.ctrlKey || event.metaKey || event.altKey) return;
+    const all = visibleItems(), at = all.indexOf(node), isParent = node.hasAttribute("aria-expanded");
+    const above = node.parentNode.closest('[role="treeitem"]');
+    if (event.key === "ArrowDown") focusOn(all[Math.min(at + 1, all.length - 1)]);
+    else if (event.key === "ArrowUp") focusOn(all[Math.max(at - 1, 0)]);
+    else if (event.key === "Home") focusOn(all[0]);
+    else if (event.key === "End") focusOn(all.at(-1));
+    else if (event.key === "ArrowRight" && isParent && !open(node)) toggle(node);
+    else if (event.key === "ArrowRight" && isParent) focusOn(all[Math.min(at + 1, all.length - 1)]);
+    else if (event.key === "ArrowLeft" && isParent && open(node)) toggle(node);
+    else if (event.key === "ArrowLeft" && above) focusOn(above);
+    else if ((event.key === "Enter" || event.key === " ") && isParent) toggle(node);
+    else if (event.key === "Enter") node.querySelector(":scope > .mew-row > .mew-all")?.click();
+    else if (event.key !== "ArrowRight" && event.key !== "ArrowLeft") return;
+    event.preventDefault();
+  });
+
+  return () => {
+    clearInterval(ticks);
+    tail.stop();
+    link.end();
+  };
+}
+
+export default { render };

@@ -1,0 +1,167 @@
+// What came on a stream, as text, as JSON lines, as hexadecimal, or as the last picture. Each has a node, takes items, paints
+// what is new, and holds a bounded tail: 256 Ki characters, 1 000 lines of JSON, 1 024 of hexadecimal, one picture.
+
+const TEXT = 256 * 1024, JSON_ROWS = 1000, HEX_ROWS = 1024;
+
+// A box that follows its end for as long as the reader stays there.
+function tail(label, content) {
+  const box = make("div", { class: "mew-tail", tabindex: 0, role: "region", "aria-label": label, dir: "ltr" }, content);
+  return {
+    box,
+    keep(change) {
+      const atEnd = box.scrollTop + box.clientHeight >= box.scrollHeight - 4;
+      change();
+      if (atEnd) box.scrollTop = box.scrollHeight;
+    },
+  };
+}
+
+function textViewer() {
+  const pre = make("pre", { class: "mew-code" });
+  const { box, keep } = tail("Text of the stream", pre);
+  let fresh = "", length = 0;
+  return {
+    node: box,
+    add(item) {
+      fresh += item.text ?? "";
+      if (fresh.length > TEXT) fresh = fresh.slice(-TEXT);
+    },
+    paint() {
+      if (!fresh) return;
+      keep(() => {
+        pre.append(document.createTextNode(fresh));
+        length += fresh.length;
+        fresh = "";
+        while (length > TEXT && pre.childNodes.length > 1) {
+          length -= pre.firstChild.data.length;
+          pre.firstChild.remove();
+        }
+      });
+    },
+    end() {},
+  };
+}
+
+// Indents visible JSON without reading it anew: escapes stay as they are.
+function indented(text) {
+  let out = "", depth = 0, quoted = false;
+  const line = () => `\n${"  ".repeat(Math.min(depth, 40))}`;
+  for (let n = 0; n < text.length; n++) {
+    const c = text[n];
+    if (quoted) {
+      out += c;
+      if (c === "\\") out += text[++n] ?? "";
+      else if (c === '"') quoted = false;
+    } else if (c === '"') { quoted = true; out += c; }
+    else if (c === "{" || c === "[") {
+      if (text[n + 1] === "}" || text[n + 1] === "]") { out += c + text[++n]; continue; }
+      depth += 1;
+      out += c + line();
+    } else if (c === "}" || c === "]") { depth = Math.max(0, depth - 1); out += line() + c; }
+    else if (c === ",") { out += c + line(); if (text[n + 1] === " ") n += 1; }
+    else out += c;
+  }
+  return out;
+}
+
+function jsonViewer() {
+  const list = make("div", { class: "mew-jsonlines", role: "list" });
+  const { box, keep } = tail("JSON lines of the stream", list);
+  const toggle = make("button", { type: "button", class: "mew-indent", text: "indent", "aria-pressed": "false", onclick: () => {
+    deep = !deep;
+    toggle.setAttribute("aria-pressed", String(deep));
+    keep(() => { for (const line of list.children) show(line, line.said); });
+  } });
+  let fresh = [], deep = false;
+
+  function show(line, [number, good, text, more]) {
+    line.said = [number, good, text, more];
+    line.lastChild.textContent = (deep && good && !more ? indented(text) : text) + (more ? ` … ${grouped(more)} more characters` : "");
+  }
+
+  return {
+    node: box,
+    tools: [toggle],
+    add(item) {
+      fresh.push(...(item.rows ?? []));
+      if (fresh.length > JSON_ROWS) fresh = fresh.slice(-JSON_ROWS);
+    },
+    paint() {
+      if (!fresh.length) return;
+      keep(() => {
+        for (const row of fresh) {
+          const line = make("div", { role: "listitem", class: row[1] ? "mew-line" : "mew-line mew-bad" }, make("span", { class: "mew-num mew-code mew-no", text: row[0] }));
+          if (!row[1]) line.append(make("span", { class: "mew-mark", text: "✗ not JSON" }));
+          line.append(make("span", { class: "mew-code mew-said" }));
+          show(line, row);
+          list.append(line);
+        }
+        fresh = [];
+        while (list.children.length > JSON_ROWS) list.firstChild.remove();
+      });
+    },
+    end() {},
+  };
+}
+
+function hexViewer() {
+  const pre = make("pre", { class: "mew-code mew-hex" });
+  const { box, keep } = tail("Bytes of the stream, hexadecimal", pre);
+  let fresh = [];
+  return {
+    node: box,
+    add(item) {
+      fresh.push(...(item.lines ?? []));
+      if (fresh.length > HEX_ROWS) fresh = fresh.slice(-HEX_ROWS);
+    },
+    paint() {
+      if (!fresh.length) return;
+      keep(() => {
+        // The last line may come again, with more in it.
+        if (pre.lastChild?.offset === fresh[0][0]) pre.lastChild.remove();
+        for (const [offset, data, text] of fresh) {
+          const line = make("div", { text: `${offset.toString(16).padStart(8, "0")}  ${data.padEnd(47)}  ${text}` });
+          line.offset = offset;
+          pre.append(line);
+        }
+        fresh = [];
+        while (pre.children.length > HEX_ROWS) pre.firstChild.remove();
+      });
+    },
+    end() {},
+  };
+}
+
+function pictureViewer() {
+  const image = make("img", { alt: "The last picture of the stream", hidden: true });
+  const said = make("div", { class: "mew-dim", text: "No whole picture has come yet." });
+  const node = make("div", { class: "mew-picture" }, image, said);
+  let fresh = null, address = "";
+  image.addEventListener("error", () => { image.hidden = true; said.textContent = "The browser cannot read this picture. Look at it as hex, or save it."; });
+
+  function forget() {
+    if (address) URL.revokeObjectURL(address);
+    address = "";
+  }
+
+  return {
+    node,
+    add(item) { if (item.type || item.note) fresh = { ...fresh, ...item }; },
+    paint() {
+      if (!fresh) return;
+      const { type, data, width, height, count, note } = fresh;
+      fresh = null;
+      if (data && ["image/png", "image/jpeg", "image/gif", "image/webp"].includes(type)) {
+        forget();
+        const bytes = Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
+        address = URL.createObjectURL(new Blob([bytes], { type }));
+        image.src = address;
+        image.alt = `The last picture of the stream, ${width} by ${height} pixels`;
+        image.hidden = false;
+        said.textContent = `${type}, ${width} × ${height}, ${grouped(bytes.length)} bytes, picture ${grouped(count)}`;
+      }
+      if (note) said.textContent = note;
+    },
+    end: forget,
+  };
+}

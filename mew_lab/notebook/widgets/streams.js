@@ -1,0 +1,360 @@
+// The streams of a space as a table; one of them opened below it. What stands stays: rows keep the order in which they came.
+
+const VIEWERS = { text: textViewer, json: jsonViewer, hex: hexViewer, numbers: plot, image: pictureViewer };
+const KIND_NAMES = [["text", "text"], ["json", "JSON lines"], ["hex", "hex"], ["numbers", "numbers"], ["image", "image"]];
+const HEADS = [["stream", ""], ["what for", "mew-what"], ["owner", "mew-owner"], ["writers", "mew-writers"], ["to", "mew-to"], ["type", "mew-type"], ["state", "mew-state"], ["frames", "mew-num mew-frames"], ["bytes", "mew-num mew-bytes"], ["B/s", "mew-num mew-rate"], ["age", "mew-num mew-age"]];
+const STATES = { requested: "◌", open: "●", closed: "■", refused: "✗" };
+const TYPES = ["text/plain", "application/x-ndjson", "application/octet-stream", "image/png"];
+
+function amount(bytes) {
+  if (bytes < 1024) return `${bytes} B`;
+  const [value, unit] = bytes < 1048576 ? [bytes / 1024, "KiB"] : [bytes / 1048576, "MiB"];
+  return `${value < 10 ? value.toFixed(1) : grouped(Math.round(value))} ${unit}`;
+}
+
+function render({ model, el }) {
+  const root = make("section", { class: "mew mew-streams", "aria-label": "Streams" });
+  const title = make("span", { class: "mew-title" });
+  const opener = make("button", { type: "button", text: "Open a stream…", "aria-expanded": "false", onclick: () => showForm(form.hidden) });
+  const form = make("form", { class: "mew-form", hidden: true, "aria-label": "Open a stream" });
+  const body = make("tbody");
+  const table = make("table", { "aria-label": "Streams of the space" }, make("thead", {}, make("tr", {}, ...HEADS.map(([text, css]) => make("th", { scope: "col", class: css, text })))), body);
+  const scroller = make("div", { class: "mew-scroller" }, table);
+  const empty = make("div", { class: "mew-empty" });
+  const left = make("div", { class: "mew-empty", hidden: true });
+  const detail = make("div", { class: "mew-detail", hidden: true, role: "region", "aria-label": "The chosen stream" });
+  root.append(make("div", { class: "mew-head" }, title, opener), form, scroller, empty, left, detail);
+  el.replaceChildren(root);
+  keepKeys(root);
+  const announce = announcer(root);
+
+  const rows = new Map(), lines = new Map(), counts = new Map(), heard = new Map(), dirty = new Set();
+  let head = { open: 0, requested: 0, over: 0, leftOut: 0, others: [], mayRequest: true }, offset = 0, ready = false;
+  let chosen = 0, kind = "text", viewer = null, parts = null, paused = false, skipped = 0, frame = 0;
+
+  const sizes = new ResizeObserver(() => paintSoon());
+  const link = connect(model, root, {
+    from: () => 0,
+    item(item) {
+      if (item.t === "snapshot") begin(item);
+      else if (item.t === "rows") item.rows.forEach(put);
+      else if (item.t === "gone") item.keys.forEach(drop);
+      else if (item.t === "counts") item.counts.forEach(count);
+      else if (item.t === "head") head = item;
+      else if (item.t === "shown" && item.view === link.view && item.key === chosen && item.kind === kind) show(item);
+    },
+    done: paintSoon,
+  });
+
+  function begin(item) {
+    head = item;
+    offset = item.now - Date.now() / 1000;
+    empty.textContent = item.empty;
+    const now = new Set(item.rows.map((row) => row.key));
+    for (const key of rows.keys()) if (!now.has(key)) drop(key);
+    item.rows.forEach(put);
+    item.counts.forEach(count);
+    ready = true;
+    // Python may have forgotten what this view looks at: a kernel that was away too long, a table that overflowed.
+    if (chosen) look(chosen, kind);
+  }
+
+  function put(row) {
+    const before = rows.get(row.key);
+    rows.set(row.key, row);
+    dirty.add(row.key);
+    if (ready && before?.state !== row.state) announce(`${row.id || "A stream"} of ${row.owner}: ${row.state}${row.reason ? `, ${row.reason}` : ""}`);
+  }
+
+  function drop(key) {
+    if (lines.get(key)?.contains(document.activeElement)) opener.focus();
+    rows.delete(key);
+    counts.delete(key);
+    lines.get(key)?.remove();
+    lines.delete(key);
+    if (key === chosen) choose(0);
+  }
+
+  function count([key, frames, bytes, rate]) {
+    counts.set(key, { frames, bytes, rate });
+    heard.set(key, performance.now());
+    dirty.add(key);
+  }
+
+  // --- the table ---
+
+  function paintSoon() {
+    frame ||= requestAnimationFrame(paint);
+  }
+
+  function write(node, text, hover) {
+    if (node.textContent !== text) node.textContent = text;
+    if (hover !== undefined && node.title !== hover) node.title = hover;
+  }
+
+  function paint() {
+    frame = 0;
+    if (!root.clientHeight) {
+      sizes.unobserve(root);
+      sizes.observe(root);
+      return;
+    }
+    const atEnd = scroller.scrollTop + scroller.clientHeight >= scroller.scrollHeight - 4;
+    for (const key of dirty) if (rows.has(key)) line(rows.get(key));
+    dirty.clear();
+    if (atEnd && !scroller.contains(document.activeElement)) scroller.scrollTop = scroller.scrollHeight;
+    empty.hidden = rows.size > 0;
+    scroller.hidden = rows.size === 0;
+    left.hidden = !head.leftOut;
+    write(left, `${grouped(head.leftOut)} more are not in this list. In code: lab.me.participant.streams.active has all that are open.`);
+    toggle(opener, head.mayRequest ? "" : "You hold no capability for stream/request.");
+    rove();
+    tick();
+    offer();
+    viewer?.paint();
+  }
+
+  function called(row) {
+    return row.id || (row.state === "refused" ? "(none)" : "(asked for)");
+  }
+
+  function line(row) {
+    let node = lines.get(row.key);
+    if (!node) {
+      node = make("tr", { "data-key": row.key, onclick: (event) => { if (!event.target.closest("button")) choose(row.key); } });
+      const button = make("button", { type: "button", class: "mew-link mew-code", tabindex: -1, onclick: () => choose(chosen === row.key ? 0 : row.key), onfocus: () => rove(button) });
+      node.append(make("th", { scope: "row" }, button), ...HEADS.slice(1).map(([, css]) => make("td", { class: css })));
+      for (const n of [2, 3, 4, 5]) node.cells[n].classList.add("mew-code");
+      for (const cell of [...node.cells].slice(1, 7)) cell.append(make("bdi"));
+      lines.set(row.key, node);
+      // Rows come in their order; one that was left out for a while goes back to its place.
+      const after = [...body.rows].find((one) => Number(one.dataset.key) > row.key);
+      body.insertBefore(node, after ?? null);
+    }
+    const button = node.cells[0].firstChild, people = (names) => names.join(", ");
+    write(button, called(row), row.id);
+    button.setAttribute("aria-expanded", String(row.key === chosen));
+    node.className = `mew-is-${row.state}${row.key === chosen ? " mew-chosen" : ""}`;
+    const said = `${STATES[row.state]} ${row.state}${row.reason ? `: ${row.reason}` : ""}`;
+    const texts = [row.description, row.mine ? `${row.owner} (you)` : row.owner, people(row.writers), row.target.length ? people(row.target) : "everybody", [row.type, row.format].filter(Boolean).join(" "), said];
+    texts.forEach((text, n) => write(node.cells[n + 1].firstChild, text, text));
+    const { frames, bytes } = counts.get(row.key) ?? { frames: 0, bytes: 0 };
+    write(node.cells[7], row.reaches ? grouped(frames) : "–", row.reaches ? "" : "Its frames go to others only.");
+    write(node.cells[8], row.reaches ? amount(bytes) : "–", `${grouped(bytes)} bytes`);
+    if (row.key === chosen) facts(row);
+  }
+
+  // One button of the table is a stop for Tab; the arrows go from row to row.
+  function rove(here) {
+    const buttons = [...body.rows].map((one) => one.cells[0].firstChild);
+    const stop = here ?? buttons.find((one) => one === document.activeElement) ?? lines.get(chosen)?.cells[0].firstChild ?? buttons.find((one) => one.tabIndex === 0) ?? buttons[0];
+    for (const one of buttons) { const wanted = one === stop ? 0 : -1; if (one.tabIndex !== wanted) one.tabIndex = wanted; }
+  }
+
+  function rate(key) {
+    const found = counts.get(key);
+    return found && performance.now() - heard.get(key) < 2500 ? found.rate : 0;
+  }
+
+  // What changes with the time alone.
+  function tick() {
+    if (!root.clientHeight) return;
+    const now = Date.now() / 1000 + offset;
+    let bytes = 0, all = 0;
+    for (const row of rows.values()) {
+      const node = lines.get(row.key), speed = row.state === "open" ? rate(row.key) : 0;
+      bytes += counts.get(row.key)?.bytes ?? 0;
+      all += speed;
+      if (!node) continue;
+      write(node.cells[9], speed ? amount(speed) : row.state === "open" && row.reaches ? "0 B" : "–");
+      write(node.cells[10], row.since ? waited((row.until ?? now) - row.since) : "", row.since ? `since ${new Date(row.since * 1000).toLocaleString()}${row.until ? `, until ${new Date(row.until * 1000).toLocaleString()}` : ""}` : "");
+    }
+    const parts = [`${grouped(head.open)} open`];
+    if (head.requested) parts.push(`${grouped(head.requested)} requested`);
+    write(title, `${[...parts, `${grouped(head.over)} over`, amount(bytes), `${amount(all)}/s`].join(" · ")}`);
+  }
+  const ticks = setInterval(tick, 1000);
+
+  // --- one stream ---
+
+  function choose(key) {
+    const before = chosen;
+    chosen = rows.has(key) ? key : 0;
+    for (const one of [before, chosen]) if (rows.has(one)) line(rows.get(one));
+    detail.hidden = !chosen;
+    viewer?.end();
+    viewer = parts = null;
+    detail.replaceChildren();
+    if (!chosen) {
+      link.send({ t: "look", view: link.view, key: 0 });
+      return;
+    }
+    const row = rows.get(chosen);
+    build(row);
+    look(chosen, row.kind);
+    paintSoon();
+  }
+
+  function look(key, wanted) {
+    kind = wanted;
+    paused = false;
+    skipped = 0;
+    viewer?.end();
+    viewer = VIEWERS[kind]();
+    parts.content.replaceChildren(viewer.node);
+    parts.special.replaceChildren(...(viewer.tools ?? []));
+    write(parts.note, "");
+    for (const button of parts.kinds.children) button.setAttribute("aria-pressed", String(button.dataset.kind === kind));
+    tellPause();
+    link.send({ t: "look", view: link.view, key, kind });
+  }
+
+  function show(item) {
+    if (item.before) write(parts.note, `${amount(item.before)} came before what is shown here.`);
+    if (item.skipped) {
+      skipped = item.skipped;
+      write(parts.note, `${grouped(skipped)} bytes skipped: more came than 256 KiB a second. “Save to file” has all that is held.`);
+      announce(`${grouped(skipped)} bytes skipped`);
+    }
+    viewer.add(item);
+  }
+
+  function tellPause() {
+    write(parts.pause, paused ? "Resume" : "Pause");
+    parts.pause.setAttribute("aria-pressed", String(paused));
+  }
+
+  function build(row) {
+    parts = {};
+    parts.name = make("b", { class: "mew-code" });
+    parts.about = make("bdi", { class: "mew-about" });
+    parts.facts = make("dl", { class: "mew-facts" });
+    parts.kinds = make("div", { class: "mew-kinds", role: "group", "aria-label": "Look at it as" }, ...KIND_NAMES.map(([name, text]) => make("button", { type: "button", "data-kind": name, "aria-pressed": "false", text, onclick: () => look(chosen, name) })));
+    parts.special = make("span");
+    parts.pause = make("button", { type: "button", text: "Pause", "aria-pressed": "false", onclick: () => {
+      paused = !paused;
+      link.send({ t: "pause", view: link.view, on: paused });
+      tellPause();
+    } });
+    parts.save = doer("Save to file", () => act("save", { key: row.key, kind }));
+    parts.who = make("select", { "aria-label": "Participant" });
+    const about = () => ({ key: row.key, participant: parts.who.value });
+    parts.grant = doer("Grant write", () => act("grant", about()));
+    parts.revoke = doer("Revoke write", () => act("revoke", about()));
+    parts.transfer = doer("Transfer", () => act("transfer", about()));
+    parts.close = doer("Close stream", () => act("close", { key: row.key }));
+    parts.note = make("div", { class: "mew-dim mew-note", role: "status" });
+    parts.content = make("div", { class: "mew-content" });
+    parts.others = "";
+    parts.owning = make("div", { class: "mew-tools mew-owning", role: "group", "aria-label": "What its owner may do" }, parts.who, parts.grant, parts.revoke, parts.transfer, make("span", { class: "mew-gap" }), parts.close);
+    parts.why = make("div", { class: "mew-dim mew-why" });
+    detail.append(
+      make("div", { class: "mew-head" }, make("span", { class: "mew-name" }, parts.name, " ", parts.about), make("button", { type: "button", text: "Hide", onclick: () => { const button = lines.get(chosen)?.cells[0].firstChild; choose(0); button?.focus(); } })),
+      parts.facts, parts.owning, parts.why,
+      make("div", { class: "mew-tools" }, parts.kinds, parts.special, make("span", { class: "mew-gap" }), parts.pause, parts.save),
+      parts.note, parts.content);
+    facts(row);
+    offer();
+  }
+
+  function facts(row) {
+    if (!parts) return;
+    write(parts.name, called(row));
+    write(parts.about, row.description);
+    const list = [["owner", row.mine ? `${row.owner} (you)` : row.owner], ["writers", row.writers.join(", ")], ["to", row.target.length ? row.target.join(", ") : "everybody"], ["direction", row.direction], ["type", [row.type, row.format, row.encoding && `encoding ${row.encoding}`].filter(Boolean).join(", ")]];
+    if (row.expected !== null) list.push(["expected", amount(row.expected)]);
+    if (row.late) list.push(["opened", "before you came"]);
+    if (row.state !== "open") list.push(["state", `${row.state}${row.reason ? `: ${row.reason}` : ""}`]);
+    const texts = list.filter(([, text]) => text);
+    if (parts.said !== JSON.stringify(texts)) {
+      parts.said = JSON.stringify(texts);
+      parts.facts.replaceChildren(...texts.map(([name, text]) => make("div", {}, make("dt", { text: name }), make("dd", { class: "mew-code" }, make("bdi", { text })))));
+    }
+    const why = row.state !== "open" ? "It is not open, so nothing can be done about it but to look." : !row.mine ? `Only its owner, ${row.owner}, may close it, say who writes, or give it away.` : "";
+    write(parts.why, [why, row.reaches ? "" : "Its frames go to others only, so nothing of it is shown here."].filter(Boolean).join(" "));
+    for (const [deed, button] of [["close", parts.close], ["grant-write", parts.grant], ["revoke-write", parts.revoke], ["transfer-ownership", parts.transfer]])
+      toggle(button, row.may.includes(deed) ? "" : why || `You hold no capability for stream/${deed}.`);
+    parts.owning.hidden = row.state !== "open" || !row.mine;
+  }
+
+  // aria-disabled rather than disabled: a button that has the keyboard must keep it, and can say why.
+  function toggle(button, why) {
+    const off = String(Boolean(why));
+    if (button.getAttribute("aria-disabled") !== off) button.setAttribute("aria-disabled", off);
+    if (button.title !== why) button.title = why;
+  }
+
+  async function act(name, given) {
+    const done = await link.act(name, given);
+    if (!done) return null;
+    if (name === "save") link.notice(done.said, "status");
+    announce(done.said);
+    return done;
+  }
+
+  // --- people, and a stream of one's own ---
+
+  function options(select, first) {
+    const wanted = JSON.stringify(head.others);
+    if (select.people === wanted) return;
+    select.people = wanted;
+    const before = select.value;
+    select.replaceChildren(make("option", { value: "", text: first }), ...head.others.map(([name, text]) => make("option", { value: name, text })));
+    select.value = head.others.some(([name]) => name === before) ? before : "";
+  }
+
+  function offer() {
+    options(fields.target, "everybody");
+    if (parts) options(parts.who, "choose a participant");
+  }
+
+  const fields = {
+    description: make("input", { type: "text", maxlength: 1000, placeholder: "what it is for" }),
+    direction: make("select", {}, make("option", { value: "upload", text: "upload: you write" }), make("option", { value: "download", text: "download: others write, once you grant it" })),
+    content_type: make("input", { type: "text", maxlength: 200, placeholder: "text/plain", list: `${link.view}-types` }),
+    format: make("input", { type: "text", maxlength: 200, placeholder: "jsonl, numbers …" }),
+    target: make("select"),
+  };
+  const names = { description: "what for", direction: "direction", content_type: "content type", format: "format", target: "to" };
+  form.append(...Object.entries(fields).map(([name, field]) => make("label", {}, make("span", { text: names[name] }), field)), make("datalist", { id: `${link.view}-types` }, ...TYPES.map((value) => make("option", { value }))));
+  form.append(make("span", { class: "mew-buttons" }, make("button", { type: "button", text: "Cancel", onclick: () => showForm(false) }), doer("Open", start)));
+  form.addEventListener("submit", (event) => { event.preventDefault(); if (event.isTrusted) start(); });
+
+  async function start() {
+    const given = Object.fromEntries(Object.entries(fields).map(([name, field]) => [name, field.value]));
+    const done = await act("open", given);
+    if (!done) return;
+    showForm(false);
+    if (rows.has(done.value.key)) choose(done.value.key);
+  }
+
+  function showForm(on) {
+    if (on && opener.getAttribute("aria-disabled") === "true") return;
+    form.hidden = !on;
+    opener.setAttribute("aria-expanded", String(on));
+    if (on) fields.description.focus();
+    else { fields.description.value = ""; opener.focus(); }
+  }
+
+  root.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && !form.hidden && form.contains(event.target)) return showForm(false);
+    if (!body.contains(event.target)) return;
+    const all = [...body.rows], now = all.indexOf(event.target.closest("tr"));
+    const to = { ArrowDown: now + 1, ArrowUp: now - 1, Home: 0, End: all.length - 1 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    all[Math.min(all.length - 1, Math.max(0, to))]?.cells[0].firstChild.focus();
+  });
+
+  sizes.observe(root);
+  paintSoon();
+  return () => {
+    clearInterval(ticks);
+    cancelAnimationFrame(frame);
+    sizes.disconnect();
+    viewer?.end();
+    link.end();
+  };
+}
+
+export default { render };

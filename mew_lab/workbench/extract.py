@@ -1,0 +1,100 @@
+"""What can a person take along from the feed?  One envelope as a line of Python, and the whole log as a file.
+
+It knows neither clipboards nor buttons.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from mew_lab.errors import MewError
+from mew_lab.log.log import Log
+
+__all__ = ["as_python", "log_name", "members_of", "save_log"]
+
+LONGEST = 200_000
+INSTEAD = "Copy it as JSON instead."
+
+
+def members_of(raw: str) -> dict[str, Any] | None:
+    """The members of the JSON object in the text, integers of any size exact; None when it holds none."""
+    try:
+        found = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def as_python(raw: str, *, as_id: str | None = None) -> str:
+    """A line `lab.send(kind, payload, to=…)` that sends the same kind, payload, addressees, correlation and context.
+
+    Id, time and sender become those of the new envelope; other members of the old one are left out.
+
+    Args:
+        as_id: The seat of this process to send as, where it is not you.
+
+    Raises:
+        MewError: when the text holds no envelope, or a value that no line of Python is.
+    """
+    members = members_of(raw) or {}
+    kind, payload = members.get("kind"), members.get("payload")
+    lists = [(name, _listed(members.get(name))) for name in ("to", "correlation_id")]
+    context = members.get("context")
+    if (
+        not isinstance(kind, str)
+        or not isinstance(payload, dict | None)
+        or not isinstance(context, str | None)
+        or any(texts is None for _, texts in lists)
+    ):
+        raise MewError(f"This text is no envelope with a kind and a payload. {INSTEAD}")
+    given: list[tuple[str, Any]] = [("", kind)]
+    if payload:
+        given.append(("", payload))
+    given += [(f"{name}=", texts) for name, texts in lists if texts]
+    if context is not None:
+        given.append(("context=", context))
+    if as_id is not None:
+        given.append(("as_id=", as_id))
+    try:
+        line = f"lab.send({', '.join(name + repr(value) for name, value in given)})"
+        if len(line) > LONGEST:
+            raise MewError(f"That would be a line of {len(line)} characters. {INSTEAD}")
+        for _, value in given:
+            ast.literal_eval(repr(value))
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        raise MewError(
+            f"It holds a value that cannot be written as Python, or is nested too deep. {INSTEAD}"
+        ) from None
+    return line
+
+
+def _listed(value: Any) -> list[str] | None:
+    """The texts of a member that may be one or several; None when it holds anything else."""
+    texts = [value] if isinstance(value, str) else [] if value is None else value
+    good = isinstance(texts, list) and all(isinstance(one, str) for one in texts)
+    return texts if good else None
+
+
+def log_name(space: str, now: datetime) -> str:
+    """The file name for a log saved now: `<space>-<utc>.jsonl`, in letters that every system takes."""
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", space)[:60].strip("-") or "space"
+    return f"{name}-{now.astimezone(UTC):%Y%m%dT%H%M%SZ}.jsonl"
+
+
+async def save_log(log: Log, folder: Path, now: datetime) -> str:
+    """Writes the log so far into the folder, and says where; readable by its owner alone.
+
+    Raises:
+        JournalError: when it cannot be written.
+    """
+    target = folder / log_name(log.space, now)
+    try:
+        return str(await asyncio.to_thread(log.save, target))
+    except RuntimeError:  # no threads here
+        return str(log.save(target))

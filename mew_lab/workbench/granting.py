@@ -1,0 +1,320 @@
+"""What has this person granted for a while, and what would a grant have let through?  The bookkeeping of one lab.
+
+The gateway knows grants, no end of them: where a grant is given for some minutes or some uses, the workbench revokes
+it when they are over, and when the lab goes down, for a resumed space would bring it back. A use is an envelope that
+the gateway let through by the grant; the revoke follows the last one that was allowed, so what its holder had sent by
+then passes too. A revoke that fails is a fault of the lab, and is tried again at the next occasion.
+
+Everything but `would_match`, which any thread may ask, runs on the loop's thread. Spec: §3.6.1, §3.6.2; threat 22.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from mew_lab.errors import MewError
+from mew_lab.log.line import read_members
+from mew_lab.protocol.describe import describe
+from mew_lab.protocol.permit import Capability, CapabilitySet
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.grants import Revocation
+from mew_lab.workbench.following import Heard
+
+if TYPE_CHECKING:
+    from mew_lab.sdk.grants import Grant
+    from mew_lab.workbench.lab import Lab
+
+__all__ = ["Example", "Given", "Granting", "Matches"]
+
+logger = logging.getLogger(__name__)
+
+LOOKED_AT = 20_000  # envelopes that a pattern is held against, the newest
+KEPT = 500  # grants that are remembered; those that are over go first
+MOST_MINUTES = 7 * 24 * 60
+AT_THE_END = 3.0  # seconds for the last revokes of a lab
+
+
+class Example(NamedTuple):
+    """An envelope that a pattern would have matched, in one line."""
+
+    t: float
+    sender: str
+    to: tuple[str, ...]
+    kind: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """How many of the newest `looked_at` envelopes a pattern would have matched; the last three of them."""
+
+    count: int
+    examples: tuple[Example, ...]
+    looked_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """A grant of this person. `ends` is seconds of the epoch, `uses` how many there may be; None is without end."""
+
+    id: str
+    to: str
+    patterns: tuple[Mapping[str, Any], ...]
+    reason: str
+    since: float
+    ends: float | None = None
+    uses: int | None = None
+    used: int = 0
+    state: Literal["stands", "revoking", "revoked"] = "stands"
+    why: str = ""
+
+    @property
+    def left(self) -> str:
+        """When it ends, in few words."""
+        words = [] if self.uses is None else [f"{self.used} of {self.uses} uses"]
+        if self.ends is not None:
+            words.append(f"until {datetime.fromtimestamp(self.ends, UTC).astimezone():%H:%M:%S}")
+        return ", ".join(words) or "until it is revoked"
+
+
+class Granting:
+    """The grants that one lab's human has given by it. `given` may be read from any thread."""
+
+    def __init__(self, lab: Lab, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._lab = lab
+        self._clock = clock
+        self._given: dict[str, Given] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._revokes: set[asyncio.Task[None]] = set()
+        self._told: set[str] = set()  # grants that the followed log has shown
+        self._asked = 0  # grants of some uses that the gateway has not taken yet
+        self._meanwhile: deque[Heard] = deque(maxlen=1000)
+        self._follows = False
+        self._attached = False
+        self.on_change: list[Callable[[Given], None]] = []
+
+    @property
+    def given(self) -> tuple[Given, ...]:
+        """What was given, oldest first; at most 500."""
+        return tuple(self._given.values())
+
+    async def grant(
+        self,
+        to: str,
+        patterns: Iterable[Mapping[str, Any]],
+        *,
+        minutes: float | None = None,
+        uses: int | None = None,
+        reason: str = "",
+    ) -> str:
+        """Lets `to` send what the patterns match; returns the id of the grant once the gateway has taken it.
+
+        Args:
+            minutes: When it is revoked; None: never.
+            uses: After how many envelopes it is revoked; None: never.
+
+        Raises:
+            ConfigError: a pattern is none.
+            MewError: `minutes` or `uses` cannot be; what `Rights.grant` raises.
+
+        Spec: §3.6.1.
+        """
+        wanted = tuple(dict(one) for one in patterns)
+        CapabilitySet(wanted)
+        if not wanted:
+            raise MewError(f"cannot grant nothing to {to[:80]!r}: give one pattern at least")
+        if minutes is not None and not (math.isfinite(minutes) and 0 < minutes <= MOST_MINUTES):
+            raise MewError(
+                f"cannot grant for {minutes} minutes: it takes more than 0 and at most {MOST_MINUTES}"
+            )
+        if uses is not None and (isinstance(uses, bool) or uses < 1):
+            raise MewError(f"cannot grant {uses} uses: one at least; leave it out for no limit")
+        self._attach()
+        if uses is None:
+            grant = await self._lab.me.participant.rights.grant(to, wanted, reason=reason or None)
+        else:
+            grant = await self._counted(to, wanted, reason)
+        now = self._clock().timestamp()
+        ends = None if minutes is None else now + minutes * 60
+        one = Given(id=grant.id, to=to, patterns=wanted, reason=reason, since=now, ends=ends, uses=uses)
+        self._put(one)
+        for heard in tuple(self._meanwhile) if uses is not None else ():
+            self._count(one.id, heard)
+        if minutes is not None:
+            loop = asyncio.get_running_loop()
+            self._timers[one.id] = loop.call_later(
+                minutes * 60, self._over, one.id, f"its {minutes:g} min are over"
+            )
+        return one.id
+
+    async def _counted(self, to: str, patterns: tuple[dict[str, Any], ...], reason: str) -> Grant:
+        """Grants, and keeps what is heard meanwhile: it may be used before we know that it was given."""
+        self._follow()
+        if not self._asked:
+            self._meanwhile.clear()
+        self._asked += 1
+        try:
+            return await self._lab.me.participant.rights.grant(to, patterns, reason=reason or None)
+        finally:
+            self._asked -= 1
+
+    async def revoke(self, grant_id: str, *, reason: str = "") -> None:
+        """Takes a grant back, whoever gave it.
+
+        Raises:
+            MewError: nobody of this space was seen to grant that; what `Rights.revoke` raises.
+
+        Spec: §3.6.2.
+        """
+        known = self._lab.me.participant.rights.grants.get(grant_id)
+        one = self._given.get(grant_id)
+        recipient = one.to if one else known.recipient if known else None
+        if recipient is None:
+            raise MewError(f"cannot revoke {grant_id[:80]!r}: no such grant was seen here")
+        await self._lab.me.participant.rights.revoke(recipient, grant_id=grant_id, reason=reason or None)
+        self._ended(grant_id, reason or "revoked by you")
+
+    def would_match(self, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
+        """How much of what was logged a capability would have matched, of one sender or of all.
+
+        A proposal counts as the request that it proposes; what the gateway refused counts as well.
+
+        Raises:
+            ConfigError: the pattern is none.
+        """
+        *_, found = self._search(pattern, sender)
+        assert found is not None
+        return found
+
+    async def matching(self, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
+        """The same on the loop, which has its turn after every thousand envelopes."""
+        for found in self._search(pattern, sender):
+            if found is not None:
+                return found
+            await asyncio.sleep(0)
+        raise AssertionError("a search ends with what it found")
+
+    def _search(self, pattern: Mapping[str, Any], sender: str | None) -> Iterator[Matches | None]:
+        """None after each thousand envelopes, at the end what was found."""
+        capability = Capability.of(pattern)
+        count, looked_at, examples = 0, 0, list[Example]()
+        for record in reversed(self._lab.log.held):
+            if record.raw is None:
+                continue
+            if looked_at == LOOKED_AT:
+                break
+            looked_at += 1
+            if looked_at % 1000 == 0:
+                yield None
+            members = read_members(record.raw) or {}
+            heard = Heard(0, record.now.timestamp(), record.raw, record.verdict, record.code, "", "", members)
+            by = str(members.get("from") or record.participant)
+            if sender is not None and sender not in (by, record.participant):
+                continue
+            kind = "mcp/request" if heard.kind == "mcp/proposal" else heard.kind
+            if capability.permits(kind, heard.to, heard.payload):
+                count += 1
+                if len(examples) < 3:
+                    what = one_line(describe(heard.kind, dict(heard.payload)), 160)
+                    examples.append(Example(heard.t, by, heard.to, heard.kind, what))
+        yield Matches(count, tuple(examples), looked_at)
+
+    async def close(self) -> None:
+        """Revokes what was given for a while; called before the lab leaves its space. Never raises."""
+        for timer in self._timers.values():
+            timer.cancel()
+        limited = [one.id for one in self.given if one.state != "revoked" and (one.ends or one.uses)]
+        for id in limited:
+            try:
+                async with asyncio.timeout(AT_THE_END):
+                    await self.revoke(id, reason="the lab of its granter went down")
+            except (MewError, TimeoutError) as fault:
+                self._lab.fault(f"the grant {id} was not revoked at the end: {fault or 'no answer in time'}")
+
+    # --- what ends a grant ---
+
+    def take(self, heard: Heard) -> None:
+        """Counts the uses of what was given for some; told of every envelope."""
+        if heard.refused:
+            return
+        if heard.kind == "capability/grant":
+            self._told.add(heard.id)
+        if self._asked:
+            self._meanwhile.append(heard)
+        for one in self.given:
+            self._count(one.id, heard)
+
+    def _count(self, id: str, heard: Heard) -> None:
+        one = self._given[id]
+        if one.uses is None or one.state == "revoked" or not self._by(one, heard):
+            return
+        self._put(replace(one, used=one.used + 1))
+        if one.used + 1 >= one.uses:
+            self._over(one.id, f"its {one.uses} {'use is' if one.uses == 1 else 'uses are'} over")
+
+    def _by(self, one: Given, heard: Heard) -> bool:
+        """Whether the envelope passed by this grant; elsewhere than at the gateway, whether it could have."""
+        if self._lab.host is not None:
+            return heard.grant == one.id
+        return (
+            one.id in self._told
+            and heard.sender == one.to
+            and CapabilitySet(one.patterns).permit(heard.kind, heard.to, heard.payload).allowed
+        )
+
+    def _over(self, id: str, why: str) -> None:
+        one = self._given.get(id)
+        if one is None or one.state != "stands":
+            return
+        self._put(replace(one, state="revoking", why=why))
+        task = asyncio.get_running_loop().create_task(self._take_back(id, why))
+        self._revokes.add(task)
+        task.add_done_callback(self._revokes.discard)
+
+    async def _take_back(self, id: str, why: str) -> None:
+        try:
+            await self.revoke(id, reason=why)
+        except MewError as fault:
+            one = self._given[id]
+            self._put(replace(one, state="stands", why=f"{why}, but it was not revoked: {fault}"))
+            self._lab.fault(f"the grant {id} to {one.to} still stands although {why}: {fault}")
+
+    def _ended(self, id: str, why: str) -> None:
+        if (timer := self._timers.pop(id, None)) is not None:
+            timer.cancel()
+        one = self._given.get(id)
+        if one is not None and one.state != "revoked":
+            self._put(replace(one, state="revoked", why=why))
+        if self._follows and not any(one.uses and one.state != "revoked" for one in self.given):
+            self._lab.following.remove(self)
+            self._follows = False
+            self._told.clear()
+
+    def _attach(self) -> None:
+        if not self._attached:
+            self._attached = True
+            self._lab.me.participant.rights.on_grants_changed(self._changed)
+
+    def _changed(self, entry: Grant | Revocation) -> None:
+        if isinstance(entry, Revocation) and entry.grant_id in self._given:
+            self._ended(entry.grant_id, entry.reason or f"revoked by {entry.by}")
+
+    def _follow(self) -> None:
+        if not self._follows:
+            self._follows = True
+            self._lab.following.add(self)
+
+    def _put(self, one: Given) -> None:
+        self._given[one.id] = one
+        if len(self._given) > KEPT:
+            over = [id for id, old in self._given.items() if old.state == "revoked"]
+            del self._given[(over or list(self._given))[0]]
+        for told in tuple(self.on_change):
+            told(one)

@@ -1,0 +1,253 @@
+"""What does a capability allow, said so that a person reads it right?  One phrase a pattern, one sentence a list.
+
+`phrase` says everything that narrows a pattern, and says `any` where nothing does: a pattern that names no arguments,
+or `{}`, allows all of them. Whether something may be sent is decided elsewhere; nobody acts on these sentences, and
+nothing that a pattern may hold makes them fail.
+
+Spec: §4.1 (Capability Pattern Structure).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from mew_lab.protocol.strings import is_expression, is_glob
+from mew_lab.protocol.visible import one_line
+
+__all__ = ["DEEDS", "phrase", "sentence"]
+
+MOST = 400  # characters of a phrase
+MOST_PATTERNS = 60  # of a list that are told one by one
+DEEPEST = 8
+WORD = 60  # characters of one text of a pattern
+
+# The heaviest first: what a reader must not overlook stands at the beginning of a sentence.
+DEEDS: Mapping[str, str] = {
+    "*": "send any message",
+    "space/*": "invite and remove participants",
+    "space/kick": "remove participants",
+    "space/invite": "invite participants",
+    "capability/*": "grant and revoke capabilities",
+    "capability/grant": "grant capabilities",
+    "capability/revoke": "revoke capabilities",
+    "participant/*": "steer participants (pause, clear, restart, shut down …)",
+    "participant/shutdown": "shut participants down",
+    "participant/restart": "restart participants",
+    "participant/clear": "clear the context of participants",
+    "participant/forget": "make participants forget",
+    "participant/compact": "make participants compact",
+    "participant/pause": "pause participants",
+    "participant/resume": "resume participants",
+    "mcp/*": "call any tool, propose, decide and answer",
+    "mcp/request": "make any MCP request",
+    "mcp/proposal": "propose MCP requests",
+    "mcp/withdraw": "withdraw proposals",
+    "mcp/reject": "reject proposals",
+    "mcp/response": "answer MCP requests",
+    "stream/*": "open, share and close streams",
+    "stream/request": "open streams",
+    "stream/open": "announce streams",
+    "stream/close": "close streams",
+    "stream/grant-write": "let others write to its streams",
+    "stream/revoke-write": "stop others writing to its streams",
+    "stream/transfer-ownership": "give its streams away",
+    "chat": "chat",
+    "chat/*": "acknowledge and cancel chats",
+    "chat/acknowledge": "acknowledge chats",
+    "chat/cancel": "cancel chats",
+    "reasoning/*": "reason aloud",
+    "reasoning/start": "begin reasoning",
+    "reasoning/thought": "think aloud",
+    "reasoning/conclusion": "conclude reasoning",
+    "reasoning/cancel": "cancel reasoning",
+    "participant/request-status": "ask for status",
+    "participant/status": "tell its status",
+    "participant/compact-done": "tell that it has compacted",
+    "capability/grant-ack": "acknowledge grants",
+}
+_WEIGHT = {deed: n for n, deed in enumerate(DEEDS.values())}
+# Kinds that are always given together, told as one.
+_TOGETHER: tuple[tuple[frozenset[str], str], ...] = (
+    (
+        frozenset({"reasoning/start", "reasoning/thought", "reasoning/conclusion", "reasoning/cancel"}),
+        "reasoning/*",
+    ),
+    (frozenset({"chat/acknowledge", "chat/cancel"}), "chat/*"),
+)
+_METHODS = {
+    "tools/list": "ask which tools there are",
+    "resources/list": "ask which resources there are",
+    "resources/read": "read resources",
+    "prompts/list": "ask which prompts there are",
+    "prompts/get": "get prompts",
+    "notifications/*": "send notifications",
+    "notifications/*/list_changed": "tell that its tools or resources have changed",
+}
+
+
+def sentence(patterns: Iterable[Mapping[str, Any]]) -> str:
+    """`may make any MCP request; chat`: what a list of capabilities allows, the heaviest first."""
+    held = list(patterns)
+    found: dict[str, int] = {}
+    for one in held[:MOST_PATTERNS]:
+        for deed, weight in _deeds(one):
+            found.setdefault(deed, weight)
+    if not held:
+        return "may send nothing"
+    told = "; ".join(sorted(found, key=lambda deed: found[deed]))
+    more = f"; and {len(held) - MOST_PATTERNS} more" if len(held) > MOST_PATTERNS else ""
+    return f"may {told}{more}"
+
+
+def phrase(pattern: Mapping[str, Any]) -> str:
+    """What one capability allows, every condition said, in at most 400 characters."""
+    told = [deed for deed, _ in _deeds(pattern)]
+    return one_line("; ".join(told), MOST)
+
+
+def _deeds(pattern: object) -> list[tuple[str, int]]:
+    """(deed, weight) of one capability: several where it names several kinds and nothing else."""
+    if not isinstance(pattern, Mapping):
+        return [("send what cannot be read here", len(_WEIGHT))]
+    kinds = _kinds(pattern.get("kind"))
+    return [_narrow(kind, pattern) if _narrowed(pattern) else _deed(kind) for kind in kinds]
+
+
+def _kinds(kind: object) -> list[str]:
+    if isinstance(kind, str):
+        return [kind]
+    if not isinstance(kind, Sequence):
+        return [_value(kind)]
+    kinds = [one if isinstance(one, str) else _value(one) for one in kind][:MOST_PATTERNS]
+    for together, name in _TOGETHER:
+        if together <= set(kinds):
+            first = min(kinds.index(one) for one in together)
+            kinds[first] = name
+            kinds = [one for n, one in enumerate(kinds) if n == first or one not in together]
+    return list(dict.fromkeys(kinds))
+
+
+def _deed(kind: str) -> tuple[str, int]:
+    deed = DEEDS.get("*" if kind == "**" else kind)
+    if deed is not None:
+        return deed, _WEIGHT[deed]
+    if not _is_plain(kind):
+        return f"send messages whose kind is {_text(kind)}", 0  # wide until somebody has looked at it
+    return f"send {one_line(kind, WORD)}", len(_WEIGHT)
+
+
+def _narrowed(pattern: Mapping[str, Any]) -> bool:
+    payload = pattern.get("payload")
+    return "to" in pattern or (isinstance(payload, Mapping) and bool(payload))
+
+
+def _narrow(kind: str, pattern: Mapping[str, Any]) -> tuple[str, int]:
+    deed, weight = _deed(kind)
+    payload = pattern.get("payload")
+    rest: Mapping[str, Any] = payload if isinstance(payload, Mapping) else {}
+    if kind in ("mcp/request", "mcp/proposal") and "method" in rest:
+        method = rest["method"]
+        deed = _operation(kind, method, rest.get("params"))
+        if kind == "mcp/request" and all(one in _METHODS for one in _several(method)):
+            weight = _WEIGHT[DEEDS["mcp/response"]]  # it asks, and nothing is done
+        rest = {key: value for key, value in rest.items() if key not in ("method", "params")}
+    conditions = list(_conditions(rest, "payload", DEEPEST))
+    where = f", where {_joined(conditions, 'and')}" if conditions else ""
+    to = f", only to {_value(pattern['to'])}" if "to" in pattern else ""
+    return one_line(f"{deed}{where}{to}", MOST), weight
+
+
+def _operation(kind: str, method: object, params: object) -> str:
+    """An MCP request by its method; what its parameters want."""
+    names = params if isinstance(params, Mapping) else {}
+    if method == "tools/call":
+        deed = f"call {_tool(names)}"
+        arguments = names.get("arguments")
+        others = {key: value for key, value in names.items() if key not in ("name", "arguments")}
+        told = list(_conditions(others, "params", DEEPEST))
+        if isinstance(arguments, Mapping) and arguments:
+            told += list(_conditions(arguments, "", DEEPEST))
+            deed += f" where {_joined(told, 'and')}, with any other arguments"
+        else:
+            deed += f" where {_joined(told, 'and')}" if told else ""
+            deed += " with any arguments"
+            if isinstance(arguments, Mapping):
+                deed += " ({} asks for nothing, so it allows all)"
+    else:
+        several = _several(method)
+        if all(one in _METHODS for one in several):
+            deed = _joined([_METHODS[one] for one in several], "or")
+        else:
+            plain = len(several) == 1 and _is_plain(several[0])
+            deed = f"make {'the request' if plain else 'requests'} {_value(method)}"
+        told = list(_conditions(names, "params", DEEPEST))
+        deed += f" where {_joined(told, 'and')}" if told else ""
+    return deed if kind == "mcp/request" else f"propose to {deed}"
+
+
+def _several(method: object) -> list[str]:
+    """The methods that a pattern names; what is no text cannot be among those that are known."""
+    listed = method if isinstance(method, Sequence) and not isinstance(method, str) and method else [method]
+    return [one if isinstance(one, str) else "" for one in listed[:MOST_PATTERNS]]
+
+
+def _is_plain(text: object) -> bool:
+    return isinstance(text, str) and not (is_glob(text) or is_expression(text) or text.startswith("!"))
+
+
+def _tool(params: Mapping[str, Any]) -> str:
+    name = params.get("name", "*")
+    if name in ("*", "**"):
+        return "any tool"
+    if _is_plain(name):
+        return f"the tool {one_line(str(name), WORD)}"
+    return f"tools named {_value(name)}"
+
+
+def _conditions(wanted: Mapping[str, Any], path: str, depth: int) -> Iterator[str]:
+    for n, (key, value) in enumerate(wanted.items()):
+        if n == 12:
+            yield f"{len(wanted) - 12} more hold"
+            return
+        name = one_line(str(key), WORD)
+        place = f"{path}.{name}" if path else name
+        if isinstance(value, Mapping) and value and depth > 0:
+            yield from _conditions(value, place, depth - 1)
+        elif isinstance(value, Mapping):
+            yield f"{place} is any object" if not value else f"{place} is as the pattern says"
+        else:
+            yield f"{place} is {_value(value)}"
+
+
+def _value(pattern: object) -> str:
+    if isinstance(pattern, str):
+        return _text(pattern)
+    if isinstance(pattern, Sequence):
+        some = [
+            _value(one) if not isinstance(one, Sequence) or isinstance(one, str) else "…"
+            for one in pattern[:8]
+        ]
+        return (
+            _joined([*some, *([f"{len(pattern) - 8} more"] if len(pattern) > 8 else [])], "or") or "nothing"
+        )
+    if isinstance(pattern, Mapping):
+        return "as the pattern says"
+    return one_line(json.dumps(pattern, default=str), WORD)
+
+
+def _text(pattern: str) -> str:
+    if pattern in ("*", "**"):
+        return "any text"
+    if is_expression(pattern):
+        return f"of the form {one_line(pattern, WORD)}"
+    if pattern.startswith("!") and len(pattern) > 1:
+        return f"anything but {_text(pattern[1:]).replace('like', 'what is like', 1)}"
+    if is_glob(pattern):
+        return f"like “{one_line(pattern, WORD)}”"
+    return f"“{one_line(pattern, WORD)}”"
+
+
+def _joined(parts: Sequence[str], word: str) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {word} {parts[-1]}" if parts else ""

@@ -1,0 +1,41 @@
+"""When is something to be made anew that many small changes make stale?  Once for all of them, a moment later.
+
+It belongs to one event loop; where none runs nothing can be later, and nothing is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+__all__ = ["Soon"]
+
+
+class Soon:
+    """Calls `work` on the running loop, once for all that asked for it meanwhile."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self._work = work
+        self._due: asyncio.TimerHandle | None = None
+
+    def within(self, seconds: float) -> None:
+        """Has it done in that many seconds at the latest."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        if self._due is not None:
+            if self._due.when() <= loop.time() + seconds:
+                return
+            self._due.cancel()
+        self._due = loop.call_later(seconds, self._do)
+
+    def cancel(self) -> None:
+        """It is not to be done any more, or was done by other means."""
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+
+    def _do(self) -> None:
+        self._due = None
+        self._work()

@@ -1,0 +1,394 @@
+"""Who reasons in the open, about what, and how far is it?  The sequences of a space as trees, and how to end one.
+
+A `reasoning/start` opens a sequence; its id is the context of what belongs to it, `id/part` a part of it. Calls belong
+to it, too, when they correlate to the start. Whoever started a sequence concludes it; anybody who may ends it by
+`reasoning/cancel`; with its participant's leaving it is over. The stream beside it is read along.
+
+Holds the newest 200 sequences with 500 steps each (350 characters of a step's text), of which the oldest go, and
+20 000 characters of a stream. Written on the loop's thread alone; what other threads read is replaced, not changed.
+
+Spec: §2 (context), §3.5, §3.10.1, SDK "Streaming Reasoning Transparency".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from mew_lab.errors import MewError
+from mew_lab.protocol.describe import describe
+from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.client import StreamData
+from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.workbench.fates import Call, Fates
+from mew_lab.workbench.following import Heard
+from mew_lab.workbench.mirrors import Mirror
+
+__all__ = ["REASONS", "Reasoning", "Step", "Thoughts"]
+
+MAX_SEQUENCES = 200
+MAX_STEPS = 500
+MAX_TEXT = 350
+MAX_STREAMS = 200
+MAX_DEPTH = 16  # parts of a context that are looked at
+
+# Reasons for ending a sequence, with what they say. Spec: §3.5.5.
+REASONS = {
+    "superseded": "something else replaces it",
+    "timeout": "it takes too long",
+    "error": "it went wrong",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One message of a sequence; `n` counts from 1 in it, `seq` is its row in the feed, `t` in seconds of the epoch.
+
+    `path` is the part of the sequence it belongs to, empty for the sequence itself. `more` tells that the text was
+    longer; `call` what became of it where it is a call, `child` the key of the sequence that it begins.
+    """
+
+    n: int
+    seq: int
+    t: float
+    sender: str
+    kind: str
+    path: str
+    to: tuple[str, ...]
+    text: str
+    more: bool
+    call: Call | None = None
+    child: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reasoning:
+    """One sequence as it stands; `key` counts from 1 in order of arrival, `id` is its context.
+
+    `about` is what its start correlates to, `text` what it set out to do. `parent` is the key of the sequence within
+    which it began (0: none), `place` the number of its step there. `steps` counts all messages, `dropped` those not
+    held any more; `open_calls` wait for an answer or a decision. `by` and `reason` tell of its end, `stream` names the
+    stream beside it.
+    """
+
+    key: int
+    id: str
+    owner: str
+    started: float
+    text: str = ""
+    more: bool = False
+    seq: int = 0
+    about: tuple[str, ...] = ()
+    parent: int = 0
+    place: int = 0
+    path: str = ""
+    state: Literal["active", "concluded", "cancelled", "left"] = "active"
+    ended: float | None = None
+    by: str = ""
+    reason: str = ""
+    steps: int = 0
+    dropped: int = 0
+    thoughts: int = 0
+    calls: int = 0
+    open_calls: int = 0
+    stream: str = ""
+    streaming: bool = False
+
+
+class Thoughts:
+    """The sequences of one space, as one participant sees them; a follower of `lab.following`.
+
+    `on_change` is told the key of a sequence and the number of a step that changed, 0 for the sequence alone and -1 for
+    its stream, on the loop's thread.
+    """
+
+    def __init__(
+        self, me: MEWParticipant, *, on_change: Callable[[int, int], None] = lambda key, n: None
+    ) -> None:
+        self._me = me
+        self.on_change = on_change
+        self._sequences: dict[int, Reasoning] = {}
+        self._steps: dict[int, dict[int, Step]] = {}
+        self._by_id: dict[str, int] = {}
+        self._fates = Fates()
+        self._places: dict[str, tuple[int, int]] = {}  # a call's id -> its sequence and step
+        self._asked: dict[str, int] = {}  # a stream/request's id -> its sequence
+        self._mirrors: dict[str, tuple[int, Mirror]] = {}
+        self._count = 0
+        self.forgotten = 0
+
+    # --- what any thread may ask ---
+
+    @property
+    def sequences(self) -> tuple[Reasoning, ...]:
+        """All that are held, in order of arrival."""
+        return tuple(self._sequences.copy().values())
+
+    def sequence(self, key: int) -> Reasoning | None:
+        """The one of that key; None when it is not held."""
+        return self._sequences.get(key)
+
+    def steps(self, key: int, *, after: int = 0, limit: int = MAX_STEPS) -> tuple[Step, ...]:
+        """The steps of a sequence behind number `after`, at most `limit`."""
+        held = self._steps.get(key, {}).copy().values()
+        return tuple(one for one in held if one.n > after)[:limit]
+
+    def step(self, key: int, n: int) -> Step | None:
+        """One step; None when it is not held."""
+        return self._steps.get(key, {}).get(n)
+
+    def mirrored(self, key: int) -> tuple[str, int]:
+        """What the stream beside it said last, and how many characters it said in all."""
+        one = self._sequences.get(key)
+        _, mirror = self._mirrors.get(one.stream if one else "", (0, Mirror()))
+        return mirror.text, mirror.total
+
+    def may_cancel(self, one: Reasoning) -> bool:
+        """Whether this participant may end that sequence. Spec: §4.1."""
+        to = self._addressees(one)
+        return self._me.saying.permitted("reasoning/cancel", {"reason": next(iter(REASONS))}, to=to)
+
+    # --- what it does ---
+
+    async def cancel(self, key: int, reason: str = "superseded") -> str:
+        """Ends a sequence, and says so to everybody; returns one sentence once the gateway has taken it.
+
+        Raises:
+            MewError: it is not held, or it is over.
+            CapabilityViolation: this participant may not.
+            Refused, NoReply, ConnectionLost: as `Saying.say_accepted`.
+
+        Spec: §3.5.5.
+        """
+        one = self._sequences.get(key)
+        if one is None or one.state != "active":
+            what = "it is not known here" if one is None else f"it is over already ({one.state})"
+            raise MewError(f"cannot cancel this reasoning: {what}; nothing was sent")
+        about, to = one.about, self._addressees(one)
+        saying = self._me.saying
+        said = saying.complete("reasoning/cancel", {"reason": reason}, to=to, about=about, context=one.id)
+        await saying.send_accepted(said)
+        return f"The reasoning of {one.owner} was cancelled ({one_line(reason, 80)})."
+
+    def _addressees(self, one: Reasoning) -> tuple[str, ...]:
+        # Whoever is addressed must handle it whatever its context; somebody who left cannot be addressed.
+        return (one.owner,) if one.owner in self._me.client.participants else ()
+
+    # --- what is heard ---
+
+    def take(self, heard: Heard) -> None:
+        """Takes note of one envelope."""
+        for call in self._fates.take(heard):
+            self._changed_call(call)
+        if heard.refused and not heard.kind.startswith("mcp/"):
+            return
+        if heard.kind == "system/presence" and heard.sender == GATEWAY:
+            self._presence(heard)
+        elif heard.kind.startswith("stream/"):
+            self._stream(heard)
+        elif heard.kind == "reasoning/start" and heard.id:
+            self._start(heard)
+        else:
+            self._follow(heard)
+
+    def frame(self, frame: StreamData) -> None:
+        """Takes note of a frame of a stream."""
+        key, mirror = self._mirrors.get(frame.stream_id, (0, None))
+        if mirror is not None:
+            mirror.take(frame.data)
+            self.on_change(key, -1)
+
+    def rights_changed(self) -> None:
+        """What this participant may do has changed: whoever shows a button looks again."""
+        for one in self.sequences:
+            if one.state == "active":
+                self.on_change(one.key, 0)
+
+    def _start(self, heard: Heard) -> None:
+        parent, path = self._place(heard)
+        self._count += 1
+        key, (text, more) = self._count, _text(heard)
+        self._put(
+            Reasoning(
+                key=key,
+                id=heard.id,
+                owner=heard.sender,
+                started=heard.t,
+                text=text,
+                more=more,
+                seq=heard.seq,
+                about=heard.correlation_id[:20],
+                parent=parent,
+                place=self._sequences[parent].steps + 1 if parent else 0,
+                path=path,
+            )
+        )
+        self._by_id[heard.id] = key
+        self._steps[key] = {}
+        if parent:
+            self._add(parent, path, heard, child=key)
+        while len(self._sequences) > MAX_SEQUENCES:
+            over = (one.key for one in self.sequences if one.state != "active")
+            self._forget(next(over, next(iter(self._sequences))))
+
+    def _follow(self, heard: Heard) -> None:
+        key, path = self._place(heard)
+        if not key and heard.kind.startswith("reasoning/") and heard.context:
+            key = self._unheard(heard)
+        one = self._sequences.get(key)
+        if one is None or heard.kind in ("mcp/response", "mcp/reject", "mcp/withdraw", "system/error"):
+            return
+        call = None
+        if heard.kind in ("mcp/request", "mcp/proposal") and heard.id:
+            if heard.kind == "mcp/request" and any(id in self._places for id in heard.correlation_id):
+                return  # it fulfils a proposal, and is told beside that
+            call = self._fates.begin(heard)
+        n = self._add(key, path, heard, call=call)
+        if call is not None:
+            self._places[call.id] = (key, n)
+        elif heard.kind == "reasoning/conclusion" and heard.sender == one.owner and not path:
+            self._end(key, heard, "concluded")
+        elif heard.kind == "reasoning/cancel" and not path:
+            self._end(key, heard, "cancelled")
+
+    def _place(self, heard: Heard) -> tuple[int, str]:
+        """The sequence to which it belongs, 0 for none, and the part of it."""
+        parts = heard.context[:2000].split("/")[:MAX_DEPTH]
+        for n in range(len(parts) - 1, -1, -1):
+            if key := self._by_id.get(parts[n], 0):
+                return key, "/".join(parts[n + 1 :])
+        if heard.kind in ("mcp/request", "mcp/proposal"):
+            for id in heard.correlation_id:
+                if key := self._by_id.get(id, 0):
+                    return key, ""
+        return 0, ""
+
+    def _unheard(self, heard: Heard) -> int:
+        """A sequence whose start was not heard: the log begins behind it."""
+        self._count += 1
+        id = heard.context.split("/")[0][:256]
+        one = Reasoning(key=self._count, id=id, owner=heard.sender, started=heard.t)
+        self._put(one)
+        self._by_id[id] = one.key
+        self._steps[one.key] = {}
+        return one.key
+
+    def _add(self, key: int, path: str, heard: Heard, *, call: Call | None = None, child: int = 0) -> int:
+        one, steps = self._sequences[key], self._steps[key]
+        n = one.steps + 1
+        text, more = _text(heard)
+        steps[n] = Step(
+            n=n,
+            seq=heard.seq,
+            t=heard.t,
+            sender=heard.sender,
+            kind=heard.kind,
+            path=path,
+            to=heard.to,
+            text=text,
+            more=more,
+            call=call,
+            child=child,
+        )
+        dropped = one.dropped
+        if len(steps) > MAX_STEPS:
+            old = steps.pop(next(iter(steps)))
+            dropped += 1
+            if old.call is not None:
+                self._places.pop(old.call.id, None)
+                self._fates.forget(old.call.id)
+        self._put(
+            replace(
+                one,
+                steps=n,
+                dropped=dropped,
+                thoughts=one.thoughts + (heard.kind == "reasoning/thought"),
+                calls=one.calls + (call is not None),
+                open_calls=one.open_calls + (call is not None and call.is_open),
+            )
+        )
+        self.on_change(key, n)
+        return n
+
+    def _changed_call(self, call: Call) -> None:
+        key, n = self._places.get(call.id, (0, 0))
+        step = self.step(key, n)
+        if step is None or step.call is None:
+            return
+        self._steps[key][n] = replace(step, call=call)
+        one = self._sequences[key]
+        if step.call.is_open != call.is_open:
+            self._put(replace(one, open_calls=one.open_calls + (1 if call.is_open else -1)))
+        self.on_change(key, n)
+
+    def _end(self, key: int, heard: Heard, state: Literal["concluded", "cancelled", "left"]) -> None:
+        one = self._sequences[key]
+        if one.state == "active":
+            reason = heard.payload.get("reason") if state == "cancelled" else ""
+            said = one_line(reason, 200) if isinstance(reason, str) else ""
+            self._put(replace(one, state=state, ended=heard.t, by=heard.sender, reason=said))
+
+    def _presence(self, heard: Heard) -> None:
+        gone = heard.payload.get("participant")
+        if heard.payload.get("event") == "leave" and isinstance(gone, dict):
+            for one in self.sequences:
+                if one.owner == gone.get("id"):
+                    self._end(one.key, heard, "left")
+
+    def _stream(self, heard: Heard) -> None:
+        named = heard.payload.get("stream_id")
+        stream = named if isinstance(named, str) else ""
+        if heard.kind == "stream/request":
+            wish = heard.payload.get("description")
+            told = wish.removeprefix("reasoning:") if isinstance(wish, str) else ""
+            for id in (*heard.correlation_id, heard.context, told):
+                one = self._sequences.get(self._by_id.get(id, 0))
+                if one is not None and one.owner == heard.sender:
+                    _keep(self._asked, heard.id, one.key)
+                    return
+        elif heard.kind == "stream/open" and heard.sender in (GATEWAY, "gateway") and stream:
+            for id in heard.correlation_id:
+                one = self._sequences.get(self._asked.pop(id, 0))
+                if one is not None:
+                    _keep(self._mirrors, stream, (one.key, Mirror()))
+                    self._put(replace(one, stream=stream, streaming=True))
+        elif heard.kind == "stream/close":
+            one = self._sequences.get(self._mirrors.get(stream, (0, None))[0])
+            if one is not None and one.stream == stream and heard.sender in (one.owner, GATEWAY, "gateway"):
+                self._put(replace(one, streaming=False))
+
+    # --- keeping ---
+
+    def _put(self, one: Reasoning) -> None:
+        self._sequences[one.key] = one
+        self.on_change(one.key, 0)
+
+    def _forget(self, key: int) -> None:
+        one = self._sequences.pop(key)
+        for step in self._steps.pop(key, {}).values():
+            if step.call is not None:
+                self._places.pop(step.call.id, None)
+                self._fates.forget(step.call.id)
+        if self._by_id.get(one.id) == key:
+            del self._by_id[one.id]
+        self._mirrors.pop(one.stream, None)
+        self.forgotten += 1
+        self.on_change(key, 0)
+
+
+def _text(heard: Heard) -> tuple[str, bool]:
+    """What a message says, in at most 350 characters, and whether it says more."""
+    said = heard.payload.get("message" if heard.kind.startswith("reasoning/") else "text")
+    if heard.kind != "reasoning/cancel" and isinstance(said, str) and said:
+        return one_line(said.strip(), MAX_TEXT), len(said.strip()) > MAX_TEXT
+    shown = describe(heard.kind, heard.payload)
+    return one_line(shown, MAX_TEXT), heard.kind in ("mcp/request", "mcp/proposal") or "…" in shown
+
+
+def _keep(book: dict[str, Any], id: str, value: object) -> None:
+    """Adds an entry; the oldest goes."""
+    book[id] = value
+    if len(book) > MAX_STREAMS:
+        del book[next(iter(book))]

@@ -1,0 +1,255 @@
+"""More than yes and no: edits, grants, groups and the ledger, clicked in a real space, asserted on the wire."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from access import accessible, focus_path
+from corpus import PAYLOADS, harmless, listen
+from playwright.sync_api import Locator
+from real_lab import Notebook
+
+SETUP = """
+import json, mew_lab
+lab = mew_lab.up(journal=None)
+@lab.tool
+def git_commit(repo_path: str, message: str, files: list[str] = []) -> str:
+    "Commits."
+    return f"committed {message}"
+@lab.tool
+def read_file(path: str) -> str:
+    "Reads."
+    return "text of " + path
+bot = lab.join("bot", can="proposer")
+def sent(kind):
+    told = [json.loads(record.raw) for record in lab.log.held if record.raw]
+    return [one for one in told if one.get("kind") == kind]
+"""
+SHOW = "lab.view.approvals"
+
+
+def said(book: Notebook, index: int) -> Any:
+    book.run(index)
+    return json.loads(book.text(index))
+
+
+def card(book: Notebook, index: int, number: int = 0) -> Locator:
+    return book.area(index).locator("li.mew-card:not([hidden])").nth(number)
+
+
+def press(book: Notebook, button: Locator) -> None:
+    button.scroll_into_view_if_needed()
+    book.page.until(lambda: button.get_attribute("aria-disabled") != "true", "the button to arm")
+    book.click(button)
+
+
+@pytest.mark.threat(14)
+def test_threat_14_an_edit_is_shown_as_a_difference_and_confirmed_by_a_second_press(
+    notebook: Callable[..., Notebook],
+) -> None:
+    propose = (
+        "p = bot.call('notebook/git_commit', {'repo_path': '.', 'message': 'Fix typo', 'files': ['a.py']})"
+    )
+    wire = "print(json.dumps({k: sent(k) for k in ('mcp/request', 'chat')}))"
+    book = notebook([SETUP, SHOW, propose, wire]).run(0).run(1).run(2)
+    one = card(book, 1)
+    press(book, one.locator("button.mew-edit"))
+    one.locator("textarea").nth(1).fill("Fix typo in README")
+    one.get_by_role("button", name="Remove files").click()
+    press(book, one.locator("button.mew-review"))
+    review = one.locator(".mew-face-review")
+    review.wait_for()
+    assert review.locator("del").all_inner_texts() == ['"Fix typo"', '["a.py"]']
+    assert review.locator("ins").all_inner_texts() == ['"Fix typo in README"']
+    assert "removed" in review.inner_text() and "as proposed" in review.inner_text()
+    assert not [r for r in said(book, 3)["mcp/request"] if r.get("correlation_id")], (
+        "nothing goes out before the second press"
+    )
+    press(book, review.locator("button.mew-confirm"))
+    one.locator(".mew-outcome").wait_for()
+    assert "(edited)" in one.inner_text()
+    told = said(book, 3)
+    [request] = [r for r in told["mcp/request"] if r.get("correlation_id")]
+    assert request["payload"]["params"]["arguments"] == {"repo_path": ".", "message": "Fix typo in README"}
+    assert request["from"] == "human" and request["to"] == ["notebook"]
+    [chat] = told["chat"]
+    assert chat["to"] == ["bot"] and chat["correlation_id"][0] == request["id"]
+    assert '"Fix typo" → "Fix typo in README"' in chat["payload"]["text"]
+
+
+@pytest.mark.threat(22)
+def test_threat_22_a_grant_is_shown_as_a_pattern_with_what_it_would_have_matched(
+    notebook: Callable[..., Notebook],
+) -> None:
+    propose = """
+for n in range(2): lab.approve(bot.call('notebook/read_file', {'path': f'notes/{n}.md'}).id)
+p = bot.call('notebook/read_file', {'path': 'notes/2.md'})
+"""
+    wire = "print(json.dumps(sent('capability/grant')))"
+    again = "q = bot.call('notebook/read_file', {'path': 'notes/9.md'}); print(json.dumps(q.kind))"
+    book = notebook([SETUP, propose, SHOW, wire, again]).run(0).run(1).run(2)
+    one = book.area(2).locator("li.mew-card:not(.mew-past)")
+    press(book, one.locator("button.mew-grant"))
+    pattern = one.locator("pre.mew-pattern")
+    pattern.wait_for()
+    assert "notes/2.md" in pattern.inner_text() and "matches 1 call or proposal of bot" in one.inner_text()
+    one.get_by_label("any arguments").click()
+    book.page.until(
+        lambda: (
+            "notes/2.md" not in one.locator(".mew-offer").inner_text().split("}")[0]
+            and one.locator("pre").count()
+        ),
+        "the wider offer",
+    )
+    assert "matches 3 calls and proposals of bot" in one.inner_text()
+    one.get_by_label("How long, or how often").select_option("10 uses")
+    book.page.until(lambda: "(10 uses)" in one.locator(".mew-offer").inner_text(), "the limit")
+    shown = json.loads(one.locator("pre").inner_text())
+    press(book, one.locator("button.mew-confirm"))
+    book.page.until(lambda: said(book, 3), "the grant")
+    [grant] = said(book, 3)
+    assert grant["payload"]["recipient"] == "bot" and grant["payload"]["capabilities"] == [shown]
+    assert said(book, 4) == "mcp/request"
+
+
+@pytest.mark.threat(30)
+def test_threat_30_what_is_alike_is_one_table_and_each_row_is_decided_by_its_own_digest(
+    notebook: Callable[..., Notebook],
+) -> None:
+    propose = """
+for path in ('a.md', '/etc/passwd', 'b.md'): bot.call('notebook/read_file', {'path': path})
+"""
+    later = "bot.call('notebook/read_file', {'path': 'late.md'}); None"
+    wire = "print(json.dumps([(r['correlation_id'], r['payload']['params']['arguments']['path']) for r in sent('mcp/request') if r.get('correlation_id')]))"
+    book = notebook([SETUP, propose, SHOW, later, wire]).run(0).run(1).run(2)
+    group = book.area(2).locator("li.mew-group")
+    group.wait_for()
+    assert group.locator("tbody tr").count() == 3
+    assert "/etc/passwd" in group.locator(".mew-rows tbody tr").first.inner_text(), (
+        "what is risky comes first"
+    )
+    assert "1 with warnings" in book.area(2).locator("button.mew-risky").inner_text()
+    book.run(3)
+    book.area(2).locator("li.mew-card:not(.mew-group):not([hidden])").wait_for()
+    assert group.locator(".mew-rows tbody tr").count() == 3, "who comes later does not join"
+    press(book, group.locator("button.mew-approve-all"))
+    group.wait_for(state="detached")
+    decided = said(book, 4)
+    assert sorted(path for _, path in decided) == ["/etc/passwd", "a.md", "b.md"]
+    assert len({id for [id], _ in decided}) == 3
+    area = book.area(2)
+    book.page.until(lambda: area.locator("li.mew-past:not([hidden])").count() == 3, "three decided cards")
+    area.locator("button.mew-history").click()
+    ledger = area.locator(".mew-ledger tbody tr")
+    assert ledger.count() == 3 and "notebook/read_file" in ledger.first.inner_text()
+    assert " s" in ledger.first.locator("td").nth(4).inner_text(), "how long it was on screen"
+    assert "3 of 3 decided by you" in area.locator(".mew-counts").inner_text()
+
+
+@pytest.mark.threat(3)
+def test_threat_03_hostile_text_is_text_on_every_face_of_a_card(notebook: Callable[..., Notebook]) -> None:
+    propose = f"""
+bad = json.loads({json.dumps(json.dumps(list(PAYLOADS)))})
+from mew_lab.protocol.envelope import Envelope
+wild = lab.join("wild", can=[{{"kind": "mcp/*"}}, {{"kind": "chat"}}])
+for n in range(0, len(bad), 20):
+    part = bad[n:n + 20]
+    wild.send("mcp/proposal", {{"method": "tools/call", "params": {{"name": part[0], "arguments": {{one: one for one in part}} }}}}, to="notebook")
+for n in range(3):
+    wild.send("mcp/proposal", {{"method": bad[n], "params": {{"name": bad[5], "arguments": {{"x": bad[n]}} }}}}, to="notebook")
+for n in range(4):
+    wild.send("mcp/proposal", {{"method": "tools/call", "params": {{"name": bad[7], "arguments": {{"same": bad[8], "x": bad[n]}} }}}}, to="notebook")
+p = wild.send("mcp/proposal", {{"method": "tools/call", "params": {{"name": "read_file", "arguments": {{one: one for one in bad[:40]}} }}}}, to="notebook")
+from mew_lab.errors import MewError
+for card in lab.decisions.pending()[:2]: lab.reject(card.id, card.tool)
+None
+"""
+    book = notebook([SETUP, propose, SHOW]).run(0).run(1)
+    asked = listen(book)
+    book.run(2)
+    area = book.area(2)
+    area.locator("li.mew-card").first.wait_for()
+    assert area.locator("li.mew-group").count() == 1
+    last = area.locator("li.mew-card:not([hidden])").last
+    press(book, last.locator("button.mew-edit"))
+    last.locator("textarea").first.fill("</textarea><img src=x onerror=alert(window.mewTaken=1)> changed")
+    press(book, last.locator("button.mew-review"))
+    last.locator(".mew-face-review").wait_for()
+    other = area.locator("li.mew-card:not([hidden]):not(.mew-group):not(.mew-past)").first
+    press(book, other.locator("button.mew-grant"))
+    book.page.until(lambda: other.locator(".mew-offer").inner_text().strip(), "the offer")
+    area.locator("button.mew-history").click()
+    allowed = "section div span b bdi ul li table thead tbody tr th td button select option input code del ins label pre textarea"
+    harmless(book, area.locator("section.mew"), allowed=allowed.split(), asked=asked)
+
+
+SCENE = """
+helper, gardener = lab.join("helper", can="proposer"), lab.join("gardener", can="proposer")
+lab.call("notebook/git_commit", repo_path=".", message="Add tests", files=["a.py"]).result(5)
+lab.approve(bot.call("notebook/read_file", {"path": "notes/monday.md"}).id)
+bot.call("notebook/git_commit", {"repo_path": "..", "message": "Fix typo in README", "files": ["a.py", "README.md"]})
+helper.call("notebook/read_file", {"path": "notes/tuesday.md", "text": "a line of the file\\n" * 40})
+for path in ("beds/north.md", "/etc/passwd", "beds/south.md", "beds/west.md"): gardener.call("notebook/read_file", {"path": path, "lines": 20})
+bot.call("notebook/git_commit", {"repo_path": ".", "message": "Water the beds\\n\\nThe north bed was dry.", "files": []})
+bot.call("notebook/read_file", {"path": "plan.md"})
+None
+"""
+
+
+@pytest.mark.trap("T-26")
+def test_every_face_can_be_used_by_everybody_and_by_keyboard_alone(notebook: Callable[..., Notebook]) -> None:
+    wire = "print(json.dumps([r['payload']['params']['arguments'] for r in sent('mcp/request') if r.get('correlation_id')]))"
+    book = notebook([SETUP, SCENE, SHOW, wire]).run(0).run(1).run(2)
+    area = book.area(2)
+    cards = area.locator("li.mew-card:not([hidden]):not(.mew-past):not(.mew-group)")
+    cards.nth(3).wait_for()
+    press(book, cards.nth(2).locator("button.mew-edit"))
+    message = cards.nth(2).locator("textarea").nth(1)
+    message.fill("Water the beds\n\nThe north bed was very dry.")
+    book.page.shot("approvals-form", cards.nth(2))
+    press(book, cards.nth(2).locator("button.mew-review"))
+    cards.nth(2).locator(".mew-face-review").wait_for()
+    press(book, cards.nth(3).locator("button.mew-grant"))
+    cards.nth(3).locator("pre").wait_for()
+    area.locator("button.mew-history").click()
+    book.tab.mouse.move(5, 5)
+    book.page.pause(0.7)
+    for path in book.page.shots("approvals-faces", area):
+        assert path.stat().st_size > 5000
+    section = area.locator("section.mew")
+    book.page.shot("approvals-edit", cards.nth(2))
+    book.page.shot("approvals-grant", cards.nth(3))
+    section.evaluate("n => { n.style.width = '360px'; }")
+    for n in range(4):
+        book.page.shot(f"approvals-360-{n}", cards.nth(n))
+    book.page.shot("approvals-360-group", section.locator("li.mew-group"))
+    section.evaluate("n => { n.style.width = ''; }")
+    accessible(book, section)
+    path = focus_path(book, section)
+    assert any(stop.startswith("button Approve as edited") for stop in path), path
+    assert any(stop.startswith("button Approve all") for stop in path), path
+    # By keyboard alone: to the card, edit, back to the card, and yes.
+    cards.nth(3).locator("button.mew-back").focus()
+    book.tab.keyboard.press("Enter")
+    card_ = cards.nth(3)
+    card_.locator(".mew-face-front").wait_for()
+    card_.scroll_into_view_if_needed()
+    book.page.until(
+        lambda: card_.locator("button.mew-approve").get_attribute("aria-disabled") == "false",
+        "the card to arm",
+    )
+    book.tab.keyboard.press("a")
+    book.page.until(lambda: {"path": "plan.md"} in said(book, 3), "the approval")
+    group = section.locator("li.mew-group")
+    group.locator("button.mew-approve-all").scroll_into_view_if_needed()
+    book.page.until(
+        lambda: group.locator("button.mew-approve-all").get_attribute("aria-disabled") == "false",
+        "the table to arm",
+    )
+    group.focus()
+    book.tab.keyboard.press("r")
+    group.wait_for(state="detached")
+    assert section.locator("li.mew-past", has_text="rejected by human").count() == 4

@@ -1,0 +1,219 @@
+"""Chat in a real JupyterLab: read, answered, acknowledged and called off with mouse and keyboard, seen on the wire."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from access import accessible, focus_path
+from corpus import PAYLOADS, as_python, harmless, listen
+from playwright.sync_api import Locator
+from real_lab import Notebook
+
+HERE = Path(__file__).parent
+UP = """
+import asyncio, json, time
+import mew_lab
+lab = mew_lab.up('demo', journal=None)
+helper = lab.join('helper', can='proposer')
+weather = lab.join('weather-service', can='proposer')
+"""
+SCENE = """
+bot = lab.join('bot', can='proposer'); garden = lab.join('garden-service', can='proposer'); reader = lab.join('reader', can='observer')
+ask = lab.chat('Will it rain in Tokyo tomorrow, and should the beds be watered tonight?', ['helper', 'garden-service'])
+helper.send('chat/acknowledge', {'status': 'processing'}, to='human', correlation_id=ask.id)
+weather.chat('Forecast for Tokyo updated: 22 degrees, a shower at 15:00, wind from the south-west.')
+helper.send('chat', {'format': 'markdown', 'text': '''## Tomorrow in Tokyo
+
+It will rain **after 15:00**, about `4 mm`. Two things follow:
+
+1. no watering tonight;
+2. the greenhouse stays *closed* from noon.
+
+| bed | soil | water |
+|---|---|---|
+| beans | moist | none |
+| tomatoes | dry | 2 l |
+
+> Source: [weather service](https://weather.example/tokyo), read at 08:10.
+
+```
+pump.schedule(bed="tomatoes", litres=2)
+```'''}, to='human', correlation_id=ask.id)
+dup = bot.chat('Shall I order seeds for the autumn? The usual three kinds are in stock.')
+bot.send('chat/cancel', {'reason': 'duplicate'}, correlation_id=dup.id)
+bot.chat('Shall I order seeds for the autumn? The usual three kinds are in stock, the beans are sold out.', ['human'])
+lab.chat('Thank you, both.')
+"""
+SHOW = "lab.view.chat"
+WIRE = """
+def wire(kind, by='human'):
+    raws = (json.loads(lab.rows.raw(n)) for n in range(1, lab.rows.last_seq + 1))
+    return [{k: one.get(k) for k in ('to', 'correlation_id', 'payload')} for one in raws if one['kind'] == kind and one['from'] == by]
+def names(ids):
+    texts = {json.loads(lab.rows.raw(n))['id']: json.loads(lab.rows.raw(n))['payload'].get('text') for n in range(1, lab.rows.last_seq + 1)}
+    return [texts.get(id) for id in ids]
+"""
+
+
+def view(book: Notebook, index: int) -> Locator:
+    return book.area(index).locator("section.mew-chat")
+
+
+def message(book: Notebook, index: int, text: str) -> Locator:
+    return view(book, index).locator("li.mew-message").filter(has_text=text)
+
+
+def waiting(book: Notebook, index: int, count: int) -> None:
+    book.page.until(lambda: view(book, index).get_attribute("data-waiting") == str(count), f"{count} to wait")
+
+
+@pytest.mark.slow
+def test_pictures_of_chat(notebook: Callable[..., Notebook]) -> None:
+    book = notebook([UP, SHOW, SCENE, "lab.down()"]).run(0).run(1).run(2)
+    book.page.until(lambda: view(book, 1).get_attribute("data-last") == "6", "six messages")
+    view(book, 1).locator(".mew-talk").evaluate("n => { n.style.height = '640px'; }")
+    book.page.pause(0.3)
+    for path in book.page.shots("chat", book.area(1)):
+        assert path.stat().st_size > 5000
+    view(book, 1).evaluate("n => { n.style.width = '360px'; }")
+    book.page.shots("chat-360", view(book, 1))
+    view(book, 1).evaluate("n => { n.style.width = ''; }")
+    book.run(3)
+
+
+@pytest.mark.req("P-3.4-1", "P-3.4.1-1", "P-3.4.1-4", "P-3.4.1-5", "P-3.4.2-1", "P-3.4.2-2")
+def test_everything_that_can_be_done_is_done_on_the_wire(notebook: Callable[..., Notebook]) -> None:
+    talk = """
+for n in range(3): helper.chat(f'Question {n} of the helper?', 'human')
+weather.chat('A broadcast for everybody.')
+"""
+    told = """
+print(json.dumps([wire('chat'), [[one['to'], names(one['correlation_id']), one['payload']] for kind in ('chat/acknowledge', 'chat/cancel') for one in wire(kind)]]))
+"""
+    book = notebook([UP + WIRE, SHOW, talk, told, "lab.down()"]).run(0).run(1).run(2)
+    waiting(book, 1, 4)
+    text = view(book, 1).get_by_label("Message", exact=True)
+    # A name after @ is completed and marked as a recipient; Ctrl+Enter says it.
+    book.click(text)
+    book.tab.keyboard.type("Dear @hel")
+    view(book, 1).get_by_role("option", name="helper").wait_for()
+    book.tab.keyboard.press("Enter")
+    book.tab.keyboard.type("please go on.")
+    assert text.input_value() == "Dear @helper please go on."
+    book.tab.keyboard.press("Control+Enter")
+    book.page.until(lambda: text.input_value() == "", "the message to be said")
+    # With the mouse: to everybody, in Markdown.
+    book.click(view(book, 1).locator("button.mew-whom"))
+    book.click(view(book, 1).locator("fieldset").get_by_label("helper"))
+    book.click(view(book, 1).get_by_label("Markdown"))
+    text.fill("It is **done**.")
+    book.click(view(book, 1).get_by_role("button", name="Say"))
+    message(book, 1, "It is done.").locator("strong").wait_for()
+    # One acknowledged, one called off with a word of the list, an own one with a word of one's own, then the queue.
+    book.click(message(book, 1, "Question 0").get_by_role("button", name="Acknowledge the message of helper"))
+    waiting(book, 1, 3)
+    assert "✓ human: received" in message(book, 1, "Question 0").inner_text()
+    book.click(message(book, 1, "Question 1").get_by_role("button", name="Cancel the message of helper"))
+    message(book, 1, "Question 1").get_by_label("Reason", exact=True).select_option("duplicate")
+    book.click(message(book, 1, "Question 1").get_by_role("button", name="Cancel the message", exact=True))
+    waiting(book, 1, 2)
+    book.click(message(book, 1, "please go on").get_by_role("button", name="Cancel your message to helper"))
+    message(book, 1, "please go on").get_by_label("Reason in your own words").fill("no longer true")
+    book.tab.keyboard.press("Tab")
+    book.tab.keyboard.press("Tab")
+    book.tab.keyboard.press("Enter")
+    book.page.until(lambda: "cancelled by human: no longer true" in view(book, 1).inner_text(), "the cancel")
+    view(book, 1).get_by_label("Acknowledge as").select_option("read")
+    book.click(view(book, 1).get_by_role("button", name="Acknowledge all 2"))
+    waiting(book, 1, 0)
+    assert view(book, 1).get_by_role("button", name="Acknowledge").count() == 0
+    book.run(3).run(4)
+    chats, others = json.loads(book.text(3))
+    assert chats == [
+        {"to": ["helper"], "correlation_id": None, "payload": {"text": "Dear @helper please go on."}},
+        {"to": None, "correlation_id": None, "payload": {"text": "It is **done**.", "format": "markdown"}},
+    ]
+    assert others == [
+        [["helper"], ["Question 0 of the helper?"], {"status": "received"}],
+        [["helper"], ["Question 2 of the helper?"], {"status": "read"}],
+        [["weather-service"], ["A broadcast for everybody."], {"status": "read"}],
+        [["helper"], ["Question 1 of the helper?"], {"reason": "duplicate"}],
+        [["helper"], ["Dear @helper please go on."], {"reason": "no longer true"}],
+    ]
+
+
+HOSTILE = f"""
+import sys; sys.path[:0] = [{str(HERE.parent / "workbench")!r}]
+from heard import Space
+from mew_lab.notebook.widgets.chat import ChatView
+from mew_lab.workbench.talk import Talk
+{as_python()}
+pairs = list(zip(PAYLOADS[::2], PAYLOADS[1::2]))
+me = lab.me.participant
+me.client.participants.update({{one: [] for one in PAYLOADS[:190]}})
+talk = lab.loop.call(lambda: Talk(me))
+space = Space(talk)
+for n, (one, two) in enumerate(pairs):
+    for format, between in (('plain', '\\n'), ('markdown', '\\n\\n')):
+        id = f'{{format}}-{{n}}'
+        space.tell('chat', {{'text': one + between + two, 'format': format}}, by=one, to=[two, 'human'], context=two, id=id)
+        space.tell('chat/acknowledge', {{'status': one}}, by=two, about=id)
+        space.tell('chat/cancel', {{'reason': two}}, by='x' + one, about=id)
+        space.tell('chat/cancel', {{'reason': two}}, by=one, about=id)
+hostile = ChatView(talk, submit=lab.loop.submit)
+hostile
+"""
+ALLOWED = (
+    "section div span b strong em s p ul ol li pre code blockquote hr br a table thead tbody tr th td bdi time button "
+    "label select option input textarea fieldset legend"
+)
+
+
+@pytest.mark.threat(3)
+@pytest.mark.threat(4)
+def test_threat_03_and_04_hostile_text_is_text_and_markdown_loads_nothing(
+    notebook: Callable[..., Notebook],
+) -> None:
+    book = notebook([UP, HOSTILE, "hostile.close(); lab.down()"])
+    asked = listen(book)
+    book.run(0).run(1)
+    count = 2 * (len(PAYLOADS) // 2)
+    book.page.until(lambda: view(book, 1).get_attribute("data-last") == str(count), "the hostile messages")
+    book.click(view(book, 1).get_by_role("button", name="Show earlier messages"))
+    book.page.until(lambda: view(book, 1).locator("li.mew-message").count() == count, "the earlier ones")
+    book.click(view(book, 1).locator("button.mew-whom"))
+    view(book, 1).locator("fieldset label").nth(150).wait_for()
+    harmless(book, view(book, 1), allowed=ALLOWED.split(), asked=asked)
+    for link in view(book, 1).locator("a").all()[:20]:
+        assert (link.get_attribute("rel"), link.get_attribute("target")) == (
+            "noopener noreferrer nofollow",
+            "_blank",
+        )
+    assert view(book, 1).get_by_role("button", name="Approve", exact=True).count() == 0
+    assert "\u202e" not in view(book, 1).inner_text()
+    book.run(2)
+
+
+def test_chat_is_used_by_keyboard_and_read_at_any_width(notebook: Callable[..., Notebook]) -> None:
+    book = (
+        notebook([UP + WIRE, SHOW, SCENE, "print(len(wire('chat/acknowledge')))", "lab.down()"]).run(0).run(1)
+    )
+    view(book, 1).get_by_text('lab.chat("hello")').wait_for()
+    book.run(2)
+    waiting(book, 1, 3)
+    book.click(view(book, 1).locator("button.mew-whom"))
+    accessible(book, view(book, 1))
+    path = focus_path(book, view(book, 1))
+    assert [path[0], path[1], path[-1]] == ["select Acknowledge as", "button Acknowledge all 3", "button Say"]
+    assert "div Conversation" in path and "textarea Message" in path
+    assert path.index("button Acknowledge the message of weather-service") < path.index("textarea Message")
+    view(book, 1).get_by_role("button", name="Acknowledge all 3").focus()
+    book.tab.keyboard.press("Enter")
+    waiting(book, 1, 0)
+    assert "3 messages acknowledged" in view(book, 1).locator(".mew-heard").inner_text()
+    assert book.tab.locator(".jp-Notebook .jp-Cell").count() == 5, "no key reached the notebook"
+    assert book.run(3).text(3).strip() == "3"
+    book.run(4)

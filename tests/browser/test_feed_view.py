@@ -1,0 +1,359 @@
+"""The feed of a real space in a real JupyterLab: choosing, opening, following, copying, saving."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from access import accessible, focus_path
+from corpus import PAYLOADS, as_python, harmless, listen
+from playwright.sync_api import Locator
+from real_lab import Notebook, Page
+
+WIDGETS = Path(__file__).parents[2] / "mew_lab" / "notebook" / "widgets"
+CASES = json.loads((Path(__file__).parents[1] / "workbench" / "filter_cases.json").read_text("utf-8"))
+
+UP = """
+import json, mew_lab
+lab = mew_lab.up("demo", journal=None)
+def kinds(): return [json.loads(r.raw)["kind"] for r in lab.log.records if r.raw]
+"""
+SCENE = """
+import time
+from mew_lab.errors import CapabilityViolation, Refused
+weather = lab.join("weather-service", can="tool")
+@weather.participant.tools.add
+def forecast(city: str) -> str:
+    "What the weather will be."
+    return f"{city}: rain until noon, then 17 degrees and some sun."
+helper = lab.join("helper", can="agent")
+bot = lab.join("bot", can="proposer")
+files = lab.join("files", can="tool")
+watcher = lab.join("watcher", can="human")
+lab.chat("Please find out whether the walk to the lake can take place on Saturday.")
+helper.chat("I ask the weather service, and tell you what it says.", to="human")
+p = bot.call("weather-service/forecast", {"city": "Zürich"})
+lab.approve(p.id); p.result(10)
+try: bot.send("capability/grant", {"recipient": "bot", "capabilities": [{"kind": "*"}]}, to="bot")
+except (Refused, CapabilityViolation): pass
+thought = helper.send("reasoning/start", {"message": "The forecast says rain until noon; the walk begins at two."})
+helper.send("reasoning/thought", {"message": "A dry afternoon is likely enough."}, context=thought.id)
+helper.send("reasoning/conclusion", {"message": "The walk can take place."}, context=thought.id)
+helper.chat("Yes: rain until noon, then 17 degrees. Leave at two.", to="human")
+watcher.chat("I bring the umbrellas anyway.")
+lab.view.feed
+"""
+
+
+def view(book: Notebook, index: int) -> Locator:
+    return book.area(index).locator("section.mew-feed")
+
+
+def all_here(book: Notebook, index: int, expected: int) -> None:
+    book.page.until(lambda: view(book, index).get_attribute("data-last") == str(expected), f"row {expected}")
+
+
+def shown(book: Notebook, index: int) -> list[int]:
+    script = "r => [...r.querySelectorAll('tbody tr')].map(t => Number(t.dataset.seq))"
+    return list(view(book, index).evaluate(script))
+
+
+def cells(book: Notebook, index: int, column: str) -> list[str]:
+    script = "(r, c) => [...r.querySelectorAll(`tbody td.mew-${c}`)].map(t => t.textContent)"
+    return list(view(book, index).evaluate(script, column))
+
+
+def row(book: Notebook, index: int, seq: int) -> Locator:
+    return view(book, index).locator(f"tr[data-seq='{seq}'] .mew-what")
+
+
+def told(book: Notebook, index: int) -> Any:
+    return json.loads(book.text(index))
+
+
+def test_the_filter_of_the_page_is_that_of_python(page: Page) -> None:
+    source = (WIDGETS / "feed_filter.js").read_text("utf-8")
+    signs = {"accepted": "✓", "refused": "✗", "sent": "·"}
+    rows = [
+        [one["seq"], 0, one["sender"], ", ".join(one["to"]), one["kind"], one["what"].replace("\u202e", "\\u202e"),
+         one["context"], 0, f"{signs.get(one['verdict'], '')} {one['code']}".strip(), 0]
+        for one in CASES["rows"]
+    ]  # fmt: skip
+    run = (
+        "([rows, texts]) => {" + source + """
+        return texts.map(text => {
+          try { const meant = compileFilter(text); return rows.filter(meant).map(row => row[0]); }
+          catch (error) { return error.message; } }); }"""
+    )  # fmt: skip
+    texts = [text for text, _ in [*CASES["meant"], *CASES["refused"]]]
+    bounds = ["a" * 500, "a" * 501, " ".join("a" * 51)]
+    answers = page.tab.evaluate(run, [rows, [*texts, *bounds]])
+    for (text, expected), answer in zip([*CASES["meant"], *CASES["refused"]], answers, strict=False):
+        if isinstance(expected, str):
+            assert expected in answer, text
+        else:
+            assert answer == expected, text
+    assert answers[-3:] == [[], "A filter has at most 500 characters.", "A filter has at most 50 words."]
+
+
+def test_rows_are_chosen_opened_followed_copied_and_saved(notebook: Callable[..., Notebook]) -> None:
+    where = (
+        "where = {k: [r.seq for r in lab.rows.since(0, 999) if r.kind == k] for k in kinds()}\n"
+        "print(json.dumps([lab.rows.last_seq, where]))"
+    )
+    selected = "print(json.dumps([one['kind'] for one in lab.view.feed.selection]))"
+    pasted = "from pathlib import Path\nprint(json.dumps([kinds().count('chat'), [str(p) for p in Path('.').glob('demo-*Z.jsonl')]]))"
+    book = notebook(
+        [UP, SCENE, where, selected, "", pasted, "lab.view.feed.columns = ['seq', 'context', 'what']"]
+    )
+    book.tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    book.run(0).run(1).run(2)
+    last, seqs = told(book, 2)
+    all_here(book, 1, last)
+    feed = view(book, 1)
+    [proposal] = seqs["mcp/proposal"]
+    request, response = seqs["mcp/request"][-1], seqs["mcp/response"][-1]
+
+    # A bad filter says why and hides nothing; a good one hides; chips of participants add to it.
+    box = feed.get_by_label("Filter by text")
+    box.fill("sender:bot")
+    book.page.until(lambda: 'There is no "sender:"' in feed.locator(".mew-reason").inner_text(), "the reason")
+    assert feed.locator("table").get_attribute("aria-rowcount") == str(last + 1)
+    box.fill("kind:mcp/ verdict:accepted")
+    book.page.until(
+        lambda: (
+            set(cells(book, 1, "kind"))
+            <= {f"{g}mcp/{k}" for g, k in (("PR", "proposal"), ("MC", "request"), ("MC", "response"))}
+        ),
+        "MCP only",
+    )
+    assert feed.locator(".mew-reason").is_hidden()
+    book.click(feed.get_by_role("button", name="from ▾"))
+    book.click(feed.get_by_role("button", name="From: bot,"))
+    book.page.until(
+        lambda: proposal in shown(book, 1) and set(cells(book, 1, "from")) == {"bot"}, "the bot's own"
+    )
+
+    # The chain leads to rows that are filtered out, and says so.
+    book.click(row(book, 1, proposal))
+    chain = feed.locator(".mew-chain")
+    book.page.until(lambda: f"{response} mcp/response" in chain.inner_text(), "the chain")
+    assert [one.split(" ")[0] for one in chain.locator("li").all_inner_texts()] == [
+        str(proposal),
+        str(request),
+        str(response),
+    ]
+    book.click(chain.get_by_role("button", name=f"Go to row {response},"))
+    assert f"Row {response} is filtered out." in feed.locator(".mew-hint").inner_text()
+    book.click(feed.get_by_role("button", name="clear the filter and go there"))
+    book.page.until(lambda: feed.locator(".mew-which").inner_text() == f"{response} ▸", "the answer, opened")
+    assert feed.locator("tr[aria-selected=true]").get_attribute("data-seq") == str(response)
+    assert "rain until noon" in feed.locator(".mew-exact").inner_text()
+    assert '\n  "kind": "mcp/response"' in feed.locator(".mew-pretty").inner_text()
+    assert "holds a capability that permits it" in feed.locator(".mew-why").inner_text()
+
+    # The count leads to what answers a row; the verdict's sentence comes with the mouse.
+    book.click(feed.locator(f"tr[data-seq='{proposal}'] .mew-follows button"))
+    book.page.until(
+        lambda: feed.locator("tr[aria-selected=true]").get_attribute("data-seq") == str(request),
+        "the fulfilment",
+    )
+    refused = seqs["capability/grant"][-1]
+    feed.locator(f"tr[data-seq='{refused}'] .mew-verdict").hover()
+    book.page.until(
+        lambda: (
+            "Refused: capability_violation."
+            in (feed.locator(f"tr[data-seq='{refused}'] .mew-verdict").get_attribute("title") or "")
+        ),
+        "why",
+    )
+
+    # Several rows are read from Python.
+    chats = seqs["chat"]
+    book.click(row(book, 1, chats[0]))
+    row(book, 1, chats[1]).click(modifiers=["ControlOrMeta"])
+    row(book, 1, proposal).click(modifiers=["ControlOrMeta"])
+    book.page.until(lambda: "3 selected" in feed.locator(".mew-note").inner_text(), "three rows")
+    book.page.until(
+        lambda: told(book.run(3), 3) == ["chat", "chat", "mcp/proposal"], "the selection in Python"
+    )
+    book.click(row(book, 1, chats[0]))
+    row(book, 1, chats[0] + 2).click(modifiers=["Shift"])
+    book.page.until(lambda: len(told(book.run(3), 3)) == 3, "the range in Python")
+
+    # A copy is the exact text, a line of Python sends it again, the log is saved.
+    book.click(row(book, 1, chats[0]))
+    book.page.until(lambda: feed.locator(".mew-which").inner_text() == f"{chats[0]} ▸", "the first chat")
+    read = "() => navigator.clipboard.readText()"
+    book.click(feed.get_by_role("button", name="copy as JSON"))
+    book.page.until(lambda: "copied as JSON" in feed.locator(".mew-copied").inner_text(), "the copy")
+    assert json.loads(book.tab.evaluate(read))["payload"]["text"].startswith("Please find out whether")
+    book.click(feed.get_by_role("button", name="copy as Python"))
+    book.page.until(lambda: "line of Python" in feed.locator(".mew-copied").inner_text(), "the line")
+    line = book.tab.evaluate(read)
+    book.tab.evaluate(
+        "line => { jupyterapp.shell.currentWidget.content.widgets[4].model.sharedModel.setSource(line); }",
+        line,
+    )
+    book.run(4)
+    book.click(feed.get_by_role("button", name="save"))
+    book.page.until(lambda: "Saved" in feed.locator(".mew-notices").inner_text(), "the file")
+    count, files = told(book.run(5), 5)
+    assert count == len(chats) + 1 and len(files) == 1
+    book.run(6)
+    book.page.until(lambda: feed.locator("th").all_inner_texts() == ["#", "context", "what"], "the columns")
+
+
+def test_a_minute_of_arrivals_is_counted_in_twenty_slots(page: Page) -> None:
+    source = (WIDGETS / "feed_facets.js").read_text("utf-8")
+    answers = page.tab.evaluate(
+        "() => {" + source + """
+        const tally = new Tally(), at = 300000;  // seconds; a slot has three
+        for (const t of [at, at + 1, at + 2.9, at + 3, at + 30, at - 100]) tally.add(t);
+        const now = Math.floor((at + 30) / 3);
+        return [tally.count, tally.last(now), tally.last(now + 15), tally.last(now + 40).reduce((a, b) => a + b, 0), tally.last(now - 5)]; }"""
+    )  # fmt: skip
+    early = [0] * 9 + [3, 1] + [0] * 8 + [1]
+    behind = [0] * 14 + [3, 1] + [0] * 4  # a clock that is slow sees no bar twice
+    assert answers == [6, early, [0] * 4 + [1] + [0] * 15, 0, behind]
+
+
+def test_an_opened_row_learns_of_its_answers_and_a_closed_clipboard_is_no_end(
+    notebook: Callable[..., Notebook],
+) -> None:
+    answer = "lab.send('chat', {'text': 'yes'}, correlation_id=[question])"
+    show = "lab.chat('hello'); question = lab.rows.since(0, 999)[-1].id\nlab.view.feed"
+    book = notebook([UP, show, "print(lab.rows.last_seq)", answer, answer]).run(0).run(1).run(2)
+    last = int(book.text(2))
+    all_here(book, 1, last)
+    feed = view(book, 1)
+    book.click(row(book, 1, last))
+    book.page.until(lambda: "nothing has answered it" in feed.locator(".mew-story").inner_text(), "the row")
+    book.run(3)
+    chain = feed.locator(".mew-chain")
+    book.page.until(lambda: f"{last + 1} chat" in chain.inner_text(), "the answer in the chain")
+    assert feed.locator(f"tr[data-seq='{last}'] .mew-follows").inner_text() == "1"
+    book.click(feed.get_by_role("button", name="pause"))
+    book.run(4)
+    book.page.until(lambda: "1 new" in feed.locator("button.mew-follow").inner_text(), "one that waits")
+    book.tab.evaluate(
+        "() => { Object.defineProperty(navigator, 'clipboard', { value: undefined, configurable: true }); }"
+    )
+    book.click(feed.get_by_role("button", name="copy as Python"))
+    text = feed.get_by_label("The text to copy")
+    text.wait_for()
+    chosen = "t => [document.activeElement === t, t.value.slice(t.selectionStart, t.selectionEnd)]"
+    assert text.evaluate(chosen) == [True, "lab.send('chat', {'text': 'hello'})"]
+    book.tab.evaluate("() => { delete navigator.clipboard; }")
+    # Opened anew the row knows the answer that waits, and how to come to it.
+    book.click(row(book, 1, last))
+    book.click(chain.get_by_role("button", name=f"Go to row {last + 2},"))
+    assert f"Row {last + 2} waits until you resume." in feed.locator(".mew-hint").inner_text()
+    book.click(feed.get_by_role("button", name="resume and go there"))
+    book.page.until(
+        lambda: feed.locator("tr[aria-selected=true]").get_attribute("data-seq") == str(last + 2), "the row"
+    )
+
+
+@pytest.mark.threat(3)
+def test_threat_03_in_the_feed_hostile_text_is_text(notebook: Callable[..., Notebook]) -> None:
+    say = f"""{as_python()}
+from mew_lab.space.events import Record
+from datetime import datetime, UTC
+bot = lab.join("bot", can="human")
+before = lab.rows.last_seq
+def said(n, text, verdict):
+    members = {{"protocol": "mew/v0.4", "id": f"{{text}}{{n}}", "from": text, "to": [text], "kind": text, "context": text,
+               "correlation_id": [text, str(before)], "payload": {{text: text, "text": text}}}}
+    lab.observe(Record(10**6 + n, datetime.now(UTC), "received", "demo", text, verdict=verdict, code=text, pattern=text, raw=json.dumps(members)))
+def everything():
+    for n, text in enumerate(PAYLOADS): said(n, text, ("accepted", "refused")[n % 2])
+lab.loop.call(everything)
+lab.view.feed
+"""
+    book = notebook([UP, say, "print(lab.rows.last_seq)"])
+    asked = listen(book)
+    book.run(0).run(1).run(2)
+    last = int(book.text(2))
+    all_here(book, 1, last)
+    feed = view(book, 1)
+    allowed = "section div span button input table colgroup col thead tbody tr th td bdi pre ol li b textarea".split()
+    feed.locator(".mew-scroller").evaluate(f"s => {{ s.style.height = '{24 * (len(PAYLOADS) + 20)}px'; }}")
+    book.page.until(lambda: len(shown(book, 1)) == last, "every row on the page")
+    for name in ("from", "context"):
+        book.click(feed.get_by_role("button", name=f"{name} ▾"))
+        book.click(feed.locator(".mew-panel:visible .mew-more").last)
+    book.page.until(lambda: feed.locator(".mew-panel .mew-chip").count() > 300, "a chip for each")
+    harmless(book, feed, allowed=allowed, asked=asked)
+    text = PAYLOADS[7]
+    feed.get_by_label("Filter by text").fill(text.replace('"', " ")[:200])
+    feed.get_by_label("Filter by text").fill("")
+    for seq in (last, last - 1):
+        feed.locator(f"tr[data-seq='{seq}'] .mew-verdict").hover()
+        row(book, 1, seq).evaluate("n => n.click()")
+        book.page.until(lambda seq=seq: feed.locator(".mew-which").inner_text() == f"{seq} ▸", "the row")  # type: ignore[misc]
+    book.click(feed.get_by_role("button", name="copy as JSON"))
+    book.page.until(lambda: feed.locator(".mew-copied").inner_text() != "", "the copy")
+    harmless(book, feed, allowed=allowed, asked=asked)
+    assert PAYLOADS[-1].replace("\n", "\\n") in feed.locator("tbody").text_content()  # type: ignore[operator]
+    assert book.page.dialogs == []
+
+
+def test_keys_alone_do_it_in_both_themes_at_every_width(notebook: Callable[..., Notebook]) -> None:
+    book = notebook([UP, SCENE, "print(lab.rows.last_seq)"]).run(0).run(1).run(2)
+    last = int(book.text(2))
+    all_here(book, 1, last)
+    feed = view(book, 1)
+    for name in ("from ▾", "context ▾"):
+        book.click(feed.get_by_role("button", name=name))
+    feed.get_by_label("Filter by text").fill("-")
+    feed.locator(".mew-reason").wait_for()
+    feed.get_by_label("Filter by text").fill("")
+    feed.locator("table").focus()
+    for key in ("End", "ArrowUp", "Shift+ArrowUp", "Enter"):
+        book.tab.keyboard.press(key)
+    feed.locator(".mew-chain li").first.wait_for()
+    assert feed.locator("tr[aria-selected=true]").count() == 2
+    accessible(book, feed)
+    feed.evaluate("r => { r.style.width = '360px'; }")
+    book.page.until(
+        lambda: feed.locator("th").all_inner_texts() == ["#", "from", "kind", "what", "verdict"], "what fits"
+    )
+    feed.evaluate("r => { r.style.width = ''; }")
+    path = focus_path(book, feed)
+    wanted = [
+        "button pause",
+        "button ⤓ save",
+        "button Kinds: chat",
+        "button from ▾",
+        "input Filter by text",
+        "table Envelopes",
+        "button copy as JSON",
+        "button close",
+        "pre Exact text",
+    ]
+    places = [next(n for n, one in enumerate(path) if one.startswith(begin)) for begin in wanted]
+    assert places == sorted(places)
+    # Left goes to what a row answers, right to what answers it.
+    answered = feed.locator("tr:has(.mew-follows button)").first.get_attribute("data-seq")
+    row(book, 1, int(answered or 0)).click()
+    feed.locator("table").focus()
+    chosen = feed.locator("tr[aria-selected=true]")
+    book.tab.keyboard.press("ArrowRight")
+    book.page.until(lambda: f"⇠{answered}" in chosen.inner_text(), "what answers it")
+    book.tab.keyboard.press("ArrowLeft")
+    book.page.until(lambda: chosen.get_attribute("data-seq") == answered, "what it answers")
+    book.tab.keyboard.press("Escape")
+    assert feed.locator(".mew-detail").is_hidden()
+    assert book.tab.locator(".jp-Notebook .jp-Cell").count() == 3
+    book.page.until(lambda: "· 0/s" in feed.locator(".mew-title").inner_text(), "the rate to fall")
+    for seq in (last - 3, last - 9):
+        row(book, 1, seq).click()
+        feed.locator(".mew-chain li").first.wait_for()
+    feed.locator(".mew-scroller").evaluate("s => { s.style.height = '290px'; }")
+    book.page.shots("feed-view", feed)
+    feed.evaluate("r => { r.style.width = '360px'; }")
+    book.page.shots("feed-view-360", feed)

@@ -1,0 +1,253 @@
+"""Reasoning in a real JupyterLab: followed live, opened and cancelled with mouse and keyboard, seen on the wire."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from access import accessible, focus_path
+from corpus import PAYLOADS, as_python, harmless, listen
+from playwright.sync_api import Locator
+from real_lab import Notebook
+
+HERE = Path(__file__).parent
+UP = """
+import asyncio, json, time
+import mew_lab
+lab = mew_lab.up('demo', journal=None)
+@lab.tool
+def weather_of(city: str) -> str:
+    'The weather of a city.'
+    return f'{city}: 22 degrees, a shower at 15:00, wind from the south-west.'
+helper = lab.join('helper', can='agent')
+bot = lab.join('bot', can='agent')
+garden = lab.join('garden-service', can='admin')
+"""
+SHOW = "lab.view.reasoning"
+SCENE = """
+ask = lab.chat('Will it rain in Tokyo tomorrow?', 'helper')
+def think(who, text, about, **more):
+    return who.send('reasoning/thought', {'message': text}, context=about, **more)
+first = bot.send('reasoning/start', {'message': 'Looking through the seed catalogue for beans that can still be sown in September.'})
+think(bot, 'Three kinds remain; two of them need fourteen weeks, which is too long.', first.id)
+bot.send('reasoning/conclusion', {'message': 'Only the dwarf bean is worth ordering.'}, context=first.id)
+one = helper.send('reasoning/start', {'message': 'Working on: Will it rain in Tokyo tomorrow?'}, correlation_id=ask.id)
+think(helper, 'I need the forecast. The notebook offers weather_of, so I ask for Tokyo.', one.id)
+call = garden.send('mcp/request', {'jsonrpc': '2.0', 'id': 1, 'method': 'tools/call', 'params': {'name': 'weather_of', 'arguments': {'city': 'Tokyo'}}}, to='notebook', correlation_id=one.id)
+p = helper.propose('notebook/weather_of', {'city': 'Tokyo'})
+helper.send('mcp/proposal', {'method': 'tools/call', 'params': {'name': 'water_beds', 'arguments': {'litres': 40, 'beds': ['beans', 'tomatoes', 'herbs']}}}, to='garden-service', correlation_id=one.id)
+rejected = helper.send('mcp/proposal', {'method': 'tools/call', 'params': {'name': 'open_valve', 'arguments': {'valve': 3}}}, to='garden-service', correlation_id=one.id)
+garden.send('mcp/reject', {'reason': 'unsafe'}, to='helper', correlation_id=rejected.id)
+think(helper, 'A shower at 15:00 is enough for the beans; the tomatoes stand under glass and get nothing of it.', one.id + '/watering')
+think(helper, 'Two litres for the tomatoes, then.', one.id + '/watering')
+inner = helper.send('reasoning/start', {'message': 'How dry is the soil under glass?'}, context=one.id)
+think(helper, 'The sensor was read at 07:50: 18 per cent.', inner.id)
+long = garden.send('reasoning/start', {'message': 'Planning the pumps for the week. ' + 'The order of the beds follows from the slope, ' * 12})
+think(garden, 'Pump 2 first. ' * 60, long.id)
+stream = lab.loop.submit(helper.participant.streams.request_stream('upload', description='reasoning:' + one.id, correlation_id=(one.id,))).result(10)
+async def tokens():
+    for word in ('So the answer is: yes, it will rain, but only after three in the afternoon, and the tomatoes still need water. ' * 3).split(' '):
+        await stream.write_json({'context': one.id, 'type': 'token', 'text': word + ' '})
+lab.loop.submit(tokens()).result(10)
+"""
+
+
+def view(book: Notebook, index: int) -> Locator:
+    return book.area(index).locator("section.mew-reasoning")
+
+
+def branch(book: Notebook, index: int, text: str) -> Locator:
+    return view(book, index).locator(".mew-sequence").filter(has_text=text).first
+
+
+def active(book: Notebook, index: int, count: int) -> None:
+    book.page.until(lambda: view(book, index).get_attribute("data-active") == str(count), f"{count} active")
+
+
+@pytest.mark.slow
+def test_pictures_of_reasoning(notebook: Callable[..., Notebook]) -> None:
+    book = notebook([UP, SHOW, SCENE, "lab.down()"]).run(0).run(1).run(2)
+    assert "Error" not in book.text(2), book.text(2)
+    active(book, 1, 3)
+    view(book, 1).locator(".mew-thoughts").evaluate("n => { n.style.height = '700px'; }")
+    book.page.until(lambda: "three in the afternoon" in view(book, 1).inner_text(), "the stream")
+    book.page.pause(0.3)
+    for path in book.page.shots("reasoning", book.area(1)):
+        assert path.stat().st_size > 5000
+    view(book, 1).evaluate("n => { n.style.width = '360px'; }")
+    book.page.shots("reasoning-360", view(book, 1))
+    book.run(3)
+
+
+@pytest.mark.req("P-3.5.5-1", "P-3.5.5-2", "P-3.5.5-5", "S-L3-9", "S-L3-10")
+def test_a_thinking_agent_is_followed_live_and_cancelled_on_the_wire(
+    notebook: Callable[..., Notebook],
+) -> None:
+    agent = """
+del helper
+thinker = lab.agent('thinker')
+answer = lab.ask('thinker', 'What is the weather in Tokyo?')
+"""
+    told = """
+raws = [json.loads(lab.rows.raw(n)) for n in range(1, lab.rows.last_seq + 1)]
+cancel = next(one for one in raws if one['kind'] == 'reasoning/cancel')
+start = next(one for one in raws if one['kind'] == 'reasoning/start')
+print(json.dumps([cancel['from'], cancel['to'], cancel['context'] == start['id'], cancel['correlation_id'] == [answer.id], cancel['payload']]))
+print(json.dumps([lab.view.reasoning._thoughts.sequences[0].state, len(lab.view.reasoning.faults)]))
+"""
+    book = notebook([UP, SHOW, agent, told, "lab.down()"]).run(0).run(1)
+    view(book, 1).get_by_text('lab.ask("helper", "…")').wait_for()
+    book.run(2)
+    active(book, 1, 1)
+    one = branch(book, 1, "thinker")
+    # The call waits for a decision, in place, and the stream is read along.
+    one.locator(".mew-step[data-state=proposed]").wait_for()
+    assert "waits for a decision" in one.inner_text() and "weather_of" in one.inner_text()
+    book.page.until(lambda: "live on stream-" in one.inner_text(), "the stream beside it")
+    book.click(one.locator(".mew-step[data-state=proposed]").get_by_role("button", name="Show all of it"))
+    one.locator("pre.mew-whole").wait_for()
+    assert '"city"' in one.locator("pre.mew-whole").inner_text()
+    book.click(one.get_by_role("button", name="Cancel the reasoning of thinker"))
+    one.get_by_label("Reason", exact=True).select_option("timeout")
+    book.click(one.get_by_role("button", name="Cancel the reasoning", exact=True))
+    active(book, 1, 0)
+    book.page.until(lambda: "cancelled by human (timeout)" in one.inner_text(), "the end to be told")
+    assert one.get_by_role("button", name="Cancel the reasoning of thinker").count() == 0
+    book.page.until(lambda: "withdrawn" in one.inner_text(), "the agent to take its call back")
+    book.run(3).run(4)
+    first, second = book.text(3).strip().splitlines()
+    assert json.loads(first) == ["human", ["thinker"], True, True, {"reason": "timeout"}]
+    assert json.loads(second) == ["cancelled", 0]
+
+
+HOSTILE = f"""
+import sys; sys.path[:0] = [{str(HERE.parent / "workbench")!r}]
+from heard import Space
+from mew_lab.notebook.widgets.reasoning import ReasoningView
+from mew_lab.sdk.client import StreamData
+from mew_lab.workbench.thoughts import Thoughts
+{as_python()}
+thoughts = lab.loop.call(lambda: Thoughts(lab.me.participant))
+space = Space(thoughts)
+for n, (one, two) in enumerate(zip(PAYLOADS[::2], PAYLOADS[1::2])):
+    space.tell('reasoning/start', {{'message': one}}, id=f'r{{n}}', by=two)
+    space.tell('reasoning/cancel', {{'reason': one}}, context=f'r{{n}}', by=two + 'x')
+space.tell('reasoning/start', {{'message': 'steps'}}, id='steps')
+for one in PAYLOADS:
+    space.tell(one if one.startswith('<') else 'chat', {{'text': one, 'message': one}}, context='steps/' + one, by=one, to=[one])
+space.tell('reasoning/start', {{'message': 'calls'}}, id='calls', by=PAYLOADS[0])
+for n, one in enumerate(PAYLOADS):
+    space.tell('mcp/proposal', {{'method': one, 'params': {{'name': one, 'arguments': {{one: one}}}}}}, id=f'p{{n}}', about='calls', by=one, to=[one])
+    space.tell('mcp/withdraw', {{}}, about=f'p{{n}}', by=one + 'x')
+    space.tell('mcp/reject', {{'reason': one}}, about=f'p{{n}}', by=one)
+space.tell('stream/request', {{}}, id='wish', about='calls', by=PAYLOADS[0])
+space.tell('stream/open', {{'stream_id': PAYLOADS[3]}}, by='system:gateway', about='wish')
+for one in PAYLOADS:
+    thoughts.frame(StreamData(PAYLOADS[3], one.encode() + b'\\n'))
+hostile = ReasoningView(thoughts, submit=lab.loop.submit, raw=lambda seq: space.raw[seq])
+hostile
+"""
+ALLOWED = "section div span b p pre code bdi button label select option input".split()
+
+
+@pytest.mark.threat(3)
+def test_threat_03_hostile_text_is_text_in_reasoning(notebook: Callable[..., Notebook]) -> None:
+    book = notebook([UP, HOSTILE, "print(list(hostile.faults)); hostile.close(); lab.down()"])
+    asked = listen(book)
+    book.run(0).run(1)
+    steps = str(2 * len(PAYLOADS))
+    book.page.until(lambda: view(book, 1).get_attribute("data-steps") == steps, "every step, page by page")
+    book.click(view(book, 1).get_by_role("button", name="Show all that is held of the stream"))
+    book.page.until(lambda: view(book, 1).locator(".mew-opened").count() == 1, "the stream")
+    for n in (1, 60):
+        book.click(view(book, 1).get_by_role("button", name="Show all of it").nth(n))
+    book.page.until(lambda: view(book, 1).locator("pre.mew-whole").count() == 2, "two opened steps")
+    harmless(book, view(book, 1), allowed=ALLOWED, asked=asked)
+    assert "\u202e" not in view(book, 1).inner_text()
+    assert book.run(2).text(2).startswith("[]")
+
+
+def test_reasoning_is_used_by_keyboard_and_read_at_any_width(notebook: Callable[..., Notebook]) -> None:
+    book = notebook([UP, SHOW, SCENE, "lab.down()"]).run(0).run(1).run(2)
+    active(book, 1, 3)
+    book.page.until(lambda: "three in the afternoon" in view(book, 1).inner_text(), "the stream")
+    lines = view(book, 1).locator(".mew-row").all_inner_texts()
+    at = [
+        next(n for n, line in enumerate(lines) if text in line)
+        for text in ("I need the", "open_valve", "How dry", "The sensor")
+    ]
+    assert at == sorted(at), "what began within a sequence stands where it began"
+    accessible(book, view(book, 1))
+    here = "() => document.getElementById(document.activeElement.getAttribute('aria-labelledby'))?.textContent ?? document.activeElement.textContent"
+
+    def press(*keys: str) -> str:
+        for key in keys:
+            book.tab.keyboard.press(key)
+        return str(book.tab.evaluate(here))
+
+    path = focus_path(book, view(book, 1))
+    assert len([stop for stop in path if stop.startswith("div")]) == 1, "the tree is one stop"
+    view(book, 1).locator("[role=treeitem][tabindex='0']").focus()
+    assert "seed catalogue" in press("Home")
+    assert "Three kinds remain" in press("ArrowDown")
+    assert "seed catalogue" in press("ArrowLeft")
+    press("ArrowLeft")
+    assert branch(book, 1, "seed catalogue").get_attribute("aria-expanded") == "false"
+    assert "Will it rain" in press("ArrowDown")
+    assert "I need the forecast" in press("ArrowRight")
+    assert "seed catalogue" in press("ArrowUp", "ArrowUp")
+    press("ArrowRight")
+    assert branch(book, 1, "seed catalogue").get_attribute("aria-expanded") == "true"
+    press("End")
+    while "Planning the pumps" not in press("ArrowUp"):
+        pass
+    # From a line, Tab goes to its buttons: all of it, then Cancel; Escape gives back the line.
+    press("Tab")
+    assert press("Tab") == "Cancel…"
+    press("Enter")
+    assert book.tab.evaluate("() => document.activeElement.getAttribute('aria-label')") == "Reason"
+    press("Escape")
+    assert view(book, 1).locator(".mew-why-form").count() == 0
+    assert press("Enter", "Tab", "Tab", "Tab") == "Cancel the reasoning"
+    press("Enter")
+    active(book, 1, 2)
+    book.page.until(lambda: "cancelled by human (superseded)" in view(book, 1).inner_text(), "the cancel")
+    assert "Planning the pumps" in press("Shift")
+    assert book.tab.locator(".jp-Notebook .jp-Cell").count() == 4, "no key reached the notebook"
+    book.run(3)
+
+
+@pytest.mark.slow
+def test_what_ended_and_was_seen_folds_when_the_next_begins_and_the_reader_stays(
+    notebook: Callable[..., Notebook],
+) -> None:
+    first = """
+one = bot.send('reasoning/start', {'message': 'first'})
+for n in range(40): bot.send('reasoning/thought', {'message': f'thought {n}'}, context=one.id)
+"""
+    end = "bot.send('reasoning/conclusion', {'message': 'done'}, context=one.id)"
+    more = "for n in range(3): bot.send('reasoning/thought', {'message': f'more {n}'}, context=one.id)"
+    second = "two = garden.send('reasoning/start', {'message': 'second'})"
+    book = notebook([UP, SHOW, first, more, end, second, "lab.down()"]).run(0).run(1).run(2)
+    scroller = view(book, 1).locator(".mew-thoughts")
+    book.page.until(
+        lambda: scroller.evaluate("s => s.scrollTop + s.clientHeight >= s.scrollHeight - 4"), "the end"
+    )
+    scroller.evaluate("s => { s.scrollTop = 0; }")
+    follow = view(book, 1).locator("button.mew-follow")
+    follow.wait_for()
+    book.run(3)
+    book.page.until(lambda: follow.inner_text() == "3 new ▾ follow", "the count of what is new")
+    assert scroller.evaluate("s => s.scrollTop") == 0
+    book.click(follow)
+    book.run(4)
+    active(book, 1, 0)
+    book.tab.mouse.move(5, 5)
+    book.page.pause(5.5)  # it is seen for some seconds; that is what is shown
+    assert branch(book, 1, "first").get_attribute("aria-expanded") == "true", "nothing moves by itself"
+    book.run(5)
+    book.page.until(lambda: branch(book, 1, "first").get_attribute("aria-expanded") == "false", "it to fold")
+    assert branch(book, 1, "second").get_attribute("aria-expanded") == "true"
+    book.run(6)

@@ -1,0 +1,253 @@
+"""The roster tells who is here and lets the human steer them; every click has its effect on the wire."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+
+import pytest
+from access import accessible, focus_path
+from corpus import PAYLOADS, as_python, harmless, listen
+from playwright.sync_api import Locator
+from real_lab import Notebook
+
+SETUP = """
+import json, mew_lab
+lab = mew_lab.up('demo', journal=None)
+lab.enrol(lab.me.name, 'admin')
+agent = lab.join('agent', can='agent')
+helper = lab.join('helper')
+view = lab.view.roster
+"""
+SHOW = "view"
+SCENE = """
+lab.join('weather-service', can='tool')
+reader = lab.join('reader', can='observer')
+git = lab.join('git', can='tool')
+agent.send('participant/status', {'messages_in_context': 14, 'tokens': 7440, 'max_tokens': 8000, 'status': 'near_limit', 'latency_ms': 120})
+helper.send('participant/status', {'messages_in_context': 3, 'tokens': 1210, 'max_tokens': 8000, 'status': 'active'})
+git.send('participant/status', {'messages_in_context': 0, 'status': 'idle', 'latency_ms': 12})
+lab.loop.submit(view._members.steering.do('pause', 'helper', {'timeout_seconds': 42, 'reason': 'the build is broken'})).result(5)
+lab.leave('reader')
+"""
+
+
+def root(book: Notebook, index: int) -> Locator:
+    return book.area(index).locator("section.mew-roster")
+
+
+def row(book: Notebook, index: int, name: str) -> Locator:
+    return root(book, index).locator(f"li.mew-row[data-id='{name}']")
+
+
+def deed(book: Notebook, index: int, name: str, which: str) -> Locator:
+    """Opens the menu of a row and chooses; the form that asks for more, if there is one."""
+    one = row(book, index, name)
+    book.click(one.locator("button.mew-menu-button"))
+    book.click(one.locator(f"[role=menuitem][data-deed={which}]"))
+    return one.locator(".mew-ask")
+
+
+def said(book: Notebook, index: int, name: str, text: str) -> None:
+    line = row(book, index, name).locator(".mew-said")
+    book.page.until(lambda: text in (line.text_content() or ""), f"the row to say {text!r}")
+
+
+def sure(book: Notebook, form: Locator) -> None:
+    """Waits until the second button is armed, then clicks it."""
+    button = form.locator("button.mew-sure")
+    book.page.until(lambda: button.get_attribute("aria-disabled") != "true", "the button to arm")
+    book.click(button)
+
+
+WIRE = """
+kinds = ('participant/', 'space/')
+for one in lab.log:
+    if one.get('kind', '').startswith(kinds) and one.get('from') == 'human':
+        print(one['kind'], one.get('to'), json.dumps(one['payload']))
+"""
+
+
+def test_every_deed_of_the_menu_is_a_message_on_the_wire(notebook: Callable[..., Notebook]) -> None:
+    book = notebook([SETUP, SHOW, WIRE]).run(0).run(1)
+    row(book, 1, "agent").wait_for()
+    form = deed(book, 1, "agent", "pause")
+    form.locator("input[type=number]").fill("90")
+    form.locator("input[type=text]").fill("lunch")
+    sure(book, form)
+    left = row(book, 1, "agent").locator(".mew-left-time")
+    book.page.until(lambda: "resumes in 1:2" in (left.text_content() or ""), "the countdown")
+    assert row(book, 1, "agent").get_attribute("data-presence") == "paused"
+    deed(book, 1, "agent", "resume")
+    said(book, 1, "agent", "agent may send again")
+    deed(book, 1, "agent", "status")
+    said(book, 1, "agent", "agent: 0 messages in context")
+    form = deed(book, 1, "agent", "forget")
+    form.locator("select").select_option("newest")
+    form.locator("input").fill("3")
+    sure(book, form)
+    said(book, 1, "agent", "was asked to forget the newest 3")
+    sure(book, deed(book, 1, "agent", "compact"))
+    said(book, 1, "agent", "agent had nothing to compact")
+    for which, word in (
+        ("clear", "erase its context"),
+        ("restart", "asked to restart"),
+        ("shutdown", "shut down"),
+    ):
+        form = deed(book, 1, "agent", which)
+        assert form.locator("button.mew-sure").get_attribute("aria-disabled") == "true", (
+            "it must not be armed at once"
+        )
+        assert form.locator("button:focus").text_content() == "Cancel"
+        sure(book, form)
+        said(book, 1, "agent", word)
+    form = deed(book, 1, "helper", "kick")
+    form.locator("input").fill("spam")
+    sure(book, form)
+    book.page.until(lambda: row(book, 1, "helper").get_attribute("data-presence") == "removed", "the removal")
+    book.run(2)
+    assert book.text(2).splitlines() == [
+        'participant/pause [\'agent\'] {"timeout_seconds": 90.0, "reason": "lunch"}',
+        "participant/resume ['agent'] {}",
+        "participant/request-status ['agent'] {}",
+        'participant/forget [\'agent\'] {"direction": "newest", "entries": 3}',
+        "participant/compact ['agent'] {}",
+        "participant/clear ['agent'] {}",
+        "participant/restart ['agent'] {}",
+        "participant/shutdown ['agent'] {}",
+        'space/kick None {"participant_id": "helper", "reason": "spam"}',
+    ]
+
+
+@pytest.mark.threat(1)
+def test_threat_01_the_token_of_an_invitation_is_shown_once_behind_a_click(
+    notebook: Callable[..., Notebook],
+) -> None:
+    token = "[host_key] = [key for name, key in lab.host.minted.items() if name == 'reviewer']\nprint(host_key.token.reveal())"
+    book = notebook([SETUP, SHOW, SHOW, token]).run(0).run(1).run(2)
+    frames: list[str] = []
+    taps = book.tab.context.new_cdp_session(book.tab)
+    taps.send("Network.enable")
+    taps.on("Network.webSocketFrameReceived", lambda event: frames.append(event["response"]["payloadData"]))
+    view = root(book, 1)
+    book.click(view.locator("button.mew-invite"))
+    view.locator("input[aria-label^='id of']").fill("reviewer")
+    view.locator("select[aria-label='what it may do']").select_option("observer")
+    book.click(view.locator(".mew-form-place button", has_text="Invite"))
+    show = view.locator("li.mew-invitation button")
+    show.wait_for()
+    book.tab.evaluate(
+        "() => jupyterapp.commands.execute('@jupyter-widgets/jupyterlab-manager:saveWidgetState')"
+    )
+    saved, before = json.dumps(book.save()), len(frames)
+    book.click(show)
+    shown = view.locator("code.mew-secret")
+    shown.wait_for()
+    secret = shown.text_content() or ""
+    assert len(secret) > 20
+    assert before > 0 and not any(_holds(one, secret) for one in frames[:before]), (
+        "it came before it was asked for"
+    )
+    assert any(_holds(one, secret) for one in frames[before:])
+    assert secret not in saved and secret not in root(book, 2).inner_text()
+    book.tab.evaluate(
+        "() => jupyterapp.commands.execute('@jupyter-widgets/jupyterlab-manager:saveWidgetState')"
+    )
+    assert secret not in json.dumps(book.save())
+    book.click(view.locator("button", has_text="Hide for good"))
+    book.page.until(
+        lambda: "was shown at" in view.locator("li.mew-invitation").inner_text(), "when it was shown"
+    )
+    assert secret not in view.evaluate("r => r.outerHTML")
+    assert root(book, 2).locator("li.mew-invitation button").count() == 0
+    book.run(3)
+    assert book.text(3).strip() == secret
+    for line in json.dumps(book.save()["cells"][:3]), view.inner_text():
+        assert secret not in line
+
+
+def _holds(frame: str, secret: str) -> bool:
+    """Whether a WebSocket frame, text or bytes in base64, holds the secret."""
+    if secret in frame:
+        return True
+    try:
+        return secret.encode() in base64.b64decode(frame)
+    except ValueError:
+        return False
+
+
+HOSTILE = """
+from dataclasses import replace
+from mew_lab.workbench.members import Member, Paused, Told
+def member(n, p):
+    return Member(
+        name=f'{n}{p}', you=False, what=p, presence=p, since=1.0, ids=(p,), sentence=p, patterns=(p, p),
+        told=Told(1.0, p, 1, 2, 3, 4.0, ((p, p),)), paused=Paused(p, p, 1.0, None), against={d: p for d in ('pause', 'kick')})
+view._lab.space = PAYLOADS[0]
+view._members.rows = tuple(member(n, p) for n, p in enumerate(PAYLOADS))
+view._invited = {p: (p, 1.0, None) for p in PAYLOADS[:40]}
+view._barred = lambda: PAYLOADS[1]
+view.wake()
+"""
+ELEMENTS = set("section div span bdi ul li button code select option input label textarea".split())
+
+
+@pytest.mark.threat(3, 17)
+def test_threat_03_hostile_text_is_text_in_every_field_of_the_roster(
+    notebook: Callable[..., Notebook],
+) -> None:
+    book = notebook([SETUP, as_python(), HOSTILE, SHOW]).run(0).run(1).run(2)
+    asked = listen(book)
+    book.run(3)
+    view = root(book, 3)
+    view.locator("li.mew-row").first.wait_for()
+    book.click(view.locator("button.mew-more"))
+    shown = len(PAYLOADS)
+    book.page.until(lambda: view.get_attribute("data-rows") == str(shown), "every payload to be shown")
+    for name in ("mew-may", "mew-menu-button"):
+        view.evaluate(f"r => r.querySelectorAll('button.{name}').forEach(b => b.click())")
+    book.page.pause(0.5)
+    assert view.locator(".mew-patterns li").count() == 2 * shown
+    harmless(book, view, allowed=ELEMENTS, asked=asked)
+
+
+def test_the_roster_can_be_used_without_a_mouse_and_at_any_width(notebook: Callable[..., Notebook]) -> None:
+    book = notebook([SETUP, SCENE, SHOW, WIRE]).run(0).run(1).run(2)
+    row(book, 2, "git").wait_for()
+    book.page.until(
+        lambda: row(book, 2, "reader").get_attribute("data-presence") == "left", "the reader to leave"
+    )
+    book.page.shots("roster", book.area(2))
+    view = root(book, 2)
+    path = focus_path(book, view)
+    assert path[0] == "button Invite…" and path[1].startswith("button human may") and len(path) == 1 + 2 * 6
+    agent = row(book, 2, "agent")
+    agent.locator("button.mew-menu-button").focus()
+    keys = book.tab.keyboard
+    keys.press("Enter")
+    assert agent.locator("[role=menuitem]:focus").get_attribute("data-deed") == "status"
+    keys.press("End")
+    assert agent.locator("[role=menuitem]:focus").get_attribute("data-deed") == "kick"
+    keys.press("Escape")
+    assert (
+        agent.locator("button.mew-menu-button:focus").count() == 1
+        and agent.locator("[role=menu]").count() == 0
+    )
+    keys.press("Enter")
+    keys.press("ArrowDown")
+    keys.press("Enter")
+    keys.type("30")
+    keys.press("Enter")
+    book.page.until(lambda: agent.get_attribute("data-presence") == "paused", "the pause")
+    agent.locator("button.mew-may").click()
+    agent.locator("button.mew-menu-button").click()
+    view.locator("button.mew-invite").click()
+    accessible(book, view, widths=(240, 360, 1600))
+    book.page.shots("roster-menu", book.area(2))
+    view.evaluate("r => { r.style.width = '360px'; }")
+    book.click(row(book, 2, "helper").locator("button.mew-menu-button"))
+    book.click(row(book, 2, "helper").locator("[data-deed=clear]"))
+    book.page.shots("roster-360", view)
+    book.run(3)
+    assert '"timeout_seconds": 30' in book.text(3)

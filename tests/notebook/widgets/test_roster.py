@@ -1,0 +1,217 @@
+"""The roster sends rows that changed, does what a page with the nonce asks, and keeps tokens to itself."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from pages import Page
+
+from mew_lab.notebook.widgets.roster import RosterView, view_of
+from mew_lab.workbench.lab import Lab
+from mew_lab.workbench.labs import close_all, up
+from mew_lab.workbench.members import Member, Paused, Told
+
+HOSTILE = "<img src=x onerror=alert(1)>\u202e\x1b[31m"
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
+    monkeypatch.chdir(tmp_path)
+    lab = up("demo", journal=None)
+    lab.enrol("human", can="admin")
+    lab.join("agent", can="agent")
+    yield lab
+    close_all()
+
+
+@pytest.fixture
+def view(lab: Lab) -> RosterView:
+    return view_of(lab)
+
+
+@pytest.fixture
+def page(browser: Callable[[Any], Any], view: RosterView) -> Page:
+    return Page(browser(view))
+
+
+def crowd(view: RosterView, count: int, **more: Any) -> None:
+    """Puts so many participants into the model."""
+    told = Told(1.0, "active", 1, 2, 3, 4.0, ())
+    base = Member(
+        name="p", you=False, what="elsewhere", presence="here", since=1.0, ids=(), sentence="may chat",
+        patterns=('{"kind":"chat"}',), told=told, paused=None, against={},
+    )  # fmt: skip
+    view._members.rows = tuple(replace(base, name=f"p{n}", **more) for n in range(count))
+    view.wake()
+
+
+def test_a_page_gets_everybody_and_then_what_changed(page: Page, lab: Lab) -> None:
+    assert [row["id"] for row in page.snapshot["rows"]] == ["human", "agent"]
+    assert page.snapshot["counts"] == [["here", 2]] or page.snapshot["counts"] == [("here", 2)]
+    lab.join("helper")
+    page.fake.until(lambda: any(row["id"] == "helper" for one in page.fake.of("rows") for row in one["rows"]))
+    before = len(page.fake.of("rows"))
+    lab.chat("nothing that a roster shows")
+    lab.join("reader", can="observer")
+    page.fake.until(lambda: len(page.fake.of("rows")) > before)
+    assert [row["id"] for row in page.fake.of("rows")[-1]["rows"]] == ["reader"]
+
+
+def test_a_click_pauses_and_the_sentence_comes_back(page: Page, lab: Lab) -> None:
+    done = page.act("do", deed="pause", target="agent", timeout_seconds=30, reason="lunch")
+    assert done["t"] == "done" and done["said"].startswith("agent is paused until")
+    page.fake.until(
+        lambda: any(
+            row["paused"] for one in page.fake.of("rows") for row in one["rows"] if row["id"] == "agent"
+        )
+    )
+    (sent,) = [one for one in lab.log if one.get("kind") == "participant/pause"]
+    assert sent["payload"] == {"timeout_seconds": 30.0, "reason": "lunch"}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"deed": "dance", "target": "agent"},
+        {"deed": "pause", "target": "nobody"},
+        {"deed": "pause", "target": ["agent"]},
+        {"deed": None, "target": "agent"},
+        {"deed": "pause", "target": "agent", "timeout_seconds": "soon"},
+        {"deed": "forget", "target": "agent", "entries": -1},
+    ],
+)
+def test_what_is_no_choice_of_a_person_sends_nothing(page: Page, lab: Lab, given: dict[str, Any]) -> None:
+    before = len(lab.log)
+    assert page.act("do", **given)["t"] == "failed"
+    assert len(lab.log) == before and not page.fake.view.faults
+
+
+@pytest.mark.threat(5)
+def test_a_page_of_another_kernel_steers_nobody(page: Page, lab: Lab) -> None:
+    before = len(lab.log)
+    page.snapshot["nonce"] = "0" * 32
+    assert "does not belong to the running kernel" in page.act("do", deed="clear", target="agent")["said"]
+    assert len(lab.log) == before
+
+
+@pytest.mark.threat(1)
+def test_threat_01_a_token_goes_out_once_and_only_when_it_is_asked_for(page: Page, lab: Lab) -> None:
+    assert page.act("invite", name="reviewer", can="observer")["t"] == "done"
+    page.fake.until(lambda: [one for one in page.fake.of("head") if one["invited"]])
+    view = page.fake.view
+    (invitation,) = view._tokens.values()
+    secret = invitation.token.reveal()
+    seen = json.dumps([page.fake.batches, view.get_state(), view._static_html(), repr(view)], default=str)
+    assert secret not in seen
+    id = page.fake.of("head")[-1]["invited"][0]["id"]
+    shown = page.act("reveal", id=id)
+    assert shown["value"]["token"] == secret and secret not in shown["said"]
+    again = page.act("reveal", id=id)
+    assert again["t"] == "failed" and again["said"].startswith("The token was shown at ")
+    assert again["value"] is None and secret not in json.dumps(page.fake.appear("v2"))
+    assert json.dumps(page.fake.batches).count(secret) == 1 and not view._tokens
+
+
+def test_two_clicks_at_once_show_a_token_once(page: Page, lab: Lab) -> None:
+    page.act("invite", name="reviewer", can="starter")
+    view = page.fake.view
+    (invitation,) = view._tokens.values()
+    shown: list[Any] = []
+    start = threading.Barrier(8)
+
+    def click() -> None:
+        start.wait()
+        try:
+            shown.append(view._reveal({"id": invitation.id}))
+        except Exception as refused:
+            shown.append(str(refused))
+
+    threads = [threading.Thread(target=click) for _ in range(8)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join(10)
+    assert sum(not isinstance(one, str) for one in shown) == 1 and len(shown) == 8
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"name": ""}, "Who is invited"),
+        ({"name": 7}, "Who is invited"),
+        ({"name": "x", "can": "patterns", "patterns": "{"}, "no JSON"),
+        ({"name": "x", "can": "patterns", "patterns": "3"}, "a list such as"),
+        ({"name": "x", "can": "patterns", "patterns": None}, "a list such as"),
+        ({"name": "agent", "can": "starter"}, "already"),
+        ({"name": "two words", "can": "starter"}, "invalid characters"),
+    ],
+)
+def test_an_invitation_that_cannot_be_says_why(page: Page, given: dict[str, Any], said: str) -> None:
+    failed = page.act("invite", **given)
+    assert failed["t"] == "failed" and said in failed["said"]
+
+
+def test_who_may_not_invite_sees_why_beforehand(page: Page, lab: Lab) -> None:
+    assert page.snapshot["barred"] == ""
+    lab.enrol("human", can="human")
+    page.fake.until(lambda: [one for one in page.fake.of("head") if one["barred"]])
+    assert "space/invite" in page.fake.of("head")[-1]["barred"]
+
+
+def test_a_large_space_comes_in_pages(view: RosterView, browser: Callable[[Any], Any]) -> None:
+    crowd(view, 450)
+    page = Page(browser(view))
+    assert len(page.snapshot["rows"]) == 200 and page.snapshot["total"] == 450
+    page.fake.until(lambda: sum(len(one["rows"]) for one in page.fake.of("rows")) == 450)
+    assert max(len(one["rows"]) for one in page.fake.of("rows")) == 200
+    assert [row["id"] for row in page.act("more", after=400)["value"]] == [f"p{n}" for n in range(400, 450)]
+
+
+def test_whatever_the_load_a_view_sends_at_most_25_messages_a_second(page: Page, view: RosterView) -> None:
+    names = iter(range(10**9))
+    for _ in range(200):
+        crowd(view, 3, sentence=f"may do {next(names)} things")
+    page.fake.until(
+        lambda: any("199" in row["sentence"] for one in page.fake.of("rows") for row in one["rows"])
+    )
+    moments = page.fake.moments
+    assert all(b - a >= 0.04 for a, b in pairwise(moments))
+    assert len(page.fake.threads) == 1
+
+
+@pytest.mark.threat(3, 17)
+def test_what_peers_write_leaves_the_kernel_as_visible_text(
+    view: RosterView, browser: Callable[[Any], Any]
+) -> None:
+    crowd(
+        view, 1, what=HOSTILE, patterns=(HOSTILE,), ids=(HOSTILE,),
+        told=Told(1.0, "calm", 1, 2, 3, 4.0, ()), paused=Paused(HOSTILE, "tea", 1.0, None),
+    )  # fmt: skip
+    sent = json.dumps(Page(browser(view)).snapshot["rows"], ensure_ascii=False)
+    assert "\u202e" not in sent and "\x1b" not in sent
+    picture = view._static_html()
+    assert "<img" not in picture and "\u202e" not in picture and "\\u202e" in picture
+
+
+def test_the_picture_says_when_it_was_and_how_many_are_left_out(view: RosterView) -> None:
+    crowd(view, 250)
+    picture = view._static_html()
+    assert "Roster of demo as of" in picture and "50 more participants are not shown" in picture
+    assert picture.count("<tr>") == 201 and "<script" not in picture and "<button" not in picture
+    assert repr(view) == "Roster of demo: 250 participants, 0 here"
+
+
+def test_the_picture_of_an_empty_space_says_what_would_fill_it(view: RosterView) -> None:
+    view._members.rows = ()
+    assert "lab.join(&quot;helper&quot;) seats somebody" in view._static_html()

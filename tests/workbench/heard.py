@@ -1,0 +1,42 @@
+"""Envelopes as a follower hears them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+from mew_lab.workbench.following import Heard
+
+
+class Space:
+    """Makes envelopes in order: a row and a second each. `tell` hands them to a follower as well."""
+
+    def __init__(self, *followers: Any) -> None:
+        self.followers = followers
+        self.raw: dict[int, str] = {}
+        self._numbers = itertools.count(1)
+
+    def tell(
+        self,
+        kind: str,
+        payload: Any = None,
+        *,
+        by: str = "helper",
+        id: str = "",
+        about: str | list[str] = (),  # type: ignore[assignment]
+        verdict: str = "accepted",
+        code: str = "",
+        t: float | None = None,
+        **more: Any,
+    ) -> Heard:
+        seq = next(self._numbers)
+        members = {"id": id or f"e-{seq}", "from": by, "kind": kind, "payload": payload or {}, **more}
+        if about:
+            members["correlation_id"] = [about] if isinstance(about, str) else about
+        raw = json.dumps(members)
+        self.raw[seq] = raw
+        heard = Heard(seq, float(seq) if t is None else t, raw, verdict, code, "", by, members)
+        for follower in self.followers:
+            follower.take(heard)
+        return heard

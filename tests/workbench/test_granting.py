@@ -1,0 +1,204 @@
+"""Grants that end by themselves, in a real space; and what a pattern would have let through."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from mew_lab.errors import CapabilityViolation, ConfigError, MewError, Refused
+from mew_lab.space.events import Record
+from mew_lab.workbench.granting import LOOKED_AT, Matches
+from mew_lab.workbench.lab import Lab
+from mew_lab.workbench.labs import up
+
+ADD = {
+    "kind": "mcp/request",
+    "to": "notebook",
+    "payload": {"method": "tools/call", "params": {"name": "add"}},
+}
+Adding = Callable[[int, int], Any]
+
+
+def eventually(what: Callable[[], Any], *, deadline: float = 10.0) -> Any:
+    until = time.monotonic() + deadline
+    while time.monotonic() < until:
+        if found := what():
+            return found
+        threading.Event().wait(0.01)
+    raise AssertionError("it never came true")
+
+
+def grant(lab: Lab, to: str = "bot", pattern: dict[str, Any] = ADD, **limits: Any) -> str:
+    return lab.loop.run(lab.granting.grant(to, [pattern], **limits), timeout=10, doing="granting")
+
+
+def given(lab: Lab, id: str) -> Any:
+    return next(one for one in lab.granting.given if one.id == id)
+
+
+def sent(lab: Lab, kind: str) -> list[dict[str, Any]]:
+    told = [json.loads(record.raw) for record in lab.log.held if record.raw]
+    return [one for one in told if one.get("kind") == kind]
+
+
+@pytest.mark.threat(22)
+def test_threat_22_a_grant_of_two_uses_is_revoked_after_the_second(lab: Lab, adding: Adding) -> None:
+    bot = lab.join("bot", can="proposer")
+    id = grant(lab, uses=2, reason="twice")
+    eventually(lambda: any(p.get("payload") for p in bot.capabilities))
+    for n in (1, 2):
+        pending = bot.call("notebook/add", {"a": n, "b": 1})
+        assert pending.kind == "mcp/request" and pending.result(10).structured == {"result": n + 1}
+    one = eventually(lambda: given(lab, id).state == "revoked" and given(lab, id))
+    assert (one.used, one.uses, one.why) == (2, 2, "its 2 uses are over")
+    [revoke] = sent(lab, "capability/revoke")
+    assert revoke["payload"] == {"recipient": "bot", "grant_id": id, "reason": "its 2 uses are over"}
+    eventually(lambda: bot.call("notebook/add", {"a": 5, "b": 5}).kind == "mcp/proposal")
+
+
+def test_a_call_that_passes_by_another_capability_is_no_use(lab: Lab, adding: Adding) -> None:
+    bot = lab.join("bot", can=[ADD])
+    id = grant(lab, uses=1)
+    assert bot.call("notebook/add", {"a": 1, "b": 1}).result(10).structured == {"result": 2}
+    assert (given(lab, id).used, given(lab, id).state) == (0, "stands")
+
+
+def test_a_grant_for_a_moment_is_revoked_when_it_is_over(lab: Lab) -> None:
+    bot = lab.join("bot", can="proposer")
+    before = bot.capabilities
+    id = grant(lab, minutes=0.002)
+    assert given(lab, id).left.startswith("until ")
+    eventually(lambda: given(lab, id).state == "revoked")
+    assert given(lab, id).why == "its 0.002 min are over"
+    eventually(lambda: bot.capabilities == before)
+
+
+def test_what_somebody_else_revokes_is_over_and_no_second_revoke_is_sent(lab: Lab) -> None:
+    lab.join("bot", can="proposer")
+    id = grant(lab, minutes=60)
+    lab.send("capability/revoke", {"recipient": "bot", "grant_id": id, "reason": "enough"})
+    eventually(lambda: given(lab, id).state == "revoked")
+    assert given(lab, id).why == "enough"
+    lab.down()
+    assert len(sent(lab, "capability/revoke")) == 1
+
+
+def test_a_lab_that_goes_down_takes_back_what_it_gave_for_a_while_and_nothing_else() -> None:
+    lab = up()
+    lab.join("bot", can="proposer")
+    for_ever, hour, uses = grant(lab), grant(lab, minutes=60), grant(lab, uses=10)
+    lab.down()
+    assert [one["payload"]["grant_id"] for one in sent(lab, "capability/revoke")] == [hour, uses]
+    assert given(lab, for_ever).state == "stands" and not lab.faults
+
+
+def test_a_revoke_that_fails_is_a_fault_of_the_lab_and_the_grant_is_said_to_stand(lab: Lab) -> None:
+    lab.join("bot", can="proposer")
+    id = grant(lab, minutes=0.003)
+
+    async def cut() -> None:
+        await lab.me.participant.stop()
+
+    lab.loop.run(cut(), timeout=10, doing="cutting")
+    eventually(lambda: lab.faults)
+    assert f"the grant {id} to bot still stands" in lab.faults[-1]
+    assert given(lab, id).state == "stands" and "was not revoked" in given(lab, id).why
+
+
+@pytest.mark.parametrize(
+    ("limits", "error", "says"),
+    [
+        ({"minutes": 0}, MewError, "more than 0"),
+        ({"minutes": float("nan")}, MewError, "more than 0"),
+        ({"uses": 0}, MewError, "one at least"),
+        ({"pattern": {"kind": "x", "paylod": {}}}, ConfigError, "paylod"),
+        ({"to": "nobody"}, Refused, "nobody"),
+    ],
+)
+def test_what_cannot_be_granted_is_refused_with_the_reason(
+    lab: Lab, limits: dict[str, Any], error: type[Exception], says: str
+) -> None:
+    lab.join("bot", can="proposer")
+    with pytest.raises(error, match=says):
+        grant(lab, **limits)
+    assert lab.granting.given == ()
+
+
+def test_one_may_revoke_what_one_did_not_grant_but_must_have_seen_it(lab: Lab) -> None:
+    lab.join("bot", can="proposer")
+    sender = lab.send("capability/grant", {"recipient": "bot", "capabilities": [ADD]})
+    eventually(lambda: lab.me.participant.rights.grants.get(sender.id))
+    lab.loop.run(lab.granting.revoke(sender.id), timeout=10, doing="revoking")
+    assert sent(lab, "capability/revoke")[0]["payload"]["grant_id"] == sender.id
+    with pytest.raises(MewError, match="no such grant was seen here"):
+        lab.loop.run(lab.granting.revoke("grant-9"), timeout=10, doing="revoking")
+
+
+@pytest.mark.threat(22)
+def test_threat_22_what_a_pattern_would_have_matched_is_counted_with_the_last_three(
+    lab: Lab, adding: Adding
+) -> None:
+    bot, other = lab.join("bot", can="proposer"), lab.join("other", can="proposer")
+    for n in range(4):
+        bot.call("notebook/add", {"a": n, "b": 1})
+    other.call("notebook/add", {"a": 1, "b": 1})
+    bot.call("notebook/drop", {})
+    lab.call("notebook/add", a=1, b=9).result(10)
+    matches = lab.granting.would_match(ADD)
+    assert isinstance(matches, Matches) and matches.count == 6
+    assert [(one.sender, one.kind) for one in matches.examples] == [
+        ("human", "mcp/request"),
+        ("other", "mcp/proposal"),
+        ("bot", "mcp/proposal"),
+    ]
+    assert "add" in matches.examples[0].what
+    assert lab.granting.would_match(ADD, sender="bot").count == 4
+    narrow = json.loads(json.dumps(ADD))
+    narrow["payload"]["params"]["arguments"] = {"a": 1, "b": 1}
+    assert lab.granting.would_match(narrow, sender="bot").count == 1
+    assert lab.granting.would_match({"kind": "stream/*"}).count == 0
+    with pytest.raises(ConfigError):
+        lab.granting.would_match({"to": "notebook"})
+
+
+@pytest.mark.threat(9)
+def test_threat_09_a_long_log_is_searched_in_turns_and_only_its_newest_part() -> None:
+    lab = up()
+    lab.join("bot", can="proposer")
+    chat = json.dumps({"id": "e", "from": "bot", "kind": "chat", "payload": {"text": "x"}})
+    record = Record(1, datetime.now(UTC), "envelope", "demo", "bot", verdict="accepted", raw=chat)
+
+    async def search() -> tuple[Matches, int]:
+        turns = 0
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        other = asyncio.create_task(others())
+        found = await lab.granting.matching({"kind": "chat"}, sender="bot")
+        other.cancel()
+        return found, turns
+
+    for _ in range(LOOKED_AT + 500):
+        lab.log.observe(record)
+    found, turns = lab.loop.run(search(), timeout=20, doing="searching")
+    assert found.count == found.looked_at == LOOKED_AT and turns >= LOOKED_AT // 1000 - 1
+    assert lab.granting.would_match({"kind": "chat"}, sender="bot").count == LOOKED_AT
+
+
+def test_who_may_not_grant_is_told_so() -> None:
+    lab = up()
+    lab.join("bot", can="proposer")
+    bot = lab.seats["bot"]
+    with pytest.raises(CapabilityViolation):
+        lab.loop.run(bot.participant.rights.grant("human", [ADD]), timeout=10, doing="granting")

@@ -1,0 +1,145 @@
+"""The grants editor's model tells who holds what by whose gift, and gives and takes as the gateway allows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from rooms import Watch
+
+from mew_lab.errors import MewError
+from mew_lab.workbench.holdings import Holding, Holdings
+from mew_lab.workbench.lab import Lab
+from mew_lab.workbench.labs import connect
+
+PUSH = '{"kind":"mcp/request","payload":{"method":"tools/call","params":{"name":"git_push"}}}'
+
+
+class Room:
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.holdings = Holdings(lab)
+        self.until = Watch(lab, self.holdings).until
+
+    def of(self, holder: str, pattern: str = "") -> list[Holding]:
+        return [one for one in self.holdings.rows if one.holder == holder and pattern in one.pattern]
+
+    def grant(self, to: str, text: str, **limits: float) -> str:
+        return self.lab.loop.submit(self.holdings.grant(to, text, **limits)).result(20)  # type: ignore[arg-type]
+
+    def revoke(self, row: Holding) -> str:
+        return self.lab.loop.submit(self.holdings.revoke(row.key)).result(20)
+
+
+@pytest.fixture
+def room(lab: Lab) -> Room:
+    lab.join("agent", can="observer")
+    return Room(lab)
+
+
+def test_what_was_configured_and_what_everybody_holds_are_told_apart(room: Room) -> None:
+    assert [(one.pattern, one.origin) for one in room.of("agent")] == [
+        ('{"kind":"chat/acknowledge"}', "configured"),
+        ('{"kind":"capability/grant-ack"}', "configured"),
+        ('{"kind":"participant/status"}', "configured"),
+        ('{"kind":"mcp/response"}', "everybody"),  # the baseline of ruling R9
+    ]
+    assert room.of("agent")[0].phrase == "acknowledge chats"
+
+
+@pytest.mark.req("P-3.6.1-3")
+def test_a_grant_stands_with_who_gave_it_and_when_and_its_id(room: Room) -> None:
+    assert room.grant("agent", PUSH) == "agent may now call the tool git_push with any arguments"
+    (row,) = room.until(lambda: room.of("agent", "git_push"))
+    (sent,) = [one for one in room.lab.log if one.get("kind") == "capability/grant"]
+    assert (row.origin, row.granter, row.grant) == ("granted", "human", sent["id"])
+    assert sent["payload"]["recipient"] == "agent" and row.since is not None
+    assert room.lab.seats["agent"].participant.can_send(
+        "mcp/request", {"method": "tools/call", "params": {"name": "git_push"}}
+    )
+
+
+def test_a_grant_for_a_while_says_until_when(room: Room) -> None:
+    assert room.grant("agent", PUSH, uses=3).endswith("for 3 uses")
+    (row,) = room.until(lambda: room.of("agent", "git_push"))
+    assert room.until(lambda: room.of("agent", "git_push")[0].ends) == "0 of 3 uses", row
+
+
+def test_a_grant_is_revoked_by_its_id(room: Room) -> None:
+    room.grant("agent", PUSH)
+    (row,) = room.until(lambda: room.of("agent", "git_push"))
+    assert room.revoke(row) == "the grant of human to agent is revoked"
+    room.until(lambda: not room.of("agent", "git_push"))
+    (sent,) = [one for one in room.lab.log if one.get("kind") == "capability/revoke"]
+    assert sent["payload"]["grant_id"] == row.grant
+
+
+def test_what_was_configured_is_revoked_by_its_pattern(room: Room) -> None:
+    (row,) = room.of("agent", "participant/status")
+    assert room.revoke(row) == "agent may no longer tell its status"
+    room.until(lambda: not room.of("agent", "participant/status"))
+    assert not room.lab.seats["agent"].participant.can_send("participant/status")
+
+
+def test_a_grant_that_somebody_else_gave_is_shown_and_can_be_revoked(room: Room) -> None:
+    boss = room.lab.join("boss", can="human")
+    work = boss.participant.rights.grant("agent", [{"kind": "chat"}])
+    room.lab.loop.submit(work).result(20)
+    (row,) = room.until(lambda: room.of("agent", '{"kind":"chat"}'))
+    assert row.granter == "boss"
+    room.revoke(row)
+    room.until(lambda: not room.of("agent", '{"kind":"chat"}'))
+
+
+def test_what_rests_on_an_invitation_can_be_revoked(room: Room) -> None:
+    room.lab.enrol("human", can="admin")
+    payload = {"participant_id": "reader", "initial_capabilities": [{"kind": "chat"}]}
+    room.lab.send("space/invite", payload)
+    (row,) = room.until(lambda: room.of("reader", '{"kind":"chat"}'))
+    assert (row.origin, row.granter) == ("granted", "human")
+    room.revoke(row)
+    room.until(lambda: not room.of("reader", '{"kind":"chat"}'))
+
+
+def test_what_the_owner_holds_stays_and_the_row_says_why(room: Room) -> None:
+    (row, *_) = room.of("human", "participant/")
+    assert row.against == ("human owns this space: nothing can be taken from it; the configuration decides.")
+    with pytest.raises(MewError, match="owns this space"):
+        room.revoke(row)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [('{"kind":"space/kick"}', "You may not grant this"), ("[]", "one object"), ('{"kind":""}', "kind")],
+)
+def test_what_may_not_be_granted_is_never_sent(room: Room, text: str, said: str) -> None:
+    with pytest.raises(MewError, match=said):
+        room.grant("agent", text)
+    assert [one for one in room.lab.log if one.get("kind") == "capability/grant"] == []
+
+
+def test_the_gateways_refusal_is_told(room: Room) -> None:
+    with pytest.raises(MewError, match="nobody"):
+        room.grant("nobody", PUSH)
+
+
+def test_a_row_that_is_gone_is_not_revoked(room: Room) -> None:
+    with pytest.raises(MewError, match="not held any more"):
+        room.revoke(Holding(key="x", holder="agent", pattern="{}", phrase="", origin="granted"))
+
+
+def test_of_a_space_that_runs_elsewhere_it_shows_what_was_told(lab: Lab) -> None:
+    lab.join("agent", can="observer")
+    lab.enrol("visitor", can="human")
+    far = connect(lab.url, space=lab.space, token_file=lab.token_file("visitor"), name="far")
+    room = Room(far)
+    assert {one.origin for one in room.of("agent")} == {"told"}
+    room.grant("agent", '{"kind":"chat"}')
+    (row,) = room.until(lambda: room.of("agent", '{"kind":"chat"}'))
+    assert (row.origin, row.granter) == ("granted", "visitor")
+    room.revoke(row)
+    room.until(lambda: not room.of("agent", '{"kind":"chat"}'))

@@ -169,9 +169,9 @@ function render({ model, el }) {
       write(node.cells[9], speed ? amount(speed) : row.state === "open" && row.reaches ? "0 B" : "–");
       write(node.cells[10], row.since ? waited((row.until ?? now) - row.since) : "", row.since ? `since ${new Date(row.since * 1000).toLocaleString()}${row.until ? `, until ${new Date(row.until * 1000).toLocaleString()}` : ""}` : "");
     }
-    const parts = [`${grouped(head.open)} open`];
-    if (head.requested) parts.push(`${grouped(head.requested)} requested`);
-    write(title, `${[...parts, `${grouped(head.over)} over`, amount(bytes), `${amount(all)}/s`].join(" · ")}`);
+    const words = [`${grouped(head.open)} open`];
+    if (head.requested) words.push(`${grouped(head.requested)} requested`);
+    write(title, `${[...words, `${grouped(head.over)} over`, amount(bytes), `${amount(all)}/s`].join(" · ")}`);
   }
   const ticks = setInterval(tick, 1000);
 
@@ -318,14 +318,20 @@ function render({ model, el }) {
   const names = { description: "what for", direction: "direction", content_type: "content type", format: "format", target: "to" };
   form.append(...Object.entries(fields).map(([name, field]) => make("label", {}, make("span", { text: names[name] }), field)), make("datalist", { id: `${link.view}-types` }, ...TYPES.map((value) => make("option", { value }))));
   form.append(make("span", { class: "mew-buttons" }, make("button", { type: "button", text: "Cancel", onclick: () => showForm(false) }), doer("Open", start)));
-  form.addEventListener("submit", (event) => { event.preventDefault(); if (event.isTrusted) start(); });
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("keydown", (event) => { if (event.key === "Enter" && event.target.tagName === "INPUT" && event.isTrusted && !event.repeat) start(); });
 
+  let opening = false;
   async function start() {
-    const given = Object.fromEntries(Object.entries(fields).map(([name, field]) => [name, field.value]));
-    const done = await act("open", given);
-    if (!done) return;
-    showForm(false);
-    if (rows.has(done.value.key)) choose(done.value.key);
+    if (opening) return;
+    opening = true;
+    try {
+      const given = Object.fromEntries(Object.entries(fields).map(([name, field]) => [name, field.value]));
+      const done = await act("open", given);
+      if (!done) return;
+      showForm(false);
+      if (rows.has(done.value.key)) choose(done.value.key);
+    } finally { opening = false; }
   }
 
   function showForm(on) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import re
 import threading
@@ -178,6 +179,8 @@ def test_under_load_there_are_at_most_25_messages_a_second_and_each_byte_is_show
     seconds = page.browser.moments[-1] - began
     assert len(page.browser.batches) - sent <= 25 * seconds
     assert len(page.text()) <= 256 * 1024 * (seconds + 1) + 20_000
+    moments = page.browser.moments[sent:]
+    assert min(later - earlier for earlier, later in itertools.pairwise(moments)) >= 1 / 25
     assert len(page.browser.threads) == 1, "one writer"
 
 
@@ -314,6 +317,14 @@ def test_every_text_of_a_row_is_visible_text(page: Page, bot: Seat) -> None:
     )
     assert (other["id"], other["owner"], other["writers"], other["target"]) == (id, SHOWN, [SHOWN], [SHOWN])
     assert other["reason"] == SHOWN
+    error = told(1010, "system/error", {"error": "target_not_found", "message": HOSTILE})
+    asked = told(1009, "stream/request", {})
+    refused = error._replace(members=dict(error.members) | {"correlation_id": [asked.id]})
+    page.lab.loop.call(lambda: (page.view.streaming.take(asked), page.view.streaming.take(refused)))
+    last = page.browser.until(
+        lambda: next((r for r in page.rows().values() if r["state"] == "refused"), None)
+    )
+    assert last["reason"] == SHOWN
     assert "\u202e" not in json.dumps(page.browser.items, ensure_ascii=False)
 
 

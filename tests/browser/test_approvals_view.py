@@ -23,6 +23,10 @@ def git_commit(repo_path: str, message: str, files: list[str] = []) -> str:
 def read_file(path: str) -> str:
     "Reads."
     return "text of " + path
+@lab.tool
+def write_note(path: str) -> str:
+    "Notes."
+    return path
 bot = lab.join("bot", can="proposer")
 def sent(kind):
     told = [json.loads(record.raw) for record in lab.log.held if record.raw]
@@ -124,7 +128,8 @@ for path in ('a.md', '/etc/passwd', 'b.md'): bot.call('notebook/read_file', {'pa
 """
     later = "bot.call('notebook/read_file', {'path': 'late.md'}); None"
     wire = "print(json.dumps([(r['correlation_id'], r['payload']['params']['arguments']['path']) for r in sent('mcp/request') if r.get('correlation_id')]))"
-    book = notebook([SETUP, propose, SHOW, later, wire]).run(0).run(1).run(2)
+    many = "async def flood():\n for n in range(90): bot.participant.propose('notebook/write_note', {'path': str(n)})\nlab.loop.run(flood(), timeout=9, doing='')"
+    book = notebook([SETUP, propose, SHOW, later, wire, many, SHOW]).run(0).run(1).run(2)
     group = book.area(2).locator("li.mew-group")
     group.wait_for()
     assert group.locator("tbody tr").count() == 3
@@ -147,6 +152,19 @@ for path in ('a.md', '/etc/passwd', 'b.md'): bot.call('notebook/read_file', {'pa
     assert ledger.count() == 3 and "notebook/read_file" in ledger.first.inner_text()
     assert " s" in ledger.first.locator("td").nth(4).inner_text(), "how long it was on screen"
     assert "3 of 3 decided by you" in area.locator(".mew-counts").inner_text()
+    # A table longer than the page: what was not scrolled into sight was not seen.
+    book.run(5).run(6)
+    group = book.area(6).locator("li.mew-group")
+    button = group.locator("button.mew-approve-all")
+    button.scroll_into_view_if_needed()
+    book.page.until(lambda: "rows not seen yet" in group.locator(".mew-hint").inner_text(), "the hint")
+    assert button.get_attribute("aria-disabled") == "true"
+    for row in group.locator(".mew-rows tbody tr").all()[::15]:
+        row.scroll_into_view_if_needed()
+        book.page.pause(0.3)
+    press(book, button)
+    group.wait_for(state="detached")
+    assert len(said(book, 4)) == 93
 
 
 @pytest.mark.threat(3)

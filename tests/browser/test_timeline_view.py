@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -130,6 +131,14 @@ def test_points_families_and_times_are_chosen_by_mouse_and_by_keyboard(
     book.page.until(lambda: here.locator(".mew-stage g[data-seq]").count() == 2, "the rejection to join")
     assert "mcp/reject" in (here.locator(".mew-stage").text_content() or "")
     book.page.until(lambda: "waiting" not in strip.inner_text(), "nothing to wait any more")
+    # A point under the mouse is the fulfilled proposal.
+    drawn = strip.locator("path.dots.is-capability")
+    at = re.match(r"M([\d.]+) ([\d.]+)", drawn.get_attribute("d") or "")
+    edge = strip.locator("svg").bounding_box()
+    assert at is not None and edge is not None
+    book.tab.mouse.click(edge["x"] + float(at[1]), edge["y"] + float(at[2]))
+    book.page.until(lambda: here.locator(".mew-stage g[data-seq]").count() == 10, "the exchange of the point")
+    assert "fulfilled by human" in strip.inner_text()
     book.click(here.get_by_role("button", name="Clear"))
     book.page.until(lambda: here.locator(".mew-stage").is_hidden(), "the diagram to go")
     # By keyboard: a bar is read, a point is chosen, an id is typed.

@@ -118,3 +118,19 @@ def test_a_saved_session_is_drawn_like_the_live_one(tmp_path: Path) -> None:
 
 def test_no_series_is_no_bar() -> None:
     assert charts.rate_of(Series(0.0, 1.0, ())).lines == ("Nothing was said yet.",)
+
+
+def test_a_bar_stands_for_messages_per_second_however_long_it_lasts() -> None:
+    rest = (0,) * 7
+    drawing = charts.rate_of(Series(0.0, 10.0, ((20, 10, *rest), (10, 0, *rest))))
+    labels = [node.text for node in ElementTree.fromstring(drawing.svg()).iter(f"{SPACE}text")]
+    assert "3" in labels, "30 messages in 10 s are 3 a second, the top of the scale"
+    (chat, less), (mcp,) = (
+        [
+            tuple(map(float, one))
+            for one in re.findall(r"M[\d.]+ ([\d.]+)h[\d.]+v-([\d.]+)", paths(drawing, css)[0])
+        ]
+        for css in ("is-chat", "is-mcp")
+    )
+    assert chat[1] == pytest.approx(2 * less[1], abs=0.2) == pytest.approx(2 * mcp[1], abs=0.2)
+    assert mcp[0] == pytest.approx(chat[0] - chat[1], abs=0.2), "it stands on the one before"

@@ -2,50 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
 
+import mew_lab
 from mew_lab.notebook import views
 from mew_lab.notebook.views import PARTS, Views, close_views
-
-
-class Widget:
-    """A widget that counts its ends."""
-
-    def __init__(self, source: object, **_: object) -> None:
-        self.source = source
-        self.ends = 0
-
-    def close(self) -> None:
-        self.ends += 1
+from mew_lab.notebook.widgets.live import LiveWidget
+from mew_lab.workbench.lab import Lab
 
 
 @pytest.fixture
-def of_a_lab(monkeypatch: pytest.MonkeyPatch) -> Views:
-    monkeypatch.setattr("mew_lab.notebook.widgets.approvals.ApprovalsView", Widget)
-    monkeypatch.setattr("mew_lab.notebook.widgets.feed.FeedView", Widget)
-    return Views(SimpleNamespace(decisions="decisions", rows="rows"))  # type: ignore[arg-type]
-
-
-def test_each_view_gets_its_seam_and_is_made_once(of_a_lab: Views) -> None:
-    assert of_a_lab.made("approvals") is None
-    assert of_a_lab.approvals.source == "decisions"
-    assert of_a_lab.feed.source == "rows"
-    assert of_a_lab.approvals is of_a_lab.approvals
-    assert of_a_lab.made("approvals") is of_a_lab.approvals
+def lab() -> Iterator[Lab]:
+    up = mew_lab.up("views", journal=None, port=None)
+    yield up
+    up.down()
 
 
 @pytest.mark.trap("T-16")
-def test_closing_ends_every_view_once(of_a_lab: Views) -> None:
-    feed = of_a_lab.feed
+def test_every_part_is_made_once_of_its_lab_and_ends_once(lab: Lab) -> None:
+    looks = Views(lab)
+    assert [looks.made(name) for name in PARTS] == [None] * len(PARTS)
+    made = {name: getattr(looks, name) for name in PARTS}
+    for name, view in made.items():
+        assert isinstance(view, LiveWidget) and view.title == name
+        assert getattr(looks, name) is view is looks.made(name)
     close_views()
     close_views()
-    assert feed.ends == 1
-    assert of_a_lab.made("feed") is None
+    assert [view.comm for view in made.values()] == [None] * len(PARTS)
+    assert [looks.made(name) for name in PARTS] == [None] * len(PARTS)
 
 
-def test_a_lab_that_is_gone_is_not_kept(of_a_lab: Views) -> None:
+def test_the_parts_of_the_panel_are_those_of_the_lab(lab: Lab) -> None:
+    shown = lab.view.panel._parts
+    assert {*shown, "panel"} == set(PARTS)
+    assert all(part is getattr(lab.view, name) for name, part in shown.items())
+    close_views()
+
+
+def test_a_lab_that_is_gone_is_not_kept() -> None:
     before = len(views._all)
     one = Views(SimpleNamespace())  # type: ignore[arg-type]
     assert len(views._all) == before + 1
@@ -53,7 +50,8 @@ def test_a_lab_that_is_gone_is_not_kept(of_a_lab: Views) -> None:
     assert len(views._all) == before
 
 
-def test_a_part_that_there_is_not_names_those_that_there_are(of_a_lab: Views) -> None:
-    with pytest.raises(AttributeError, match=r"no 'rooster'; its parts are approvals, "):
-        _ = of_a_lab.rooster
-    assert set(PARTS) <= set(dir(of_a_lab))
+def test_a_part_that_there_is_not_names_those_that_there_are() -> None:
+    one = Views(SimpleNamespace())  # type: ignore[arg-type]
+    with pytest.raises(AttributeError, match=r"no 'rooster'; its parts are approvals, chat, feed"):
+        _ = one.rooster
+    assert set(PARTS) <= set(dir(one))

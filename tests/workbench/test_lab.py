@@ -471,5 +471,5 @@ def test_a_seat_runs_what_it_has_no_verb_for(lab: Lab) -> None:
 
     assert bot.run(count()) == ("numbers", True)
 
-    with pytest.raises(NoReply, match="running .*sleep as 'bot' took longer than 0.05 s"):
+    with pytest.raises(NoReply, match=r"running .*sleep as 'bot' took longer than 0\.05 s"):
         bot.run(asyncio.sleep(5), timeout=0.05)

@@ -219,7 +219,7 @@ async function editFace(card) {
       area.disabled = one.removed;
     } });
     fields.push(one);
-    const hint = [field.isText ? "text" : "JSON", field.hint].filter(Boolean).join(" · ");
+    const hint = [field.isText ? "text" : "JSON", field.isText ? field.hint.replace(/^string(, )?/, "") : field.hint].filter(Boolean).join(" · ");
     face.node.append(make("div", { class: "mew-field" }, make("div", { class: "mew-fieldname" }, make("bdi", { class: "mew-code", dir: "ltr", text: field.name }), make("span", { class: "mew-dim", text: hint })), area, drop));
   }
   const added = [];

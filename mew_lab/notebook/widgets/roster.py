@@ -130,6 +130,8 @@ class RosterView(ActingWidget):
     def _barred(self) -> str:
         """Why the human may not invite; empty when nothing speaks against it."""
         me = self._lab.me
+        if self._lab.closed or me.participant.client.state != "ready":
+            return "You are not connected to the space."
         if me.participant.can_send("space/invite", {"participant_id": "somebody"}):
             return ""
         help = f": lab.enrol({me.name!r}, can=…) changes that" if self._lab.host is not None else ""

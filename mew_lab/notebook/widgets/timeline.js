@@ -160,9 +160,9 @@ function render({ model, el }) {
 
   function paint() {
     frame = 0;
-    const width = rate.box.clientWidth || charts.clientWidth;
     empty.hidden = count > 0;
     charts.hidden = legend.hidden = count === 0;
+    const width = rate.box.clientWidth;
     if (count === 0) {
       write(empty, 'Nothing was said yet. lab.chat("hello") fills this.');
       write(title, space ? `${space} · 0 envelopes` : "");
@@ -275,7 +275,7 @@ function render({ model, el }) {
 
   function strip(name, key) {
     const part = chart(key === "request" ? "How long requests waited for their answers" : "How long proposals waited for a decision", 96);
-    part.key = key;
+    part.marks = key === "request" ? "● answered" : "● fulfilled  × rejected  ○ withdrawn";
     part.ended = key === "request" ? "answered" : "decided";
     part.points = new Map();
     part.told = { of: 0, waiting: 0, oldest: [] };
@@ -325,7 +325,7 @@ function render({ model, el }) {
       const one = seen[n];
       return `${HOW[one[ENDED]]?.[0] ?? ""} ${clockTime(one[WHEN])} ${lasted(one[TOOK])}: ${one[ENDED]} by ${one[BY]} · #${one[ASKED]} ${one[ASKER]}: ${one[LABEL]}`;
     };
-    part.rest = seen.length ? `A point is ${part.key === "request" ? "an answer" : "a decision"}; press one to see its exchange.` : `Nothing was ${part.ended} in this time.`;
+    part.rest = seen.length ? `${part.marks}; press one to see its exchange` : `Nothing was ${part.ended} in this time.`;
     part.settle();
     return seen.length > 0;
   }

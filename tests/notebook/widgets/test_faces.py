@@ -79,6 +79,7 @@ def page(lab: Lab, browser: Callable[..., Any]) -> Page:
     return Page(lab, browser)
 
 
+@pytest.mark.req("S-L2-16", "P-3.2.1-3")
 @pytest.mark.threat(14)
 def test_threat_14_an_edit_is_confirmed_by_the_digest_of_what_the_kernel_showed(page: Page) -> None:
     pending = page.propose(path="a.md", text="one")
@@ -211,6 +212,18 @@ def test_threat_30_the_time_on_screen_is_measured_from_the_first_look_and_kept(p
     assert head["shares"] == "1 of 1 decided by you"
     [note] = [json.loads(r.detail) for r in page.lab.log.held if r.event == "decided"]
     assert note["on_screen"] == pytest.approx(card.on_screen, abs=1)
+
+
+@pytest.mark.threat(30)
+def test_threat_30_whoever_approves_five_in_under_two_seconds_each_is_told(page: Page) -> None:
+    five = [page.propose(path=f"{n}.md") for n in range(5)]
+    for one in five:
+        page.page.send({"t": "seen", "id": one.id})
+        page.decide(one.id, page.digest(one.id))
+        page.decided(one.id)
+    head = page.page.until(lambda: [one for one in page.page.of("head") if one["hurry"]])[-1]
+    assert head["hurry"] == "You approved the last 5 in under 2 s each."
+    assert "You approved the last 5 in under 2 s each." in str(page.lab.history())
 
 
 @pytest.mark.threat(9)

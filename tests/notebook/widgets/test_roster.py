@@ -60,12 +60,16 @@ def test_a_page_gets_everybody_and_then_what_changed(page: Page, lab: Lab) -> No
     assert [row["id"] for row in page.snapshot["rows"]] == ["human", "agent"]
     assert page.snapshot["counts"] == [["here", 2]] or page.snapshot["counts"] == [("here", 2)]
     lab.join("helper")
-    page.fake.until(lambda: any(row["id"] == "helper" for one in page.fake.of("rows") for row in one["rows"]))
+    view = page.fake.view
+    page.fake.until(
+        lambda: [name for name, row in view._known.items() if row.since] == ["human", "agent", "helper"]
+    )
     before = len(page.fake.of("rows"))
     lab.chat("nothing that a roster shows")
     lab.join("reader", can="observer")
-    page.fake.until(lambda: len(page.fake.of("rows")) > before)
-    assert [row["id"] for row in page.fake.of("rows")[-1]["rows"]] == ["reader"]
+    page.fake.until(lambda: "reader" in view._known)
+    sent = {row["id"] for one in page.fake.of("rows")[before:] for row in one["rows"]}
+    assert sent == {"reader"}
 
 
 def test_a_click_pauses_and_the_sentence_comes_back(page: Page, lab: Lab) -> None:
@@ -167,6 +171,14 @@ def test_who_may_not_invite_sees_why_beforehand(page: Page, lab: Lab) -> None:
     lab.enrol("human", can="human")
     page.fake.until(lambda: [one for one in page.fake.of("head") if one["barred"]])
     assert "space/invite" in page.fake.of("head")[-1]["barred"]
+
+
+def test_after_the_end_everybody_has_left_and_nothing_may_be_done(page: Page, lab: Lab) -> None:
+    lab.down()
+    page.fake.until(lambda: [one for one in page.fake.of("head") if one["counts"] == [("left", 2)]])
+    assert page.fake.of("head")[-1]["barred"] == "You are not connected to the space."
+    failed = page.act("do", deed="pause", target="agent")
+    assert failed["t"] == "failed" and not page.fake.view.faults
 
 
 def test_a_large_space_comes_in_pages(view: RosterView, browser: Callable[[Any], Any]) -> None:

@@ -7,7 +7,7 @@ Spec: §3.10.1, §3.10.2, ruling R16.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.stream import Stream
 from mew_lab.workbench.stream_kinds import Kind, kind_of
 
-__all__ = ["DEEDS", "NAMES", "WORDS", "StreamRow", "row_of", "text_in", "words_in"]
+__all__ = ["DEEDS", "NAMES", "WORDS", "StreamRow", "people", "row_of", "text_in", "words_in"]
 
 WORDS = 300  # characters of a text that a peer chose
 NAMES = 100  # writers or targets that a row names
@@ -62,6 +62,11 @@ def text_in(fields: Mapping[str, Any], key: str) -> str:
     return value[:WORDS] if isinstance(value, str) else ""
 
 
+def people(names: Sequence[str]) -> tuple[str, ...]:
+    """Those whom a row names: as many, and as much of each name, as it has room for."""
+    return tuple(one[:WORDS] for one in names[:NAMES])
+
+
 def words_in(fields: Mapping[str, Any]) -> dict[str, Any]:
     """What a request says of its stream, by the names that a row has for it. Spec: §3.10.1."""
     size = fields.get("expected_size_bytes")
@@ -84,8 +89,8 @@ def row_of(stream: Stream, *, key: int, me: MEWParticipant, since: float) -> Str
         id=stream.id,
         state="open",
         owner=stream.owner[:WORDS],
-        writers=tuple(one[:WORDS] for one in stream.writers[:NAMES]),
-        target=tuple(one[:WORDS] for one in stream.target[:NAMES]),
+        writers=people(stream.writers),
+        target=people(stream.target),
         since=stream.created.timestamp() if stream.created else since,
         late=stream.late,
         mine=stream.mine,

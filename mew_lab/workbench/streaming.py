@@ -29,9 +29,10 @@ from mew_lab.sdk.negotiations import Negotiations
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.stream import Stream
 from mew_lab.sdk.stream_book import GATEWAYS, StreamBook
+from mew_lab.sdk.stream_facts import names_in
 from mew_lab.workbench.following import Following, Heard
 from mew_lab.workbench.held_frames import HeldFrames, Mark, Shelf
-from mew_lab.workbench.stream_row import WORDS, StreamRow, row_of, text_in, words_in
+from mew_lab.workbench.stream_row import WORDS, StreamRow, people, row_of, text_in, words_in
 
 __all__ = ["Streaming"]
 
@@ -191,6 +192,7 @@ class Streaming:
             id="",
             state="requested",
             owner=heard.sender[:WORDS],
+            target=people(names_in(heard.payload.get("target")) or ()),
             since=heard.t,
             **words_in(heard.payload),
         )

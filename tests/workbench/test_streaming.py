@@ -148,6 +148,7 @@ def test_a_request_that_the_gateway_refused_says_why(lab: Lab, weather: Seat) ->
         request(weather, target="nobody", description="for nobody")
     row = eventually(lambda: (row := only(streaming)).state == "refused" and row)
     assert (row.id, row.owner, row.description) == ("", "weather-service", "for nobody")
+    assert row.target == ("nobody",)
     assert "nobody" in eventually(lambda: only(streaming).reason)
 
 

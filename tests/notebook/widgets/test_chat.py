@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
+import mew_lab
 from mew_lab.notebook.widgets import chat
 from mew_lab.notebook.widgets.acting import STALE
-from mew_lab.notebook.widgets.chat import ChatView
+from mew_lab.notebook.widgets.chat import ChatView, view_of
 from mew_lab.workbench.talk import Talk
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "workbench"))
@@ -249,3 +250,24 @@ def test_the_picture_has_the_last_200_messages_as_text(room: Room) -> None:
     assert html.count("<tr>") == 201 and "message 51." in html and "message 50." not in html
     assert "<img" not in html and "<script" not in html and "<strong>" not in html
     assert repr(room.view) == "Chat: 250 messages, 0 to acknowledge"
+
+
+@pytest.mark.trap("T-16")
+def test_the_view_of_a_lab_hears_what_was_before_and_nothing_once_it_is_closed(
+    browser: Callable[..., Any],
+) -> None:
+    lab = mew_lab.up("chat-test", journal=None)
+    try:
+        lab.chat("hello")
+        view = view_of(lab)
+        page = browser(view)
+        page.until(lambda: lab.loop.call(lambda: lab.following.caught_up(view._talk)))
+        assert repr(view) == "Chat: 1 message, 0 to acknowledge"
+        assert view.badge() == ""
+        view.close()
+        page.until(lambda: not lab.loop.call(lambda: lab.following.caught_up(view._talk)))
+        lab.chat("hello")
+        assert repr(view) == "Chat: 1 message, 0 to acknowledge"
+        assert not view.faults
+    finally:
+        lab.down()

@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
+import mew_lab
 from mew_lab.notebook.widgets.acting import STALE
-from mew_lab.notebook.widgets.reasoning import ReasoningView
+from mew_lab.notebook.widgets.reasoning import ReasoningView, view_of
 from mew_lab.sdk.client import StreamData
 from mew_lab.workbench.thoughts import Thoughts
 
@@ -235,3 +236,24 @@ def test_the_picture_has_the_last_200_lines_as_text(room: Room) -> None:
     assert "<img" not in html and "<script" not in html
     assert "rejected by &lt;img" in html
     assert repr(room.view).startswith("Reasoning: 1 active, 0 ended, newest: <img")
+
+
+@pytest.mark.trap("T-16")
+def test_the_view_of_a_lab_hears_what_was_before_and_nothing_once_it_is_closed(
+    browser: Callable[..., Any],
+) -> None:
+    lab = mew_lab.up("reasoning-test", journal=None)
+    try:
+        lab.send("reasoning/start", {"message": "rain"})
+        view = view_of(lab)
+        page = browser(view)
+        page.until(lambda: lab.loop.call(lambda: lab.following.caught_up(view._thoughts)))
+        assert repr(view) == "Reasoning: 1 active, 0 ended, newest: human “rain”"
+        assert view.badge() == "1 active"
+        view.close()
+        page.until(lambda: not lab.loop.call(lambda: lab.following.caught_up(view._thoughts)))
+        lab.send("reasoning/start", {"message": "rain"})
+        assert repr(view) == "Reasoning: 1 active, 0 ended, newest: human “rain”"
+        assert not view.faults
+    finally:
+        lab.down()

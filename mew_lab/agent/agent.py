@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mew_lab.agent import prompts
-from mew_lab.agent.attention import Exchanges, Rate, judge, read_classification
+from mew_lab.agent.attention import Exchanges, Rate, judge, read_classification, tells_outcome
 from mew_lab.agent.calling import offered
 from mew_lab.agent.claims import PROCESSING, Claims
 from mew_lab.agent.delivery import deliver
@@ -310,6 +310,8 @@ class MEWAgent:
                 task.cancel(f"{by.kind} of {by.sender}")
 
     def _on_chat(self, envelope: Envelope) -> None:
+        if tells_outcome(envelope, self.participant.proposals, me=self.id):
+            return
         exchange = self._exchanges.depth(envelope)
         attention = judge(envelope, me=self.id, name=self.name, habits=self.options.habits, exchange=exchange)
         logger.debug("%s: chat %s: %s, %s", self.id, envelope.id, attention.verdict, attention.why)

@@ -16,8 +16,18 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.sdk.proposals import ProposalBook
 
-__all__ = ["Attention", "Classification", "Exchanges", "Habits", "Rate", "judge", "read_classification"]
+__all__ = [
+    "Attention",
+    "Classification",
+    "Exchanges",
+    "Habits",
+    "Rate",
+    "judge",
+    "read_classification",
+    "tells_outcome",
+]
 
 MAX_EXCHANGE = 4
 MAX_REMEMBERED = 10_000
@@ -74,6 +84,17 @@ def judge(message: Envelope, *, me: str, name: str, habits: Habits, exchange: in
     if "?" in text and not habits.respond_to_questions:
         return Attention("ignore", "questions to nobody are not answered")
     return Attention("classify", "it is addressed to nobody")
+
+
+def tells_outcome(message: Envelope, proposals: ProposalBook, *, me: str) -> bool:
+    """Whether a chat message tells how a proposal of ours was fulfilled, such as what was changed in it.
+
+    It names the proposal and its fulfilment in `correlation_id`. It is kept in mind and wants no answer.
+    """
+    named = (proposals.get(id) for id in message.correlation_id)
+    return any(
+        one is not None and one.proposer == me and one.fulfilment in message.correlation_id for one in named
+    )
 
 
 def mentions(text: str, names: Sequence[str]) -> bool:

@@ -17,8 +17,10 @@ from mew_lab.agent.attention import (
     judge,
     mentions,
     read_classification,
+    tells_outcome,
 )
 from mew_lab.protocol.envelope import PROTOCOL, Envelope
+from mew_lab.sdk.proposals import ProposalBook
 
 NAMED = {"me": "helper-1", "name": "Helper"}
 
@@ -144,3 +146,30 @@ def test_answers_a_minute_are_limited_for_one_and_for_all() -> None:
     assert [rate.take("b", now=4.0 + n) for n in range(3)] == [True, True, False]
     assert not rate.take("a", now=59.0)
     assert rate.take("a", now=60.0)
+
+
+def test_what_tells_how_a_proposal_of_ours_was_fulfilled_wants_no_answer_and_a_question_about_it_does() -> (
+    None
+):
+    book = ProposalBook()
+    call = {"method": "tools/call", "params": {"name": "git_log"}}
+    for id, sender, kind, about in (
+        ("p", "helper-1", "mcp/proposal", []),
+        ("other", "bot", "mcp/proposal", []),
+        ("r", "human", "mcp/request", ["p", "other"]),
+    ):
+        members = {
+            "id": id,
+            "from": sender,
+            "kind": kind,
+            "to": ["git"],
+            "correlation_id": about,
+            "payload": call,
+        }
+        book.observe(Envelope.of(members))
+
+    def tells(*about: str) -> bool:
+        return tells_outcome(chat("Approved with changes", correlation_id=list(about)), book, me="helper-1")
+
+    assert tells("r", "p")
+    assert not tells("p") and not tells("r") and not tells() and not tells("r", "other")

@@ -51,6 +51,22 @@ def test_an_agent_is_asked_and_its_answer_awaited(lab: mew_lab.Lab, helper: Agen
     assert [row[3] for row in lab.history()] == ["fulfilled"]
 
 
+def test_an_agent_goes_on_with_what_came_of_an_edited_proposal_and_does_not_answer_the_note(
+    lab: mew_lab.Lab, helper: AgentSeat
+) -> None:
+    answer = lab.ask("helper", "What is the weather in Tokyo?")
+    id = waiting(lab)[0][0]
+    edit = lab.loop.call(lambda: lab.decisions.editing.review(id, [{"index": 0, "text": "Osaka"}]))
+    lab.decisions.decide(id, digest=edit.digest, decision="approve").result(10)
+    assert "Osaka: 22 degrees" in str(answer.result(timeout=30))
+    again = lab.ask("helper", "What is the weather in Kyoto?")
+    lab.reject(waiting(lab)[0][0])
+    again.result(timeout=30)
+    told = [one for one in lab.log if one["kind"] == "chat"]
+    assert sum(one["from"] == "human" for one in told) == 3
+    assert sum(one["from"] == "helper" for one in told) == 2, "one answer a question"
+
+
 def test_an_agent_may_only_propose_unless_more_is_given(lab: mew_lab.Lab, helper: AgentSeat) -> None:
     answer = lab.ask("helper", "What is the weather in Tokyo?")
     rows = waiting(lab)

@@ -42,14 +42,22 @@ function render({ model, el }) {
   el.replaceChildren(root);
   keepKeys(root);
   const announce = announcer(root);
-  const tail = follower(scroller, follow);
+  const tail = follower(scroller, follow, () => {
+    if (!behind) return;
+    behind = false;
+    last = 0;
+    link.ask();
+  });
   const messages = new Map();
+  // Whether messages came faster than they can be shown, while the reader was elsewhere.
+  let behind = false;
   let last = 0, head = null, offset = 0, reasons = [], ticks = null, noEarlier = false, number = 0;
 
   const compose = composer();
   root.append(compose.node);
 
   const link = connect(model, root, {
+    rests: true,
     from: () => last,
     item(item) {
       if (item.t === "snapshot") {
@@ -88,8 +96,10 @@ function render({ model, el }) {
     if (item.after > last) return link.ask();
     const news = item.messages.filter((one) => one.n > last);
     if (!news.length) return;
+    behind ||= item.skipped > 0 && !tail.follows();
     // What came too fast to be sent is not between them: the rest begins anew, the earlier ones can be asked for.
-    if (item.skipped) anew(news, news.at(-1).n);
+    if (behind) tail.arrived(item.skipped);
+    else if (item.skipped) anew(news, news.at(-1).n);
     else for (const one of news) add(one);
     last = news.at(-1).n;
     const other = news.filter((one) => !one.mine);

@@ -34,6 +34,7 @@ __all__ = ["ChatView", "view_of"]
 _ESM, _CSS = front_end("conversing", "chat")
 
 PAGE = 200
+NEWS = 40  # messages in one turn of the writer: what comes faster cannot be read, and can be asked for
 MOST_CHARACTERS = 512 * 1024  # in one message to the views
 MOST_MARKDOWN = 40_000  # characters of Markdown in one message to the views: formatting takes its time
 MOST_PEOPLE = 200
@@ -60,7 +61,7 @@ class ChatView(ActingWidget):
     _esm = _ESM
     _css = _CSS
     title = "chat"
-    interval = 0.1
+    interval = 0.2
 
     def __init__(
         self,
@@ -96,7 +97,7 @@ class ChatView(ActingWidget):
     # What the writer sends.
 
     def _snapshot(self, start: int) -> dict[str, Any]:
-        messages = self._newest(0)
+        messages = self._newest(0, PAGE)
         last = messages[-1].n if messages else 0
         if len(self._views) == 1:  # else another view still waits for what comes behind `_sent`
             self._sent = last
@@ -105,9 +106,9 @@ class ChatView(ActingWidget):
         words = {"statuses": list(STATUSES.items()), "reasons": list(REASONS.items())}
         return shown | words | {"no": self._number, "now": self.clock().timestamp()} | self._head
 
-    def _newest(self, after: int) -> list[Said]:
+    def _newest(self, after: int, most: int) -> list[Said]:
         """The newest messages behind `after`, as many as may go at once."""
-        messages, left = self._talk.messages(after=after, limit=PAGE), MOST_CHARACTERS
+        messages, left = self._talk.messages(after=after, limit=most), MOST_CHARACTERS
         for at in range(len(messages) - 1, -1, -1):
             left -= len(messages[at].text)
             if left < 0 and at < len(messages) - 1:
@@ -119,7 +120,7 @@ class ChatView(ActingWidget):
             fresh, self._fresh = self._fresh, {}
         items: list[dict[str, Any]] = []
         known = [n for n in fresh if 0 < n <= self._sent]
-        if messages := self._newest(self._sent):
+        if messages := self._newest(self._sent, NEWS):
             after, self._sent = self._sent, messages[-1].n
             skipped = messages[0].n - after - 1
             items.append({"t": "said", "after": after, "skipped": skipped, "messages": _page(messages)})

@@ -1,7 +1,8 @@
 // What the views of talk and of thought share: a list that grows at its end, a form that asks why, times that grow.
 
-// A list follows its newest entry unless the reader has gone elsewhere; then the button tells how many came.
-function follower(scroller, button) {
+// A list follows its newest entry unless the reader has gone elsewhere; then the button tells how many came. `back` is
+// called when it follows again.
+function follower(scroller, button, back = () => {}) {
   let following = true, unseen = 0, placed = -1;
   function told() {
     button.hidden = following;
@@ -21,6 +22,7 @@ function follower(scroller, button) {
     following = atEnd();
     if (following) unseen = 0;
     told();
+    if (following) back();
   });
   button.addEventListener("click", () => {
     following = true;
@@ -28,12 +30,14 @@ function follower(scroller, button) {
     end();
     told();
     scroller.focus({ preventScroll: true });
+    back();
   });
   // Out of the layout just now (a theme is being changed, a tab lies behind): it goes on where it was when it is back.
   const sizes = new ResizeObserver(() => { if (following && scroller.clientHeight) end(); });
   sizes.observe(scroller);
   told();
   return {
+    follows: () => following,
     arrived(n) { if (!following) unseen += n; told(); },
     settle() { if (following && scroller.clientHeight) end(); },
     hold() { following = atEnd(); told(); },

@@ -49,7 +49,13 @@ function connect(model, root, on) {
   const notices = make("div", { class: "mew-notices" });
   root.append(silence, notices);
   const jobs = new Map();
-  let answered = false, asked = 0, timer = null, nonce = null, job = 0;
+  let answered = false, asked = 0, timer = null, nonce = null, job = 0, missed = false;
+  const sight = new ResizeObserver(() => {
+    if (!missed || !root.getClientRects().length) return;
+    missed = false;
+    ask();
+  });
+  if (on.rests) sight.observe(root);
 
   function send(message) {
     try {
@@ -103,6 +109,7 @@ function connect(model, root, on) {
   }
   function receive(message) {
     if (!message || message.t !== "batch") return;
+    const away = on.rests && !root.getClientRects().length;
     for (const item of message.items) {
       if (item.t === "snapshot") {
         if (item.view !== view) continue;
@@ -115,7 +122,8 @@ function connect(model, root, on) {
         ended(item);
         continue;
       }
-      on.item(item);
+      if (away && item.t !== "snapshot") missed = true;
+      else on.item(item);
     }
     on.done?.();
   }
@@ -125,6 +133,7 @@ function connect(model, root, on) {
     view, send, ask, act, notice,
     end() {
       clearTimeout(timer);
+      sight.disconnect();
       model.off("msg:custom", receive);
       try { model.send({ t: "bye", view }); } catch (error) { /* the kernel is gone: nobody to say it to */ }
     },

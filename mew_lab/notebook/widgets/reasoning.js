@@ -26,6 +26,7 @@ function render({ model, el }) {
   let offset = 0, reasons = [], ticks = null, here = null, forgotten = 0, items = 0, number = 0;
 
   const link = connect(model, root, {
+    rests: true,
     from: () => 0,
     item(item) {
       if (item.t === "snapshot") {
@@ -86,10 +87,10 @@ function render({ model, el }) {
       branches.get(key)?.node.remove();
       branches.delete(key);
     }
+    if (!first && changed.some((one) => !branches.has(one.key))) foldSeen();
     for (const one of changed) {
       const branch = branches.get(one.key);
       if (!branch) {
-        if (!first) foldSeen();
         begin(one, first);
         if (!first) {
           tail.arrived(1);
@@ -334,8 +335,10 @@ function render({ model, el }) {
 
   function foldSeen() {
     for (const branch of branches.values()) {
-      const busy = branch.node.contains(document.activeElement) || branch.node.matches(":hover") || branch.byHand;
-      if (!isActive(branch) && branch.seen && !busy && open(branch.node)) expand(branch.node, false);
+      if (isActive(branch) || !branch.seen || branch.byHand || !open(branch.node)) continue;
+      // Asked last: the page has to be laid out for it.
+      const busy = branch.node.contains(document.activeElement) || branch.node.matches(":hover");
+      if (!busy) expand(branch.node, false);
     }
   }
 

@@ -72,6 +72,12 @@ def _timeline(lab: Lab) -> Any:
     return view_of(lab)
 
 
+def _tools(lab: Lab) -> Any:
+    from mew_lab.notebook.widgets.tools import view_of
+
+    return view_of(lab)
+
+
 class Part(NamedTuple):
     """What a part shows, as `%mew` tells it, and what makes it."""
 
@@ -89,6 +95,7 @@ PARTS: dict[str, Part] = {
     "roster": Part("who is in the space, and how each of them is; steer and invite", _roster),
     "streams": Part("every stream of the space, and what comes on it", _streams),
     "timeline": Part("messages per second, how long answers took, and an exchange as a diagram", _timeline),
+    "tools": Part("every tool, a form for its arguments, and what became of your calls", _tools),
 }
 
 

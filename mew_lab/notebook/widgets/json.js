@@ -1,0 +1,80 @@
+// JSON as a person wrote it: a number stays the text that it was, a name may be anything, `__proto__` too.
+// Objects are Maps, numbers are JsonNumber, the rest is what it is in JavaScript.
+
+class JsonNumber {
+  constructor(text) { this.text = text; }
+}
+
+const JSON_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
+const JSON_DEPTH = 60;
+
+function readJson(text) {
+  const token = /\s*(?:([{}[\],:])|("(?:[^"\\\u0000-\u001f]|\\.)*")|(-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)|(true|false|null)(?![a-z]))/y;
+  let at = 0;
+  function next() {
+    token.lastIndex = at;
+    const found = token.exec(text);
+    if (!found) {
+      const rest = text.slice(at).trimStart();
+      throw new Error(rest ? `no JSON at “${rest.slice(0, 20)}” (character ${text.length - rest.length + 1})` : "the JSON ends too early");
+    }
+    at = token.lastIndex;
+    return found;
+  }
+  function string(written) {
+    try { return JSON.parse(written); } catch (error) { throw new Error(`no JSON string: ${written.slice(0, 20)}`); }
+  }
+  function value(found, depth) {
+    if (depth > JSON_DEPTH) throw new Error(`nested more than ${JSON_DEPTH} levels deep`);
+    const [, sign, text_, number, word] = found;
+    if (text_ !== undefined) return string(text_);
+    if (number !== undefined) return new JsonNumber(number);
+    if (word !== undefined) return word === "null" ? null : word === "true";
+    if (sign === "[") {
+      const items = [];
+      let one = next();
+      if (one[1] === "]") return items;
+      for (;;) {
+        items.push(value(one, depth + 1));
+        const after = next()[1];
+        if (after === "]") return items;
+        if (after !== ",") throw new Error("between the items of an array stands a comma");
+        one = next();
+      }
+    }
+    if (sign === "{") {
+      const members = new Map();
+      let one = next();
+      if (one[1] === "}") return members;
+      for (;;) {
+        if (one[2] === undefined) throw new Error("the name of a member stands in double quotes");
+        const name = string(one[2]);
+        if (members.has(name)) throw new Error(`the name ${one[2].slice(0, 40)} is given twice`);
+        if (next()[1] !== ":") throw new Error("between a name and its value stands a colon");
+        members.set(name, value(next(), depth + 1));
+        const after = next()[1];
+        if (after === "}") return members;
+        if (after !== ",") throw new Error("between the members of an object stands a comma");
+        one = next();
+      }
+    }
+    throw new Error(`a value was expected, not ${sign}`);
+  }
+  const whole = value(next(), 0);
+  if (text.slice(at).trim()) throw new Error(`more follows after the value: “${text.slice(at).trim().slice(0, 20)}”`);
+  return whole;
+}
+
+// `indent` "" writes one line; else each level is indented by it.
+function writeJson(value, indent = "", before = "") {
+  if (value instanceof JsonNumber) return value.text;
+  const inside = before + indent, line = indent ? `\n${inside}` : "", end = indent ? `\n${before}` : "", comma = indent ? "," : ", ";
+  if (Array.isArray(value)) {
+    return value.length ? `[${line}${value.map((one) => writeJson(one, indent, inside)).join(comma + line)}${end}]` : "[]";
+  }
+  if (value instanceof Map) {
+    const members = Array.from(value, ([name, one]) => `${JSON.stringify(name)}: ${writeJson(one, indent, inside)}`);
+    return members.length ? `{${line}${members.join(comma + line)}${end}}` : "{}";
+  }
+  return JSON.stringify(value);
+}

@@ -1,0 +1,408 @@
+// Tools on the left, the form of the chosen one on the right, the calls below. What is shown of a tool is what Python
+// made visible; what is sent is its name and the JSON text of the form. A press sends once.
+
+const WAITING = 150;
+const STATES = { unknown: "was not asked yet", asking: "is being asked", failed: "did not tell its tools", none: "has none" };
+const SIGN = { answered: "✓", failed: "✕", rejected: "✕", withdrawn: "–", open: "●", fulfilled: "●" };
+
+function render({ model, el }) {
+  const root = make("section", { class: "mew mew-tools", "aria-label": "Tools" });
+  const counts = make("span", { class: "mew-counts" });
+  const refresh = doer("Ask again", () => link.act("ask", {}), { title: "asks every participant for its tools now" });
+  const people = make("ul", { class: "mew-people", role: "list" });
+  const search = make("input", { type: "search", placeholder: "search name, argument, description", "aria-label": "Search tools", autocomplete: "off", spellcheck: "false" });
+  const count = make("div", { class: "mew-found mew-dim", role: "status" });
+  const list = make("ul", { class: "mew-list", role: "list", "aria-label": "Tools found" });
+  const more = doer("Show more", () => find(rows.length), { class: "mew-more", hidden: true });
+  const empty = make("div", { class: "mew-empty", hidden: true });
+  const pane = make("div", { class: "mew-pane", role: "region", "aria-label": "Chosen tool" });
+  const calls = make("tbody");
+  const callsTable = make("table", { class: "mew-calls", "aria-label": "Your calls" }, make("thead", {}, make("tr", {},
+    ...["#", "tool", "arguments", "became", ""].map((text) => make("th", { scope: "col", text: text || " ", class: text === "#" ? "mew-num" : "" })))), calls);
+  callsTable.querySelector("th:last-child").setAttribute("aria-label", "what can be done");
+  const callsBox = make("div", { class: "mew-calls-box", hidden: true }, make("div", { class: "mew-subhead", text: "Your calls" }), callsTable);
+  root.append(
+    make("div", { class: "mew-head" }, make("b", { text: "Tools" }), counts, make("span", { class: "mew-gap" }), refresh), people,
+    make("div", { class: "mew-body" }, make("div", { class: "mew-left" }, search, count, list, more, empty), pane), callsBox);
+  el.replaceChildren(root);
+  keepKeys(root);
+  const announce = announcer(root);
+
+  let version = -1, offset = 0, rows = [], lines = new Map(), asked = 0, chosen = null, shownRun = 0, searching = null, ticks = null, due = null;
+  const runs = new Map(), results = new Map();
+
+  const link = connect(model, root, {
+    from: () => 0,
+    item(item) {
+      if (item.t === "snapshot") {
+        offset = item.now - Date.now() / 1000;
+        runs.clear();
+        for (const run of item.runs) runs.set(run.number, run);
+        version = -1;
+      }
+      if (item.t === "snapshot" || item.t === "catalogue") catalogue(item);
+      if (item.t === "run") {
+        const old = runs.get(item.run.number);
+        runs.set(item.run.number, item.run);
+        while (runs.size > 20) runs.delete(Math.min(...runs.keys()));
+        if (old?.waits && !item.run.waits) announce(`${item.run.target}: ${item.run.said}`);
+      }
+    },
+    done: paintRuns,
+  });
+
+  // --- who has which tools ---
+
+  function catalogue(item) {
+    if (item.version === version) return;
+    version = item.version;
+    counts.textContent = `${grouped(item.total)} tool${item.total === 1 ? "" : "s"} of ${item.ready} participant${item.ready === 1 ? "" : "s"}`
+      + (item.left_out ? ` · ${grouped(item.left_out)} more are not listed` : "");
+    const quiet = item.people.filter(([, , state]) => state !== "ready" && state !== "none");
+    const none = item.people.filter(([, , state]) => state === "none").map(([, shown]) => shown);
+    const lines = quiet.slice(0, 8).map(([name, shown, state, known, error]) => {
+      const line = make("li", { class: `mew-person mew-person-${state}` }, make("bdi", { class: "mew-code", text: shown }), ` ${STATES[state]}`,
+        known ? ` (${known} from before)` : "");
+      if (error) line.append(": ", make("bdi", { class: "mew-dim", text: error }));
+      if (state !== "asking") line.append(doer("Ask", () => link.act("ask", { participant: name }), { class: "mew-small", "aria-label": `Ask ${shown} for its tools` }));
+      return line;
+    });
+    if (quiet.length > 8) lines.push(make("li", { class: "mew-person mew-dim", text: `and ${quiet.length - 8} more` }));
+    if (none.length) lines.push(make("li", { class: "mew-person mew-dim" }, make("bdi", { text: `No tools: ${none.slice(0, 8).join(", ")}${none.length > 8 ? ` and ${none.length - 8} more` : ""}` })));
+    people.replaceChildren(...lines);
+    announce(counts.textContent);
+    find(0, Math.max(rows.length, 1));
+  }
+
+  async function find(start, atLeast = 1) {
+    asked += 1;
+    const mine = asked, query = search.value;
+    const got = await link.act("find", { query, start });
+    if (!got || mine !== asked) return;
+    rows = start ? [...rows.slice(0, start), ...got.value.rows] : got.value.rows;
+    if (rows.length < Math.min(atLeast, got.value.total) && got.value.rows.length) return find(rows.length, atLeast);
+    paintList(query, got.value.total);
+  }
+
+  function marked(text, words) {
+    const node = make("bdi"), low = text.toLowerCase();
+    let at = 0;
+    while (at < text.length) {
+      let first = -1, length = 0;
+      for (const word of words) {
+        const n = low.indexOf(word, at);
+        if (n >= 0 && (first < 0 || n < first)) [first, length] = [n, word.length];
+      }
+      if (first < 0 || low.length !== text.length) break;
+      node.append(text.slice(at, first), make("mark", { text: text.slice(first, first + length) }));
+      at = first + length;
+    }
+    node.append(text.slice(at));
+    return node;
+  }
+
+  function mark(button) {
+    const pressed = button.dataset.target === chosen?.target;
+    button.setAttribute("aria-pressed", String(pressed));
+    button.tabIndex = pressed ? 0 : -1;
+  }
+
+  function listed(row, words) {
+    const button = make("button", { type: "button", class: "mew-tool", tabindex: -1, onclick: () => choose(row.target) });
+    button.dataset.target = row.target;
+    const who = make("span", { class: "mew-of mew-code" });
+    who.append(marked(row.participant, words), "/");
+    const name = make("span", { class: "mew-tool-name mew-code", dir: "ltr" }, who, marked(row.name, words));
+    const line = make("span", { class: "mew-tool-line" }, name, " ", ...row.badges.flatMap((text) => [badge(text), " "]));
+    if (row.may !== "call") line.append(make("span", { class: "mew-badge mew-badge-may", text: row.may === "propose" ? "propose only" : "not allowed" }));
+    const about = make("span", { class: "mew-tool-about" }, marked(row.about || "It says nothing about itself.", words));
+    const hit = words.length ? row.arguments.filter(([one]) => words.some((word) => one.toLowerCase().includes(word))) : [];
+    if (hit.length) about.prepend(make("span", { class: "mew-code" }, marked(hit.map(([one]) => one).join(", "), words)), " · ");
+    button.append(line, about);
+    return make("li", {}, button);
+  }
+
+  function paintList(query, total) {
+    const words = query.toLowerCase().split(/\s+/).filter(Boolean).slice(0, 8);
+    const had = list.contains(document.activeElement) ? document.activeElement.dataset.target : null;
+    // A line that says what it said stays the same node: a press that has begun is not lost.
+    const before = lines;
+    lines = new Map();
+    for (const row of rows) {
+      const says = JSON.stringify([row, words]);
+      const line = before.get(row.target)?.says === says ? before.get(row.target) : { says, node: listed(row, words) };
+      lines.set(row.target, line);
+    }
+    const nodes = [...lines.values()].map((line) => line.node);
+    if (nodes.length !== list.children.length || nodes.some((node, n) => node !== list.children[n])) list.replaceChildren(...nodes);
+    for (const node of nodes) mark(node.firstChild);
+    const buttons = [...list.querySelectorAll("button")];
+    const here = buttons.find((one) => one.dataset.target === (had ?? chosen?.target)) ?? buttons[0];
+    if (here) here.tabIndex = 0;
+    if (had && here?.dataset.target === had) here.focus();
+    count.textContent = query.trim() ? `${grouped(total)} found` : "";
+    more.hidden = rows.length >= total;
+    more.textContent = `Show more (${grouped(total - rows.length)} left)`;
+    list.hidden = !rows.length;
+    empty.hidden = rows.length > 0;
+    empty.replaceChildren(...(query.trim() ? ["Nothing holds all of these words."]
+      : ["No participant has told a tool yet. An MCP server brings some: ", make("code", { text: 'lab.bridge("git", ["python", "-m", "mcp_server_git"])' }), ", a function of yours is one: ", make("code", { text: "@lab.tool" })]));
+    if (!chosen && !rows.length) paneEmpty();
+  }
+
+  function badge(text) {
+    return make("span", { class: `mew-badge mew-badge-${text.split(" ")[0]}`, title: "what the tool says of itself", text });
+  }
+
+  search.addEventListener("input", () => {
+    clearTimeout(searching);
+    searching = setTimeout(() => find(0), WAITING);
+  });
+  search.addEventListener("keydown", (event) => {
+    if (event.key === "ArrowDown" && rows.length) { event.preventDefault(); list.querySelector("button")?.focus(); }
+  });
+  list.addEventListener("keydown", (event) => {
+    const buttons = [...list.querySelectorAll("button")], at = buttons.indexOf(document.activeElement);
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: buttons.length - 1 }[event.key];
+    if (to === undefined || at < 0) return;
+    event.preventDefault();
+    if (to < 0) return search.focus();
+    const next = buttons[Math.min(to, buttons.length - 1)];
+    for (const one of buttons) one.tabIndex = one === next ? 0 : -1;
+    next.focus();
+  });
+
+  // --- the form of one ---
+
+  function paneEmpty() {
+    pane.replaceChildren(make("div", { class: "mew-empty", text: "Choose a tool to fill in its arguments." }));
+  }
+
+  async function choose(target, text = null) {
+    const got = await link.act("form", { tool: target });
+    if (!got) return false;
+    const tool = got.value;
+    const note = make("div", { class: "mew-may mew-dim" });
+    const notes = make("div", { class: "mew-dim mew-notes" });
+    const preview = make("div", { class: "mew-preview", hidden: true }, make("div", { class: "mew-subhead", text: "What it will be told" }), make("pre", { class: "mew-code", tabindex: 0, "aria-label": "The filled prompt" }));
+    const reason = make("span", { class: "mew-reason", id: `mew-reason-${link.view}` });
+    const call = doer("Call", () => start("call"), { class: "mew-call", "aria-describedby": reason.id });
+    const propose = doer("Propose", () => start("propose"), { class: "mew-propose", "aria-describedby": reason.id });
+    const result = make("div", { class: "mew-result" });
+    chosen = { target, tool, note, notes, preview, reason, call, propose, result, checks: 0, form: null };
+    const mine = chosen;
+    for (const one of list.querySelectorAll("button")) mark(one);
+    if (!list.querySelector("button[tabindex='0']")) list.querySelector("button")?.setAttribute("tabindex", 0);
+    mine.form = schemaForm(tool.plan, { changed: () => { if (mine === chosen) soon(mine); } });
+    const arrow = make("span", { class: "mew-of mew-code", text: `${tool.participant}/` });
+    pane.replaceChildren(
+      make("div", { class: "mew-pane-head" }, make("span", { class: "mew-pane-name mew-code", dir: "ltr" }, arrow, make("bdi", { text: tool.name })), ...tool.badges.map((one) => badge(one))),
+      make("div", { class: "mew-pane-about", dir: "auto", text: tool.about || "It says nothing about itself." }), note, mine.form.node, notes, preview,
+      make("div", { class: "mew-buttons" }, propose, call, reason), result);
+    if (text !== null) {
+      try { mine.form.set(text); } catch (error) { link.notice(`These arguments cannot be filled in: ${error.message}`); }
+    }
+    allow(mine, "The arguments are being checked…");
+    soon(mine, 0);
+    const last = [...runs.values()].filter((run) => run.target === target).map((run) => run.number);
+    if (runs.get(shownRun)?.target !== target) shownRun = last.length ? Math.max(...last) : 0;
+    paintRuns();
+    mine.form.focus();
+    return true;
+  }
+
+  // A tool that is gone has no form, but what it once gave can be read.
+  function bare(target) {
+    chosen = { target, form: null, result: make("div", { class: "mew-result" }) };
+    pane.replaceChildren(make("div", { class: "mew-pane-head" }, make("bdi", { class: "mew-pane-name mew-code", text: target }), make("span", { class: "mew-dim", text: "is not known any more" })), chosen.result);
+  }
+
+  function soon(one, after = WAITING) {
+    clearTimeout(due);
+    if (one.form.asJson && one.form.text() === null) return unreadable(one, "The JSON cannot be read yet.");
+    // A check is on its way: what is pressed now would be pressed on an older one.
+    off(one.call, true);
+    off(one.propose, true);
+    due = setTimeout(() => check(one), after);
+  }
+
+  async function check(one) {
+    one.checks += 1;
+    const mine = one.checks, text = one.form.text(), part = text === null ? one.form.part() : null;
+    const asked = text ?? part.text;
+    if (asked === null) return unreadable(one, `Not complete yet: ${part.unread.slice(0, 4).join(", ")}.`);
+    const got = await link.act("check", { tool: one.target, text: asked });
+    // A newer one is on its way, or another tool was chosen.
+    if (mine !== one.checks || one !== chosen || !got || one.form.text() !== text) return;
+    verdict(one, got.value, text);
+    if (part) unreadable(one, `Not complete yet: ${[...new Set(part.unread)].slice(0, 4).join(", ")}.`);
+  }
+
+  function unreadable(one, why) {
+    one.text = null;
+    allow(one, why);
+  }
+
+  function verdict(one, checked, text) {
+    one.form.show(checked.faults);
+    one.text = checked.faults.length ? null : text;
+    one.may = { call: checked.call, propose: checked.propose };
+    write(one.note, checked.call ? "" : checked.propose ? `You may only propose it. ${checked.why}` : `You may neither call nor propose it. ${checked.why}`);
+    one.note.hidden = !one.note.textContent;
+    write(one.notes, checked.notes.join(" "));
+    one.notes.hidden = !checked.notes.length;
+    one.preview.hidden = !checked.preview;
+    write(one.preview.querySelector("pre"), checked.preview);
+    const missing = checked.faults.filter((fault) => fault.said === "is required").map((fault) => fault.shown.join(" › "));
+    const wrong = checked.faults.length - missing.length;
+    const why = [missing.length ? `Still needed: ${missing.slice(0, 4).join(", ")}${missing.length > 4 ? ` and ${missing.length - 4} more` : ""}.` : "",
+      wrong ? `${wrong} field${wrong === 1 ? " does" : "s do"} not fit.` : ""].filter(Boolean).join(" ");
+    allow(one, why);
+  }
+
+  function allow(one, why) {
+    write(one.reason, why);
+    off(one.call, Boolean(why) || !one.may?.call);
+    off(one.propose, Boolean(why) || !one.may?.propose);
+    one.call.hidden = one.may ? !one.may.call : false;
+    one.propose.classList.toggle("mew-only", Boolean(one.may && !one.may.call));
+  }
+
+  function off(button, value) {
+    const text = value ? "true" : "false";
+    if (button.getAttribute("aria-disabled") !== text) button.setAttribute("aria-disabled", text);
+  }
+
+  function write(node, text) {
+    if (node.textContent !== text) node.textContent = text;
+  }
+
+  async function start(how) {
+    const one = chosen, text = one.form.text();
+    // What is sent is what was checked and is still there.
+    if (text === null || text !== one.text) return soon(one, 0);
+    write(one.reason, "sending…");
+    const got = await link.act("start", { tool: one.target, text, how });
+    write(one.reason, "");
+    if (!got) return;
+    shownRun = got.value.run;
+    announce(got.said);
+    paintRuns();
+    // `doer` gives the button back, whatever was found out meanwhile.
+    setTimeout(() => soon(one, 0));
+  }
+
+  // --- what became of the calls ---
+
+  function standing(run) {
+    if (!run.waits) return run.said;
+    const since = run.state === "fulfilled" && run.decided ? run.decided : run.began;
+    return `${run.said} ${waited(Date.now() / 1000 + offset - since)}`;
+  }
+
+  function paintRuns() {
+    const all = [...runs.values()].sort((a, b) => b.number - a.number);
+    callsBox.hidden = !all.length;
+    const wanted = new Set(all.map((run) => String(run.number)));
+    for (const row of [...calls.children]) if (!wanted.has(row.dataset.number)) row.remove();
+    for (const run of [...all].reverse()) {
+      const old = [...calls.children].find((row) => row.dataset.number === String(run.number));
+      if (old?.mewRun === run) continue;
+      const row = callRow(run, old);
+      if (!old) calls.prepend(row);
+    }
+    tick();
+    const wait = all.some((run) => run.waits);
+    if (wait && !ticks) ticks = setInterval(tick, 1000);
+    if (!wait) { clearInterval(ticks); ticks = null; }
+    const run = runs.get(shownRun);
+    if (run && chosen?.target === run.target) result(run);
+  }
+
+  function callRow(run, old) {
+    const row = old ?? make("tr");
+    row.dataset.number = run.number;
+    row.mewRun = run;
+    if (!old) {
+      const again = doer("Use again", async () => {
+        const got = await link.act("again", { run: run.number });
+        if (got) await choose(got.value.tool, got.value.text);
+      }, { class: "mew-small", "aria-label": `Use the arguments of call ${run.number} again` });
+      const show = make("button", { type: "button", class: "mew-small", text: "Show", "aria-label": `Show what became of call ${run.number}`, onclick: () => reveal(run.number) });
+      row.append(make("td", { class: "mew-num", text: run.number }), make("th", { scope: "row", class: "mew-code", dir: "ltr" }, make("bdi", { text: run.target })),
+        make("td", { class: "mew-code mew-brief", dir: "ltr", title: run.brief }, make("bdi", { text: run.brief })), make("td", { class: "mew-became" }), make("td", { class: "mew-do" }, show, again));
+    }
+    return row;
+  }
+
+  async function reveal(number) {
+    const run = runs.get(number);
+    if (!run) return;
+    shownRun = number;
+    if (chosen?.target !== run.target && !await choose(run.target)) bare(run.target);
+    result(runs.get(number) ?? run, true);
+  }
+
+  function tick() {
+    for (const row of calls.children) {
+      const run = row.mewRun;
+      const cell = row.children[3];
+      const text = `${SIGN[run.state] ?? "•"} ${run.proposed ? "proposed, " : ""}${standing(run)}`;
+      write(cell, text);
+      cell.className = `mew-became mew-became-${run.state}`;
+    }
+    const shown = runs.get(shownRun);
+    if (shown?.waits && chosen?.line) write(chosen.line, standing(shown));
+  }
+
+  function result(run, focus = false) {
+    const one = chosen;
+    if (one.shown === run) return focus ? one.result.querySelector(".mew-result-head")?.focus() : undefined;
+    one.shown = run;
+    one.line = make("span", { class: "mew-standing", text: standing(run) });
+    const rowsOf = [run.seq ? `row ${run.seq}` : "", run.answer ? `answer row ${run.answer}` : ""].filter(Boolean).join(", ");
+    const head = make("div", { class: `mew-result-head mew-became-${run.state}`, tabindex: -1 }, make("span", { "aria-hidden": true, class: "mew-sign", text: SIGN[run.state] ?? "•" }),
+      make("span", { text: `Call ${run.number} ` }), make("bdi", { class: "mew-code", text: run.target }), one.line, make("span", { class: "mew-dim", title: "where it stands in lab.view.feed", text: rowsOf ? `feed ${rowsOf}` : "" }));
+    if (run.waits) head.append(doer(run.proposed && run.state !== "fulfilled" ? "Withdraw" : "Stop waiting", () => link.act("stop", { run: run.number }), { class: "mew-stop" }));
+    const parts = make("div", { class: "mew-blocks" });
+    one.result.replaceChildren(head, parts);
+    if (run.error) head.after(make("div", { class: "mew-error-text", role: "note" }, make("bdi", { text: run.error })));
+    if (run.has_result) blocks(run, parts);
+    else if (!run.waits && run.state === "answered") parts.append(make("div", { class: "mew-dim", text: "It answered with nothing." }));
+    if (focus) head.focus();
+  }
+
+  async function blocks(run, parts) {
+    if (!results.has(run.number)) {
+      const got = await link.act("result", { run: run.number });
+      if (!got) return;
+      results.set(run.number, got.value);
+      while (results.size > 20) results.delete(results.keys().next().value);
+    }
+    parts.replaceChildren(...results.get(run.number).map((block) => {
+      if (block.kind === "image") return image(block);
+      if (block.kind === "note") return make("div", { class: "mew-dim", dir: "auto", text: block.text });
+      return make("pre", { class: "mew-code mew-block", tabindex: 0, dir: "ltr", "aria-label": block.kind === "json" ? "Result as JSON" : "Result", text: block.text });
+    }));
+  }
+
+  const addresses = [];
+  function image(block) {
+    const bytes = Uint8Array.from(atob(block.text), (c) => c.charCodeAt(0));
+    const address = URL.createObjectURL(new Blob([bytes], { type: block.mime }));
+    addresses.push(address);
+    while (addresses.length > 40) URL.revokeObjectURL(addresses.shift());
+    return make("img", { class: "mew-picture", src: address, alt: `a picture from the tool (${block.mime})` });
+  }
+
+  paneEmpty();
+  return () => {
+    clearInterval(ticks);
+    clearTimeout(searching);
+    clearTimeout(due);
+    for (const address of addresses) URL.revokeObjectURL(address);
+    link.end();
+  };
+}
+
+export default { render };

@@ -1,0 +1,375 @@
+"""Which fields does a person fill in for a JSON Schema?  A plan of them, in bounds, for whatever draws a form.
+
+A plan is made of plain dictionaries, so that it travels as it is. Every text of it that is read is visible text; `key`,
+`default` and the values of options are exact, for what is sent. A field for which no better one fits is of kind `json`:
+nothing that a schema allows is out of reach. Wide fields come first (breadth first), so that one deep branch does not
+use up what all may have. It checks nothing (`mew_lab.sdk.fitting` does) and knows no HTML.
+
+Bounds: 400 fields, 100 members of an object, 8 levels (references counted as levels), 200 options, 1000 characters of a
+description, 4000 of a default.
+
+Spec: MCP `inputSchema` (JSON Schema 2020-12).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mew_lab.protocol.visible import one_line, visible
+from mew_lab.sdk.fitting import at_pointer
+
+__all__ = ["Field", "plan", "summary"]
+
+MAX_FIELDS = 400
+MAX_MEMBERS = 100
+MAX_LEVELS = 8
+MAX_OPTIONS = 200
+MAX_ABOUT = 1000  # characters
+MAX_DEFAULT = 4000
+SHORT = 200  # characters up to which a string is one line
+
+TOO_MUCH = "Too much for a form: write this part as JSON."
+
+Field = dict[str, Any]
+"""`kind` is string, number, integer, boolean, null, choice, constant, array, tuple, object, variants or json.
+
+Always: `label`, `about`, `limits` (one line), `required`. Where they apply: `key`, `title`, `default` (JSON text),
+`format`, `hint`, `lines` (whether more than one), `options` ([label, JSON text]), `value` (JSON text) and `shown` of a
+constant, `items`, `parts`, `members`, `other`, `variants`, `note`.
+"""
+
+_ORDER = ("object", "array", "string", "number", "integer", "boolean", "null")
+_FORMATS: Mapping[str, str] = {
+    "date": "2026-03-31",
+    "date-time": "2026-03-31T14:00:00Z",
+    "time": "14:00:00Z",
+    "duration": "P3DT4H",
+    "uri": "https: and so on",
+    "uri-reference": "../readme",
+    "email": "somebody@example",
+    "uuid": "123e4567-e89b-12d3-a456-426614174000",
+    "ipv4": "192.0.2.1",
+    "ipv6": "2001:db8::1",
+    "regex": "^[a-z]+$",
+}
+_LONG_FORMATS = {"multi-line", "multiline", "textarea", "markdown", "html"}
+
+
+def plan(schema: Any) -> Field:
+    """The field for a whole value; for the arguments of a tool one of kind `object`.
+
+    What the schema says wrongly is left out, never raised.
+    """
+    return _Planner(schema).whole()
+
+
+def summary(schema: Any, limit: int = 12) -> list[tuple[str, str, bool]]:
+    """Name, type and whether it is required, of each argument of a tool, the required ones first."""
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    if not isinstance(properties, Mapping):
+        return []
+    needed = _names(schema.get("required"))
+    ordered = sorted(properties.items(), key=lambda one: one[0] not in needed)
+    return [(one_line(str(key), 60), _type_word(one), key in needed) for key, one in ordered[:limit]]
+
+
+class _Planner:
+    def __init__(self, schema: Any) -> None:
+        self._root = schema
+        self._left = MAX_FIELDS
+        self._todo: deque[tuple[Field, Any, int]] = deque()
+
+    def whole(self) -> Field:
+        field = self._field(self._root, 0, label="arguments", required=True)
+        while self._todo:
+            self._fill(*self._todo.popleft())
+        return field
+
+    def _field(
+        self, schema: Any, level: int, *, label: str, required: bool = False, key: str | None = None
+    ) -> Field:
+        """A field that will be filled in its turn."""
+        field: Field = {
+            "kind": "json",
+            "label": one_line(label, 120),
+            "about": "",
+            "limits": "",
+            "required": required,
+        }
+        if key is not None:
+            field["key"] = key
+        self._left -= 1
+        if self._left < 0 or level > MAX_LEVELS:
+            field["note"] = TOO_MUCH
+        else:
+            self._todo.append((field, schema, level))
+        return field
+
+    def _has_room(self, field: Field, count: int) -> bool:
+        """Whether so many fields may follow; else this one stays a field for JSON, and says so."""
+        if count > self._left:
+            field["note"] = TOO_MUCH
+        return count <= self._left
+
+    def _fill(self, field: Field, schema: Any, level: int) -> None:
+        schema, level = self._resolved(schema, level)
+        if not isinstance(schema, Mapping):
+            if schema is False:
+                field["note"] = "The schema allows nothing here."
+            return
+        _describe(field, schema)
+        options = schema.get("enum")
+        if "const" in schema:
+            text = _json(schema["const"])
+            field |= {"kind": "constant", "value": text, "shown": one_line(text, 200)}
+        elif isinstance(options, list) and options:
+            self._choice(field, options)
+        elif forms := self._forms(schema):
+            if not self._has_room(field, len(forms)):
+                return
+            field["kind"] = "variants"
+            field["variants"] = [
+                self._field(form, level + 1, label=_form_word(self._resolved(form, 0)[0], n))
+                for n, form in enumerate(forms, 1)
+            ]
+        else:
+            self._typed(field, schema, level)
+
+    def _resolved(self, schema: Any, level: int) -> tuple[Any, int]:
+        """What a reference means, with what stands beside it; each is a level, so that none goes round for ever."""
+        while isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str) and level <= MAX_LEVELS:
+            found = at_pointer(self._root, schema["$ref"])
+            beside = {key: value for key, value in schema.items() if key != "$ref"}
+            if not isinstance(found, Mapping):
+                return beside, level
+            schema, level = {**found, **beside}, level + 1
+        if isinstance(schema, Mapping) and isinstance(schema.get("allOf"), list):
+            schema = self._merged(schema)
+        return schema, level
+
+    def _merged(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        """`allOf` put together, one level deep; the check knows it exactly."""
+        whole: dict[str, Any] = {}
+        for part in [*schema["allOf"][:20], {k: v for k, v in schema.items() if k != "allOf"}]:
+            part = (
+                at_pointer(self._root, part["$ref"])
+                if isinstance(part, Mapping) and isinstance(part.get("$ref"), str)
+                else part
+            )
+            if not isinstance(part, Mapping):
+                continue
+            properties = {**_mapping(whole.get("properties")), **_mapping(part.get("properties"))}
+            required = [*_names(whole.get("required")), *_names(part.get("required"))]
+            whole |= {key: value for key, value in part.items() if key != "allOf"}
+            whole |= {"properties": properties} if properties else {}
+            whole |= {"required": required} if required else {}
+        return whole
+
+    def _forms(self, schema: Mapping[str, Any]) -> list[Any]:
+        """The schemas of which one is chosen; empty where there is nothing to choose."""
+        for word in ("anyOf", "oneOf"):
+            forms = schema.get(word)
+            if isinstance(forms, list) and forms:
+                common = {
+                    key: value for key, value in schema.items() if key in ("type", "properties", "required")
+                }
+                return [
+                    {**common, **form} if isinstance(form, Mapping) else form for form in forms[:MAX_OPTIONS]
+                ]
+        kinds = schema.get("type")
+        if isinstance(kinds, list) and len(kinds) > 1:
+            return [{**schema, "type": kind, "title": kind, "default": None} for kind in kinds[: len(_ORDER)]]
+        return []
+
+    def _choice(self, field: Field, options: list[Any]) -> None:
+        texts = [_json(one) for one in options[:MAX_OPTIONS]]
+        if len(options) > MAX_OPTIONS or sum(map(len, texts)) > 50_000:
+            all_text = all(isinstance(one, str) for one in options)
+            shown = ", ".join(one_line(str(one), 40) for one in options[:5])
+            field |= {"kind": "string" if all_text else "json", "lines": False}
+            field["note"] = f"One of {len(options)} values: {shown} …"
+            return
+        field["kind"] = "choice"
+        field["options"] = [
+            [one_line(one if isinstance(one, str) else text, 120) or "(empty)", text]
+            for one, text in zip(options, texts, strict=True)
+        ]
+
+    def _typed(self, field: Field, schema: Mapping[str, Any], level: int) -> None:
+        kind = _kind(schema)
+        if kind == "object":
+            self._object(field, schema, level)
+        elif kind == "array":
+            self._array(field, schema, level)
+        elif kind == "string":
+            form = schema.get("format")
+            form = one_line(form, 40) if isinstance(form, str) else ""
+            longest = schema.get("maxLength")
+            field |= {"kind": "string", "format": form, "hint": _FORMATS.get(form, "")}
+            default = schema.get("default")
+            field["lines"] = (
+                form in _LONG_FORMATS
+                or isinstance(schema.get("contentMediaType"), str)
+                or (isinstance(longest, int) and longest > SHORT)
+                or (isinstance(default, str) and "\n" in default)
+            )
+        elif kind:
+            field["kind"] = kind
+
+    def _object(self, field: Field, schema: Mapping[str, Any], level: int) -> None:
+        needed = _names(schema.get("required"))
+        properties = _mapping(schema.get("properties"))
+        keys = sorted(
+            properties, key=lambda key: key not in needed
+        )  # sorted is stable: else as they were written
+        keys += [key for key in dict.fromkeys(needed) if key not in properties]
+        keys = [key for key in keys if _travels(str(key))]
+        if not self._has_room(field, min(len(keys), MAX_MEMBERS)):
+            return
+        field["kind"] = "object"
+        field["members"] = [
+            self._field(
+                properties.get(key, True), level + 1, label=str(key), required=key in needed, key=str(key)
+            )
+            for key in keys[:MAX_MEMBERS]
+        ]
+        if len(keys) > MAX_MEMBERS:
+            field["note"] = (
+                f"{len(keys) - MAX_MEMBERS} more members are not shown: add them by name, or edit as JSON."
+            )
+        other = schema.get("additionalProperties", not properties or len(keys) > MAX_MEMBERS)
+        patterns = _mapping(schema.get("patternProperties"))
+        if patterns:
+            other = next(iter(patterns.values()))
+        if other is not False or len(keys) > MAX_MEMBERS:
+            field["other"] = self._field(
+                other if other is not False else True, level + 1, label="value", required=True
+            )
+
+    def _array(self, field: Field, schema: Mapping[str, Any], level: int) -> None:
+        items, parts = schema.get("items", True), schema.get("prefixItems")
+        if isinstance(items, list):  # before 2020-12
+            items, parts = schema.get("additionalItems", False), items
+        elif parts:
+            items = schema.get("items", False)
+        if not isinstance(parts, list) or not parts:
+            field["kind"] = "array"
+        elif self._has_room(field, min(len(parts), MAX_MEMBERS)):
+            field["kind"] = "tuple"
+            field["parts"] = [
+                self._field(one, level + 1, label=_title(one) or f"item {n}", required=True)
+                for n, one in enumerate(parts[:MAX_MEMBERS], 1)
+            ]
+        if items is not False and field["kind"] != "json":
+            field["items"] = self._field(items, level + 1, label="item", required=True)
+
+
+def _describe(field: Field, schema: Mapping[str, Any]) -> None:
+    about, title = schema.get("description"), schema.get("title")
+    if isinstance(about, str):
+        field["about"] = visible(about[:MAX_ABOUT].replace("\n", " ")) + (
+            "…" if len(about) > MAX_ABOUT else ""
+        )
+    if isinstance(title, str) and title.lower() not in (
+        "",
+        field["label"].lower(),
+        field["label"].replace("_", " ").lower(),
+    ):
+        field["title"] = one_line(title, 120)
+    field["limits"] = ", ".join(_limits(schema))
+    if "default" in schema and schema["default"] is not None:
+        text = _json(schema["default"])
+        if len(text) > MAX_DEFAULT:
+            field["note"] = f"Its default has {len(text)} characters, and is not filled in."
+        else:
+            field["default"] = text
+            if isinstance(schema["default"], str) and _hides(schema["default"]):
+                field["note"] = f"Its default holds characters that cannot be seen: {one_line(text, 120)}"
+
+
+def _limits(schema: Mapping[str, Any]) -> Iterable[str]:
+    words = (
+        ("minimum", "at least {}"), ("exclusiveMinimum", "more than {}"), ("maximum", "at most {}"),
+        ("exclusiveMaximum", "less than {}"), ("multipleOf", "a multiple of {}"),
+        ("minLength", "at least {} characters"), ("maxLength", "at most {} characters"),
+        ("minItems", "at least {} items"), ("maxItems", "at most {} items"),
+        ("minProperties", "at least {} members"), ("maxProperties", "at most {} members"),
+    )  # fmt: skip
+    for key, words_of in words:
+        value = schema.get(key)
+        if (
+            isinstance(value, (int, float))
+            and not isinstance(value, bool)
+            and not (key.startswith("min") and value == 0 and "L" in key)
+        ):
+            said = words_of.format(one_line(f"{value}", 30))
+            yield said.removesuffix("s") if value == 1 and " 1 " in said else said
+    if schema.get("uniqueItems") is True:
+        yield "no item twice"
+    if isinstance(schema.get("pattern"), str):
+        yield f"matches {one_line(schema['pattern'], 80)}"
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        kind = kind[0] if kind else None
+    if isinstance(kind, str):
+        return kind if kind in _ORDER else ""
+    if "properties" in schema:
+        return "object"
+    return "array" if "items" in schema or "prefixItems" in schema else ""
+
+
+def _type_word(schema: Any) -> str:
+    if not isinstance(schema, Mapping):
+        return "anything"
+    if isinstance(schema.get("enum"), list):
+        return "choice"
+    if isinstance(schema.get("$ref"), str):
+        return one_line(schema["$ref"].rsplit("/", 1)[-1], 30)
+    for word in ("anyOf", "oneOf"):
+        if isinstance(schema.get(word), list):
+            return " or ".join(dict.fromkeys(_type_word(one) for one in schema[word][:4]))
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        return " or ".join(one_line(str(one), 20) for one in kind[:4])
+    if _kind(schema) == "array" and isinstance(schema.get("items"), Mapping):
+        inner = schema["items"].get("type")
+        return f"array of {inner}" if isinstance(inner, str) and inner in _ORDER else "array"
+    return _kind(schema) or "anything"
+
+
+def _form_word(schema: Any, n: int) -> str:
+    if schema == {"type": "null"}:
+        return "null"
+    return _title(schema) or (_type_word(schema) if isinstance(schema, Mapping) else f"form {n}")
+
+
+def _title(schema: Any) -> str:
+    title = schema.get("title") if isinstance(schema, Mapping) else None
+    return one_line(title, 60) if isinstance(title, str) else ""
+
+
+def _travels(key: str) -> bool:
+    return not any("\ud800" <= c <= "\udfff" for c in key)
+
+
+def _hides(text: str) -> bool:
+    bare = text.replace("\n", "").replace("\t", "")
+    return visible(bare) != bare
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _names(value: Any) -> list[str]:
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value)  # escaped: half a surrogate pair cannot travel otherwise

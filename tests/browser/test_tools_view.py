@@ -1,0 +1,433 @@
+"""A person finds a tool, fills in its form, calls or proposes it, and reads what it gave."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from access import accessible, focus_path
+from corpus import as_python, harmless, listen
+from playwright.sync_api import Locator
+from real_lab import Notebook
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+SPACE = """
+import json
+import mew_lab
+import jsonschema; jsonschema.Draft202012Validator.check_schema({})  # loads for a second, which the loop need not wait for
+lab = mew_lab.up(journal=None)
+git = lab.join("git", can="tool")
+weather = lab.join("weather-service", can="tool")
+notes = lab.join("notes", can="tool")
+bot = lab.join("bot", can="proposer")
+helper = lab.join("helper", can="agent")
+observer = lab.join("observer", can="observer")
+
+def offer(seat, name, about, schema, run, **annotations):
+    tool = {"name": name, "description": about, "inputSchema": schema, "execute": run}
+    lab.loop.call(lambda: seat.participant.tools.add(tool, annotations=annotations or None))
+
+def text(value):
+    return value
+"""
+SCENE = (
+    SPACE
+    + f"""
+offer(git, "git_log", "Shows the last commits of a repository, the newest first.", {{
+    "type": "object", "required": ["repo_path"], "additionalProperties": False, "properties": {{
+        "repo_path": {{"type": "string", "description": "The folder that holds the repository."}},
+        "max_count": {{"type": "integer", "minimum": 1, "maximum": 500, "default": 10, "description": "How many commits at most."}},
+        "since": {{"type": "string", "format": "date", "description": "Only commits after this day."}}}}}},
+    lambda repo_path, max_count=10, since=None: text("4f1c2a  Add tests\\n88f2b0  Fix typo in README\\n1c0d3e  First commit"), readOnlyHint=True)
+offer(git, "git_commit", "Records the staged changes.\\nIt writes to the repository and cannot be undone by itself.", {{
+    "type": "object", "required": ["repo_path", "message"], "properties": {{
+        "repo_path": {{"type": "string"}}, "message": {{"type": "string", "minLength": 3, "maxLength": 2000}},
+        "files": {{"type": "array", "items": {{"type": "string"}}, "minItems": 1, "description": "Only these."}},
+        "author": {{"type": "string"}}, "sign": {{"type": "boolean"}}, "amend": {{"type": "boolean", "default": False}}}}}},
+    lambda **kw: text("recorded"), readOnlyHint=False, destructiveHint=True)
+offer(weather, "forecast", "Tells the weather of the next days at a place.", {{
+    "type": "object", "required": ["place", "unit"], "properties": {{
+        "place": {{"anyOf": [{{"type": "string", "title": "name"}}, {{"type": "object", "title": "coordinates", "required": ["lat", "lon"],
+            "properties": {{"lat": {{"type": "number", "minimum": -90, "maximum": 90}}, "lon": {{"type": "number"}}}}}}]}},
+        "unit": {{"enum": ["celsius", "fahrenheit"], "description": "Of the temperatures."}},
+        "days": {{"type": "integer", "minimum": 1, "maximum": 7, "default": 3}},
+        "hours": {{"type": "array", "prefixItems": [{{"type": "integer", "title": "from"}}, {{"type": "integer", "title": "until"}}], "items": False}},
+        "extra": {{"type": "object", "additionalProperties": {{"type": "number"}}}},
+        "nothing": {{"type": "null"}}, "version": {{"const": 2}}}}}},
+    lambda **kw: {{"days": [{{"sky": "clear", "high": 21.5}}]}}, readOnlyHint=True, openWorldHint=True)
+offer(notes, "count_notes", "How many notes there are.", {{"type": "object", "properties": {{}}, "additionalProperties": False}}, lambda: text("12"), readOnlyHint=True)
+boxed = weather.participant.tools.answer
+async def answer(method, params):
+    if method == "tools/call" and params["name"] == "chart":
+        return {{"content": [{{"type": "image", "data": "{PIXEL}", "mimeType": "image/svg+xml"}}]}}
+    return await boxed(method, params)
+offer(weather, "chart", "Draws the temperatures.", {{"type": "object"}}, lambda: None, readOnlyHint=True)
+lab.loop.call(lambda: setattr(weather.participant.tools, "answer", answer))
+def fail(words):
+    raise LookupError("no such note")
+offer(notes, "search_notes", "Finds notes that hold all the words.", {{"type": "object", "required": ["words"], "properties": {{"words": {{"type": "string"}}}}}}, fail, readOnlyHint=True)
+@lab.tool
+def add(a: int, b: int) -> int:
+    "Sum of two numbers."
+    return a + b
+"""
+)
+SHOW = "lab.view.tools"
+CALLS = """
+for record in lab.log.held:
+    said = json.loads(record.raw or "{}")
+    if said.get("kind") in ("mcp/request", "mcp/proposal", "mcp/withdraw") and said["from"] in ("human", "bot") and "tools/list" not in record.raw:
+        print(said["from"], said["kind"], ",".join(said.get("to", [])), json.dumps(said["payload"].get("params", {}).get("arguments")))
+"""
+
+
+def view(book: Notebook, index: int) -> Locator:
+    return book.area(index).locator("section.mew-tools")
+
+
+def tool(book: Notebook, index: int, name: str) -> Locator:
+    return view(book, index).locator(f"button.mew-tool[data-target='{name}']")
+
+
+def listed(book: Notebook, index: int, name: str) -> None:
+    """Waits until the tool is in the list; what is there instead becomes the failure's text."""
+    try:
+        tool(book, index, name).wait_for()
+    except Exception as fault:
+        fault.add_note(f"{view(book, index).inner_text()[:2000]} {book.text(0)} {book.page.errors}")
+        raise
+
+
+def choose(book: Notebook, index: int, name: str) -> Locator:
+    """Clicks the tool and waits for its form."""
+    listed(book, index, name)
+    book.click(tool(book, index, name))
+    pane = view(book, index).locator(".mew-pane")
+    pane.locator(".mew-pane-name", has_text=name).wait_for()
+    return pane
+
+
+def field(book: Notebook, index: int, name: str) -> Locator:
+    return view(book, index).get_by_label(name, exact=True)
+
+
+def ready(book: Notebook, button: Locator) -> Locator:
+    book.page.until(lambda: button.get_attribute("aria-disabled") == "false", "the button to be allowed")
+    return button
+
+
+def ended(book: Notebook, index: int, number: int, said: str) -> None:
+    row = view(book, index).locator(f"table.mew-calls tr[data-number='{number}'] .mew-became")
+    book.page.until(lambda: row.count() and said in row.inner_text(), f"call {number} to be {said}")
+
+
+def sent(book: Notebook, index: int) -> list[str]:
+    """The calls that are on the wire, as `from kind to arguments`."""
+    book.run(index)
+    return book.text(index).strip().splitlines()
+
+
+def test_a_tool_is_found_called_and_its_result_read_and_used_again(notebook: Callable[..., Notebook]) -> None:
+    book = notebook([SCENE, SHOW, CALLS]).run(0).run(1)
+    one = view(book, 1)
+    listed(book, 1, "notebook/add")
+    assert one.locator(".mew-counts").inner_text() == "7 tools of 4 participants"
+    one.get_by_role("searchbox").fill("commits repo_path")
+    book.page.until(lambda: one.locator("button.mew-tool").count() == 1, "the search to narrow")
+    assert one.locator("mark").first.inner_text().lower() in ("commits", "repo_path")
+    choose(book, 1, "git/git_log")
+    # Required and empty: nothing may be pressed, and the reason stands beside it.
+    call = one.locator("button.mew-call")
+    book.page.until(lambda: "repo_path" in one.locator(".mew-reason").inner_text(), "the reason")
+    assert call.get_attribute("aria-disabled") == "true"
+    field(book, 1, "repo_path").fill("./garden")
+    field(book, 1, "max_count").fill("900")
+    fault = one.locator(".mew-field-integer .mew-fault")
+    book.page.until(lambda: fault.inner_text() == "must be at most 500", "the fault at its field")
+    assert field(book, 1, "max_count").get_attribute("aria-invalid") == "true"
+    assert call.get_attribute("aria-disabled") == "true"
+    field(book, 1, "max_count").fill("3")
+    book.click(ready(book, call))
+    ended(book, 1, 1, "answered in")
+    one.locator("pre.mew-block", has_text="Add tests").wait_for()
+    assert (
+        "by git" in one.locator(".mew-result-head").inner_text()
+        and "feed row" in one.locator(".mew-result-head").inner_text()
+    )
+    one.get_by_role("searchbox").fill("")
+    # A failed one is marked, a picture is shown as what its bytes are.
+    choose(book, 1, "notes/search_notes")
+    field(book, 1, "words").fill("tulips")
+    book.click(ready(book, call))
+    ended(book, 1, 2, "failed after")
+    assert "no such note" in one.locator(".mew-error-text").inner_text()
+    choose(book, 1, "weather-service/chart")
+    book.click(ready(book, call))
+    picture = one.locator("img.mew-picture")
+    picture.wait_for()
+    assert picture.get_attribute("src", timeout=1000).startswith("blob:")
+    book.page.until(lambda: picture.evaluate("p => p.naturalWidth") == 1, "the picture to be drawn")
+    book.click(one.get_by_role("button", name="Use the arguments of call 1 again"))
+    book.page.until(
+        lambda: field(book, 1, "max_count").count() and field(book, 1, "max_count").input_value() == "3",
+        "the arguments to be back",
+    )
+    assert field(book, 1, "repo_path").input_value() == "./garden"
+    one.locator("pre.mew-block", has_text="Add tests").wait_for()
+    assert sent(book, 2) == [
+        'human mcp/request git {"repo_path": "./garden", "max_count": 3}',
+        'human mcp/request notes {"words": "tulips"}',
+        "human mcp/request weather-service {}",
+    ]
+
+
+@pytest.mark.req("T-11")
+def test_each_field_of_a_form_gives_what_was_filled_in_to_the_digit(
+    notebook: Callable[..., Notebook],
+) -> None:
+    book = notebook([SCENE, SHOW, CALLS]).run(0).run(1)
+    one = view(book, 1)
+    choose(book, 1, "weather-service/forecast")
+    assert one.locator(".mew-field-variants .mew-required").first.inner_text() == "required"
+    one.get_by_label("Which form place has").select_option("1")
+    field(book, 1, "lat").fill("12.50")
+    field(book, 1, "lon").fill("north")
+    book.page.until(
+        lambda: "Write a number" in one.locator(".mew-form").inner_text(), "the number to be refused"
+    )
+    assert one.locator("button.mew-call").get_attribute("aria-disabled") == "true"
+    field(book, 1, "lon").fill("-12345678901234567890")
+    field(book, 1, "unit").select_option(label="celsius")
+    one.get_by_label("give hours", exact=True).check()
+    field(book, 1, "from").fill("6")
+    field(book, 1, "until").fill("18")
+    one.get_by_label("give extra", exact=True).check()
+    book.click(one.get_by_role("button", name="Add a member to extra"))
+    book.tab.keyboard.type("wind")
+    field(book, 1, "value").fill("1e3")
+    one.get_by_label("give nothing", exact=True).check()
+    one.get_by_label("give version", exact=True).check()
+    book.click(ready(book, one.locator("button.mew-call")))
+    ended(book, 1, 1, "answered in")
+    # A list: added, moved, taken away; a text that is empty but given; true, false or not given.
+    choose(book, 1, "git/git_commit")
+    field(book, 1, "repo_path").fill(".")
+    field(book, 1, "message").fill("ab")
+    book.page.until(
+        lambda: "must have at least 3 characters" in one.locator(".mew-form").inner_text(),
+        "the short text to be refused",
+    )
+    field(book, 1, "message").fill("Fix typo\nin README")
+    one.get_by_label("give files", exact=True).check()
+    add = one.get_by_role("button", name="Add an item to files")
+    for name in ("a.py", "b.py", "c.py"):
+        book.click(add)
+        book.tab.keyboard.type(name)
+    book.click(one.get_by_role("button", name="Move item 3 of files up"))
+    book.click(one.get_by_role("button", name="Remove item 1 of files"))
+    field(book, 1, "sign").select_option(label="true")
+    one.get_by_label("give author", exact=True).check()
+    # The same as JSON, changed there, and back: what the form cannot hold stays JSON, and is refused where it stands.
+    book.click(one.get_by_role("button", name="Edit as JSON"))
+    text = field(book, 1, "Arguments as JSON")
+    assert json.loads(text.input_value()) == {
+        "repo_path": ".", "message": "Fix typo\nin README", "files": ["c.py", "b.py"], "sign": True, "amend": False, "author": "",
+    }  # fmt: skip
+    text.fill(text.input_value().replace('"amend": false', '"amend": 12345678901234567890'))
+    book.click(one.get_by_role("button", name="Edit as form"))
+    book.page.until(lambda: "must be a boolean" in one.locator(".mew-form").inner_text(), "the fault")
+    assert field(book, 1, "amend").input_value() == "12345678901234567890"
+    field(book, 1, "amend").fill("true")
+    book.click(ready(book, one.locator("button.mew-call")))
+    ended(book, 1, 2, "answered in")
+    assert sent(book, 2) == [
+        'human mcp/request weather-service {"place": {"lat": 12.5, "lon": -12345678901234567890}, "unit": "celsius", '
+        '"days": 3, "hours": [6, 18], "extra": {"wind": 1000.0}, "nothing": null, "version": 2}',
+        'human mcp/request git {"repo_path": ".", "message": "Fix typo\\nin README", "files": ["c.py", "b.py"], '
+        '"author": "", "sign": true, "amend": true}',
+    ]
+
+
+@pytest.mark.req("T-5", "T-11")
+def test_who_may_only_propose_proposes_by_keyboard_withdraws_and_sees_an_approval(
+    notebook: Callable[..., Notebook],
+) -> None:
+    setup = (
+        SCENE
+        + """
+from mew_lab.notebook.widgets.tools import ToolsView
+from mew_lab.workbench.palette import Palette
+palette = Palette(helper.participant, following=lab.following)
+from mew_lab.tools_agent.definition import AgentDefinition, ToolDefinition
+numbers = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
+view = ToolsView(palette, submit=lab.loop.submit)
+view.show_prompts("notebook", AgentDefinition("adder", tools=(ToolDefinition("add", "Adds.", numbers, "Add {a} to {b}."),)))
+"""
+    )
+    book = (
+        notebook(
+            [
+                setup,
+                "view",
+                "waiting = lab.proposals(); lab.approve(lab.decisions.pending()[-1].id)",
+                "lab.leave('notebook')",
+                CALLS.replace('"bot"', '"helper"'),
+            ]
+        )
+        .run(0)
+        .run(1)
+    )
+    one = view(book, 1)
+    listed(book, 1, "notebook/add")
+    assert tool(book, 1, "notebook/add").locator(".mew-badge-may").inner_text() == "propose only"
+    search = one.get_by_role("searchbox")
+    search.focus()
+    book.tab.keyboard.type("sum")
+    book.page.until(lambda: one.locator("button.mew-tool").count() == 1, "the search to narrow")
+    for key in ("ArrowDown", "Enter"):
+        book.tab.keyboard.press(key)
+    one.locator(".mew-pane-name", has_text="notebook/add").wait_for()
+    # The first field has the keyboard; keys stay out of JupyterLab.
+    book.page.until(
+        lambda: book.tab.evaluate("document.activeElement?.tagName") == "INPUT",
+        "the keyboard to be in the form",
+    )
+    book.tab.keyboard.type("20")
+    preview = one.locator(".mew-preview pre")
+    book.page.until(lambda: preview.count() and preview.inner_text() == "Add 20 to {b}.", "the filled prompt")
+    book.tab.keyboard.press("Tab")
+    book.tab.keyboard.type("22")
+    book.page.until(lambda: preview.inner_text() == "Add 20 to 22.", "the filled prompt")
+    assert "You may only propose it." in one.locator(".mew-may").inner_text()
+    assert not one.locator("button.mew-call").is_visible()
+    propose = ready(book, one.locator("button.mew-propose"))
+    for _ in range(3):  # past the switch to JSON and the prompt, which can be scrolled
+        book.tab.keyboard.press("Tab")
+    assert propose.evaluate("b => b === document.activeElement")
+    book.tab.keyboard.press("Enter")
+    ended(book, 1, 1, "waits for a human")
+    book.click(one.get_by_role("button", name="Withdraw"))
+    ended(book, 1, 1, "withdrawn by helper after")
+    book.click(ready(book, propose))
+    ended(book, 1, 2, "waits for a human")
+    book.run(2)
+    ended(book, 1, 2, "by human")
+    one.locator("pre.mew-block", has_text="42").first.wait_for()
+    # Its participant gone, a result can still be read.
+    book.run(3)
+    book.page.until(lambda: one.locator("button.mew-tool").count() == 0, "the tool to go")
+    choose_other = one.get_by_role("searchbox")
+    choose_other.fill("")
+    choose(book, 1, "git/git_log")
+    book.click(one.get_by_role("button", name="Show what became of call 2"))
+    one.locator("pre.mew-block", has_text="42").first.wait_for()
+    assert "not known any more" in one.locator(".mew-pane").inner_text()
+    assert sent(book, 4)[:1] == ['helper mcp/proposal notebook {"a": 20, "b": 22}']
+
+
+HOSTILE = (
+    SPACE
+    + as_python()
+    + """
+names = list(PAYLOADS)
+def hostile_schema(part):
+    return {"type": "object", "required": part[:3], "properties": {
+        name: ({"title": name, "description": name, "default": name, "type": "string", "format": name} if n % 3 == 0 else
+               {"description": name, "enum": [name, name + "x"]} if n % 3 == 1 else
+               {"description": name, "title": name, "anyOf": [{"title": name, "const": name}, {"type": "string", "title": name}]})
+        for n, name in enumerate(part)}}
+parts = [names[n:n + 60] for n in range(0, len(names), 60)]
+entries = [{"name": f"!{n}", "description": chr(10).join(part), "inputSchema": hostile_schema(part)} for n, part in enumerate(parts)]
+entries.append({"name": "!call", "description": names[0], "inputSchema": {"type": "object"}})
+for n, one in enumerate(names):
+    entries.append({"name": f"d{n}", "description": one, "inputSchema": {"type": "object", "properties": {one: {"type": "string"}}}})
+    entries.append({"name": one[:128], "description": one, "inputSchema": {"type": "object"}})
+async def answer(method, params):
+    if method == "tools/list":
+        return {"tools": entries}
+    if method == "tools/call":
+        if params["name"] == "!1":
+            return {"content": [{"type": "text", "text": chr(10).join(names)}], "isError": True}
+        return {"content": [{"type": "text", "text": one} for one in names[:20]] + [{"type": "text", "text": chr(10).join(names)}, {"type": names[0]}, {"type": "image", "data": names[1]}, {"type": "resource_link", "uri": names[2]}], "structuredContent": {one: one for one in names}}
+    raise RuntimeError(method)
+lab.loop.call(lambda: setattr(git.participant.tools, "answer", answer))
+"""
+)
+ALLOWED = "section div span b ul ol li button input textarea select option label bdi mark code pre table thead tbody tr th td img".split()
+
+
+@pytest.mark.threat(3)
+def test_threat_03_in_the_tools_view_hostile_text_is_text(notebook: Callable[..., Notebook]) -> None:
+    book = notebook([HOSTILE, SHOW]).run(0)
+    asked = listen(book)
+    book.run(1)
+    one = view(book, 1)
+    listed(book, 1, "git/!0")
+    for _ in range(6):
+        if one.locator("button.mew-more").is_visible():
+            book.click(one.locator("button.mew-more"))
+            book.page.pause(0.3)
+    book.page.until(lambda: one.locator("button.mew-tool").count() > 300, "the whole list")
+    one.get_by_role("searchbox").fill("<img src=x onerror")
+    book.page.until(lambda: one.locator("mark").count() > 10, "the hits to be marked")
+    harmless(book, one, allowed=ALLOWED, asked=asked)
+    one.get_by_role("searchbox").fill("")
+    book.page.until(lambda: one.locator("mark").count() == 0, "the search to end")
+    for n in (0, 1, 2, 3, 4):
+        choose(book, 1, f"git/!{n}")
+        harmless(book, one, allowed=ALLOWED, asked=asked)
+        book.click(one.get_by_role("button", name="Edit as JSON"))
+        given = field(book, 1, "Arguments as JSON")
+        values = json.loads(given.input_value())
+        given.fill(json.dumps(dict.fromkeys(values, "x")))
+        book.page.until(
+            lambda: (
+                one.locator(".mew-fault").last.inner_text()
+                or one.locator("button.mew-call[aria-disabled=false]").count()
+            ),
+            "a verdict",
+        )
+    # What answers is as hostile: text, structure, faults.
+    book.click(tool(book, 1, "git/!call"))
+    one.locator(".mew-pane-name", has_text="git/!call").wait_for()
+    book.click(ready(book, one.locator("button.mew-call")))
+    ended(book, 1, 1, "answered in")
+    one.locator("pre.mew-block").first.wait_for()
+    harmless(book, one, allowed=ALLOWED, asked=asked)
+    picture = book.outputs(1)[0]["data"]["text/html"]
+    assert "<img" not in "".join(picture) and "&lt;img" in "".join(picture)
+
+
+def test_the_tools_view_is_for_everybody(notebook: Callable[..., Notebook]) -> None:
+    book = notebook([SCENE, SHOW]).run(0).run(1)
+    one = view(book, 1)
+    choose(book, 1, "weather-service/forecast")
+    one.get_by_label("give extra", exact=True).check()
+    book.click(one.get_by_role("button", name="Add a member to extra"))
+    field(book, 1, "days").fill("99")
+    book.page.until(lambda: "must be at most 7" in one.locator(".mew-form").inner_text(), "the fault")
+    accessible(book, one)
+    choose(book, 1, "git/git_log")
+    field(book, 1, "repo_path").fill(".")
+    book.click(ready(book, one.locator("button.mew-call")))
+    ended(book, 1, 1, "answered in")
+    one.locator("pre.mew-block").wait_for()
+    accessible(book, one)
+    path = focus_path(book, one)
+    names = " | ".join(path)
+    for stop in (
+        "Ask again",
+        "Search tools",
+        "git/git_log",
+        "give repo_path",
+        "Edit as JSON",
+        "Propose",
+        "Call",
+    ):
+        assert stop in names, names
+    assert sum(stop.startswith("button ") and "/" in stop for stop in path) == 1, "the list is one stop"
+    for width in (360, 1600):
+        book.tab.evaluate("([n, w]) => { n.style.width = w + 'px'; }", [one.element_handle(), width])
+        book.page.pause(0.2)
+        book.page.shots(f"tools-{width}", one)

@@ -48,7 +48,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "starlette": ("gateway.routes",),
     "uvloop": ("cli", "cli.*"),
     "yaml": ("sdk.config",),
-    "jsonschema": ("sdk.fitting", "sdk.signature", "tools_agent.schema"),
+    "jsonschema": ("sdk.rules", "sdk.signature"),
     "openai": ("agent.completions",),
     "mcp": ("bridge.*", "tools_agent.server"),
     "pandas": ("log.log", "log.table", "log.payloads", "conformance.table"),

@@ -23,6 +23,7 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.discovered import DiscoveredTool
 from mew_lab.sdk.fitting import Fault, Fitting
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.rules import loaded
 from mew_lab.tools_agent.definition import AgentDefinition, ToolDefinition
 from mew_lab.tools_agent.template import filled
 from mew_lab.workbench.following import Following, Heard
@@ -170,6 +171,7 @@ class Palette:
         Spec: §3.1, §3.2.
         """
         what = f"{'propose' if propose else 'call'} {one_line(target, 120)}"
+        await loaded()
         self.runs.room(what)
         tool = self._known(target)
         arguments = read_arguments(text)

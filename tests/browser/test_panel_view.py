@@ -58,3 +58,24 @@ def test_the_panel_can_be_used_by_everybody(notebook: Callable[..., Notebook]) -
     accessible(book, panel(book, 1))
     for path in book.page.shots("panel", book.area(1)):
         assert path.stat().st_size > 5000
+
+
+def test_what_the_card_says_moves_no_button_at_any_width(notebook: Callable[..., Notebook]) -> None:
+    """A button that moves when it arms disarms again: at such a width nobody could ever click it."""
+    book = notebook([SETUP, "lab.view.approvals"]).run(0).run(1)
+    cards = book.area(1).locator("section.mew-approvals")
+    cards.locator("button.mew-approve").wait_for()
+    moved = cards.evaluate(
+        """root => {
+          const hint = root.querySelector('.mew-hint'), buttons = [...root.querySelectorAll('.mew-card button')];
+          const places = (text) => { hint.textContent = text; return buttons.map(b => { const r = b.getBoundingClientRect(); return `${r.left},${r.top}`; }).join(' '); };
+          const out = [];
+          for (let width = 260; width < 1000; width += 10) {
+            root.style.width = `${width}px`;
+            if (new Set(['', 'arms in 0.5 s', 'open what is folded first'].map(places)).size > 1) out.push(width);
+          }
+          root.style.width = '';
+          return out;
+        }"""
+    )
+    assert moved == []

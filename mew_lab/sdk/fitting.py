@@ -183,7 +183,7 @@ def _strings(value: Any) -> bool:
 @cache
 def _validator() -> Any:
     """Loaded with the first check: jsonschema takes its time. Each of its rules counts as a step."""
-    import jsonschema
+    from mew_lab.sdk.schema_library import jsonschema
 
     draft = jsonschema.Draft202012Validator
     own: dict[str, Callable[..., Any]] = {
@@ -213,7 +213,7 @@ def _counted(rule: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _error(said: str) -> Any:
-    import jsonschema
+    from mew_lab.sdk.schema_library import jsonschema
 
     return jsonschema.ValidationError(said)
 

@@ -82,9 +82,8 @@ class Signature:
         self._rest = ""
         self._adapters = self._compile(function)
         self.schema = self._described(documentation(function)[1])
-        # Loaded with the first tool: its format checkers can take a second, which a space without tools need
-        # not.
-        import jsonschema
+        # Loaded with the first tool: a space without tools need not wait for it.
+        from mew_lab.sdk.schema_library import jsonschema
 
         self._validator = jsonschema.Draft202012Validator(self.schema)
         self._deepest = jsonschema.exceptions.best_match
@@ -181,7 +180,7 @@ class GivenSchema:
     """
 
     def __init__(self, schema: Mapping[str, Any], *, name: str) -> None:
-        import jsonschema
+        from mew_lab.sdk.schema_library import jsonschema
 
         self.schema = dict(schema)
         try:

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Annotated, Any, Literal, NamedTuple
 
-import jsonschema
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -27,6 +26,7 @@ from pydantic import (
 )
 
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.schema_library import jsonschema
 
 __all__ = ["TYPES", "Fault", "faults_of_parameters", "place", "wire_schema"]
 

@@ -240,8 +240,14 @@ class Regex(StringNode):
     def source(self) -> str:
         return f"/{self.expression}/"
 
+    @property
+    def program_size(self) -> int:
+        """How many instructions it was compiled to."""
+        size: int = self._compiled.programsize
+        return size
+
     def accepts(self, text: str, meter: Meter) -> bool:
-        meter.spend(1 + len(text) * self._compiled.programsize // _REGEX_WORK_PER_STEP)
+        meter.spend(1 + len(text) * self.program_size // _REGEX_WORK_PER_STEP)
         try:
             return self._compiled.fullmatch(text) is not None
         except UnicodeEncodeError:  # half a surrogate pair is no character, so no expression describes it

@@ -2,34 +2,31 @@
 
 The schema is text to judge, never to trust: before it is used it is copied within bounds. What would leave this process
 (references to elsewhere), change the rules (`$schema`, `$id`), or run for ever (a `pattern` in a backtracking engine, a
-reference to itself) is left out or cut short, and a note says so: the participant that has the tool checks again. It
-knows no form and no tool.
+reference to itself) is left out or cut short. Then a note says so, for who only prepares a call: the participant that
+has the tool checks again. That one refuses: a schema that has `gaps`, and arguments with a note. It knows
+no form and no tool.
 
 Spec: SDK "Tool Registry"; MCP `inputSchema` (JSON Schema 2020-12).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextvars import ContextVar
-from functools import cache
 from itertools import islice
 from typing import Any, NamedTuple
 
-from mew_lab.errors import ConfigError
-from mew_lab.protocol.node import TOO_COSTLY, Meter
-from mew_lab.protocol.strings import Regex
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.rules import Enough, Work, at_pointer, load, size, work
 
 __all__ = ["Fault", "Fit", "Fitting", "at_pointer"]
 
 MAX_FAULTS = 50
 MAX_SAID = 200  # characters of one fault
-MAX_NODES = 20_000  # of a schema; the rest is not checked
+MAX_NODES = 20_000  # of a schema, items of its lists too; the rest is not checked
 MAX_DEPTH = 48
-MAX_STEPS = 20_000  # rules applied in one check
-MAX_REFERENCES = 24  # references inside references
+MAX_STEPS = 20_000  # of one check, and
+STEPS_A_VALUE = 10  # more for each value of the arguments, but
+MOST_STEPS = 500_000
 
 _TYPES = {"string", "number", "integer", "boolean", "null", "array", "object"}
 _ONE = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
@@ -49,27 +46,10 @@ class Fault(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """No `faults`: it fits as far as could be checked. `notes` say what could not be."""
+    """No `faults`: it fits as far as could be checked. `notes` say what could not be; without any, it fits."""
 
     faults: tuple[Fault, ...]
     notes: tuple[str, ...]
-
-
-class _Enough(Exception):
-    """The check has cost what a check may cost."""
-
-
-class _Work:
-    """What one check may still do, and what it had to leave out."""
-
-    def __init__(self, root: Any) -> None:
-        self.root = root
-        self.steps = MAX_STEPS
-        self.references = 0
-        self.notes: dict[str, None] = {}
-
-
-_work: ContextVar[_Work] = ContextVar("_work")
 
 
 class Fitting:
@@ -77,84 +57,100 @@ class Fitting:
 
     def __init__(self, schema: Any) -> None:
         self._notes: dict[str, None] = {}
+        self._gaps: dict[Fault, None] = {}
+        self._rules: list[tuple[tuple[str | int, ...], str, str]] = []
+        self._refused: set[str] = set()
         self._room = MAX_NODES
-        self.schema: Any = self._copied(schema, 0)
+        self.schema: Any = self._copied(schema, (), 0)
+
+    def gaps(self) -> tuple[Fault, ...]:
+        """What of the schema is ill-formed, or can never be checked, each with its place in the schema."""
+        found = dict(self._gaps)
+        here = Work(self.schema, steps=MAX_STEPS, refused=self._refused)
+        try:
+            for path, rule, value in self._rules:
+                if rule == "pattern" and here.searcher(value) is None:
+                    found[Fault(path, _refused(value))] = None
+                elif rule == "$ref" and at_pointer(self.schema, value) is None:
+                    said = f"{one_line(value, 60)} is no place of this schema; nothing else is fetched"
+                    found[Fault(path, said)] = None
+        except Enough:
+            found[Fault((), "it has more or larger patterns than are read here")] = None
+        return tuple(islice(found, MAX_FAULTS))
 
     def check(self, arguments: Any) -> Fit:
         """What of `arguments` does not fit, at most 50 faults."""
-        work = _Work(self.schema)
-        work.notes.update(self._notes)
-        token = _work.set(work)
+        steps = min(MAX_STEPS + STEPS_A_VALUE * size(arguments), MOST_STEPS)
+        here = Work(self.schema, steps=steps, refused=self._refused)
+        here.notes.update(self._notes)
+        token = work.set(here)
         faults: dict[Fault, None] = {}
         try:
-            for error in islice(_validator()(self.schema).iter_errors(arguments), MAX_FAULTS):
+            for error in islice(load()(self.schema).iter_errors(arguments), MAX_FAULTS):
                 faults.update(dict.fromkeys(_faults(error)))
-        except (_Enough, RecursionError):
-            work.notes[
+        except (Enough, RecursionError):
+            here.notes[
                 "The schema asks for more checks than are done here; the tool will check the rest."
             ] = None
         except Exception as fault:  # jsonschema trusts a schema more than this one deserves
             said = one_line(str(fault), 80)
-            work.notes[f"A rule of the schema cannot be understood: {type(fault).__name__} {said}"] = None
+            here.notes[f"A rule of the schema cannot be understood: {type(fault).__name__} {said}"] = None
         finally:
-            _work.reset(token)
-        return Fit(tuple(islice(faults, MAX_FAULTS)), tuple(work.notes))
+            work.reset(token)
+        return Fit(tuple(islice(faults, MAX_FAULTS)), tuple(here.notes))
 
-    def _copied(self, schema: Any, depth: int) -> Any:
+    def _copied(self, schema: Any, path: tuple[str | int, ...], depth: int) -> Any:
         """The schema without what is no rule, is ill-formed, or leads elsewhere."""
         if isinstance(schema, bool):
             return schema
         self._room -= 1
         if not isinstance(schema, Mapping):
-            return self._left("what is no schema")
+            return self._left(path, "what is no schema")
         if depth > MAX_DEPTH or self._room < 0:
-            return self._left("what is nested too deeply or goes on too long")
+            return self._left(path, "what is nested too deeply or goes on too long")
         kept: dict[str, Any] = {}
         for key, value in schema.items():
-            if key in _NAMED and isinstance(value, Mapping):
-                kept[key] = {str(name): self._copied(one, depth + 1) for name, one in value.items()}
+            at = (*path, key)
+            self._room -= len(value) if isinstance(value, list) else 0
+            if self._room < 0:
+                self._left(at, "what goes on too long")
+            elif key in _NAMED and isinstance(value, Mapping):
+                kept[key] = {
+                    str(name): self._copied(one, (*at, str(name)), depth + 1) for name, one in value.items()
+                }
+                if key == "patternProperties":
+                    self._rules += ((at, "pattern", name) for name in kept[key])
             elif key == "items" and isinstance(value, list):  # before 2020-12 a tuple was written so
-                kept["prefixItems"] = [self._copied(one, depth + 1) for one in value]
+                kept["prefixItems"] = self._each(value, at, depth)
             elif key == "additionalItems" and isinstance(schema.get("items"), list):
-                kept["items"] = self._copied(value, depth + 1)
+                kept["items"] = self._copied(value, at, depth + 1)
             elif key in _ONE and isinstance(value, (Mapping, bool)):
-                kept[key] = self._copied(value, depth + 1)
+                kept[key] = self._copied(value, at, depth + 1)
             elif key in _SOME and isinstance(value, list) and value:
-                kept[key] = [self._copied(one, depth + 1) for one in value]
+                kept[key] = self._each(value, at, depth)
             elif _is_rule(key, value):
                 kept[key] = value
+                if key in ("pattern", "$ref"):
+                    self._rules.append((at, key, value))
             elif key in _WITH_VALUE or key in _ONE or key in _SOME or key in _NAMED:
-                self._left(f"the rule {key}, which is ill-formed")
+                self._left(at, f"the rule {key}, which is ill-formed")
             elif key in ("$dynamicRef", "unevaluatedItems", "unevaluatedProperties"):
-                self._left(f"the rule {key}")
+                self._left(at, f"the rule {key}")
         return kept
 
-    def _left(self, what: str) -> bool:
+    def _each(self, schemas: list[Any], at: tuple[str | int, ...], depth: int) -> list[Any]:
+        return [self._copied(one, (*at, n), depth + 1) for n, one in enumerate(schemas)]
+
+    def _left(self, path: tuple[str | int, ...], what: str) -> bool:
         self._notes[f"Not checked here: {what}."] = None
+        if len(self._gaps) < MAX_FAULTS:
+            self._gaps[Fault(path, f"cannot be checked: {what}")] = None
         return True
-
-
-def at_pointer(root: Any, reference: str) -> Any:
-    """What `#/a/b` means inside `root`; None where it is elsewhere or nowhere."""
-    if reference == "#":
-        return root
-    if not reference.startswith("#/"):
-        return None
-    here = root
-    for part in reference[2:].split("/")[:MAX_DEPTH]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(here, Mapping) and name in here:
-            here = here[name]
-        elif isinstance(here, list) and name.isdecimal() and len(name) < 7 and int(name) < len(here):
-            here = here[int(name)]
-        else:
-            return None
-    return here if isinstance(here, (Mapping, bool)) else None
 
 
 _WITH_VALUE: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(_NUMBERS, lambda value: isinstance(value, (int, float)) and not isinstance(value, bool)),
-    **dict.fromkeys(_COUNTS, lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    **dict.fromkeys(_COUNTS, lambda value: not isinstance(value, bool) and _is_whole(value)),
     "type": lambda value: _types(value) is not None,
     "enum": lambda value: isinstance(value, list),
     "const": lambda value: True,
@@ -171,6 +167,17 @@ def _is_rule(key: str, value: Any) -> bool:
     return right is not None and right(value) and not (key == "multipleOf" and not value > 0)
 
 
+def _refused(pattern: str) -> str:
+    return (
+        f"the pattern {one_line(pattern, 60)} cannot be checked in bounded time: it is no regular expression, it looks "
+        "around or back, or it is too long"
+    )
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+
+
 def _types(value: Any) -> tuple[str, ...] | None:
     found = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else ()
     return found if found and all(isinstance(one, str) and one in _TYPES for one in found) else None
@@ -178,117 +185,6 @@ def _types(value: Any) -> tuple[str, ...] | None:
 
 def _strings(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(one, str) for one in value)
-
-
-@cache
-def _validator() -> Any:
-    """Loaded with the first check: jsonschema takes its time. Each of its rules counts as a step."""
-    from mew_lab.sdk.schema_library import jsonschema
-
-    draft = jsonschema.Draft202012Validator
-    own: dict[str, Callable[..., Any]] = {
-        "$ref": _reference,
-        "pattern": _pattern,
-        "patternProperties": _pattern_properties,
-        "additionalProperties": _additional,
-        "multipleOf": _multiple,
-    }
-    known: dict[str, Callable[..., Any]] = {**draft.VALIDATORS, **own}
-    rules = {name: _counted(rule) for name, rule in known.items()}
-    # The library follows references for these by itself, elsewhere too, and knows no linear patterns.
-    for name in ("$dynamicRef", "unevaluatedItems", "unevaluatedProperties", "format"):
-        del rules[name]
-    return jsonschema.validators.create(draft.META_SCHEMA, rules, type_checker=draft.TYPE_CHECKER)
-
-
-def _counted(rule: Callable[..., Any]) -> Callable[..., Any]:
-    def apply(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
-        work = _work.get()
-        work.steps -= 1
-        if work.steps < 0:
-            raise _Enough
-        return rule(validator, value, instance, schema)
-
-    return apply
-
-
-def _error(said: str) -> Any:
-    from mew_lab.sdk.schema_library import jsonschema
-
-    return jsonschema.ValidationError(said)
-
-
-def _reference(validator: Any, reference: str, instance: Any, schema: Any) -> Iterator[Any]:
-    work = _work.get()
-    found = at_pointer(work.root, reference)
-    if found is None or work.references >= MAX_REFERENCES:
-        work.notes[f"Not checked here: what {one_line(reference, 80)} says."] = None
-        return
-    work.references += 1
-    try:
-        yield from validator.descend(instance, found)
-    finally:
-        work.references -= 1
-
-
-def _holds(pattern: str, text: str) -> bool:
-    """Whether the pattern is found in the text; True, with a note, where that cannot be told in bounded time."""
-    try:
-        return _searcher(pattern).accepts(text, Meter())
-    except ConfigError:
-        why = "which only an engine that may run for ever would understand"
-    except TOO_COSTLY:
-        why = "which takes too long with this text"
-    _work.get().notes[f"Not checked here: the pattern {one_line(pattern, 80)}, {why}."] = None
-    return True
-
-
-def _searcher(pattern: str) -> Regex:
-    return Regex.of(f"(?s:.*)(?:{pattern})(?s:.*)", key="pattern")
-
-
-def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[Any]:
-    if isinstance(instance, str) and not _holds(pattern, instance):
-        yield _error(f"must contain a match of {one_line(pattern, 80)}")
-
-
-def _pattern_properties(validator: Any, patterns: Any, instance: Any, schema: Any) -> Iterator[Any]:
-    if not isinstance(instance, dict):
-        return
-    for pattern, inner in patterns.items():
-        for key, value in instance.items():
-            if _holds(pattern, key):
-                yield from validator.descend(value, inner, path=key)
-
-
-def _additional(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[Any]:
-    if not isinstance(instance, dict):
-        return
-    known = schema.get("properties", {})
-    patterns = schema.get("patternProperties", {})
-    for key in instance:
-        if key in known or any(_holds(pattern, key) for pattern in patterns):
-            continue
-        if allowed is False:
-            error = _error("is not known to this tool")
-            error.path.appendleft(key)
-            yield error
-        else:
-            yield from validator.descend(instance[key], allowed, path=key)
-
-
-def _multiple(validator: Any, step: Any, instance: Any, schema: Any) -> Iterator[Any]:
-    if not isinstance(instance, (int, float)) or isinstance(instance, bool):
-        return
-    try:
-        whole = instance % step == 0 if isinstance(instance, int) and isinstance(step, int) else None
-        quotient = instance / step if whole is None else 0.0
-    except OverflowError:
-        return
-    if whole is False or (
-        math.isfinite(quotient) and abs(quotient - round(quotient)) > 1e-9 * max(1.0, abs(quotient))
-    ):
-        yield _error(f"must be a multiple of {step}")
 
 
 _SENTENCES: dict[str, Callable[[Any], str]] = {

@@ -1,7 +1,7 @@
 """What does a typed Python function take?  Its JSON Schema, the check of arguments, and their conversion.
 
 Beside tools.py because it is the whole of what pydantic and jsonschema do for a tool; it knows no MCP
-method and runs nothing.
+method and runs nothing. Arguments come from peers: no pattern runs in an engine that may run for ever.
 
 Spec: SDK "Tool Registry".
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import re
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -19,6 +19,8 @@ from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapt
 
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.fitting import Fitting
+from mew_lab.sdk.rules import linear_rules, load
 
 __all__ = ["BadArguments", "Bound", "GivenSchema", "Signature", "documentation"]
 
@@ -82,10 +84,13 @@ class Signature:
         self._rest = ""
         self._adapters = self._compile(function)
         self.schema = self._described(documentation(function)[1])
-        # Loaded with the first tool: a space without tools need not wait for it.
+        # Loaded with the first tool: its format checkers can take a second, which a space without tools need
+        # not.
         from mew_lab.sdk.schema_library import jsonschema
 
-        self._validator = jsonschema.Draft202012Validator(self.schema)
+        extend: Callable[..., Any] = jsonschema.validators.extend
+        linear = extend(jsonschema.Draft202012Validator, linear_rules())
+        self._validator = linear(self.schema)
         self._deepest = jsonschema.exceptions.best_match
 
     def bind(self, arguments: Mapping[str, Any]) -> Bound:
@@ -175,36 +180,43 @@ class Signature:
 class GivenSchema:
     """Arguments by a JSON Schema that somebody wrote: checked against it, and handed on as they came.
 
+    The check is bounded and asks no address; what it could not decide does not pass. Make it before a loop needs it:
+    the first one loads jsonschema, which can take a second.
+
     Raises:
-        ConfigError: when it is no JSON Schema of an object.
+        ConfigError: when it is no JSON Schema of an object, or asks for what can never be checked here: a reference
+            out of it, a pattern that looks around or back, `unevaluatedProperties`.
     """
 
     def __init__(self, schema: Mapping[str, Any], *, name: str) -> None:
-        from mew_lab.sdk.schema_library import jsonschema
-
+        load()
         self.schema = dict(schema)
-        try:
-            jsonschema.Draft202012Validator.check_schema(self.schema)
-        except jsonschema.SchemaError as fault:
-            said = one_line(fault.message, MAX_SAID)
+        self._fitting = Fitting(self.schema)
+        if gaps := self._fitting.gaps():
             raise ConfigError(
-                f"{name} cannot be a tool: its inputSchema is no JSON Schema: {said}", key=name
-            ) from None
+                f"{name} cannot be a tool: its inputSchema is no JSON Schema that calls can be held against: "
+                f"{_place('inputSchema', gaps[0].path)}: {gaps[0].said}",
+                key=name,
+            )
         if self.schema.get("type") != "object":
             raise ConfigError(
                 f'{name} cannot be a tool: the type of its inputSchema must be "object"', key=name
             )
-        self._validator = jsonschema.Draft202012Validator(self.schema)
 
     def bind(self, arguments: Mapping[str, Any]) -> Bound:
-        """The arguments, checked; raises as `Signature.bind`."""
-        errors = islice(self._validator.iter_errors(dict(arguments)), MAX_FAULTS)
-        faults = [_fault(error.absolute_path, error.message) for error in errors]
+        """The arguments, checked; raises as `Signature.bind`, also when the check would take too long."""
+        fit = self._fitting.check(dict(arguments))
+        faults = [_fault(one.path, one.said) for one in fit.faults[:MAX_FAULTS]]
+        faults = faults or [_fault((), f"they cannot be held against the schema. {one}") for one in fit.notes]
         if faults:
-            raise BadArguments(faults)
+            raise BadArguments(faults[:MAX_FAULTS])
         return Bound((), dict(arguments))
 
 
-def _fault(path: Any, message: str) -> dict[str, str]:
-    place = "arguments" + "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in path)
-    return {"path": place, "message": one_line(message, MAX_SAID)}
+def _fault(path: Iterable[str | int], message: str) -> dict[str, str]:
+    return {"path": _place("arguments", path), "message": one_line(message, MAX_SAID)}
+
+
+def _place(root: str, path: Iterable[str | int]) -> str:
+    steps = (f"[{one}]" if isinstance(one, int) else f".{one_line(one, 80)}" for one in path)
+    return root + "".join(steps)

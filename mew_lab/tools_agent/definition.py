@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
+from mew_lab.errors import ConfigError
 from mew_lab.sdk.signature import BadArguments, GivenSchema
 from mew_lab.tools_agent.schema import wire_schema
 
@@ -73,14 +75,18 @@ class ToolDefinition:
 
         Spec: TA-28.
         """
-        schema = {"additionalProperties": False, **wire_schema(self.parameters)}
         try:
-            GivenSchema(schema, name=self.name).bind(arguments)
+            self._given.bind(arguments)
         except BadArguments as fault:
             return [f"{one['path']}: {one['message']}" for one in fault.faults]
-        except Exception as fault:  # a reference that leads nowhere, arguments that are nested without end
-            return [f"arguments: they cannot be held against the schema ({type(fault).__name__})"]
+        except ConfigError as fault:
+            return [f"arguments: they cannot be held against the schema: {fault}"]
         return []
+
+    @cached_property
+    def _given(self) -> GivenSchema:
+        schema = {"additionalProperties": False, **wire_schema(self.parameters)}
+        return GivenSchema(schema, name=self.name)
 
 
 @dataclass(frozen=True)

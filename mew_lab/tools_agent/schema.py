@@ -9,7 +9,6 @@ Spec: tools-agent.md "JSON Schema Types", TA-7 to TA-12.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Annotated, Any, Literal, NamedTuple
@@ -26,7 +25,8 @@ from pydantic import (
 )
 
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.schema_library import jsonschema
+from mew_lab.sdk.fitting import Fitting
+from mew_lab.sdk.rules import load
 
 __all__ = ["TYPES", "Fault", "faults_of_parameters", "place", "wire_schema"]
 
@@ -141,12 +141,9 @@ def faults_of_parameters(schema: object, *, at: str = "parameters") -> list[Faul
         return [Fault(at, 'the parameters of a tool are a schema of type "object"')]
     found = list(islice(_faults(schema, at, 1), MAX_FAULTS))
     if not found:
-        try:
-            jsonschema.Draft202012Validator.check_schema(wire_schema(schema))
-        except jsonschema.SchemaError as fault:
-            found.append(Fault(place(at, *fault.absolute_path), one_line(fault.message, MAX_SAID)))
-        except RecursionError:
-            found.append(Fault(at, "it is nested too deeply"))
+        load()  # before a loop is held up by it
+        gaps = Fitting(schema).gaps()
+        found += [Fault(place(at, *one.path), one_line(one.said, MAX_SAID)) for one in gaps]
     return found
 
 
@@ -226,8 +223,8 @@ def _own_faults(own: Mapping[str, Any], kind: str, at: str) -> Iterator[Fault]:
             yield Fault(place(at, key), _foreign(key, kind))
         elif key == "$ref" and not (isinstance(own[key], str) and own[key].startswith("#")):
             yield Fault(place(at, key), "a reference leads to a place of this schema: it begins with #")
-        elif key == "pattern" and not _is_pattern(own[key]):
-            yield Fault(place(at, key), "it is no regular expression")
+        elif key == "pattern" and (gaps := Fitting({key: own[key]}).gaps()):
+            yield Fault(place(at, key), one_line(gaps[0].said, MAX_SAID))
     named = {key: value for key, value in own.items() if key in _KEYWORDS[kind]}
     try:
         _MODELS[kind].model_validate(named)
@@ -237,13 +234,6 @@ def _own_faults(own: Mapping[str, Any], kind: str, at: str) -> Iterator[Fault]:
     for key in named:
         if own[key] is None and key != "default":
             yield Fault(place(at, key), "it has no value; give one, or leave the keyword out")
-
-
-def _is_pattern(value: object) -> bool:
-    try:
-        return isinstance(value, str) and bool(re.compile(value))
-    except re.error:
-        return False
 
 
 def _foreign(key: str, kind: str) -> str:
@@ -263,19 +253,16 @@ def _value_faults(schema: Mapping[str, Any], at: str) -> Iterator[Fault]:
                 place(at, "required", n), f"{one_line(name, 80)!r} is required, but it is no property"
             )
     bare = {key: value for key, value in schema.items() if key not in ("default", "enum", "examples", "$ref")}
+    fitting = Fitting(bare)
     for key in ("enum", "examples"):
         for n, value in enumerate(schema.get(key, ())):
-            yield from _unfit(value, bare, place(at, key, n))
+            yield from _unfit(value, fitting, place(at, key, n))
     if "default" in schema:
-        chosen = {**bare, "enum": schema["enum"]} if "enum" in schema else bare
+        chosen = Fitting({**bare, "enum": schema["enum"]}) if "enum" in schema else fitting
         yield from _unfit(schema["default"], chosen, place(at, "default"))
 
 
-def _unfit(value: Any, schema: Mapping[str, Any], at: str) -> Sequence[Fault]:
-    try:
-        errors = islice(jsonschema.Draft202012Validator(wire_schema(schema)).iter_errors(value), 1)
-        return [Fault(at, f"it does not fit its schema: {one_line(one.message, MAX_SAID)}") for one in errors]
-    except (
-        Exception
-    ) as fault:  # an unknown keyword of this schema that is no JSON Schema; told where that is checked
-        return [Fault(at, f"it cannot be held against its schema: {one_line(str(fault), MAX_SAID)}")]
+def _unfit(value: Any, schema: Fitting, at: str) -> Sequence[Fault]:
+    """What cannot be checked here, such as a reference, is told of the whole schema."""
+    faults = schema.check(value).faults[:1]
+    return [Fault(at, f"it does not fit its schema: {one_line(one.said, MAX_SAID)}") for one in faults]

@@ -1,8 +1,8 @@
 """How does a model of a view see every envelope once, the earlier ones too, without holding anybody up?
 
-A `Follower` is told of each envelope in the order of the journal. One that comes late first gets what the log holds in
-memory, a thousand envelopes a turn of the loop, while new ones queue behind; so a view opens at once and fills. Each
-text is read once for all followers. Everything happens on the loop's thread, so a follower needs no lock for what it
+A `Follower` is told of each envelope in the order of the journal. Those that come late first get what the log holds in
+memory, a few milliseconds at a time, while new ones queue behind; so a view opens at once and fills. Each text is read
+once for all that came together. Everything happens on the loop's thread, so a follower needs no lock for what it
 writes; what other threads read of it must be replaced, not changed.
 
 It does not know what a follower makes of an envelope.
@@ -11,7 +11,6 @@ It does not know what a follower makes of an envelope.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections import deque
 from collections.abc import Mapping
@@ -25,7 +24,10 @@ __all__ = ["Follower", "Following", "Heard"]
 
 logger = logging.getLogger(__name__)
 
-CHUNK = 1000
+AT_ONCE = 1000  # envelopes of which a follower is told in one go
+STEP = 16  # envelopes between two looks at the clock
+TURN = 0.005  # seconds that those who came late take of the loop, and leave to it
+GATHERING = 0.2  # seconds in which they wait for one another
 _NOTHING: Mapping[str, Any] = {}
 
 
@@ -84,13 +86,23 @@ class Follower(Protocol):
     def take(self, heard: Heard) -> None: ...
 
 
+class _Backlog:
+    """Followers that came together, and what they have not heard yet: records with their numbers."""
+
+    def __init__(self, follower: Follower, records: deque[tuple[int, Record]]) -> None:
+        self.followers = [follower]
+        self.records = records
+        self.timer: asyncio.TimerHandle | None = None
+        self.begun = False
+
+
 class Following:
     """The followers of one live log."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._last = 0
-        self._late: dict[Follower, deque[tuple[int, Record]]] = {}
+        self._late: list[_Backlog] = []
         self._live: list[Follower] = []
 
     def observe(self, record: Record) -> None:
@@ -98,40 +110,63 @@ class Following:
         if record.raw is None:
             return
         self._last += 1
-        for backlog in self._late.values():
-            backlog.append((self._last, record))
+        for backlog in self._late:
+            backlog.records.append((self._last, record))
         if self._live:
             heard = _heard(self._last, record)
             for follower in tuple(self._live):
                 _tell(follower, heard)
 
     def add(self, follower: Follower) -> None:
-        """Tells it of all that is held, then of what comes. To be called on the loop's thread."""
+        """Tells it of all that is held, then of what comes. To be called on the loop's thread.
+
+        Of a short log it is told at once. With a long one it waits a moment for others, so that the parts of a control
+        room are told together, and then takes half of the loop's time at most.
+        """
         held = [record for record in self._log.held if record.raw is not None]
-        self._late[follower] = deque(enumerate(held, self._last - len(held) + 1))
-        self._catch_up(follower)
+        numbered = deque(enumerate(held, self._last - len(held) + 1))
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # where no loop runs nothing can be held up
+            loop = None
+        if loop is None or len(held) <= AT_ONCE:
+            for number, record in numbered:
+                _tell(follower, _heard(number, record))
+            self._live.append(follower)
+            return
+        backlog = next((one for one in self._late if not one.begun), None)
+        if backlog is None:
+            backlog = _Backlog(follower, numbered)
+            self._late.append(backlog)
+        else:
+            backlog.followers.append(follower)
+        if backlog.timer is not None:
+            backlog.timer.cancel()
+        backlog.timer = loop.call_later(GATHERING, self._go_on, backlog, loop)
 
     def remove(self, follower: Follower) -> None:
         """Tells it no more."""
-        self._late.pop(follower, None)
-        if follower in self._live:
-            self._live.remove(follower)
+        for followers in (self._live, *(one.followers for one in self._late)):
+            if follower in followers:
+                followers.remove(follower)
 
     def caught_up(self, follower: Follower) -> bool:
         """Whether it has been told of everything so far."""
         return follower in self._live
 
-    def _catch_up(self, follower: Follower) -> None:
-        while (backlog := self._late.get(follower)) is not None:
-            for _ in range(min(CHUNK, len(backlog))):
-                _tell(follower, _heard(*backlog.popleft()))
-            if not backlog:
-                del self._late[follower]
-                self._live.append(follower)
-                return
-            with contextlib.suppress(RuntimeError):  # where no loop runs nothing can be held up
-                asyncio.get_running_loop().call_soon(self._catch_up, follower)
-                return
+    def _go_on(self, backlog: _Backlog, loop: asyncio.AbstractEventLoop) -> None:
+        backlog.begun = True
+        end = loop.time() + TURN
+        while backlog.records and backlog.followers and loop.time() < end:
+            for _ in range(min(STEP, len(backlog.records))):
+                heard = _heard(*backlog.records.popleft())
+                for follower in tuple(backlog.followers):
+                    _tell(follower, heard)
+        if backlog.records and backlog.followers:
+            backlog.timer = loop.call_later(TURN, self._go_on, backlog, loop)
+            return
+        self._late.remove(backlog)
+        self._live += backlog.followers
 
 
 def _heard(seq: int, record: Record) -> Heard:

@@ -59,6 +59,11 @@ class Matches:
     examples: tuple[Example, ...]
     looked_at: int
 
+    def __str__(self) -> str:
+        said = f"would have matched {self.count} of {self.looked_at} envelopes"
+        newest = [f"{one.sender} to {', '.join(one.to) or 'everybody'}: {one.what}" for one in self.examples]
+        return "\n  ".join([said + ("; the newest of them:" if newest else ""), *newest])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:

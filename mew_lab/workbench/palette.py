@@ -16,17 +16,19 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mew_lab.errors import MewError
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.discovered import DiscoveredTool
 from mew_lab.sdk.fitting import Fault, Fitting
 from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.tools_agent.definition import AgentDefinition, ToolDefinition
-from mew_lab.tools_agent.template import filled
+from mew_lab.sdk.rules import loaded
 from mew_lab.workbench.following import Following, Heard
 from mew_lab.workbench.tool_runs import Run, ToolRuns
+
+if TYPE_CHECKING:  # loading them takes a second, and few have prompts to show
+    from mew_lab.tools_agent.definition import AgentDefinition, ToolDefinition
 
 __all__ = ["Catalogue", "Checked", "Palette", "Permission", "Person", "read_arguments"]
 
@@ -170,6 +172,7 @@ class Palette:
         Spec: §3.1, §3.2.
         """
         what = f"{'propose' if propose else 'call'} {one_line(target, 120)}"
+        await loaded()
         self.runs.room(what)
         tool = self._known(target)
         arguments = read_arguments(text)
@@ -268,6 +271,8 @@ class Palette:
 
 
 def _preview_of(tool: ToolDefinition) -> Callable[[Mapping[str, Any]], str]:
+    from mew_lab.tools_agent.template import filled
+
     return lambda arguments: filled(tool.prompt, arguments, tool=tool, preview=True)
 
 

@@ -147,7 +147,7 @@ class Training:
             rows.append((one.call[0], shown, became))
         said = f"{caught} of {caught + missed} planted ones caught"
         open_ = Counter(row[2] for row in rows)["open"]
-        more = [f"{refused} harmless ones rejected"] if refused else []
+        more = [f"{refused} harmless one{'' if refused == 1 else 's'} rejected"] if refused else []
         more += [f"{open_} still open"] if open_ else []
         return Listing(
             "training",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mew_lab.sdk.fitting import Fitting, at_pointer
+from mew_lab.sdk.fitting import Fitting
 
 
 def faults(schema: Any, arguments: Any) -> dict[tuple[str | int, ...], str]:
@@ -114,12 +114,22 @@ def nested(depth: int) -> dict[str, Any]:
         ({"properties": {f"p{n}": {"type": "string"} for n in range(5000)}}, {"p1": "x"}),
         ({"enum": [{"n": n} for n in range(10_000)]}, {}),
         ({"description": "x" * 1_000_000, "properties": {"a": {"multipleOf": 1e-308}}}, {"a": 1e308}),
+        ({"anyOf": [{"type": "string"}] * 5000}, {"a": list(range(20_000))}),
+        ({"anyOf": [{"type": "integer"}] * 5000}, {"a": "x" * 1_000_000}),
+        ({"properties": {"a": {"items": {"enum": [*range(9000), "x"]}}}}, {"a": ["x"] * 20_000}),
+        ({"properties": {"a": {"uniqueItems": True}}}, {"a": [{"n": n} for n in range(10_000)]}),
+        ({"required": ["a"] * 100_000, "allOf": [{"required": ["a"] * 10_000}] * 5000}, {"a": 1}),
+        ({"allOf": [{"additionalProperties": {"items": True}}] * 9000}, {"a": list(range(20_000))}),
+        ({"patternProperties": {f"^x{n}": False for n in range(2000)}}, {f"k{n}": 1 for n in range(5000)}),
+        ({"allOf": [{"propertyNames": {"pattern": f"(\\pL{{31}}){{31}}{n}"}} for n in range(900)]}, {"a": 1}),
     ],
 )
 def test_no_schema_makes_a_check_long(schema: Any, arguments: Any) -> None:
     Fitting({}).check({})  # the library is loaded once
     began = time.monotonic()
-    Fitting(schema).check(arguments)
+    fitting = Fitting(schema)
+    fitting.gaps()
+    fitting.check(arguments)
     assert time.monotonic() - began < 5.0, "it must end; here it takes well below a second"
 
 
@@ -135,6 +145,7 @@ def test_no_schema_makes_a_check_long(schema: Any, arguments: Any) -> None:
         ({"properties": {"a": 7}}, "what is no schema"),
         ([], "what is no schema"),
         (nested(100), "nested too deeply"),
+        ({"properties": {"a": {"enum": ["b"] * 30_000}}}, "goes on too long"),
     ],
 )
 def test_what_cannot_be_checked_is_a_note_and_no_fault(schema: Any, noted: str) -> None:
@@ -185,10 +196,45 @@ def test_faults_are_few_and_short() -> None:
     assert max(len(fault.said) for fault in fit.faults) <= 200
 
 
-def test_a_pointer_leads_to_a_schema_of_the_same_document_or_nowhere() -> None:
-    root = {"$defs": {"a/b": {"type": "null"}, "list": {"prefixItems": [{"type": "string"}]}}, "n": 1}
-    assert at_pointer(root, "#") is root
-    assert at_pointer(root, "#/$defs/a~1b") == {"type": "null"}
-    assert at_pointer(root, "#/$defs/list/prefixItems/0") == {"type": "string"}
-    for nowhere in ("#/n", "#/$defs/list/prefixItems/7", "other.json#/a", "#anchor", "#/$defs/none"):
-        assert at_pointer(root, nowhere) is None
+@pytest.mark.parametrize(
+    ("schema", "path", "said"),
+    [
+        ({"properties": {"a": {"type": "strnig"}}}, ("properties", "a", "type"), "ill-formed"),
+        ({"allOf": [{}, {"required": "a"}]}, ("allOf", 1, "required"), "ill-formed"),
+        ({"properties": {"a": 7}}, ("properties", "a"), "no schema"),
+        ({"items": [{"pattern": "(?=look)x"}]}, ("items", 0, "pattern"), "looks around or back"),
+        ({"patternProperties": {r"(a)\1": {}}}, ("patternProperties",), "looks around or back"),
+        ({"not": {"pattern": "["}}, ("not", "pattern"), "no regular expression"),
+        ({"pattern": "a" * 1000}, ("pattern",), "too long"),
+        ({"$ref": "http://127.0.0.1:9/x"}, ("$ref",), "nothing else is fetched"),
+        (
+            {"properties": {"a": {"$ref": "#/$defs/none"}}},
+            ("properties", "a", "$ref"),
+            "no place of this schema",
+        ),
+        ({"unevaluatedProperties": False}, ("unevaluatedProperties",), "cannot be checked"),
+        ({"$dynamicRef": "#a"}, ("$dynamicRef",), "cannot be checked"),
+    ],
+)
+def test_what_can_never_be_checked_is_a_gap_with_its_place(schema: Any, path: Any, said: str) -> None:
+    [gap] = Fitting(schema).gaps()
+    assert gap.path == path and said in gap.said
+
+
+def test_what_is_well_formed_and_what_says_nothing_leave_no_gap() -> None:
+    assert Fitting(OBJECT).gaps() == ()
+    assert Fitting({"$ref": "#/definitions/a", "definitions": {"a": {"minLength": 2.0}}}).gaps() == ()
+    silent = {
+        "format": "date",
+        "x-mine": {"$ref": 7},
+        "title": 5,
+        "$comment": "",
+        "examples": [{"pattern": "["}],
+    }
+    assert Fitting(silent).gaps() == ()
+
+
+def test_a_long_value_of_a_large_message_is_checked_to_its_end() -> None:
+    schema = {"properties": {"a": {"items": {"type": "integer", "minimum": 0}}}}
+    fit = Fitting(schema).check({"a": [*range(12_000), -1]})
+    assert [fault.path for fault in fit.faults] == [("a", 12_000)] and fit.notes == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -75,6 +76,16 @@ def test_arguments_that_cannot_be_checked_do_not_pass() -> None:
     lost = {"type": "object", "properties": {"a": {"type": "string", "$ref": "#/nowhere"}}}
     (said,) = ToolDefinition("t", "d", lost, "p").faults_of({"a": "x"})
     assert "cannot be held" in said
+
+
+@pytest.mark.threat(6)
+def test_a_pattern_bomb_of_a_file_is_decided_at_once() -> None:
+    bomb = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
+    tool = ToolDefinition("t", "d", bomb, "p")
+    assert tool.faults_of({"a": "aaa"}) == []
+    began = time.monotonic()
+    (said,) = tool.faults_of({"a": "a" * 100_000 + "!"})
+    assert time.monotonic() - began < 1.0 and said.startswith("arguments.a: ")
 
 
 @pytest.mark.req("T-6")

@@ -77,13 +77,26 @@ def test_each_type_takes_its_own_keywords_and_refuses_those_of_the_others_by_pat
         ({"type": "object", "additionalProperties": "no"}, "additionalProperties"),
         ({"type": "object", "additionalProperties": {"type": "x"}}, "additionalProperties.type"),
         ({"type": "string", "pattern": "("}, "pattern"),
+        ({"type": "string", "pattern": "^(?!-)"}, "pattern"),
+        ({"type": "string", "pattern": 5}, "pattern"),
         ({"type": "string", "$ref": "http://example.net/x"}, "$ref"),
+        ({"type": "string", "$ref": "#/$defs/none"}, "$ref"),
+        ({"type": "string", "not": {"$ref": "http://example.net/x"}}, "not.$ref"),
+        ({"type": "object", "unevaluatedProperties": False}, "unevaluatedProperties"),
         ({"type": "string", "oneOf": 3}, "oneOf"),
     ],
 )
 def test_a_fault_is_told_at_its_place(schema: dict[str, Any], path: str) -> None:
     (said,) = told(parameters(x=schema))
     assert said.startswith(f"parameters.properties.x.{path}: ")
+
+
+def test_a_value_is_held_against_its_pattern_in_linear_time_and_left_alone_where_a_reference_leads() -> None:
+    bomb = {"type": "string", "pattern": "^(a+)+$", "examples": ["a" * 50_000 + "!"], "default": "aa"}
+    (said,) = told(parameters(x=bomb))
+    assert said.startswith("parameters.properties.x.examples[0]: it does not fit its schema: ")
+    led = {"type": "string", "anyOf": [{"$ref": "#/$defs/a"}], "default": "b"}
+    assert told({**parameters(x=led), "$defs": {"a": {"minLength": 1}}}) == []
 
 
 def test_every_fault_is_told_at_once() -> None:

@@ -91,7 +91,7 @@ work: ContextVar[Work] = ContextVar("work")
 def load() -> Any:
     """The class of validators with these rules. The first call takes up to a second: jsonschema is loaded with it,
     for which a loop should not wait."""
-    import jsonschema
+    from mew_lab.sdk.schema_library import jsonschema
 
     draft = jsonschema.Draft202012Validator
     own: dict[str, Callable[..., Any]] = {
@@ -178,7 +178,7 @@ def _price(name: str, value: Any, instance: Any) -> int:
 
 
 def _error(said: str) -> Any:
-    import jsonschema
+    from mew_lab.sdk.schema_library import jsonschema
 
     return jsonschema.ValidationError(said)
 

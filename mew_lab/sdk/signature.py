@@ -86,7 +86,7 @@ class Signature:
         self.schema = self._described(documentation(function)[1])
         # Loaded with the first tool: its format checkers can take a second, which a space without tools need
         # not.
-        import jsonschema
+        from mew_lab.sdk.schema_library import jsonschema
 
         extend: Callable[..., Any] = jsonschema.validators.extend
         linear = extend(jsonschema.Draft202012Validator, linear_rules())

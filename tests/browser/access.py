@@ -56,15 +56,24 @@ _WIDTH = """([root, width]) => { root.style.width = width ? width + 'px' : ''; r
   done(out); }))); }"""
 
 
-def accessible(book: Notebook, root: Locator, *, widths: tuple[int, ...] = (360, 1600)) -> None:
-    """Names, roles, announcements, contrast in both themes, and nothing to press outside the view at these widths."""
+def accessible(
+    book: Notebook, root: Locator, *, widths: tuple[int, ...] = (360, 1600), pictures: str = ""
+) -> None:
+    """Names, roles, announcements, contrast in both themes, and nothing to press outside the view at these widths.
+
+    `pictures` names those that are taken on the way: of both themes, and of each narrow width.
+    """
     faults: list[Any] = list(root.evaluate(_NAMES))
     for theme in ("dark", "light"):
         book.page.theme(theme)
         faults += [f"{theme} {one}" for one in root.evaluate(_CONTRAST)]
+        if pictures:
+            book.page.shot(f"{pictures}-{theme}", root)
     handle = root.element_handle()
     for width in widths:
         faults += [f"outside at {width} px: {one}" for one in book.tab.evaluate(_WIDTH, [handle, width])]
+        if pictures and width < 1000:
+            book.page.shot(f"{pictures}-{width}", root)
     book.tab.evaluate(_WIDTH, [handle, 0])
     assert faults == [], "\n".join(map(str, faults))
 

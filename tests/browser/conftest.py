@@ -89,6 +89,7 @@ def window(browser: Browser) -> Iterator[BrowserContext]:
 def one_tab(window: BrowserContext, lab_server: LabServer) -> Iterator[Page]:
     page = Page(window.new_page(), lab_server)
     yield page
+    page.ended()
     page.tab.close()
 
 

@@ -70,12 +70,27 @@ class Page:
         return wait_until(probe, what, deadline=deadline, pause=self.pause)
 
     def theme(self, name: str) -> None:
-        """Switches to `light` or `dark`."""
+        """Switches to `light` or `dark`; returns when the page can be pressed and measured again.
+
+        JupyterLab covers the page while a theme loads, and takes the cover away after a fade. A second change within
+        the fade makes it take the cover away twice, which is an error of the page that no view has made.
+        """
+        light = "true" if name == "light" else "false"
         title = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}[name]
-        self.tab.evaluate("t => jupyterapp.commands.execute('apputils:change-theme', {theme: t})", title)
-        self.tab.wait_for_function(
-            "d => document.body.dataset.jpThemeLight === d", arg="true" if name == "light" else "false"
+        self.tab.evaluate(
+            """([title, light]) => { if (document.body.dataset.jpThemeLight !== light)
+                 jupyterapp.commands.execute('apputils:change-theme', {theme: title}); }""",
+            [title, light],
         )
+        self.tab.wait_for_function(
+            "d => document.body.dataset.jpThemeLight === d && !document.getElementById('jupyterlab-splash')",
+            arg=light,
+        )
+
+    def ended(self) -> None:
+        """Waits until the kernels of closed notebooks have ended."""
+        with contextlib.suppress(Exception):
+            self.tab.evaluate("async () => { await Promise.all(window.ends ?? []); return null; }")
 
     def shot(self, name: str, target: Locator | None = None) -> Path:
         """A picture of the target (or the tab) under shots/."""
@@ -89,7 +104,6 @@ class Page:
         paths = []
         for theme in ("light", "dark"):
             self.theme(theme)
-            self.pause(0.3)
             paths.append(self.shot(f"{name}-{theme}", target))
         self.theme("light")
         return paths
@@ -251,11 +265,13 @@ class Notebook:
         )
 
     def close(self) -> None:
-        """Ends the kernel and closes the document without a question."""
+        """Sends the kernel its end, which `Page.ended` waits for, and closes the document without a question."""
         with contextlib.suppress(Exception):
             self.tab.evaluate(
-                """async () => { const w = jupyterapp.shell.currentWidget; await w.sessionContext.shutdown();
-                                 w.context.model.dirty = false; w.dispose(); return null; }"""
+                """() => { const w = jupyterapp.shell.currentWidget, id = w.sessionContext.session?.id;
+                           const ends = window.ends ??= [];
+                           if (id) ends.push(jupyterapp.serviceManager.sessions.shutdown(id).catch(() => {}));
+                           w.context.model.dirty = false; w.dispose(); return null; }"""
             )
 
 

@@ -184,7 +184,7 @@ def test_the_grants_can_be_used_without_a_mouse_and_at_any_width(notebook: Calla
     book = notebook([SETUP, SCENE, SHOW]).run(0).run(1).run(2)
     view = root(book, 2)
     view.locator("tr[data-origin=granted]").wait_for()
-    book.page.shots("grants", book.area(2))
+    book.page.shot("grants", book.area(2))
     path = focus_path(book, view, most=8)
     assert (
         path[1] == "button Grant…"
@@ -200,11 +200,7 @@ def test_the_grants_can_be_used_without_a_mouse_and_at_any_width(notebook: Calla
     keys.type('{"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "git_*"}}}')
     armed(book, view.locator("button.mew-give"))
     view.locator("tr[data-origin=granted] button.mew-may").click()
-    accessible(book, view)
-    book.page.shots("grants-form", view)
-    view.evaluate("r => { r.style.width = '360px'; }")
-    book.page.shots("grants-360", view)
-    view.evaluate("r => { r.style.width = ''; }")
+    accessible(book, view, pictures="grants-form")
     view.locator("button.mew-give").focus()
     keys.press("Enter")
     view.locator("tr[data-who=agent][data-origin=granted]").wait_for()

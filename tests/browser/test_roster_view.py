@@ -219,7 +219,7 @@ def test_the_roster_can_be_used_without_a_mouse_and_at_any_width(notebook: Calla
     book.page.until(
         lambda: row(book, 2, "reader").get_attribute("data-presence") == "left", "the reader to leave"
     )
-    book.page.shots("roster", book.area(2))
+    book.page.shot("roster", book.area(2))
     view = root(book, 2)
     book.run(4)
     meter = row(book, 2, "git").locator("[role=meter]")
@@ -248,11 +248,10 @@ def test_the_roster_can_be_used_without_a_mouse_and_at_any_width(notebook: Calla
     agent.locator("button.mew-may").click()
     agent.locator("button.mew-menu-button").click()
     view.locator("button.mew-invite").click()
-    accessible(book, view, widths=(240, 360, 1600))
-    book.page.shots("roster-menu", book.area(2))
+    accessible(book, view, widths=(240, 360, 1600), pictures="roster-menu")
     view.evaluate("r => { r.style.width = '360px'; }")
     book.click(row(book, 2, "helper").locator("button.mew-menu-button"))
     book.click(row(book, 2, "helper").locator("[data-deed=clear]"))
-    book.page.shots("roster-360", view)
+    book.page.shot("roster-360", view)
     book.run(3)
     assert '"timeout_seconds": 30' in book.text(3)

@@ -32,6 +32,7 @@ def ids(records: list[Record], which: str | int, **more: Any) -> tuple[str, ...]
 
 
 @pytest.mark.parametrize("which", ["env-req-1", "env-fulfill-1", "env-fulfill-resp-1", 3, "3", "#3"])
+@pytest.mark.req("P-3.2.1-8")
 def test_proposal_fulfilment_and_response_are_one_exchange_from_wherever_one_begins(which: str | int) -> None:
     records = [
         record(1, "before"),

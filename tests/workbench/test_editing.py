@@ -46,6 +46,7 @@ def decide(lab: Lab, id: str, digest: str, decision: str = "approve") -> str:
 
 @pytest.mark.req("P-3.2.1-1", "P-3.2.1-3")
 @pytest.mark.threat(14)
+@pytest.mark.req("C-23")
 def test_threat_14_what_was_confirmed_is_sent_and_the_proposer_is_told_what_was_changed(
     lab: Lab, adding: Adding
 ) -> None:

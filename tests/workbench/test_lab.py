@@ -160,6 +160,7 @@ def test_a_card_shows_all_that_will_be_sent(lab: Lab) -> None:
 
 
 @pytest.mark.trap("T-6")
+@pytest.mark.req("P-7.3-4")
 def test_a_policy_decides_aloud_and_its_name_is_in_the_journal(lab: Lab, adding: Adding) -> None:
     bot = lab.join("bot")
     early = bot.call("notebook/add", a=1, b=1)

@@ -31,6 +31,7 @@ def card(lab: Lab, id: str) -> Any:
 
 
 @pytest.mark.threat(14, 22)
+@pytest.mark.req("P-7.3-2")
 def test_threat_22_the_proposal_is_approved_and_exactly_what_was_shown_is_granted(
     lab: Lab, adding: Adding
 ) -> None:

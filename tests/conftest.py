@@ -31,9 +31,13 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Whoever works beside others begins with what takes longest as one piece: the run that measures branches."""
+    """Who works beside others begins with what takes longest: the run that measures branches, then the browser's files."""
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: not item.nodeid.startswith("tests/test_coverage.py::"))
+        first = ("tests/test_coverage.py::", "tests/browser/")
+        places = {start: place for place, start in enumerate(first)}
+        items.sort(
+            key=lambda item: next((n for start, n in places.items() if item.nodeid.startswith(start)), 2)
+        )
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

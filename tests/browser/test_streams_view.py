@@ -339,6 +339,7 @@ def test_it_can_be_used_without_a_mouse_at_any_width_in_both_themes(
     assert book.page.errors == []
 
 
+@pytest.mark.slow
 @pytest.mark.trap("T-13")
 def test_a_view_that_comes_back_shows_the_same_and_goes_on(notebook: Callable[..., Notebook]) -> None:
     book = (

@@ -38,9 +38,7 @@ def test_threat_30_what_was_caught_and_missed_is_counted_with_its_base(lab: Lab)
     lab.approve(good[0])
     lab.reject(good[1])
     score = training.score()
-    assert score.note.startswith(
-        f"{len(bad) - 1} of {len(bad)} planted ones caught; 1 harmless ones rejected"
-    )
+    assert score.note.startswith(f"{len(bad) - 1} of {len(bad)} planted ones caught; 1 harmless one rejected")
     assert [row[2] for row in score].count("missed") == 1
 
 

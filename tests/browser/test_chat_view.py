@@ -213,7 +213,8 @@ def test_chat_is_used_by_keyboard_and_read_at_any_width(notebook: Callable[..., 
     view(book, 1).get_by_role("button", name="Acknowledge all 3").focus()
     book.tab.keyboard.press("Enter")
     waiting(book, 1, 0)
-    assert "3 messages acknowledged" in view(book, 1).locator(".mew-heard").inner_text()
+    heard = view(book, 1).locator(".mew-heard")
+    book.page.until(lambda: "3 messages acknowledged" in heard.inner_text(), "what was done to be said")
     assert book.tab.locator(".jp-Notebook .jp-Cell").count() == 5, "no key reached the notebook"
     assert book.run(3).text(3).strip() == "3"
     book.run(4)

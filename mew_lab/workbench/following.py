@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -87,13 +86,28 @@ class Follower(Protocol):
 
 
 class _Backlog:
-    """Followers that came together, and what they have not heard yet: records with their numbers."""
+    """Followers that came together, and what they have not heard yet."""
 
-    def __init__(self, follower: Follower, records: deque[tuple[int, Record]]) -> None:
-        self.followers = [follower]
+    def __init__(self, records: list[Record], first: int) -> None:
+        self.followers: list[Follower] = []
+        # Numbered when it is their turn: a tuple for each of a long log would be most of what opening a view costs.
         self.records = records
+        self.first = first
+        self.told = 0
         self.timer: asyncio.TimerHandle | None = None
         self.begun = False
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self.followers) and self.told < len(self.records)
+
+    def tell(self, most: int) -> None:
+        """Tells all of them of the next so many."""
+        for at in range(self.told, min(self.told + most, len(self.records))):
+            heard = _heard(self.first + at, self.records[at])
+            for follower in tuple(self.followers):
+                _tell(follower, heard)
+            self.told += 1
 
 
 class Following:
@@ -111,7 +125,7 @@ class Following:
             return
         self._last += 1
         for backlog in self._late:
-            backlog.records.append((self._last, record))
+            backlog.records.append(record)
         if self._live:
             heard = _heard(self._last, record)
             for follower in tuple(self._live):
@@ -123,23 +137,21 @@ class Following:
         Of a short log it is told at once. With a long one it waits a moment for others, so that the parts of a control
         room are told together, and then takes half of the loop's time at most.
         """
-        held = [record for record in self._log.held if record.raw is not None]
-        numbered = deque(enumerate(held, self._last - len(held) + 1))
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:  # where no loop runs nothing can be held up
             loop = None
-        if loop is None or len(held) <= AT_ONCE:
-            for number, record in numbered:
-                _tell(follower, _heard(number, record))
-            self._live.append(follower)
-            return
         backlog = next((one for one in self._late if not one.begun), None)
-        if backlog is None:
-            backlog = _Backlog(follower, numbered)
+        if loop is None or backlog is None:
+            held = [record for record in self._log.held if record.raw is not None]
+            backlog = _Backlog(held, self._last - len(held) + 1)
+            if loop is None or len(held) <= AT_ONCE:
+                backlog.followers.append(follower)
+                backlog.tell(len(held))
+                self._live.append(follower)
+                return
             self._late.append(backlog)
-        else:
-            backlog.followers.append(follower)
+        backlog.followers.append(follower)
         if backlog.timer is not None:
             backlog.timer.cancel()
         backlog.timer = loop.call_later(GATHERING, self._go_on, backlog, loop)
@@ -157,12 +169,9 @@ class Following:
     def _go_on(self, backlog: _Backlog, loop: asyncio.AbstractEventLoop) -> None:
         backlog.begun = True
         end = loop.time() + TURN
-        while backlog.records and backlog.followers and loop.time() < end:
-            for _ in range(min(STEP, len(backlog.records))):
-                heard = _heard(*backlog.records.popleft())
-                for follower in tuple(backlog.followers):
-                    _tell(follower, heard)
-        if backlog.records and backlog.followers:
+        while backlog.waiting and loop.time() < end:
+            backlog.tell(STEP)
+        if backlog.waiting:
             backlog.timer = loop.call_later(TURN, self._go_on, backlog, loop)
             return
         self._late.remove(backlog)

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from lab_server import DEADLINE, LabServer, wait_until
-from playwright.sync_api import Browser, BrowserContext, Locator, Playwright
+from playwright.sync_api import Browser, BrowserContext, Error, Locator, Playwright
 from playwright.sync_api import Page as Tab
+from playwright.sync_api import TimeoutError as WaitedTooLong
 
 SHOTS = Path(__file__).resolve().parent / "shots"
 
@@ -237,10 +238,17 @@ class Notebook:
 
     def centre(self, target: Locator) -> tuple[float, float]:
         """Where the mouse must go to hit the target, after it was scrolled into view."""
-        target.scroll_into_view_if_needed()
-        box = target.bounding_box()
-        if box is None:
-            raise AssertionError(f"{target} is not on the page")
+
+        def found() -> Any:
+            try:
+                target.scroll_into_view_if_needed()
+                return target.bounding_box()
+            except WaitedTooLong:
+                raise
+            except Error:  # the page has put another in its place meanwhile
+                return None
+
+        box = self.page.until(found, f"{target} to be on the page")
         return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
     def click(self, target: Locator) -> float:

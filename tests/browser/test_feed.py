@@ -120,6 +120,42 @@ def test_appends_leave_scroll_position_and_selection_alone(notebook: Callable[..
 
 
 @pytest.mark.trap("T-12")
+def test_a_long_log_opens_with_its_newest_rows_and_earlier_ones_move_nothing(
+    notebook: Callable[..., Notebook],
+) -> None:
+    slowly = "FeedView.interval = 1.5\nfor n in range(7000): log.add(correlates=n if n == 5000 else 0)\nfeed"
+    book = notebook([SETUP, slowly, COUNT]).run(0).run(1)
+    settled(book, 1, 7000)
+    feed, scroller = view(book, 1), view(book, 1).locator(".mew-scroller")
+    held = int(feed.get_attribute("data-rows") or 0)
+    assert held < 7000 and sequence(book, 1)[-1] == 7000
+    feed.locator("table").focus()
+    book.tab.keyboard.press("Home")
+    first = 7001 - held
+    place = (
+        "(r, seq) => { const row = r.querySelector(`tr[data-seq='${seq}']`), box = r.querySelector('.mew-scroller');"
+        " return row ? row.getBoundingClientRect().top - box.getBoundingClientRect().top : null; }"
+    )
+    book.page.until(lambda: first in sequence(book, 1), "the first row that is held")
+    before = feed.evaluate(place, first)
+    book.page.until(lambda: feed.get_attribute("data-rows") == "7000", "the earlier rows")
+    assert feed.evaluate(place, first) == before
+    assert feed.locator("tr[aria-selected=true]").get_attribute("data-seq") == str(first)
+    assert feed.locator("[data-value=chat] .mew-count").inner_text() == "7\u202f000"
+    assert "earlier" not in feed.inner_text() and "rows before" not in feed.inner_text()
+    # A row of the first message is known as the answer to one that came after it.
+    scroller.evaluate("s => { s.scrollTop = 4990 * 24; }")
+    book.page.until(lambda: 5000 in sequence(book, 1), "row 5000")
+    book.click(feed.locator("tr[data-seq='5000'] .mew-what"))
+    feed.locator("table").focus()
+    book.tab.keyboard.press("ArrowRight")
+    book.page.until(
+        lambda: feed.locator("tr[aria-selected=true]").get_attribute("data-seq") == "5001", "its answer"
+    )
+    assert book.run(2).text(2).strip() == "7000 0"
+
+
+@pytest.mark.trap("T-12")
 def test_nothing_is_painted_when_nothing_arrives(notebook: Callable[..., Notebook]) -> None:
     book = notebook([SETUP, SHOW, "for n in range(100): log.add()"]).run(0).run(1).run(2)
     settled(book, 1, 100)

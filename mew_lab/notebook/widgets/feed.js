@@ -44,7 +44,7 @@ function render({ model, el }) {
 
   let rows = [], shown = rows, held = [], ring = 20000, last = 0, began = null, head = { space: "", members: 0 };
   let following = true, paused = false, unseen = 0, frame = 0, paints = 0, painted = 0, quiet = null;
-  let placed = 0, asking = 0, meant = null, columns = [], fitted = { key: null }, offset = 0;
+  let placed = 0, asking = 0, oldest = 1, meant = null, columns = [], fitted = { key: null }, offset = 0;
   let selected = 0, anchor = 0, picked = new Set(), telling = null, renewing = null, pointing = null;
   const lines = new Map(), arrivals = [], followed = new Map();
   const cells = cellsOf({ followed, jump });
@@ -60,8 +60,10 @@ function render({ model, el }) {
         offset = item.now - Date.now() / 1000;
         head = item;
         setColumns(item.columns);
-        if (item.start < last) restart(item.start);
+        if (item.start !== last) restart(item.start);
+        oldest = rows[0]?.[SEQ] ?? item.oldest;
       } else if (item.t === "rows") take(item);
+      else if (item.t === "earlier") precede(item.rows);
       else if (item.t === "head") head = item;
       else if (item.t === "columns") setColumns(item.columns);
       else if (item.view !== link.view) return;
@@ -93,6 +95,7 @@ function render({ model, el }) {
     followed.clear();
     for (const one of facets) one.clear();
     last = at;
+    oldest = at + 1;
     unseen = 0;
     sift();
   }
@@ -136,12 +139,29 @@ function render({ model, el }) {
     if (rows.length > ring + 500) drop(rows.length - ring);
   }
 
+  // What was there before the first row of this view. What comes a second time, or leaves a hole, is left alone.
+  function precede(older) {
+    const first = rows[0]?.[SEQ];
+    if (first === undefined || older.at(-1)[SEQ] < first - 1) return;
+    const fresh = older.filter((row) => row[SEQ] < first).slice(-Math.max(0, ring - rows.length));
+    if (!fresh.length) return;
+    for (const one of facets) for (const row of fresh) one.add(row);
+    const more = shown === rows ? fresh : fresh.filter(matches);
+    if (shown !== rows) shown.unshift(...more);
+    rows.unshift(...fresh);
+    for (const row of fresh) if (row[ANSWERS] || row[10]) noteAnswer(row);
+    if (following) return;
+    spacer.style.height = `${(shown.length + 1) * HEIGHT}px`;
+    place(scroller.scrollTop + more.length * HEIGHT);
+  }
+
   function noteAnswer(row) {
     for (const seq of answersOf(row)) {
-      if (seq < rows[0][SEQ]) continue;
-      const answers = followed.get(seq);
-      if (answers) answers.push(row[SEQ]);
-      else followed.set(seq, [row[SEQ]]);
+      if (seq < oldest) continue;
+      const answers = followed.get(seq) ?? [];
+      const later = answers.findIndex((one) => one > row[SEQ]);
+      answers.splice(later < 0 ? answers.length : later, 0, row[SEQ]);
+      followed.set(seq, answers);
       const cell = lines.get(seq)?.querySelector(".mew-follows");
       if (cell) cells.follows(cell, seq);
     }
@@ -155,6 +175,7 @@ function render({ model, el }) {
     }
     const before = shown.length;
     rows.splice(0, n);
+    oldest = rows[0][SEQ];
     if (shown !== rows) {
       const first = rows[0][SEQ];
       const gone = shown.findIndex((row) => row[SEQ] >= first);

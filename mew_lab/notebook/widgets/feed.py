@@ -4,8 +4,10 @@ The log is the only truth; the feed has a cursor in it. The writer sends the row
 message in a twentieth of a second. Each message says after which row it begins: a view that misses one
 notices, and asks again from the last row that it has, which moves the cursor back; a view that has the rows
 already ignores them. So a reload, a second view and a message that the server dropped are one and the same
-case. What the views could not hold anyway (they keep 20 000 rows) is not sent. The exact text of an envelope
-and all that belongs to it travel only when somebody opens its row.
+case. A view that has nothing yet gets the newest rows at once, and then the earlier ones backwards, so that it
+opens as fast on a long log as on a short one. What the views could not hold anyway (they keep 20 000 rows) is
+not sent. The exact text of an envelope and
+all that belongs to it travel only when somebody opens its row.
 
 Views filter, count and select by themselves; what is selected is told here, so that code can read it. It does not
 know how rows are made.
@@ -84,8 +86,9 @@ class FeedView(ActingWidget):
     def __init__(self, source: Rows, *, desk: Desk | None = None, **traits: Any) -> None:
         self._source = source
         self._desk = desk
-        # Only the writer moves the cursor.
+        # Only the writer moves these two: the last row sent, and the earlier rows (after, up to) still to be sent.
         self._cursor = 0
+        self._earlier = (0, 0)
         self._head: tuple[str, int] = ("", -1)
         self._asked_for: deque[tuple[str, str, int, bool]] = deque(maxlen=100)
         self._columns = chosen(DEFAULT)
@@ -125,14 +128,19 @@ class FeedView(ActingWidget):
 
     def _snapshot(self, start: int) -> dict[str, Any]:
         last = self._source.last_seq
-        # A view from another life of this log may have seen more than there is.
-        start = start if start <= last else 0
-        self._cursor = min(self._cursor, max(start, last - RING))
+        oldest = max(0, last - RING)
+        # It has nothing, what it has is of another life of this log, or there would be a hole after it.
+        if start > last or start < oldest or not start:
+            start = max(oldest, last - CHUNK)
+            self._earlier = (oldest, start)
+        # Where no other view looks, nobody waits for what lies between.
+        self._cursor = start if len(self._views) <= 1 else min(self._cursor, start)
         self._head = self._source.title()
         first = self._source.since(0, 1)
         return {
             "last": last,
             "start": start,
+            "oldest": oldest + 1,
             "ring": RING,
             "began": round(first[0].t, 3) if first else None,
             "now": self.clock().timestamp(),
@@ -154,6 +162,14 @@ class FeedView(ActingWidget):
             self._cursor = rows[-1].seq
             if self._cursor < last:
                 self.wake()
+        after, upto = self._earlier
+        if upto > after:
+            at = max(after, upto - CHUNK)
+            older = [row for row in self._source.since(at, upto - at) if row.seq <= upto]
+            if older:
+                items.append({"t": "earlier", "rows": [_packed(row) for row in older]})
+            self._earlier = (after, at)
+            self.wake()
         if (head := self._source.title()) != self._head:
             self._head = head
             items.append({"t": "head"} | self._heading())

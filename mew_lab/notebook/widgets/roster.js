@@ -354,8 +354,10 @@ function render({ model, el }) {
       invitations.set(one.id, node);
       invited.append(node);
     }
-    // What is shown stays until it is hidden: it comes only once.
-    if (node.dataset.open) return;
+    // What is shown stays until it is hidden: it comes only once. And a button that is looked for is not made anew.
+    const state = String(one.shown ?? "");
+    if (node.dataset.open || node.dataset.state === state) return;
+    node.dataset.state = state;
     const says = make("span", {}, "token for ", make("bdi", { class: "mew-code", text: one.name }), one.shown ? ` was shown at ${clockTime(one.shown)}` : " ready: it is shown once");
     const button = doer("Show the token", () => reveal(one, node), { "aria-label": `Show the token of ${one.name}, once` });
     node.replaceChildren(says, make("span", { class: "mew-gap" }), ...(one.shown ? [] : [button]));

@@ -60,16 +60,20 @@ function render({ model, el }) {
       + (item.left_out ? ` · ${grouped(item.left_out)} more are not listed` : "");
     const quiet = item.people.filter(([, , state]) => state !== "ready" && state !== "none");
     const none = item.people.filter(([, , state]) => state === "none").map(([, shown]) => shown);
+    const before = new Map(Array.from(people.children, (line) => [line.dataset.about, line]));
     const lines = quiet.slice(0, 8).map(([name, shown, state, known, error]) => {
+      const about = JSON.stringify([name, shown, state, known, error]);
+      if (before.has(about)) return before.get(about);
       const line = make("li", { class: `mew-person mew-person-${state}` }, make("bdi", { class: "mew-code", text: shown }), ` ${STATES[state]}`,
         known ? ` (${known} from before)` : "");
       if (error) line.append(": ", make("bdi", { class: "mew-dim", text: error }));
       if (state !== "asking") line.append(doer("Ask", () => link.act("ask", { participant: name }), { class: "mew-small", "aria-label": `Ask ${shown} for its tools` }));
+      line.dataset.about = about;
       return line;
     });
     if (quiet.length > 8) lines.push(make("li", { class: "mew-person mew-dim", text: `and ${quiet.length - 8} more` }));
     if (none.length) lines.push(make("li", { class: "mew-person mew-dim" }, make("bdi", { text: `No tools: ${none.slice(0, 8).join(", ")}${none.length > 8 ? ` and ${none.length - 8} more` : ""}` })));
-    people.replaceChildren(...lines);
+    if (lines.length !== people.children.length || lines.some((line, n) => line !== people.children[n])) people.replaceChildren(...lines);
     announce(counts.textContent);
     find(0, Math.max(rows.length, 1));
   }

@@ -79,6 +79,44 @@ def test_what_no_view_could_hold_is_not_sent(
     assert sequence(page.of("rows")) == list(range(901, 1001))
 
 
+def test_a_view_with_nothing_gets_the_newest_rows_first_and_then_the_earlier_ones_backwards(
+    browser: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "RING", 1000)
+    monkeypatch.setattr(feed, "CHUNK", 300)
+    log = Rows_()
+    for _ in range(5000):
+        log.add()
+    page = browser(FeedView(log))
+    snapshot = page.appear()
+    assert (snapshot["start"], snapshot["oldest"]) == (4700, 4001)
+    page.until(lambda: len(page.of("earlier")) == 3)
+    assert sequence(page.of("rows")) == list(range(4701, 5001))
+    assert [sequence([item]) for item in page.of("earlier")] == [
+        list(range(4401, 4701)),
+        list(range(4101, 4401)),
+        list(range(4001, 4101)),
+    ]
+    log.add()
+    page.until(lambda: sequence(page.of("rows"))[-1] == 5001)
+    assert page.of("rows")[-1]["after"] == 5000 and len(page.of("earlier")) == 3
+
+
+def test_a_view_that_was_away_for_longer_than_is_held_begins_anew_without_asking_twice(
+    browser: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "RING", 100)
+    log = Rows_()
+    for _ in range(1000):
+        log.add()
+    page = browser(FeedView(log))
+    assert page.appear("v1", 950)["start"] == 950
+    page.until(lambda: sequence(page.of("rows")) == list(range(951, 1001)))
+    away = page.appear("v2", 500)
+    page.until(lambda: len(page.of("rows")) == 2)
+    assert away["start"] == 900 == page.of("rows")[1]["after"]
+
+
 def test_a_view_from_another_life_of_the_log_begins_anew(browser: Callable[..., Any]) -> None:
     log = Rows_()
     log.add()

@@ -373,6 +373,7 @@ function render({ model, el }) {
     } });
     const hide = make("button", { type: "button", text: "Hide for good", onclick: () => {
       delete node.dataset.open;
+      delete node.dataset.state;
       invitation({ ...one, shown: head.invited.find((other) => other.id === one.id)?.shown ?? now() });
       inviter.focus();
     } });

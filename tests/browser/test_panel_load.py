@@ -55,6 +55,54 @@ worst = {name: max((sum(1 for s in times if t <= s < t + 1) for t in times), def
 print(json.dumps({"last": len(lab.log), "worst": worst, "faults": {name: len(part.faults) for name, part in parts.items()}}))
 """
 
+FLOOD, LONG = 5000, 30
+FLOODED_BY = """
+import json, resource
+from datetime import UTC, datetime
+from mew_lab.space.events import Record
+
+def used():
+    "Seconds of processor time that this kernel has taken so far."
+    one = resource.getrusage(resource.RUSAGE_SELF)
+    return one.ru_utime + one.ru_stime
+
+async def rows(count, rate):
+    "What a faster space than a kernel could run tells its log: the same talk, at that rate."
+    began, first = time.monotonic(), len(lab.log)
+    for n in range(first, first + count):
+        kind, payload = "chat", {"text": f"line {n}: the quick brown fox jumps over the lazy dog"}
+        if n % 20 == 7:
+            kind, payload = "participant/status", {"tokens": n % 4000, "max_tokens": 4096, "messages_in_context": n % 90}
+        elif n % 20 == 13:
+            kind, payload = "reasoning/start", {"message": f"a question, number {n}"}
+        raw = json.dumps({"protocol": "mew/v0.4", "id": f"e-{n}", "ts": "2026-01-01T00:00:00Z", "from": "bot-0", "kind": kind, "payload": payload})
+        lab.observe(Record(10**6 + n, datetime.now(UTC), "received", "demo", "bot-0", verdict="accepted", pattern='{"kind":"*"}', raw=raw))
+        if n % 50 == 0:
+            await asyncio.sleep(max(0, began + (n - first) / rate - time.monotonic()))
+    return time.monotonic() - began
+"""
+ALONE = f"""
+a, began = used(), time.monotonic()
+lab.loop.submit(rows({FLOOD} * 10, {FLOOD})).result(60)
+alone = (used() - a) / (time.monotonic() - began)
+before = len(lab.log)
+"""
+FLOODED = f"""
+a, began = used(), time.monotonic()
+x = lab.loop.submit(rows({FLOOD * LONG}, {FLOOD}))
+"""
+AFTER = """
+took = x.result(90)
+watched = (used() - a) / (time.monotonic() - began)
+for name, times in sent.items():
+    times[:] = [t for t in times if t >= began]
+held = [record.now.timestamp() for record in lab.log.held if record.raw is not None]
+gone = len(lab.log) - len(held)
+ages = [at - held[last - gone - 1] for last, at in json.loads(SEEN) if last > gone]
+print(json.dumps({"took": took, "alone": alone, "watched": watched, "log": len(lab.log), "before": before,
+                  "age": sorted(ages)[int(len(ages) * .95)] if ages else None}))
+"""
+
 FRAMES = """seconds => new Promise(done => {
   const times = []; const end = performance.now() + seconds * 1000;
   const frame = (now) => { times.push(now); if (now < end) requestAnimationFrame(frame); else {
@@ -111,3 +159,69 @@ def test_thirty_participants_and_a_hundred_thousand_envelopes(notebook: Callable
     book.page.until(lambda: int(feed.get_attribute("data-last") or 0) == told["last"], "the last row")
     assert max(told["worst"].values()) <= 25
     assert set(told["faults"].values()) == {0}
+
+
+LOOK = """([index, seconds]) => new Promise(done => {
+  const feed = document.querySelectorAll('.jp-Notebook .jp-Cell')[index].querySelector('section.mew-feed');
+  const kernel = jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+  const seen = [], trips = [], times = [], end = performance.now() + seconds * 1000;
+  const frame = (now) => { times.push(now); if (now < end) requestAnimationFrame(frame); };
+  requestAnimationFrame(frame);
+  const trip = async () => {
+    while (performance.now() < end) {
+      const began = performance.now();
+      await kernel.requestExecute({ code: "1", silent: true }).done;
+      trips.push(performance.now() - began);
+      seen.push([Number(feed.dataset.last), Date.now() / 1000]);
+      await new Promise(next => setTimeout(next, 100));
+    }
+    done({ seen, trips, rate: (times.length - 1) / ((times.at(-1) - times[0]) / 1000) });
+  };
+  trip();
+})"""
+
+
+@pytest.mark.slow
+@pytest.mark.trap("T-10")
+@pytest.mark.timeout(600)
+def test_five_thousand_envelopes_a_second_with_every_part_open(notebook: Callable[..., Notebook]) -> None:
+    tabs = ["reasoning", "chat", "streams", "tools", "timeline", "grants"]
+    book = notebook([SETUP + FLOODED_BY, ALONE, "%mew panel", WATCH + FLOODED, "SEEN = ''", AFTER, TOLD])
+    book.run(0, deadline=60).run(1, deadline=90).run(2)
+    room = panel(book, 2)
+    for name in tabs:
+        book.click(room.get_by_role("tab", name=name))
+    book.page.until(lambda: room.get_attribute("data-drawn") == "9", "every part")
+    feed = room.locator("section.mew-feed")
+    book.run(3)
+    seen, trips, rates = [], [], {}
+    for name in tabs:
+        book.click(room.get_by_role("tab", name=name))
+        looked = book.tab.evaluate(LOOK, [2, LONG / len(tabs) - 0.5])
+        seen += looked["seen"]
+        trips += looked["trips"]
+        rates[name] = round(looked["rate"])
+    book._cell(
+        "cell.model.sharedModel.setSource(`SEEN = ${JSON.stringify(" + json.dumps(json.dumps(seen)) + ")}`);",
+        4,
+    )
+    book.run(4).run(5, deadline=120).run(6)
+    after, told = json.loads(book.text(5)), json.loads(book.text(6))
+    book.page.until(lambda: int(feed.get_attribute("data-last") or 0) == told["last"], "the last row")
+    trips.sort()
+    print(f"\n{FLOOD * LONG / after['took']:.0f} envelopes/s for {after['took']:.0f} s (asked for: {FLOOD})")
+    print(
+        f"processor time of the kernel: {after['alone']:.0%} while nobody looks, {after['watched']:.0%} with every part open"
+    )
+    print(
+        f"cell round trip: p95 {trips[int(len(trips) * 0.95)]:.0f} ms (mark 150); newest row: p95 {after['age']:.2f} s old (mark 0.5)"
+    )
+    print(f"frames/s with each tab in front: {rates}")
+    print(f"comm messages in the worst second: {told['worst']} (mark 25)")
+    # The parts themselves ask for tools now and then.
+    assert 0 <= after["log"] - after["before"] - FLOOD * LONG < 20
+    assert max(told["worst"].values()) <= 25
+    assert set(told["faults"].values()) == {0}
+    rows = feed.evaluate("r => [...r.querySelectorAll('tbody tr')].map(t => Number(t.dataset.seq))")
+    assert rows == list(range(told["last"] - len(rows) + 1, told["last"] + 1))
+    assert int(feed.get_attribute("data-rows") or 0) <= HELD + 500

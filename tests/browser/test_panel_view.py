@@ -29,7 +29,7 @@ def panel(book: Notebook, index: int) -> Locator:
         lambda: found.count() and found.get_attribute("data-drawn") == "4",
         "three parts and a tab to be drawn",
     )
-    found.locator("section.mew-feed[data-last]").wait_for()
+    found.locator("section.mew-feed th").first.wait_for()
     return found
 
 

@@ -199,7 +199,7 @@ function render({ model, el }) {
     for (const name of one.claims) marks.push(make("span", { class: "mew-off", text: `${name} says it needs no attention; only its author can` }));
     message.marks.replaceChildren(...marks.flatMap((one, n) => (n ? [" · ", one] : [one])));
     const about = one.mine ? `your message${one.to.length ? ` to ${one.to.join(", ")}` : ""}` : `the message of ${one.from}`;
-    offer(message, "acknowledge", one.awaits, () => doer("Acknowledge", () => perform("acknowledge", { n: one.n, status: status.value }).then((done) => { if (done) node.focus({ preventScroll: true }); }), { "aria-label": `Acknowledge ${about}`, class: one.addressed ? "" : "mew-link" }));
+    offer(message, "acknowledge", one.awaits, () => doer("Acknowledge", () => perform("acknowledge", { n: one.n, status: status.value }).then((done) => { if (done && atHand(node)) node.focus({ preventScroll: true }); }), { "aria-label": `Acknowledge ${about}`, class: one.addressed ? "" : "mew-link" }));
     offer(message, "cancel", !one.cancelled && (one.mine || one.awaits), () => {
       const button = make("button", { type: "button", class: "mew-link", text: "Cancel…", "aria-label": `Cancel ${about}`, "aria-expanded": "false", onclick: () => {
         whyForm(button, node, reasons, "Cancel the message", (reason) => perform("cancel", { n: one.n, reason }));
@@ -235,7 +235,7 @@ function render({ model, el }) {
     const first = messages.keys().next().value ?? last + 1;
     const done = await link.act("earlier", { before: first });
     if (!done) return;
-    const height = scroller.scrollHeight;
+    const height = scroller.scrollHeight, had = atHand(earlier);
     const held = [...messages];
     messages.clear();
     const made = done.value.messages.map((one) => [one.n, build(one)]);
@@ -245,7 +245,7 @@ function render({ model, el }) {
     noEarlier = !done.value.more;
     tidy();
     tail.hold();
-    made.at(-1)?.[1].node.focus({ preventScroll: true });
+    if (had) made.at(-1)?.[1].node.focus({ preventScroll: true });
   }
 
   function go(n) {

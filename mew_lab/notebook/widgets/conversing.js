@@ -57,9 +57,10 @@ function whyForm(opener, host, reasons, label, run) {
     ...reasons.map(([code, meaning]) => make("option", { value: code, text: code.replaceAll("_", " "), title: meaning })));
   const words = make("input", { type: "text", maxlength: 80, placeholder: "or in your own words", "aria-label": "Reason in your own words" });
   const shut = (to) => {
+    const had = atHand(form);
     form.remove();
     opener.setAttribute("aria-expanded", "false");
-    if (to?.isConnected) to.focus({ preventScroll: true });
+    if (had && to.isConnected) to.focus({ preventScroll: true });
   };
   const form = make("div", { class: "mew-why-form", role: "group", "aria-label": label }, select, words,
     make("button", { type: "button", text: "Keep", onclick: () => shut(opener) }),

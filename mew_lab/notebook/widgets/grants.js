@@ -126,13 +126,18 @@ function render({ model, el }) {
   }
 
   function confirm(row) {
-    const back = () => { offerRevoke(row); put(row.data); row.revoke.focus(); };
+    const back = () => {
+      const had = atHand(row.cell);
+      offerRevoke(row);
+      put(row.data);
+      if (had) row.revoke.focus();
+    };
     const keep = make("button", { type: "button", text: "Keep", onclick: back });
     const sure = doer("Revoke", async () => {
       const done = await link.act("revoke", { key: row.data.key });
       if (done) say(done.said);
       if (row.node.isConnected) back();
-      else opener.focus();
+      else if (atHand(row.node)) opener.focus();
     }, { class: "mew-grave", "aria-label": `Revoke now: ${row.data.holder} may ${row.data.phrase}`, "aria-disabled": "true" });
     sure.setAttribute("aria-disabled", "true");
     setTimeout(() => sure.setAttribute("aria-disabled", "false"), ARMING);
@@ -199,9 +204,10 @@ function render({ model, el }) {
     clearTimeout(timer);
     form = null;
     asked += 1;
+    const had = atHand(place);
     place.replaceChildren();
     set(opener, "aria-expanded", "false");
-    opener.focus();
+    if (had) opener.focus();
   }
 
   function take(pattern) {
@@ -225,7 +231,7 @@ function render({ model, el }) {
     tools = done.value;
     if (form) know();
     announce(done.said);
-    form?.tool.focus();
+    if (form && atHand(form.look)) form.tool.focus();
   }
 
   function know() {

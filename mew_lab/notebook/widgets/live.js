@@ -159,6 +159,13 @@ function keepKeys(root) {
   for (const kind of ["keydown", "keyup", "keypress"]) root.addEventListener(kind, (event) => event.stopPropagation());
 }
 
+// Whether the keyboard is in there, or nowhere: what took a while moves it from there, and from nowhere else, for the
+// reader may write something elsewhere by now.
+function atHand(node) {
+  const here = document.activeElement;
+  return !here || here === document.body || node.contains(here);
+}
+
 // A button that does something in Python: while that is under way it does nothing more, and it keeps the keyboard.
 function doer(text, run, attributes = {}) {
   const button = make("button", { type: "button", text, ...attributes, onclick: async (event) => {

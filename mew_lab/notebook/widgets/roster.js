@@ -342,9 +342,10 @@ function render({ model, el }) {
   }
 
   function closeInvite() {
+    const had = atHand(form);
     form.replaceChildren();
     set(inviter, "aria-expanded", "false");
-    inviter.focus();
+    if (had) inviter.focus();
   }
 
   function invitation(one) {
@@ -367,6 +368,7 @@ function render({ model, el }) {
     const done = await link.act("reveal", { id: one.id });
     if (!done) return;
     node.dataset.open = "1";
+    const had = atHand(node);
     const secret = make("code", { class: "mew-secret", dir: "ltr", text: done.value.token });
     const copy = make("button", { type: "button", text: "Copy", onclick: async () => {
       try { await navigator.clipboard.writeText(done.value.token); copy.textContent = "Copied"; } catch (error) { getSelection().selectAllChildren(secret); }
@@ -381,7 +383,7 @@ function render({ model, el }) {
       make("div", { class: "mew-token" }, make("span", {}, "token of ", make("bdi", { class: "mew-code", text: one.name }), " – hand it over by a private way:"), secret),
       make("div", { class: "mew-dim" }, "Its holder joins with MEW_TOKEN set: ", make("code", { dir: "ltr", text: done.value.line })),
       make("span", { class: "mew-gap" }), copy, hide);
-    hide.focus();
+    if (had) hide.focus();
   }
 
   // What is said above the rows, and what time changes.

@@ -336,10 +336,11 @@ function render({ model, el }) {
 
   function showForm(on) {
     if (on && opener.getAttribute("aria-disabled") === "true") return;
+    const had = on || atHand(form);
     form.hidden = !on;
     opener.setAttribute("aria-expanded", String(on));
     if (on) fields.description.focus();
-    else { fields.description.value = ""; opener.focus(); }
+    else { fields.description.value = ""; if (had) opener.focus(); }
   }
 
   root.addEventListener("keydown", (event) => {

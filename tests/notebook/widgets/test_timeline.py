@@ -289,4 +289,4 @@ def test_an_empty_timeline_says_what_would_fill_it(space: Space) -> None:
 
 def test_a_closed_view_is_told_nothing_more(space: Space) -> None:
     space.view.close()
-    assert space.tempo._subscribers == ()
+    assert len(space.tempo._subscribers) == 0

@@ -3,7 +3,7 @@
 The gateway knows grants, no end of them: where a grant is given for some minutes or some uses, the workbench revokes
 it when they are over, and when the lab goes down, for a resumed space would bring it back. A use is an envelope that
 the gateway let through by the grant; the revoke follows the last one that was allowed, so what its holder had sent by
-then passes too. A revoke that fails is a fault of the lab, and is tried again at the next occasion.
+then passes too. A revoke that fails is a fault of the lab, and is tried again every ten seconds until it succeeds.
 
 Everything but `would_match`, which any thread may ask, runs on the loop's thread. Spec: §3.6.1, §3.6.2; threat 22.
 """
@@ -40,6 +40,7 @@ LOOKED_AT = 20_000  # envelopes that a pattern is held against, the newest
 KEPT = 500  # grants that are remembered; those that are over go first
 MOST_MINUTES = 7 * 24 * 60
 AT_THE_END = 3.0  # seconds for the last revokes of a lab
+AGAIN = 10.0  # seconds until a revoke that failed is tried once more
 
 
 class Example(NamedTuple):
@@ -291,6 +292,8 @@ class Granting:
             one = self._given[id]
             self._put(replace(one, state="stands", why=f"{why}, but it was not revoked: {fault}"))
             self._lab.fault(f"the grant {id} to {one.to} still stands although {why}: {fault}")
+            if not self._lab.closed:
+                self._timers[id] = asyncio.get_running_loop().call_later(AGAIN, self._over, id, why)
 
     def _ended(self, id: str, why: str) -> None:
         if (timer := self._timers.pop(id, None)) is not None:

@@ -14,6 +14,7 @@ import pytest
 
 from mew_lab.errors import CapabilityViolation, ConfigError, MewError, Refused
 from mew_lab.space.events import Record
+from mew_lab.workbench import granting
 from mew_lab.workbench.granting import LOOKED_AT, Matches
 from mew_lab.workbench.lab import Lab
 from mew_lab.workbench.labs import up
@@ -110,6 +111,22 @@ def test_a_revoke_that_fails_is_a_fault_of_the_lab_and_the_grant_is_said_to_stan
     eventually(lambda: lab.faults)
     assert f"the grant {id} to bot still stands" in lab.faults[-1]
     assert given(lab, id).state == "stands" and "was not revoked" in given(lab, id).why
+
+
+def test_a_revoke_that_failed_is_tried_again_until_it_succeeds(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(granting, "AGAIN", 0.05)
+    bot, other = lab.join("bot", can="proposer"), lab.join("other", can=[{"kind": "*"}])
+    before = bot.capabilities
+    id = grant(lab, minutes=0.01)
+    other.send("participant/pause", {"reason": "wait"}, to="human")
+    eventually(lambda: len(lab.faults) > 1)
+    assert given(lab, id).state != "revoked" and bot.capabilities != before
+    other.send("participant/resume", {}, to="human")
+    eventually(lambda: given(lab, id).state == "revoked")
+    assert given(lab, id).why == "its 0.01 min are over"
+    eventually(lambda: bot.capabilities == before)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ class Subscribers(Generic[*Told]):
     def __init__(self) -> None:
         self._callbacks: tuple[Callable[[*Told], object], ...] = ()
         # Two that come at once must not replace each other's tuple; who tells takes whichever stands.
-        self._replacing = threading.Lock()
+        # One thread may come twice: a view that is collected while another ends here ends as well.
+        self._replacing = threading.RLock()
 
     def __len__(self) -> int:
         return len(self._callbacks)

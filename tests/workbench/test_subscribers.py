@@ -88,6 +88,33 @@ def test_after_clearing_nobody_is_told_and_ends_are_harmless() -> None:
     assert told == []
 
 
+def test_an_end_that_comes_within_another_on_one_thread_does_not_wait_for_itself() -> None:
+    subscribers: Subscribers[()] = Subscribers()
+    told: list[int] = []
+    ends: list[Callable[[], None]] = []
+
+    class Meddler:
+        """Ends another when it is looked at."""
+
+        def __call__(self) -> None:
+            pass
+
+        def __eq__(self, other: object) -> bool:
+            ends[0]()
+            return self is other
+
+        __hash__ = None  # type: ignore[assignment]
+
+    subscribers.add(Meddler())
+    ends += [subscribers.add(lambda: None), subscribers.add(lambda: told.append(1))]
+    thread = threading.Thread(target=ends[1], daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
+    subscribers.tell()
+    assert told == []
+
+
 @pytest.fixture
 def hurried() -> Iterator[None]:
     """Threads take turns as often as they can."""

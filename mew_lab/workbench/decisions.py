@@ -28,6 +28,7 @@ from mew_lab.workbench.editing import Editing, Review
 from mew_lab.workbench.faces import LastCalls, card_of, outcome_of
 from mew_lab.workbench.loop import LoopThread
 from mew_lab.workbench.sources import Sources
+from mew_lab.workbench.subscribers import Subscribers
 
 __all__ = ["HumanDecisions"]
 
@@ -68,7 +69,7 @@ class HumanDecisions:
         self._deciding: dict[str, str] = {}  # proposal -> who is deciding it just now
         self._by_policy: dict[str, str] = {}  # proposal -> the policy that decided it in the human's name
         self._proposal_of: dict[str, str] = {}  # request -> the proposal that it fulfilled
-        self._subscribers: list[Callable[[Card], None]] = []
+        self._subscribers: Subscribers[Card] = Subscribers()
         self._policy: Policy | None = None
         self._sources = Sources()
         self._last = LastCalls()
@@ -106,13 +107,7 @@ class HumanDecisions:
 
     def subscribe(self, on_change: Callable[[Card], None]) -> Callable[[], None]:
         """Calls back with each new state of a card; returns what ends it."""
-        self._subscribers.append(on_change)
-
-        def end() -> None:
-            with contextlib.suppress(ValueError):
-                self._subscribers.remove(on_change)
-
-        return end
+        return self._subscribers.add(on_change)
 
     def card(self, prefix: str) -> Card:
         """The card whose proposal id is `prefix` or begins so, unmistakably.
@@ -141,7 +136,7 @@ class HumanDecisions:
         self._policy = policy
         for card in self.pending():
             self._judge(card)
-            self._tell(card)
+            self._subscribers.tell(card)
 
     def decide(
         self, proposal: str, *, digest: str, decision: str, reason: str = "", target: tuple[str, ...] = ()
@@ -314,8 +309,4 @@ class HumanDecisions:
                 del self._cards[old]
                 self._by_policy.pop(old, None)
                 self._seen.pop(old, None)
-        self._tell(card)
-
-    def _tell(self, card: Card) -> None:
-        for on_change in tuple(self._subscribers):
-            on_change(card)
+        self._subscribers.tell(card)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from mew_lab.errors import JournalError
 from mew_lab.log.chains import MOST_HELD, MOST_RELATED, Chains, Exchange, Step
 from mew_lab.workbench.following import Following, Heard
+from mew_lab.workbench.subscribers import Subscribers
 
 __all__ = ["Exchanges"]
 
@@ -30,7 +31,7 @@ class Exchanges:
         self._reading = False
         self._stale = False
         self._seqs: frozenset[int] = frozenset()
-        self._subscribers: tuple[Callable[[], None], ...] = ()
+        self._subscribers: Subscribers[()] = Subscribers()
         self.selected: Exchange | None = None
 
     async def select(self, which: str | int) -> Exchange:
@@ -57,7 +58,7 @@ class Exchanges:
     def forget(self) -> None:
         """Nothing is selected any more; what was read is kept for the next question."""
         self._seqs, self.selected = frozenset(), None
-        self._tell()
+        self._subscribers.tell()
 
     def close(self) -> None:
         """Follows no more. To be called on the loop's thread."""
@@ -65,12 +66,7 @@ class Exchanges:
 
     def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
         """Calls back when another exchange is selected or the selected one has grown; returns what ends it."""
-        self._subscribers = (*self._subscribers, on_change)
-
-        def end() -> None:
-            self._subscribers = tuple(one for one in self._subscribers if one is not on_change)
-
-        return end
+        return self._subscribers.add(on_change)
 
     def take(self, heard: Heard) -> None:
         """Takes the next envelope."""
@@ -94,11 +90,7 @@ class Exchanges:
     def _show(self, exchange: Exchange) -> None:
         self._seqs = frozenset(step.seq for step in exchange.steps)
         self.selected = exchange
-        self._tell()
-
-    def _tell(self) -> None:
-        for on_change in self._subscribers:
-            on_change()
+        self._subscribers.tell()
 
 
 def _step(heard: Heard) -> Step:

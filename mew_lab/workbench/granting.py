@@ -26,6 +26,7 @@ from mew_lab.protocol.permit import Capability, CapabilitySet
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.grants import Revocation
 from mew_lab.workbench.following import Heard
+from mew_lab.workbench.subscribers import Subscribers
 
 if TYPE_CHECKING:
     from mew_lab.sdk.grants import Grant
@@ -104,7 +105,7 @@ class Granting:
         self._meanwhile: deque[Heard] = deque(maxlen=1000)
         self._follows = False
         self._attached = False
-        self.on_change: list[Callable[[Given], None]] = []
+        self.on_change: Subscribers[Given] = Subscribers()
 
     @property
     def given(self) -> tuple[Given, ...]:
@@ -324,5 +325,4 @@ class Granting:
         if len(self._given) > KEPT:
             over = [id for id, old in self._given.items() if old.state == "revoked"]
             del self._given[(over or list(self._given))[0]]
-        for told in tuple(self.on_change):
-            told(one)
+        self.on_change.tell(one)

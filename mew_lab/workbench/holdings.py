@@ -11,7 +11,6 @@ Spec: §3.6.1, §3.6.2, §3.6.8, ruling R13.
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from mew_lab.workbench.probing import barred, read_pattern
 from mew_lab.workbench.sentences import phrase
 from mew_lab.workbench.soon import Soon
 from mew_lab.workbench.standing import Right, Standing, logical, standings
+from mew_lab.workbench.subscribers import Subscribers
 
 if TYPE_CHECKING:
     from mew_lab.workbench.granting import Given
@@ -67,19 +67,13 @@ class Holdings:
         self.holders: tuple[str, ...] = ()
         self._lab = lab
         self._since: dict[str, float] = {}
-        self._subscribers: list[Callable[[], None]] = []
+        self._subscribers: Subscribers[()] = Subscribers()
         self._soon = Soon(self.refresh)
-        lab.granting.on_change.append(self.given)
+        self._leave = lab.granting.on_change.add(self.given)
 
     def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
         """Calls back, on the loop's thread, after `rows` were replaced; returns what ends it."""
-        self._subscribers.append(on_change)
-
-        def end() -> None:
-            with contextlib.suppress(ValueError):
-                self._subscribers.remove(on_change)
-
-        return end
+        return self._subscribers.add(on_change)
 
     # --- what the human does, on the loop ---
 
@@ -137,6 +131,10 @@ class Holdings:
                 del self._since[next(iter(self._since))]
         self._soon.within(GATHERED)
 
+    def close(self) -> None:
+        """Hears of the human's own grants no more."""
+        self._leave()
+
     def given(self, _: Given) -> None:
         """A grant of the human's own has changed: it was used, or is over."""
         self._soon.within(GATHERED)
@@ -160,8 +158,7 @@ class Holdings:
         found, holders = tuple(rows[:MOST_ROWS]), tuple(one.name for one in everybody)
         if (found, holders) != (self.rows, self.holders):
             self.rows, self.holders = found, holders
-            for tell in tuple(self._subscribers):
-                tell()
+            self._subscribers.tell()
 
     def _row(self, one: Standing, right: Right, ends: str, against: str) -> Holding:
         text = compact(right.pattern)

@@ -12,7 +12,6 @@ Spec: §3.7, §3.9.1, §3.9.4, ruling R14.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -29,6 +28,7 @@ from mew_lab.workbench.sentences import sentence
 from mew_lab.workbench.soon import Soon
 from mew_lab.workbench.standing import Standing, logical, standings
 from mew_lab.workbench.steering import DEEDS, Steering
+from mew_lab.workbench.subscribers import Subscribers
 
 if TYPE_CHECKING:
     from mew_lab.workbench.lab import Lab
@@ -119,20 +119,14 @@ class Members:
         self._since: dict[str, float] = {}
         self._gone: dict[str, Standing] = {}  # of a space that runs elsewhere
         self._removed: dict[str, None] = {}
-        self._subscribers: list[Callable[[], None]] = []
+        self._subscribers: Subscribers[()] = Subscribers()
         self._soon = Soon(self.refresh)
 
     # --- for views ---
 
     def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
         """Calls back, on the loop's thread, after `rows` were replaced; returns what ends it."""
-        self._subscribers.append(on_change)
-
-        def end() -> None:
-            with contextlib.suppress(ValueError):
-                self._subscribers.remove(on_change)
-
-        return end
+        return self._subscribers.add(on_change)
 
     def find(self, name: str) -> Member | None:
         """The participant of that name."""
@@ -205,8 +199,7 @@ class Members:
             self._soon.within(min(max(min(ends) - now + 0.01, GATHERED), LONGEST_NAP))
         if rows != self.rows:
             self.rows = rows
-            for tell in tuple(self._subscribers):
-                tell()
+            self._subscribers.tell()
 
     def _row(self, one: Standing, now: float) -> Member:
         paused, shut_down = self._held_back(one, now)

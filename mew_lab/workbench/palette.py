@@ -25,6 +25,7 @@ from mew_lab.sdk.fitting import Fault, Fitting
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.rules import loaded
 from mew_lab.workbench.following import Following, Heard
+from mew_lab.workbench.subscribers import Subscribers
 from mew_lab.workbench.tool_runs import Run, ToolRuns
 
 if TYPE_CHECKING:  # loading them takes a second, and few have prompts to show
@@ -97,10 +98,10 @@ class Palette:
         self.me = me
         self.previews: dict[str, Callable[[Mapping[str, Any]], str]] = {}
         self.catalogue = Catalogue()
-        self.runs = ToolRuns(self._changed, clock=clock)
+        self._subscribers: Subscribers[()] = Subscribers()
+        self.runs = ToolRuns(self._subscribers.tell, clock=clock)
         self._following = following
         self._fittings: dict[str, tuple[Any, Fitting]] = {}
-        self._listeners: tuple[Callable[[], None], ...] = ()
         self._ends: list[Callable[[], None]] = []
         self._timer: asyncio.TimerHandle | None = None
 
@@ -135,7 +136,7 @@ class Palette:
         self.runs.close()
         if self._timer is not None:
             self._timer.cancel()
-        self._listeners = ()
+        self._subscribers.clear()
 
     def take(self, heard: Heard) -> None:
         """Takes note of one envelope of the space."""
@@ -189,12 +190,7 @@ class Palette:
 
     def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
         """Calls back after each change, on the loop's thread; returns what ends it."""
-        self._listeners = (*self._listeners, on_change)
-
-        def leave() -> None:
-            self._listeners = tuple(one for one in self._listeners if one is not on_change)
-
-        return leave
+        return self._subscribers.add(on_change)
 
     def tool(self, target: str) -> DiscoveredTool | None:
         """The tool `participant/name` if it is known."""
@@ -240,10 +236,6 @@ class Palette:
 
     # --- inside ---
 
-    def _changed(self) -> None:
-        for told in self._listeners:
-            told()
-
     def _refresh_after(self, seconds: float) -> None:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(seconds, self._refresh)
@@ -265,7 +257,7 @@ class Palette:
         new = Catalogue(old.version, tools, people, len(everything) - len(tools))
         if new != old:
             self.catalogue = replace(new, version=old.version + 1)
-            self._changed()
+            self._subscribers.tell()
         if discovery.has_discoveries_in_progress():
             self._refresh_after(_LATER)
 

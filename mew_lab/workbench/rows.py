@@ -6,7 +6,6 @@ lock is needed.
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Callable
 from functools import lru_cache
@@ -15,6 +14,7 @@ from typing import Any
 from mew_lab.protocol.describe import describe
 from mew_lab.space.events import Record
 from mew_lab.workbench.cards import Row
+from mew_lab.workbench.subscribers import Subscribers
 
 __all__ = ["LiveRows"]
 
@@ -33,7 +33,7 @@ class LiveRows:
             [],
         )  # how many were dropped before, and the rest
         self._seq_of: dict[str, int] = {}
-        self._subscribers: list[Callable[[], None]] = []
+        self._subscribers: Subscribers[()] = Subscribers()
 
     @property
     def last_seq(self) -> int:
@@ -68,13 +68,7 @@ class LiveRows:
 
     def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
         """Calls back after rows were added; returns what ends it."""
-        self._subscribers.append(on_change)
-
-        def end() -> None:
-            with contextlib.suppress(ValueError):
-                self._subscribers.remove(on_change)
-
-        return end
+        return self._subscribers.add(on_change)
 
     def observe(self, record: Record) -> None:
         """Takes a record; only those that hold a message become rows."""
@@ -90,8 +84,7 @@ class LiveRows:
                 if self._seq_of.get(old.id) == old.seq:
                     del self._seq_of[old.id]
             self._kept = (dropped + self._capacity, rows[self._capacity :])
-        for on_change in tuple(self._subscribers):
-            on_change()
+        self._subscribers.tell()
 
     def _row(self, seq: int, record: Record) -> Row:
         raw = record.raw or ""

@@ -33,6 +33,7 @@ from mew_lab.sdk.stream_facts import names_in
 from mew_lab.workbench.following import Following, Heard
 from mew_lab.workbench.held_frames import HeldFrames, Mark, Shelf
 from mew_lab.workbench.stream_row import WORDS, StreamRow, people, row_of, text_in, words_in
+from mew_lab.workbench.subscribers import Subscribers
 
 __all__ = ["Streaming"]
 
@@ -77,7 +78,7 @@ class Streaming:
         self._open: dict[str, _Entry] = {}
         self._opened: dict[str, _Entry] = {}  # by the id of the stream/open
         self._over: list[_Entry] = []
-        self._callbacks: tuple[Callable[[], None], ...] = ()
+        self._subscribers: Subscribers[()] = Subscribers()
         self._leave: list[Callable[[], None]] = []
         self._book = StreamBook(
             me=lambda: me.client.id,
@@ -150,12 +151,7 @@ class Streaming:
 
     def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
         """Calls back after anything has changed, from the loop's thread; returns what ends it."""
-        self._callbacks = (*self._callbacks, on_change)
-
-        def leave() -> None:
-            self._callbacks = tuple(one for one in self._callbacks if one is not on_change)
-
-        return leave
+        return self._subscribers.add(on_change)
 
     # --- what is heard ---
 
@@ -291,7 +287,7 @@ class Streaming:
             entry.slots = (*slots[:-1], (slot, slots[-1][1] + len(frame.data)))
         else:
             entry.slots = (*(one for one in slots if one[0] > slot - 8), (slot, len(frame.data)))
-        self._tell()
+        self._subscribers.tell()
 
     def _slot(self) -> int:
         return int(self._clock() / SLOT)
@@ -326,12 +322,8 @@ class Streaming:
         if entry.stream is not None:
             since = entry.row.since or self._now(entry.live)
             entry.row = row_of(entry.stream, key=entry.row.key, me=self.me, since=since)
-            self._tell()
+            self._subscribers.tell()
 
     def _put(self, entry: _Entry, **changes: Any) -> None:
         entry.row = replace(entry.row, **changes)
-        self._tell()
-
-    def _tell(self) -> None:
-        for callback in self._callbacks:
-            callback()
+        self._subscribers.tell()

@@ -9,7 +9,6 @@ It draws nothing and does not know what belongs together beyond a question and i
 
 from __future__ import annotations
 
-import contextlib
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
@@ -18,6 +17,7 @@ from mew_lab.log.charts import MOST_BARS, Series
 from mew_lab.log.pairs import PAIRED, Asked, Pair, Pairing, Spread, spread
 from mew_lab.protocol.families import FAMILIES, family_index
 from mew_lab.workbench.following import Heard
+from mew_lab.workbench.subscribers import Subscribers
 
 __all__ = ["Beat", "Tempo"]
 
@@ -48,7 +48,7 @@ class Tempo:
             "decision": deque(maxlen=POINTS),
         }
         self._answered = {"request": 0, "decision": 0}
-        self._subscribers: tuple[Callable[[], None], ...] = ()
+        self._subscribers: Subscribers[()] = Subscribers()
 
     def take(self, heard: Heard) -> None:
         """Counts the next envelope."""
@@ -66,8 +66,7 @@ class Tempo:
             for pair in self._pairing.take(heard):
                 self._pairs[pair.strip].append(pair)
                 self._answered[pair.strip] += 1
-        for on_change in self._subscribers:
-            on_change()
+        self._subscribers.tell()
 
     def _turn(self, second: int) -> None:
         self._second, self._this_second = second, [0] * len(FAMILIES)
@@ -78,15 +77,7 @@ class Tempo:
 
     def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
         """Calls back after each envelope, on the loop's thread; returns what ends it."""
-        self._subscribers = (*self._subscribers, on_change)
-
-        def end() -> None:
-            left = list(self._subscribers)
-            with contextlib.suppress(ValueError):
-                left.remove(on_change)
-            self._subscribers = tuple(left)
-
-        return end
+        return self._subscribers.add(on_change)
 
     # --- for any thread ---
 

@@ -10,20 +10,9 @@ import pytest
 from lab_server import LabServer, write_notebook
 from playwright.sync_api import BrowserContext, Locator
 from real_lab import Page
+from scenes import ADDING, PROPOSE
 
-CELLS = [
-    """%load_ext mew_lab
-import mew_lab
-lab = mew_lab.up(journal=None)
-@lab.tool
-def add(a: int, b: int) -> int:
-    "Sum of two numbers."
-    return a + b
-bot = lab.join("bot", can="proposer")
-p = bot.call("notebook/add", {"a": 1, "b": 2})""",
-    "%mew panel",
-    "print('the sum is', await p)",
-]
+CELLS = [ADDING + PROPOSE, "%mew panel", "print('the sum is', await p)"]
 
 
 @pytest.fixture

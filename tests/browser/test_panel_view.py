@@ -7,18 +7,11 @@ from collections.abc import Callable
 from access import accessible
 from playwright.sync_api import Locator
 from real_lab import Notebook
+from scenes import ADDING, PROPOSE
 
-SETUP = """
-%load_ext mew_lab
-import mew_lab
-lab = mew_lab.up(journal=None)
-@lab.tool
-def add(a: int, b: int) -> int:
-    "Sum of two numbers."
-    return a + b
-bot = lab.join("bot", can="proposer")
+SETUP = f"""{ADDING}
 lab.chat("Please add two numbers.", to="bot")
-p = bot.call("notebook/add", {"a": 1, "b": 2})
+{PROPOSE}
 """
 
 

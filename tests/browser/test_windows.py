@@ -8,18 +8,7 @@ import pytest
 from lab_server import LabServer, write_notebook
 from playwright.sync_api import BrowserContext, Locator
 from real_lab import Notebook, Page
-
-SETUP = """
-%load_ext mew_lab
-import mew_lab
-lab = mew_lab.up(journal=None)
-@lab.tool
-def add(a: int, b: int) -> int:
-    "Sum of two numbers."
-    return a + b
-bot = lab.join("bot", can="proposer")
-"""
-PROPOSE = 'p = bot.call("notebook/add", {"a": 1, "b": 2})'
+from scenes import ADDING, PROPOSE
 
 
 def card(book: Notebook, index: int) -> Locator:
@@ -45,7 +34,7 @@ def second_window(window: BrowserContext, lab_server: LabServer) -> Iterator[Pag
 def test_two_windows_on_one_kernel_decide_once(
     notebook: Callable[..., Notebook], second_window: Page
 ) -> None:
-    book = notebook([SETUP, "lab.view.approvals", PROPOSE, "print(await p)"]).run(0).run(1).run(2)
+    book = notebook([ADDING, "lab.view.approvals", PROPOSE, "print(await p)"]).run(0).run(1).run(2)
     card(book, 1).wait_for()
     book.save()
     other = Notebook(second_window, book.path).open()
@@ -64,7 +53,7 @@ def test_two_kernels_on_one_space_see_whose_decision_it_was(
     notebook: Callable[..., Notebook], second_window: Page, lab_server: LabServer
 ) -> None:
     enrol = 'lab.enrol("colleague", can="human")\nprint(lab.url, lab.token_file("colleague"))'
-    book = notebook([SETUP, "lab.view.approvals", enrol, PROPOSE, "print(await p)"]).run(0).run(1).run(2)
+    book = notebook([ADDING, "lab.view.approvals", enrol, PROPOSE, "print(await p)"]).run(0).run(1).run(2)
     url, token = book.text(2).split()[-2:]
     connect = f"%load_ext mew_lab\n%mew connect {url} --space demo --token-file {token} --name there"
     name = book.path.replace(".ipynb", "-there.ipynb")

@@ -74,7 +74,7 @@ class GrantsView(ActingWidget):
 
         def leave() -> None:
             unsubscribe()
-            lab.granting.on_change.remove(holdings.given)
+            holdings.close()
             lab.loop.post(lambda: lab.following.remove(holdings))
 
         self._leave = leave

@@ -1,74 +1,48 @@
-"""Views without a kernel: what they would send is caught, what a browser would send is handed in.
-
-`browser(view) -> FakeBrowser`: `.items` is everything sent, flattened, in order; `.send(message)` is a
-message from a view, `.appear()` a view that asks for its snapshot, `.until(probe)` waits with a deadline.
-"""
+"""Views without a browser: `browser(view)` is a `pages.Page` that shows it, `lab` a real space with a human in it."""
 
 from __future__ import annotations
 
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-# The small seat and log are shared with the browser tests.
+# The small seat and log are shared with the browser tests, the envelopes with those of the workbench.
+sys.path.insert(0, str(Path(__file__).parents[2] / "workbench"))
 sys.path.insert(0, str(Path(__file__).parents[2] / "browser"))
+sys.path.insert(0, str(Path(__file__).parent))
 
+from pages import Page
 
-class FakeBrowser:
-    def __init__(self, view: Any) -> None:
-        self.view = view
-        self.batches: list[dict[str, Any]] = []
-        self.moments: list[float] = []
-        self.threads: set[int] = set()
-        self._arrived = threading.Condition()
-        view.send = self._receive
-
-    def _receive(self, content: dict[str, Any], buffers: Any = None) -> None:
-        with self._arrived:
-            self.batches.append(content)
-            self.moments.append(time.monotonic())
-            self.threads.add(threading.get_ident())
-            self._arrived.notify_all()
-
-    @property
-    def items(self) -> list[dict[str, Any]]:
-        return [item for batch in list(self.batches) for item in batch["items"]]
-
-    def of(self, kind: str) -> list[dict[str, Any]]:
-        return [item for item in self.items if item["t"] == kind]
-
-    def send(self, message: Any) -> None:
-        self.view._on_message(self.view, message, [])
-
-    def until(self, probe: Callable[[], Any]) -> Any:
-        end = time.monotonic() + 20
-        with self._arrived:
-            while not (value := probe()):
-                assert time.monotonic() < end, f"never happened; sent so far: {self.items[-5:]}"
-                self._arrived.wait(0.05)
-        return value
-
-    def appear(self, name: str = "v1", start: int = 0) -> dict[str, Any]:
-        """A view is rendered; its snapshot."""
-        before = len(self.of("snapshot"))
-        self.send({"t": "snapshot", "view": name, "from": start})
-        self.until(lambda: len(self.of("snapshot")) > before)
-        return self.of("snapshot")[-1]
+from mew_lab.workbench.lab import Lab
+from mew_lab.workbench.labs import close_all, up
 
 
 @pytest.fixture
-def browser() -> Iterator[Callable[[Any], FakeBrowser]]:
+def browser() -> Iterator[Callable[[Any], Page]]:
     views: list[Any] = []
 
-    def make(view: Any) -> FakeBrowser:
+    def make(view: Any) -> Page:
         views.append(view)
-        return FakeBrowser(view)
+        return Page(view)
 
     yield make
     for view in views:
         view.close()
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
+    monkeypatch.chdir(tmp_path)
+    yield up("demo", journal=None)
+    close_all()
+
+
+@pytest.fixture
+def page(browser: Callable[[Any], Page], view: Any) -> Page:
+    """Shows the `view` of the test module."""
+    page = browser(view)
+    page.appear()
+    return page

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from datetime import UTC, datetime
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
+from heard import Space
+from pages import Deeds
 
 import mew_lab
 from mew_lab.notebook.widgets import chat
 from mew_lab.notebook.widgets.acting import STALE
 from mew_lab.notebook.widgets.chat import ChatView, view_of
 from mew_lab.workbench.talk import Talk
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "workbench"))
-
-from heard import Space
 
 
 class Me:
@@ -54,19 +49,12 @@ class Room:
         self.me = Me()
         self.talk = Talk(self.me)  # type: ignore[arg-type]
         self.space = Space(self.talk)
-        self.done: list[Any] = []
+        self.kernel = Deeds("Done.")
         self.view = ChatView(
-            self.talk, submit=self._submit, raw=lambda seq: self.space.raw.get(seq, ""),
+            self.talk, submit=self.kernel.submit, raw=lambda seq: self.space.raw.get(seq, ""),
             clock=lambda: datetime(2026, 11, 22, 14, 3, 22, tzinfo=UTC),
         )  # fmt: skip
         self.view.interval = 0.01
-
-    def _submit(self, work: Any) -> Future[Any]:
-        self.done.append((work.cr_code.co_name, dict(work.cr_frame.f_locals)))
-        work.close()
-        future: Future[Any] = Future()
-        future.set_result("Done.")
-        return future
 
 
 @pytest.fixture
@@ -76,17 +64,6 @@ def room() -> Room:
 
 def messages(page: Any) -> list[int]:
     return [one["n"] for item in page.of("said") for one in item["messages"]]
-
-
-def act(page: Any, name: str, given: Any, *, nonce: str | None = None) -> dict[str, Any]:
-    page.job = getattr(page, "job", 0) + 1
-    message = {"t": "act", "view": "v1", "job": page.job, "act": name, "with": given}
-    page.send(message | {"nonce": page.view._nonce if nonce is None else nonce})
-    return dict(
-        page.until(
-            lambda: [one for one in page.items if one["t"] in ("done", "failed") and one["job"] == page.job]
-        )[0]
-    )
 
 
 def test_a_page_gets_what_was_said_and_then_what_is_new_and_what_changed(
@@ -169,26 +146,23 @@ def test_earlier_messages_and_the_rest_of_a_long_one_come_when_asked_for(
         70_001 - 65_536,
         65_536,
     )
-    value = act(page, "earlier", {"before": 252})["value"]
+    value = page.act("earlier", before=252)["value"]
     assert ([one["n"] for one in value["messages"]], value["more"]) == (list(range(152, 252)), True)
-    assert act(page, "earlier", {"before": 52})["value"]["more"] is False
-    whole = act(page, "whole", {"n": 451})["value"]["text"]
+    assert page.act("earlier", before=52)["value"]["more"] is False
+    whole = page.act("whole", n=451)["value"]["text"]
     assert (len(whole), whole[-6:]) == (70_006, "\\u202e")
     room.space.raw.clear()
-    assert "lab.log.df has it" in act(page, "whole", {"n": 451})["said"]
+    assert "lab.log.df has it" in page.act("whole", n=451)["said"]
 
 
 def test_what_a_page_chooses_becomes_one_act_of_the_kernel(room: Room, browser: Callable[..., Any]) -> None:
     page = browser(room.view)
     page.appear()
-    assert act(page, "say", {"text": "hello", "to": ["helper"], "markdown": True})["said"] == "Done."
-    act(page, "acknowledge", {"n": 3, "status": "read"})
-    act(page, "acknowledge all", {"until": 7, "status": "received"})
-    act(page, "cancel", {"n": 3, "reason": "duplicate"})
-    told = [
-        (name, {key: value for key, value in given.items() if key != "self"}) for name, given in room.done
-    ]
-    assert told == [
+    assert page.act("say", text="hello", to=["helper"], markdown=True)["said"] == "Done."
+    page.act("acknowledge", n=3, status="read")
+    page.act("acknowledge all", until=7, status="received")
+    page.act("cancel", n=3, reason="duplicate")
+    assert room.kernel.done == [
         ("say", {"text": "hello", "to": ["helper"], "markdown": True}),
         ("acknowledge", {"n": 3, "status": "read"}),
         ("acknowledge_all", {"status": "received", "until": 7}),
@@ -214,10 +188,10 @@ def test_what_no_person_chose_does_nothing(
 ) -> None:
     page = browser(room.view)
     page.appear()
-    assert act(page, name, given)["t"] == "failed"
+    assert page.act(name, **given)["t"] == "failed"
     good = {"text": "x", "to": [], "n": 1, "status": "read", "reason": "x", "until": 1, "before": 1}
-    assert act(page, name, good, nonce="0" * 32)["said"] == STALE
-    assert room.done == [] and not room.view.faults
+    assert page.act(name, nonce="0" * 32, **good)["said"] == STALE
+    assert room.kernel.done == [] and not room.view.faults
 
 
 @pytest.mark.threat(17)

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from mew_lab.notebook.widgets.approvals import OPEN, ApprovalsView, view_of
 from mew_lab.workbench.lab import Lab
-from mew_lab.workbench.labs import close_all, up
 
 
 @pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
-    monkeypatch.chdir(tmp_path)
-    lab = up(journal=None)
-
+def lab(lab: Lab) -> Lab:
     @lab.tool
     def write(path: str, text: str = "") -> str:
         "Writes."
         return f"wrote {path}"
 
-    yield lab
-    close_all()
+    return lab
 
 
 class Page:
@@ -36,23 +30,13 @@ class Page:
         self.view: ApprovalsView = view_of(lab)
         self.page = browser(self.view)
         self.bot = lab.join("bot", can="proposer")
+        self.act = self.page.act
         self.nonce = self.page.appear()["nonce"]
-        self._job = 0
 
     def propose(self, **arguments: Any) -> Any:
         pending = self.bot.call("notebook/write", arguments)
         self.page.until(lambda: any(one["card"]["id"] == pending.id for one in self.page.of("card")))
         return pending
-
-    def act(self, name: str, **given: Any) -> dict[str, Any]:
-        self._job += 1
-        mine = self._job
-        self.page.send(
-            {"t": "act", "view": "v1", "job": mine, "nonce": self.nonce, "act": name, "with": given}
-        )
-        return self.page.until(  # type: ignore[no-any-return]
-            lambda: [i for i in self.page.items if i["t"] in ("done", "failed") and i["job"] == mine]
-        )[0]
 
     def decide(self, id: str, digest: str, **more: Any) -> None:
         message = {"t": "decide", "id": id, "digest": digest, "decision": "approve", "nonce": self.nonce}
@@ -142,14 +126,13 @@ def test_threat_22_a_grant_goes_out_only_as_it_was_offered(page: Page) -> None:
 @pytest.mark.threat(5)
 def test_threat_05_without_this_kernels_nonce_nothing_is_offered_edited_or_decided(page: Page) -> None:
     pending = page.propose(path="a.md")
-    page.nonce = "0" * 32
     for name, given in (
         ("form", {"id": pending.id}),
         ("review", {"id": pending.id, "changes": [{"index": 0, "text": "x"}]}),
         ("offer", {"id": pending.id, "values": True, "limit": "1 use"}),
         ("decide_all", {"cards": [[pending.id, page.digest(pending.id)]], "decision": "approve"}),
     ):
-        answer = page.act(name, **given)
+        answer = page.act(name, nonce="0" * 32, **given)
         assert answer["t"] == "failed" and "does not belong to the running kernel" in answer["said"]
     assert not [one for one in page.sent("mcp/request") if one.get("correlation_id")]
 

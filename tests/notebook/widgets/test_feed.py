@@ -306,26 +306,19 @@ class Desk_:
         return sender if sender == "bot" else None
 
 
-def acted(page: Any, act: str, given: dict[str, Any], job: int) -> dict[str, Any]:
-    nonce = page.of("snapshot")[-1]["nonce"]
-    page.send({"t": "act", "view": "v1", "job": job, "nonce": nonce, "act": act, "with": given})
-    ended = page.until(lambda: [one for one in page.items if one.get("job") == job])
-    return dict(ended[0])
-
-
 def test_copies_are_the_exact_text_and_a_line_of_python(browser: Callable[..., Any]) -> None:
     log = Rows_()
     raw = '{ "kind":"chat", "from":"bot", "payload":{"text":"a\u202eb"} }'
     log.add(raw=raw, sender="bot")
     page = browser(FeedView(log, desk=Desk_()))
     page.appear()
-    assert acted(page, "json", {"seq": 1}, 1)["value"] == raw
-    line = acted(page, "python", {"seq": 1}, 2)["value"]
+    assert page.act("json", seq=1)["value"] == raw
+    line = page.act("python", seq=1)["value"]
     assert line == "lab.send('chat', {'text': 'a\\u202eb'}, as_id='bot')"
     for seq in (0, 2, "1", None, True):
-        assert acted(page, "json", {"seq": seq}, 10)["t"] == "failed"
+        assert page.act("json", seq=seq)["t"] == "failed"
     log.add(raw="no envelope")
-    failed = acted(page, "python", {"seq": 2}, 3)
+    failed = page.act("python", seq=2)
     assert failed["t"] == "failed" and "Copy it as JSON instead" in failed["said"]
 
 
@@ -334,10 +327,10 @@ def test_saving_says_where_the_file_is_or_why_there_is_none(browser: Callable[..
     page = browser(FeedView(Rows_(), desk=desk))
     page.appear()
     desk.saved.set_result("Saved 3 envelopes to demo.jsonl.")
-    assert acted(page, "save", {}, 1)["said"] == "Saved 3 envelopes to demo.jsonl."
+    assert page.act("save")["said"] == "Saved 3 envelopes to demo.jsonl."
     lonely = browser(FeedView(Rows_()))
     lonely.appear()
-    assert "no log to save" in acted(lonely, "save", {}, 1)["said"]
+    assert "no log to save" in lonely.act("save")["said"]
 
 
 @pytest.mark.threat(5)
@@ -345,9 +338,8 @@ def test_an_act_without_this_kernels_nonce_does_nothing(browser: Callable[..., A
     desk = Desk_()
     page = browser(FeedView(Rows_(), desk=desk))
     page.appear()
-    page.send({"t": "act", "view": "v1", "job": 1, "nonce": "0" * 32, "act": "save", "with": {}})
-    [item] = page.until(lambda: page.of("failed"))
-    assert "does not belong to the running kernel" in item["said"] and not desk.saved.running()
+    told = page.act("save", nonce="0" * 32)
+    assert "does not belong to the running kernel" in told["said"] and not desk.saved.running()
 
 
 @pytest.mark.parametrize(

@@ -3,44 +3,30 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from pages import Page
 
 from mew_lab.notebook.widgets.grants import GrantsView, view_of
 from mew_lab.workbench.holdings import Holding
 from mew_lab.workbench.lab import Lab
-from mew_lab.workbench.labs import close_all, up
 
 CALL = '{"kind":"mcp/request","payload":{"method":"tools/call"}}'
 HOSTILE = "<img src=x onerror=alert(1)>\u202e\x1b[31m"
 
 
 @pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
-    monkeypatch.chdir(tmp_path)
-    lab = up("demo", journal=None)
+def lab(lab: Lab) -> Lab:
     lab.join("agent", can="observer")
-    yield lab
-    close_all()
+    return lab
 
 
 @pytest.fixture
 def view(lab: Lab) -> GrantsView:
     return view_of(lab)
-
-
-@pytest.fixture
-def page(browser: Callable[[Any], Any], view: GrantsView) -> Page:
-    return Page(browser(view))
 
 
 def held(view: GrantsView, count: int, **more: Any) -> None:
@@ -61,13 +47,13 @@ def test_a_page_gets_what_everybody_holds_and_the_patterns_to_choose_from(page: 
 def test_a_grant_by_click_stands_in_the_table_behind_what_its_holder_had(page: Page, lab: Lab) -> None:
     done = page.act("grant", to="agent", pattern=CALL, minutes=10, uses=None)
     assert done["said"] == "agent may now call any tool with any arguments for 10 min"
-    row = page.fake.until(
-        lambda: [row for one in page.fake.of("rows") for row in one["rows"] if row["origin"] == "granted"]
+    row = page.until(
+        lambda: [row for one in page.of("rows") for row in one["rows"] if row["origin"] == "granted"]
     )[0]
     assert (row["who"], row["granter"]) == ("agent", "human")
     assert row["after"].startswith("agent\n")
     assert page.act("revoke", key=row["key"])["said"] == "the grant of human to agent is revoked"
-    page.fake.until(lambda: any(row["key"] in one["gone"] for one in page.fake.of("rows")))
+    page.until(lambda: any(row["key"] in one["gone"] for one in page.of("rows")))
 
 
 @pytest.mark.threat(22)
@@ -126,19 +112,18 @@ def test_what_is_no_choice_of_a_person_changes_nothing(
     assert page.act(act, **given)["t"] == "failed"
     assert not [one for one in lab.log if one.get("kind") == "capability/revoke"]
     assert not lab.seats["agent"].participant.can_send("mcp/request", {"method": "tools/call"})
-    assert not page.fake.view.faults
+    assert not page.view.faults
 
 
 @pytest.mark.threat(5)
 def test_a_page_of_another_kernel_grants_nothing(page: Page, lab: Lab) -> None:
-    page.snapshot["nonce"] = "0" * 32
-    assert "does not belong" in page.act("grant", to="agent", pattern=CALL)["said"]
+    assert "does not belong" in page.act("grant", nonce="0" * 32, to="agent", pattern=CALL)["said"]
     assert not [one for one in lab.log if one.get("kind") == "capability/grant"]
 
 
 def test_many_questions_at_once_all_end(page: Page) -> None:
     jobs = [page.begin("probe", to="agent", pattern=CALL) for _ in range(20)]
-    page.fake.until(lambda: all(page.ended(job) for job in jobs))
+    page.until(lambda: all(page.ended(job) for job in jobs))
     assert all(page.ended(job)[0]["value"]["phrase"] == "call any tool with any arguments" for job in jobs)
 
 
@@ -156,10 +141,11 @@ def test_much_that_is_held_comes_in_parts_and_of_one_holder_on_request(
     view: GrantsView, browser: Callable[[Any], Any]
 ) -> None:
     held(view, 450)
-    page = Page(browser(view))
+    page = browser(view)
+    page.appear()
     assert len(page.snapshot["rows"]) == 200 and page.snapshot["total"] == 450
-    page.fake.until(lambda: sum(len(one["rows"]) for one in page.fake.of("rows")) == 450)
-    assert max(len(one["rows"]) for one in page.fake.of("rows")) == 200
+    page.until(lambda: sum(len(one["rows"]) for one in page.of("rows")) == 450)
+    assert max(len(one["rows"]) for one in page.of("rows")) == 200
     assert len(page.act("of", holder="agent")["value"]) == 200
     assert page.act("of", holder="nobody")["value"] == []
 
@@ -167,12 +153,10 @@ def test_much_that_is_held_comes_in_parts_and_of_one_holder_on_request(
 def test_whatever_the_load_a_view_sends_at_most_25_messages_a_second(page: Page, view: GrantsView) -> None:
     for n in range(200):
         held(view, 3, phrase=f"do {n} things")
-    page.fake.until(
-        lambda: any("199" in row["phrase"] for one in page.fake.of("rows") for row in one["rows"])
-    )
-    moments = page.fake.moments
+    page.until(lambda: any("199" in row["phrase"] for one in page.of("rows") for row in one["rows"]))
+    moments = page.moments
     assert all(b - a >= 0.04 for a, b in pairwise(moments))
-    assert len(page.fake.threads) == 1
+    assert len(page.threads) == 1
 
 
 @pytest.mark.threat(3, 17)
@@ -180,7 +164,7 @@ def test_what_peers_write_leaves_the_kernel_as_visible_text(
     view: GrantsView, browser: Callable[[Any], Any]
 ) -> None:
     held(view, 1, holder=HOSTILE, pattern=HOSTILE, grant=HOSTILE, granter=HOSTILE, origin="granted")
-    (row,) = Page(browser(view)).snapshot["rows"]
+    (row,) = browser(view).appear()["rows"]
     # The key and the name of the holder are what is sent back; nothing shows them.
     sent = json.dumps(
         {key: value for key, value in row.items() if key not in ("key", "who")}, ensure_ascii=False

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from datetime import UTC, datetime
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
+from heard import Space
+from pages import Deeds
 
 import mew_lab
 from mew_lab.notebook.widgets.acting import STALE
 from mew_lab.notebook.widgets.reasoning import ReasoningView, view_of
 from mew_lab.sdk.client import StreamData
 from mew_lab.workbench.thoughts import Thoughts
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "workbench"))
-
-from heard import Space
 
 ADD = {"method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "note": "x" * 500}}}
 
@@ -47,36 +42,17 @@ class Room:
         self.me = Me()
         self.thoughts = Thoughts(self.me)  # type: ignore[arg-type]
         self.space = Space(self.thoughts)
-        self.done: list[Any] = []
+        self.kernel = Deeds("Cancelled.")
         self.view = ReasoningView(
-            self.thoughts, submit=self._submit, raw=lambda seq: self.space.raw.get(seq, ""),
+            self.thoughts, submit=self.kernel.submit, raw=lambda seq: self.space.raw.get(seq, ""),
             clock=lambda: datetime(2026, 11, 22, 14, 3, 22, tzinfo=UTC),
         )  # fmt: skip
         self.view.interval = 0.01
-
-    def _submit(self, work: Any) -> Future[Any]:
-        given = dict(work.cr_frame.f_locals)
-        self.done.append((work.cr_code.co_name, given["key"], given["reason"]))
-        work.close()
-        future: Future[Any] = Future()
-        future.set_result("Cancelled.")
-        return future
 
 
 @pytest.fixture
 def room() -> Room:
     return Room()
-
-
-def act(page: Any, name: str, given: Any, *, nonce: str | None = None) -> dict[str, Any]:
-    page.job = getattr(page, "job", 0) + 1
-    message = {"t": "act", "view": "v1", "job": page.job, "act": name, "with": given}
-    page.send(message | {"nonce": page.view._nonce if nonce is None else nonce})
-    return dict(
-        page.until(
-            lambda: [one for one in page.items if one["t"] in ("done", "failed") and one["job"] == page.job]
-        )[0]
-    )
 
 
 def test_a_page_gets_the_sequences_and_the_steps_of_what_is_active(
@@ -103,7 +79,7 @@ def test_a_page_gets_the_sequences_and_the_steps_of_what_is_active(
     assert page.of("steps")[-1]["steps"][0]["call"] == {
         "state": "rejected", "by": "human", "ended": 5.0, "result": "unsafe", "claims": [],
     }  # fmt: skip
-    assert act(page, "steps", {"key": 1, "after": 0})["value"]["steps"][0]["text"] == "done"
+    assert page.act("steps", key=1, after=0)["value"]["steps"][0]["text"] == "done"
 
 
 def test_under_load_few_messages_go_out_and_the_newest_state_arrives(
@@ -149,7 +125,7 @@ def test_the_end_of_the_stream_beside_it_travels_and_all_of_it_when_asked_for(
         lambda: page.of("streams") and page.of("streams")[-1]["streams"][0]["text"].endswith("token 99 ")
     )
     assert len(page.of("streams")[-1]["streams"][0]["text"]) <= 600
-    whole = act(page, "stream", {"key": 1})["value"]["text"]
+    whole = page.act("stream", key=1)["value"]["text"]
     assert whole.startswith("token 0 ") and whole.endswith("token 99 ")
 
 
@@ -161,12 +137,12 @@ def test_the_whole_of_a_step_comes_when_asked_for(room: Room, browser: Callable[
     room.space.tell("mcp/response", answer, by="tools", about="q")
     page = browser(room.view)
     page.appear()
-    assert act(page, "whole", {"key": 1, "n": 0})["value"]["text"] == "a" * 2000
-    assert act(page, "whole", {"key": 1, "n": 1})["value"]["text"] == "long\n" * 200 + "\\u202e"
-    call = act(page, "whole", {"key": 1, "n": 2})["value"]["text"]
+    assert page.act("whole", key=1, n=0)["value"]["text"] == "a" * 2000
+    assert page.act("whole", key=1, n=1)["value"]["text"] == "long\n" * 200 + "\\u202e"
+    call = page.act("whole", key=1, n=2)["value"]["text"]
     assert '"note": "xxx' in call and call.endswith("\n\nline one\nline two")
     room.space.raw.clear()
-    assert "lab.log.df has it" in act(page, "whole", {"key": 1, "n": 1})["said"]
+    assert "lab.log.df has it" in page.act("whole", key=1, n=1)["said"]
 
 
 def test_cancelling_sends_the_number_and_the_reason_and_nothing_else(
@@ -174,8 +150,8 @@ def test_cancelling_sends_the_number_and_the_reason_and_nothing_else(
 ) -> None:
     page = browser(room.view)
     page.appear()
-    assert act(page, "cancel", {"key": 4, "reason": " timeout "})["said"] == "Cancelled."
-    assert room.done == [("cancel", 4, "timeout")]
+    assert page.act("cancel", key=4, reason=" timeout ")["said"] == "Cancelled."
+    assert room.kernel.done == [("cancel", {"key": 4, "reason": "timeout"})]
 
 
 @pytest.mark.threat(5)
@@ -186,11 +162,11 @@ def test_what_no_person_chose_does_nothing(
 ) -> None:
     page = browser(room.view)
     page.appear()
-    assert act(page, name, given)["t"] == "failed"
+    assert page.act(name, **given)["t"] == "failed"
     good = {"key": 1, "n": 1, "after": 0, "reason": "timeout"}
-    assert act(page, name, good, nonce="0" * 32)["said"] == STALE
-    assert act(page, "cancel", {"key": 1, "reason": "x" * 81})["t"] == "failed"
-    assert room.done == [] and not room.view.faults
+    assert page.act(name, nonce="0" * 32, **good)["said"] == STALE
+    assert page.act("cancel", key=1, reason="x" * 81)["t"] == "failed"
+    assert room.kernel.done == [] and not room.view.faults
 
 
 def test_what_may_be_done_is_told_anew_when_rights_change(room: Room, browser: Callable[..., Any]) -> None:

@@ -8,7 +8,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -21,19 +21,11 @@ from mew_lab.notebook.widgets.streams import StreamsView, view_of
 from mew_lab.sdk.stream import Stream
 from mew_lab.workbench.following import Heard
 from mew_lab.workbench.lab import Lab
-from mew_lab.workbench.labs import close_all, up
 from mew_lab.workbench.seat import Seat
 
 STREAMS = [{"kind": "stream/*"}]
 HOSTILE = "<img src=x onerror=alert(1)>\u202e\x1b[31m"
 SHOWN = "<img src=x onerror=alert(1)>\\u202e\\u001b[31m"
-
-
-@pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
-    monkeypatch.chdir(tmp_path)
-    yield up(journal=None, port=None)
-    close_all()
 
 
 @pytest.fixture
@@ -47,7 +39,7 @@ class Page:
     def __init__(self, browser: Any, lab: Lab) -> None:
         self.browser, self.lab = browser, lab
         self.view: StreamsView = browser.view
-        self.jobs = 0
+        self.act = browser.act
 
     def request(self, seat: Seat, direction: str = "upload", **said: Any) -> Stream:
         work = seat.participant.streams.request_stream(direction, **said)
@@ -85,18 +77,6 @@ class Page:
 
     def look(self, key: int, kind: str | None = None, view: str = "v1") -> None:
         self.browser.send({"t": "look", "view": view, "key": key, "kind": kind})
-
-    def act(self, name: str, *, nonce: str | None = None, **given: Any) -> dict[str, Any]:
-        self.jobs += 1
-        job = self.jobs
-        nonce = self.view._nonce if nonce is None else nonce
-        self.browser.send({"t": "act", "view": "v1", "job": job, "act": name, "with": given, "nonce": nonce})
-        ended = ("done", "failed")
-        self.browser.until(
-            lambda: [one for one in self.browser.items if one["t"] in ended and one["job"] == job]
-        )
-        [told] = [one for one in self.browser.items if one["t"] in ended and one["job"] == job]
-        return dict(told)
 
 
 @pytest.fixture

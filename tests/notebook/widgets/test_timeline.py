@@ -171,28 +171,19 @@ def test_quiet_spaces_send_nothing(space: Space, browser: Callable[..., Any]) ->
     assert len(page.of("tempo")) == before
 
 
-def act(page: Any, name: str, given: Any, *, job: int = 1, nonce: str = "") -> dict[str, Any]:
-    """What becomes of an act of the view; each needs a job of its own."""
-    page.send(
-        {"t": "act", "view": "v1", "job": job, "act": name, "with": given, "nonce": nonce or page.view._nonce}
-    )
-    ended = ("done", "failed")
-    return dict(page.until(lambda: [one for one in page.items if one["t"] in ended and one["job"] == job])[0])
-
-
 def test_a_view_selects_an_exchange_by_id_or_number_and_gets_its_drawing(
     space: Space, browser: Callable[..., Any]
 ) -> None:
     space.decide()
     page = browser(space.view)
     page.appear()
-    for job, which in enumerate(("r1", " p1 ", "#1", "1"), 1):
-        assert act(page, "select", {"which": which}, job=job)["said"].endswith("2 envelopes.")
+    for which in ("r1", " p1 ", "#1", "1"):
+        assert page.act("select", which=which)["said"].endswith("2 envelopes.")
     item = page.until(lambda: page.of("exchange"))[-1]
     assert item["drawing"]["title"] == "Exchange of 2 envelopes in 4.1 s around #1"
     assert [row[0] for row in item["steps"]] == ["1", "3"]
     assert page.appear("v2")["exchange"]["chosen"] == 1
-    act(page, "clear", {}, job=9)
+    page.act("clear")
     assert page.until(lambda: [one for one in page.of("exchange") if one["drawing"] is None])
     assert space.view.diagram is None
 
@@ -206,7 +197,7 @@ def test_what_names_no_envelope_is_refused_with_a_sentence(
     space.decide()
     page = browser(space.view)
     page.appear()
-    told = act(page, "select", {"which": which})
+    told = page.act("select", which=which)
     assert told["t"] == "failed" and told["said"].startswith("Cannot show")
     assert not space.view.faults
 
@@ -216,7 +207,7 @@ def test_a_page_without_this_kernels_nonce_selects_nothing(space: Space, browser
     space.decide()
     page = browser(space.view)
     page.appear()
-    assert act(page, "select", {"which": "p1"}, nonce="0" * 32)["t"] == "failed"
+    assert page.act("select", which="p1", nonce="0" * 32)["t"] == "failed"
     assert space.view.diagram is None
 
 
@@ -289,4 +280,4 @@ def test_an_empty_timeline_says_what_would_fill_it(space: Space) -> None:
 
 def test_a_closed_view_is_told_nothing_more(space: Space) -> None:
     space.view.close()
-    assert space.tempo._subscribers == ()
+    assert len(space.tempo._subscribers) == 0

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,24 +15,19 @@ from mew_lab.notebook.widgets import acting
 from mew_lab.notebook.widgets.tools import PAGE, ToolsView, view_of
 from mew_lab.sdk.discovered import DiscoveredTool
 from mew_lab.workbench.lab import Lab
-from mew_lab.workbench.labs import close_all, up
 from mew_lab.workbench.palette import Catalogue, Person
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"
 
 
 @pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
-    monkeypatch.chdir(tmp_path)
-    one = up(journal=None)
-
-    @one.tool
+def lab(lab: Lab) -> Lab:
+    @lab.tool
     def add(a: int, b: int = 2) -> int:
         "Sum of two numbers."
         return a + b
 
-    yield one
-    close_all()
+    return lab
 
 
 class Page:
@@ -41,19 +35,8 @@ class Page:
 
     def __init__(self, browser: Any) -> None:
         self.browser = browser
-        self.nonce = browser.appear()["nonce"]
-        self.job = 0
-
-    def act(self, name: str, **given: Any) -> dict[str, Any]:
-        self.job += 1
-        job = self.job
-        self.browser.send(
-            {"t": "act", "view": "v1", "job": job, "nonce": self.nonce, "act": name, "with": given}
-        )
-        told: dict[str, Any] = self.browser.until(
-            lambda: next((item for item in self.browser.items if item.get("job") == job), None)
-        )
-        return told
+        self.act = browser.act
+        browser.appear()
 
     def value(self, name: str, **given: Any) -> Any:
         told = self.act(name, **given)
@@ -141,8 +124,8 @@ def test_what_a_page_makes_up_is_refused_and_nothing_is_sent(page: Page, lab: La
     ]
     assert [one["t"] for one in refusals] == ["failed"] * len(refusals)
     assert all(one["said"].rstrip(".") and "Error" not in one["said"] for one in refusals), refusals
-    page.nonce = "0" * 32
-    assert page.act("start", tool="notebook/add", text='{"a": 1}', how="call")["said"] == acting.STALE
+    stale = page.act("start", nonce="0" * 32, tool="notebook/add", text='{"a": 1}', how="call")
+    assert stale["said"] == acting.STALE
     assert len(lab.log) == before and not page.browser.view.faults
 
 

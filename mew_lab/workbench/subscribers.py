@@ -1,0 +1,63 @@
+"""Who is told when a model has changed?  The callbacks of its views, in the order in which they came.
+
+It knows not of what they are told, and does not wait for them: none may be a coroutine function (see `sdk.handlers`).
+The tuple of callbacks is replaced, never changed: telling needs no lock, and may happen thousands of times a second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVarTuple
+
+__all__ = ["Subscribers"]
+
+logger = logging.getLogger(__name__)
+Told = TypeVarTuple("Told")
+
+
+class Subscribers(Generic[*Told]):
+    """Callbacks that take `Told`. Any thread may add one, end one and tell them all."""
+
+    __slots__ = ("_callbacks", "_replacing")
+
+    def __init__(self) -> None:
+        self._callbacks: tuple[Callable[[*Told], object], ...] = ()
+        # Two that come at once must not replace each other's tuple; who tells takes whichever stands.
+        # One thread may come twice: a view that is collected while another ends here ends as well.
+        self._replacing = threading.RLock()
+
+    def __len__(self) -> int:
+        return len(self._callbacks)
+
+    def add(self, callback: Callable[[*Told], object]) -> Callable[[], None]:
+        """From now on `callback` is told, too; the result, when called, ends that. Twice is harmless."""
+        with self._replacing:
+            self._callbacks = (*self._callbacks, callback)
+        held = [callback]
+
+        def end() -> None:
+            with self._replacing:
+                if held:
+                    left = list(self._callbacks)
+                    with contextlib.suppress(ValueError):
+                        left.remove(held.pop())
+                    self._callbacks = tuple(left)
+
+        return end
+
+    def clear(self) -> None:
+        """Nobody is told any more."""
+        with self._replacing:
+            self._callbacks = ()
+
+    def tell(self, *what: *Told) -> None:
+        """Calls all of them, on this thread. What one raises is logged and keeps no other from being told."""
+        for callback in self._callbacks:
+            try:
+                callback(*what)
+            except Exception:
+                name = getattr(callback, "__qualname__", type(callback).__name__)
+                logger.exception("%s could not take a change", name)

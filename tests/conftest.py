@@ -31,19 +31,6 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Who works beside others begins with what takes longest: the run that measures branches, then the browser's files."""
+    """Who works beside others begins with what takes longest: the browser's files."""
     if hasattr(config, "workerinput"):
-        first = ("tests/test_coverage.py::", "tests/browser/")
-        places = {start: place for place, start in enumerate(first)}
-        items.sort(
-            key=lambda item: next((n for start, n in places.items() if item.nodeid.startswith(start)), 2)
-        )
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Where all is one process, the run that measures branches begins first: it takes a core that the tests leave idle."""
-    runs = [item.module.Run for item in session.items if item.nodeid.startswith("tests/test_coverage.py::")]  # type: ignore[attr-defined]
-    alone = not hasattr(session.config, "workerinput")
-    if runs and alone and not session.config.option.collectonly:
-        runs[0].begin()
-        session.config.add_cleanup(runs[0].end)
+        items.sort(key=lambda item: not item.nodeid.startswith("tests/browser/"))

@@ -64,14 +64,15 @@ def gateway(wire):
         asked = json.loads(text)
         method = asked.get("payload", {{}}).get("method") if asked.get("kind") == "mcp/request" else None
         if method == "tools/list":
-            bad = NOW
-            schema = {{"type": "object", "description": bad, "required": [bad], "properties": {{bad: {{"type": "string", "title": bad, "description": bad, "default": bad, "enum": [bad]}}}}}}
-            tools = [{{"name": "t" + str(count), "title": bad, "description": bad, "inputSchema": schema}}, {{"name": bad, "description": bad, "inputSchema": schema}}]
+            tools = []
+            for bad in NOW:
+                schema = {{"type": "object", "description": bad, "required": [bad], "properties": {{bad: {{"type": "string", "title": bad, "description": bad, "default": bad, "enum": [bad]}}}}}}
+                tools += [{{"name": f"t{{count}}-{{len(tools)}}", "title": bad, "description": bad, "inputSchema": schema}}, {{"name": bad, "description": bad, "inputSchema": schema}}]
             say(wire, "mcp/response", {{"jsonrpc": "2.0", "id": asked["payload"].get("id"), "result": {{"tools": tools}}}}, correlation_id=[asked["id"]], **{{"from": asked["to"][0]}})
 
 server = serve(gateway, "127.0.0.1", 0)
 threading.Thread(target=server.serve_forever, daemon=True).start()
-NOW = "nothing yet"
+NOW = ["nothing yet"]
 
 def strings(value, bad):
     "Copies of a JSON value, each with another of its strings (or names of members) replaced."
@@ -88,10 +89,19 @@ def strings(value, bad):
                 yield value | {{name: other}}
 
 open_now = []
-def batch(n):
+def batch(first, last):
     global NOW
-    bad = NOW = f"{{PAYLOADS[n]}}§{{n}}§"
-    wire = wires[-1]
+    NOW = [f"{{PAYLOADS[n]}}§{{n}}§" for n in range(first, last)]
+    root = say(wires[-1], "chat", {{"text": "what follows"}})
+    for n, bad in enumerate(NOW, first):
+        one(wires[-1], n, bad)
+        say(wires[-1], "chat", {{"text": bad, "format": "markdown"}}, correlation_id=[root], **{{"from": bad}})
+    say(wires[-1], "mcp/request", {{"method": "notifications/tools/list_changed"}})
+    end = time.monotonic() + 10
+    while lab.rows.last_seq < count - 1 and time.monotonic() < end: time.sleep(0.01)
+    lab.view.timeline.select(root)
+
+def one(wire, n, bad):
     first = {{kind: say(wire, kind, payload) for kind, payload in EXAMPLES if kind in ("mcp/request", "mcp/proposal", "chat", "capability/grant", "space/invite")}}
     first["reasoning/start"] = say(wire, "reasoning/start", {{"message": bad}})
     first["stream/request"] = say(wire, "stream/request", {{"direction": "upload", "description": bad}})
@@ -112,18 +122,12 @@ def batch(n):
         for name, value in (("from", bad), ("from", "eve" + bad), ("to", [bad]), ("context", bad), ("id", bad), ("correlation_id", [bad])):
             say(wire, kind, payload, **members | {{name: value}})
     say(wire, bad, {{bad: bad}})
-    say(wire, "mcp/request", {{"method": "notifications/tools/list_changed"}})
-    heard = say(wire, "chat", {{"text": bad, "format": "markdown"}})
-    end = time.monotonic() + 10
-    while lab.rows.last_seq < count - 1 and time.monotonic() < end: time.sleep(0.01)
-    try: lab.view.timeline.select(heard)
-    except mew_lab.errors.MewError as error: print(type(error).__name__)
-    print(lab.rows.last_seq)
 
-def calm(n):
+def calm():
     while open_now:
         say(wires[-1], "mcp/withdraw", {{"reason": "no_longer_needed"}}, correlation_id=[open_now.pop()])
-    say(wires[-1], "system/presence", {{"event": "leave", "participant": {{"id": "eve" + NOW}}}})
+    for bad in NOW:
+        say(wires[-1], "system/presence", {{"event": "leave", "participant": {{"id": "eve" + bad}}}})
 
 lab = mew_lab.connect(f"ws://127.0.0.1:{{server.socket.getsockname()[1]}}/ws", space="demo", token="secret-of-nobody")
 lab.view.feed.columns = ["seq", "from", "to", "kind", "what", "context", "verdict"]
@@ -168,15 +172,17 @@ WATCH = """([index, allowed, addresses, parts]) => {
     }
   }).observe(root, { subtree: true, childList: true, attributes: true, characterData: true });
 }"""
-BATCH = """async ([n, parts, patience]) => {
+BATCH = """async ([first, last, parts, patience]) => {
   const kernel = jupyterapp.shell.currentWidget.sessionContext.session.kernel;
   const exec = (code) => kernel.requestExecute({ code }).done;
-  const answer = await exec(`batch(${n})`);
+  const all = (part) => { for (let n = first; n < last; n++) if (!window.mewShown[part].has(n)) return false; return true; };
+  const answer = await exec(`batch(${first}, ${last})`);
   const end = performance.now() + patience;
-  while (performance.now() < end && !parts.every((part) => window.mewShown[part].has(n))) await new Promise((next) => setTimeout(next, 20));
-  await exec(`calm(${n})`);
+  while (performance.now() < end && !parts.every(all)) await new Promise((next) => setTimeout(next, 20));
+  await exec(`calm()`);
   return answer.content.status === 'ok' ? '' : `${answer.content.ename}: ${answer.content.evalue}`;
 }"""
+AT_ONCE = 8
 
 
 @pytest.mark.slow
@@ -201,11 +207,10 @@ def test_threat_03_every_payload_in_every_string_of_every_kind_in_every_part(
         "s => { s.style.height = '12000px'; s.style.maxHeight = 'none'; }"
     )
     book.tab.evaluate(WATCH, [1, ALLOWED.split(), list(_ADDRESSES), PARTS])
-    for n in range(len(PAYLOADS)):
-        said = book.tab.evaluate(BATCH, [n, PARTS, 2500])
-        assert not said, f"payload {n}: {said}"
-        if n % 50 == 0:
-            assert book.tab.evaluate("[...window.mewStrange]") == [], f"after payload {n}"
+    for n in range(0, len(PAYLOADS), AT_ONCE):
+        said = book.tab.evaluate(BATCH, [n, min(n + AT_ONCE, len(PAYLOADS)), PARTS, 5000])
+        assert not said, f"payloads from {n}: {said}"
+        assert book.tab.evaluate("[...window.mewStrange]") == [], f"payloads from {n}"
     shown = book.tab.evaluate(
         "Object.fromEntries(Object.entries(window.mewShown).map(([part, seen]) => [part, seen.size]))"
     )

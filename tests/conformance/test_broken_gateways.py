@@ -264,6 +264,7 @@ FURTHER = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("break_", FURTHER, ids=lambda break_: break_.__name__)
 async def test_further_faults_are_caught_too(
     break_: Callable[[Patch], None], serve: Serve, monkeypatch: pytest.MonkeyPatch
@@ -305,6 +306,7 @@ def test_every_rule_of_the_space_has_a_row_that_misses_it() -> None:
     assert set(MISSED) == set(core.RULES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MISSED)
 async def test_a_kind_that_is_passed_on_without_its_rule_is_missed(
     kind: str, serve: Serve, monkeypatch: pytest.MonkeyPatch

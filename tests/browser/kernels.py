@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 import venv
 from pathlib import Path
 
@@ -21,13 +22,15 @@ def python_with_ipykernel(version: str) -> str:
     """
     folder = KERNELS / version
     python = folder / "bin" / "python"
-    # The mark is written last: half an environment is made anew.
+    # The mark is written last: half an environment is made anew, and one that lacks what the project needs by now.
     mark = folder / "complete"
-    contents = " ".join([f"ipykernel=={version}", *BESIDE])
+    wanted = [f"ipykernel=={version}", *BESIDE]
+    needed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
+    contents = "\n".join([*wanted, *needed])
     if not mark.exists() or mark.read_text() != contents:
         venv.create(folder, with_pip=True, clear=True)
         subprocess.run(
-            [str(python), "-m", "pip", "install", "--quiet", "-e", str(ROOT), *contents.split(" ")],
+            [str(python), "-m", "pip", "install", "--quiet", "-e", str(ROOT), *wanted],
             check=True,
             stdin=subprocess.DEVNULL,
             timeout=1200,

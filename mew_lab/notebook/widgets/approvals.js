@@ -223,10 +223,11 @@ function render({ model, el }) {
 
   function look() {
     if (!root.clientHeight) return;
-    for (const card of cards.values()) {
-      if (!isOpen(card.data) || card.group) continue;
-      arm(card.face);
-      if (!card.seen && inSight(card.face.primary ?? card.node, card.node)) desk.saw(card);
+    // All are looked at before anything is written: a page laid out anew for each card would stand still.
+    const found = [...cards.values()].filter((card) => isOpen(card.data) && !card.group).map((card) => [card, sight(card.face)]);
+    for (const [card, seen] of found) {
+      arm(card.face, seen);
+      if (!card.seen && seen.seen) desk.saw(card);
     }
     for (const group of groups) group.arm();
   }

@@ -45,8 +45,9 @@ function place(node) {
 function inSight(node, around) {
   if (document.hidden) return false;
   const box = node.getBoundingClientRect();
+  if (!box.width) return false;
   const hit = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
-  return box.width > 0 && hit !== null && around.contains(hit);
+  return hit !== null && around.contains(hit);
 }
 
 function faceOf(card, name, digest) {
@@ -54,10 +55,16 @@ function faceOf(card, name, digest) {
   return { card, name, digest, node, closed: new Set(), cells: new Map(), others: [], still: performance.now(), rect: null };
 }
 
+// Where what decides stands, and whether it can be seen there.
+function sight(face) {
+  const node = face.primary ?? face.card.node;
+  return { here: place(node), seen: inSight(node, face.card.node) };
+}
+
 // Arms when the button stood still and in sight for half a second: what is clicked is what was seen there.
-function arm(face) {
+function arm(face, { here, seen } = sight(face)) {
   if (!face.primary) return;
-  const card = face.card, now = performance.now(), here = place(face.primary), seen = inSight(face.primary, card.node);
+  const card = face.card, now = performance.now();
   if (here !== face.rect || !seen) {
     face.rect = here;
     face.still = now;

@@ -45,7 +45,7 @@ function render({ model, el }) {
   let rows = [], shown = rows, held = [], ring = 20000, last = 0, began = null, head = { space: "", members: 0 };
   let following = true, paused = false, unseen = 0, frame = 0, paints = 0, painted = 0, quiet = null;
   let placed = 0, asking = 0, oldest = 1, meant = null, columns = [], fitted = { key: null }, offset = 0;
-  let selected = 0, anchor = 0, picked = new Set(), telling = null, renewing = null, pointing = null;
+  let selected = 0, wanted = 0, anchor = 0, picked = new Set(), telling = null, renewing = null, pointing = null;
   const lines = new Map(), arrivals = [], followed = new Map();
   const cells = cellsOf({ followed, jump });
 
@@ -415,15 +415,19 @@ function render({ model, el }) {
   }
 
   function ask(seq, all = false) {
+    wanted = seq;
     link.send({ t: "raw", view: link.view, seq, all });
   }
 
   function opened(item) {
+    // Another row was asked for since, or none: it was shut before its text came.
+    if (item.seq !== wanted) return;
     const row = rows.find((one) => one[SEQ] === item.seq);
     pane.show({ ...item, row, of: row ? answersOf(row) : [] });
   }
 
   function shut() {
+    wanted = 0;
     pane.shut();
     table.focus({ preventScroll: true });
   }
@@ -444,7 +448,7 @@ function render({ model, el }) {
   });
 
   root.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && pane.open) return shut();
+    if (event.key === "Escape" && (pane.open || wanted)) return shut();
     if (event.target !== table) return;
     const now = indexOf(selected), end = shown.length - 1;
     const page = Math.max(1, Math.floor(scroller.clientHeight / HEIGHT) - 2);

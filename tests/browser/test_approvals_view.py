@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -82,6 +83,57 @@ def test_threat_14_an_edit_is_shown_as_a_difference_and_confirmed_by_a_second_pr
     [chat] = told["chat"]
     assert chat["to"] == ["bot"] and chat["correlation_id"][0] == request["id"]
     assert '"Fix typo" → "Fix typo in README"' in chat["payload"]["text"]
+    # The same once more, with second thoughts: what is sent is what was reviewed last.
+    book.run(2)
+    one = card(book, 1, 1)
+    press(book, one.locator("button.mew-edit"))
+    edit, review = one.locator(".mew-face-edit"), one.locator(".mew-face-review")
+    edit.locator("textarea").nth(1).fill("Fix typos")
+    files = edit.locator("textarea").nth(2)
+    book.click(edit.get_by_role("button", name="Remove files"))
+    assert files.is_disabled()
+    book.click(edit.get_by_role("button", name="Keep files"))
+    assert files.is_enabled() and edit.get_by_role("button", name="Remove files").count() == 1
+    book.click(edit.get_by_role("button", name="Add an argument"))
+    name = edit.get_by_label("Name of the new argument")
+    assert name.evaluate("n => n === document.activeElement")
+    book.tab.keyboard.type("sign")
+    edit.get_by_label("JSON value of the new argument").fill("true")
+    press(book, edit.locator("button.mew-review"))
+    review.wait_for()
+    assert review.locator("tr.mew-how-added").inner_text().split() == ["sign", "true", "added"]
+    first = review.locator(".mew-digest").get_attribute("title")
+    book.click(review.get_by_role("button", name="Change again"))
+    edit.wait_for()
+    assert review.count() == 0 and edit.locator("textarea").nth(1).input_value() == "Fix typos"
+    edit.get_by_label("JSON value of the new argument").fill("false")
+    edit.locator("textarea").nth(1).fill("Fix all typos")
+    press(book, edit.locator("button.mew-review"))
+    review.wait_for()
+    assert review.locator("ins").all_inner_texts() == ['"Fix all typos"']
+    assert review.locator(".mew-digest").get_attribute("title") != first
+    press(book, review.locator("button.mew-confirm"))
+    one.locator(".mew-outcome").wait_for()
+    told = [r["payload"]["params"] for r in said(book, 3)["mcp/request"] if r.get("correlation_id")]
+    assert [params["arguments"] for params in told[1:]] == [
+        {"repo_path": ".", "message": "Fix all typos", "files": ["a.py"], "sign": False}
+    ]
+    # Back from a change is back at what was proposed, and that is what is approved then.
+    book.run(2)
+    one = card(book, 1, 2)
+    press(book, one.locator("button.mew-edit"))
+    one.locator(".mew-face-edit textarea").nth(1).fill("Something else")
+    press(book, one.locator("button.mew-review"))
+    book.click(one.locator(".mew-face-review").get_by_role("button", name="Back"))
+    assert one.evaluate("n => n === document.activeElement"), "the keyboard is at the card"
+    assert "Fix typo" in one.inner_text() and "Something else" not in one.inner_text()
+    press(book, one.locator("button.mew-approve"))
+    one.locator(".mew-outcome").wait_for()
+    assert "(edited)" not in one.inner_text()
+    told = [r["payload"]["params"] for r in said(book, 3)["mcp/request"] if r.get("correlation_id")]
+    assert [params["arguments"] for params in told[2:]] == [
+        {"repo_path": ".", "message": "Fix typo", "files": ["a.py"]}
+    ]
 
 
 @pytest.mark.threat(22)
@@ -124,9 +176,9 @@ def test_threat_30_what_is_alike_is_one_table_and_each_row_is_decided_by_its_own
     notebook: Callable[..., Notebook],
 ) -> None:
     propose = """
-for path in ('a.md', '/etc/passwd', 'b.md'): bot.call('notebook/read_file', {'path': path})
+for path in ('a.md', '/etc/passwd', '../b.md'): bot.call('notebook/read_file', {'path': path})
 """
-    later = "bot.call('notebook/read_file', {'path': 'late.md'}); None"
+    later = "bot.call('notebook/read_file', {'path': '/etc/late'}); None"
     wire = "print(json.dumps([(r['correlation_id'], r['payload']['params']['arguments']['path']) for r in sent('mcp/request') if r.get('correlation_id')]))"
     many = "async def flood():\n for n in range(90): bot.participant.propose('notebook/write_note', {'path': str(n)})\nlab.loop.run(flood(), timeout=9, doing='')"
     book = notebook([SETUP, propose, SHOW, later, wire, many, SHOW]).run(0).run(1).run(2)
@@ -136,21 +188,46 @@ for path in ('a.md', '/etc/passwd', 'b.md'): bot.call('notebook/read_file', {'pa
     assert "/etc/passwd" in group.locator(".mew-rows tbody tr").first.inner_text(), (
         "what is risky comes first"
     )
-    assert "1 with warnings" in book.area(2).locator("button.mew-risky").inner_text()
+    area, here = book.area(2), "n => n === document.activeElement"
+    assert "2 with warnings" in area.locator("button.mew-risky").inner_text()
+    # The table is unfolded into its cards and folded again; each time the keyboard is there.
+    assert area.locator("button.mew-together").is_hidden()
+    book.click(group.locator("button.mew-unfold"))
+    group.wait_for(state="detached")
+    assert card(book, 2, 2).locator("button.mew-approve").is_visible()
+    focused = area.locator("li.mew-card:focus")
+    assert focused.count() == 1 and "/etc/passwd" in focused.inner_text()
+    together = area.locator("button.mew-together")
+    assert together.inner_text() == "3 alike ▸ one table"
+    book.click(together)
+    group.wait_for()
+    assert group.locator(".mew-rows tbody tr").count() == 3 and group.evaluate(here)
+    assert together.is_hidden() and area.locator("li.mew-card:not([hidden])").count() == 1
     book.run(3)
     book.area(2).locator("li.mew-card:not(.mew-group):not([hidden])").wait_for()
     assert group.locator(".mew-rows tbody tr").count() == 3, "who comes later does not join"
+    # From one risk to the next, and from the last to the first; a table with several of them is one stop.
+    single = area.locator("li.mew-card:not(.mew-group):not([hidden])")
+    for one in (group, single, group):
+        book.click(area.locator("button.mew-risky"))
+        assert one.evaluate(here)
     press(book, group.locator("button.mew-approve-all"))
     group.wait_for(state="detached")
     decided = said(book, 4)
-    assert sorted(path for _, path in decided) == ["/etc/passwd", "a.md", "b.md"]
+    assert sorted(path for _, path in decided) == ["../b.md", "/etc/passwd", "a.md"]
     assert len({id for [id], _ in decided}) == 3
-    area = book.area(2)
     book.page.until(lambda: area.locator("li.mew-past:not([hidden])").count() == 3, "three decided cards")
-    area.locator("button.mew-history").click()
+    history = area.locator("button.mew-history")
+    assert history.inner_text() == "History 3 ▸" and area.locator(".mew-ledger").is_hidden()
+    book.click(history)
+    assert history.get_attribute("aria-expanded") == "true"
     ledger = area.locator(".mew-ledger tbody tr")
     assert ledger.count() == 3 and "notebook/read_file" in ledger.first.inner_text()
-    assert " s" in ledger.first.locator("td").nth(4).inner_text(), "how long it was on screen"
+    when, proposer, decision, who, seconds = ledger.first.locator("td").all_inner_texts()[:5]
+    assert re.fullmatch(r"\d\d:\d\d:\d\d", when) and (proposer, who) == ("bot", "human")
+    assert decision == "fulfilled" and re.fullmatch(r"\d+\.\d s", seconds), "how long it was on screen"
+    book.click(history)
+    assert area.locator(".mew-ledger").is_hidden() and history.get_attribute("aria-expanded") == "false"
     assert "3 of 3 decided by you" in area.locator(".mew-counts").inner_text()
     # A table longer than the page: what was not scrolled into sight was not seen.
     book.run(5).run(6)
@@ -165,6 +242,15 @@ for path in ('a.md', '/etc/passwd', 'b.md'): bot.call('notebook/read_file', {'pa
     press(book, button)
     group.wait_for(state="detached")
     assert len(said(book, 4)) == 93
+    # The last twelve decisions stay in sight, the earlier ones are a press away.
+    past = book.area(6).locator("li.mew-past:not([hidden])")
+    book.page.until(lambda: past.count() == 12, "the last twelve")
+    earlier = book.area(6).locator("button.mew-earlier")
+    hidden = int(earlier.inner_text().split(" ")[0])
+    assert hidden >= 78
+    book.click(earlier)
+    assert past.count() == 12 + hidden and earlier.is_hidden()
+    assert past.first.evaluate(here), "the keyboard is at the first of them"
 
 
 @pytest.mark.threat(3)

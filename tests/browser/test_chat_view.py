@@ -66,6 +66,12 @@ def message(book: Notebook, index: int, text: str) -> Locator:
     return view(book, index).locator("li.mew-message").filter(has_text=text)
 
 
+def tall(message: Locator) -> float:
+    box = message.locator(".mew-body").bounding_box()
+    assert box is not None
+    return box["height"]
+
+
 def waiting(book: Notebook, index: int, count: int) -> None:
     book.page.until(lambda: view(book, index).get_attribute("data-waiting") == str(count), f"{count} to wait")
 
@@ -85,7 +91,9 @@ def test_pictures_of_chat(notebook: Callable[..., Notebook]) -> None:
 
 
 @pytest.mark.req("P-3.4-1", "P-3.4.1-1", "P-3.4.1-4", "P-3.4.1-5", "P-3.4.2-1", "P-3.4.2-2")
-def test_everything_that_can_be_done_is_done_on_the_wire(notebook: Callable[..., Notebook]) -> None:
+def test_everything_that_can_be_done_is_done_on_the_wire(
+    notebook: Callable[..., Notebook], tmp_path: Path
+) -> None:
     talk = """
 for n in range(3): helper.chat(f'Question {n} of the helper?', 'human')
 weather.chat('A broadcast for everybody.')
@@ -93,7 +101,14 @@ weather.chat('A broadcast for everybody.')
     told = """
 print(json.dumps([wire('chat'), [[one['to'], names(one['correlation_id']), one['payload']] for kind in ('chat/acknowledge', 'chat/cancel') for one in wire(kind)]]))
 """
-    book = notebook([UP + WIRE, SHOW, talk, told, "lab.down()"]).run(0).run(1).run(2)
+    hold = f"""
+from pathlib import Path
+def hold():
+    until = time.monotonic() + 20
+    while not Path({str(tmp_path / "go")!r}).exists() and time.monotonic() < until: time.sleep(.01)
+lab.loop.post(hold)
+"""
+    book = notebook([UP + WIRE, SHOW, talk, told, hold, "lab.down()"]).run(0).run(1).run(2)
     waiting(book, 1, 4)
     text = view(book, 1).get_by_label("Message", exact=True)
     # A name after @ is completed and marked as a recipient; Ctrl+Enter says it.
@@ -130,7 +145,7 @@ print(json.dumps([wire('chat'), [[one['to'], names(one['correlation_id']), one['
     book.click(view(book, 1).get_by_role("button", name="Acknowledge all 2"))
     waiting(book, 1, 0)
     assert view(book, 1).get_by_role("button", name="Acknowledge").count() == 0
-    book.run(3).run(4)
+    book.run(3)
     chats, others = json.loads(book.text(3))
     assert chats == [
         {"to": ["helper"], "correlation_id": None, "payload": {"text": "Dear @helper please go on."}},
@@ -143,6 +158,20 @@ print(json.dumps([wire('chat'), [[one['to'], names(one['correlation_id']), one['
         [["helper"], ["Question 1 of the helper?"], {"reason": "duplicate"}],
         [["helper"], ["Dear @helper please go on."], {"reason": "no longer true"}],
     ]
+    # What takes a while takes the keyboard from nobody: the answer comes when something else is written already.
+    book.run(4)
+    done = message(book, 1, "It is done.")
+    book.click(done.get_by_role("button", name="Cancel your message"))
+    book.click(done.get_by_role("button", name="Cancel the message", exact=True))
+    book.click(text)
+    book.tab.keyboard.type("One more ")
+    assert "cancelled" not in done.inner_text()
+    (tmp_path / "go").touch()
+    book.page.until(lambda: "cancelled by human" in done.inner_text(), "the cancel to come")
+    book.page.until(lambda: done.locator(".mew-why-form").count() == 0, "the form to be shut")
+    book.tab.keyboard.type("thing.")
+    assert text.input_value() == "One more thing."
+    book.run(5)
 
 
 HOSTILE = f"""
@@ -198,9 +227,14 @@ def test_threat_03_and_04_hostile_text_is_text_and_markdown_loads_nothing(
 
 
 def test_chat_is_used_by_keyboard_and_read_at_any_width(notebook: Callable[..., Notebook]) -> None:
-    book = (
-        notebook([UP + WIRE, SHOW, SCENE, "print(len(wire('chat/acknowledge')))", "lab.down()"]).run(0).run(1)
-    )
+    long = """
+report = weather.chat('\\n'.join(f'line {n} of the report' for n in range(1, 31)), 'human')
+for n in range(12): bot.chat(f'Sentence {n}, which is short.', 'human')
+helper.send('chat', {'text': 'I have read it.'}, to='human', correlation_id=report.id)
+weather.chat('begin ' + 'data ' * 14_000 + 'end', 'human')
+"""
+    cells = [UP + WIRE, SHOW, SCENE, "print(len(wire('chat/acknowledge')))", long, "lab.down()"]
+    book = notebook(cells).run(0).run(1)
     view(book, 1).get_by_text('lab.chat("hello")').wait_for()
     book.run(2)
     waiting(book, 1, 3)
@@ -215,6 +249,33 @@ def test_chat_is_used_by_keyboard_and_read_at_any_width(notebook: Callable[..., 
     waiting(book, 1, 0)
     heard = view(book, 1).locator(".mew-heard")
     book.page.until(lambda: "3 messages acknowledged" in heard.inner_text(), "what was done to be said")
-    assert book.tab.locator(".jp-Notebook .jp-Cell").count() == 5, "no key reached the notebook"
+    assert book.tab.locator(".jp-Notebook .jp-Cell").count() == 6, "no key reached the notebook"
     assert book.run(3).text(3).strip() == "3"
+    # What is long is folded; what is longer than what travels is fetched; an answer leads to what it answers.
     book.run(4)
+    report, answer = message(book, 1, "line 1 of the report"), message(book, 1, "I have read it.")
+    message(book, 1, "begin data").wait_for()
+    folded = report.get_by_role("button", name="show all 30 lines")
+    small = tall(report)
+    book.click(folded)
+    fold = report.get_by_role("button", name="fold")
+    book.page.until(lambda: fold.count() and fold.get_attribute("aria-expanded") == "true", "all of it")
+    assert tall(report) >= 30 * 12 > small
+    book.click(fold)
+    book.page.until(lambda: tall(report) == small, "it to be folded again")
+    book.click(answer.get_by_role("button", name="⇠ answers weather-service"))
+    assert report.evaluate("n => n === document.activeElement")
+    place, around = report.bounding_box(), view(book, 1).locator(".mew-talk").bounding_box()
+    assert place and around and around["y"] - 1 <= place["y"] < around["y"] + around["height"]
+    data = message(book, 1, "begin data")
+    # 65 536 characters of a message travel; it has 6 + 70 000 + 3.
+    book.click(data.get_by_role("button", name="show the rest, 4\u202f473 characters"))
+    whole = data.locator(".mew-body")
+    book.page.until(lambda: len(whole.text_content() or "") == 70_009, "the whole message")
+    assert (whole.text_content() or "").endswith("data end")
+    assert data.get_by_role("button", name="show the rest").count() == 0
+    assert data.evaluate("n => n === document.activeElement")
+    assert tall(data) > 1000
+    book.click(data.get_by_role("button", name="fold"))
+    assert tall(data) < 1000
+    book.run(5)

@@ -206,6 +206,20 @@ def test_rows_are_chosen_opened_followed_copied_and_saved(notebook: Callable[...
     book.run(6)
     book.page.until(lambda: feed.locator("th").all_inner_texts() == ["#", "context", "what"], "the columns")
 
+    # A word and a button hide rows; "clear" takes both away and puts the keyboard where the next word goes.
+    count, everything = feed.locator("table"), feed.locator("table").get_attribute("aria-rowcount")
+    clear = feed.get_by_role("button", name="clear", exact=True)
+    assert not clear.is_visible()
+    chats_only = feed.get_by_role("button", name="Kinds: chat,")
+    book.click(chats_only)
+    box.fill("umbrellas")
+    book.page.until(lambda: shown(book, 1) == [chats[-1]], "one row")
+    assert chats_only.get_attribute("aria-pressed") == "true"
+    book.click(clear)
+    book.page.until(lambda: count.get_attribute("aria-rowcount") == everything, "every row")
+    assert box.input_value() == "" and chats_only.get_attribute("aria-pressed") == "false"
+    assert box.evaluate("b => b === document.activeElement") and not clear.is_visible()
+
 
 def test_a_minute_of_arrivals_is_counted_in_twenty_slots(page: Page) -> None:
     source = (WIDGETS / "feed_facets.js").read_text("utf-8")
@@ -285,9 +299,16 @@ lab.view.feed
     book.page.until(lambda: len(shown(book, 1)) == last, "every row on the page")
     for name in ("from", "context"):
         book.click(feed.get_by_role("button", name=f"{name} ▾"))
+        chips = feed.locator(".mew-panel:visible").last.locator(".mew-chip")
+        assert chips.count() == 12, "the most frequent ones"
         book.click(feed.locator(".mew-panel:visible .mew-more").last)
     book.page.until(lambda: feed.locator(".mew-panel .mew-chip").count() > 300, "a chip for each")
     harmless(book, feed, allowed=allowed, asked=asked)
+    fewer = feed.locator(".mew-panel:visible .mew-more").last
+    assert fewer.inner_text().startswith("fewer")
+    book.click(fewer)
+    book.page.until(lambda: chips.count() == 12, "fewer of them")
+    assert fewer.inner_text().startswith("more… (") and fewer.evaluate("b => b === document.activeElement")
     text = PAYLOADS[7]
     feed.get_by_label("Filter by text").fill(text.replace('"', " ")[:200])
     feed.get_by_label("Filter by text").fill("")

@@ -103,6 +103,19 @@ def test_a_grant_is_asked_about_given_and_taken_back(notebook: Callable[..., Not
     row.wait_for()
     assert "until" in row.locator(".mew-from").inner_text() and row.locator(".mew-since").inner_text()
     assert "agent may now open, share and close streams for 10 min" in view.locator(".mew-said").inner_text()
+    # Kept after all: nothing is said, and it can be asked for again.
+    book.click(row.locator("button", has_text="Revoke…"))
+    armed(book, row.locator("button.mew-grave"))
+    book.click(row.locator("button", has_text="Keep"))
+    assert row.locator("button:focus").text_content() == "Revoke…"
+    assert row.count() == 1 and row.locator("button.mew-grave").count() == 0
+    # A form that is given up gives nothing, and the keyboard is back where it was opened from.
+    open_form(book, 2, "helper")
+    view.locator("textarea").fill('{"kind": "stream/*"}')
+    armed(book, give)
+    book.click(view.get_by_role("button", name="Cancel", exact=True))
+    assert view.locator(".mew-ask").count() == 0 and view.locator("button.mew-new:focus").count() == 1
+    assert view.locator("button.mew-new").get_attribute("aria-expanded") == "false"
     # Taken back, after a second thought.
     book.click(row.locator("button", has_text="Revoke"))
     assert row.locator("button:focus").text_content() == "Keep"

@@ -56,6 +56,27 @@ def test_the_panel_can_be_used_by_everybody(notebook: Callable[..., Notebook]) -
     whole = panel(book, 1)
     accessible(book, whole, pictures="panel")
     assert book.page.shot("panel", whole).stat().st_size > 5000
+    # A tab shows its part and hides the others, by mouse and by keyboard.
+    names = ["reasoning", "chat", "streams", "tools", "timeline", "grants"]
+    assert whole.get_by_role("tab").evaluate_all("t => t.map(b => b.firstChild.textContent)") == names
+
+    def shows(name: str) -> None:
+        part = whole.locator(".mew-sheets").locator(f"section.mew-{name}")
+        book.page.until(lambda: part.count() and part.is_visible(), f"{name} to be shown")
+        seen = whole.locator("[role=tabpanel]").evaluate_all(
+            "all => all.map(s => s.getClientRects().length > 0)"
+        )
+        assert seen == [one == name for one in names]
+        assert [whole.get_by_role("tab", selected=True).locator("span").first.inner_text()] == [name]
+        assert whole.locator("[role=tab][tabindex='0']:focus").locator("span").first.inner_text() == name
+
+    for name in ("streams", "chat"):
+        book.click(whole.get_by_role("tab", name=name))
+        shows(name)
+    keys = [("ArrowRight", "streams"), ("ArrowLeft", "chat"), ("Home", "reasoning"), ("ArrowLeft", "grants")]
+    for key, name in [*keys, ("ArrowRight", "reasoning"), ("End", "grants"), ("ArrowLeft", "timeline")]:
+        book.tab.keyboard.press(key)
+        shows(name)
 
 
 def test_what_the_card_says_moves_no_button_at_any_width(notebook: Callable[..., Notebook]) -> None:

@@ -311,6 +311,11 @@ def test_it_can_be_used_without_a_mouse_at_any_width_in_both_themes(
     book.page.shot("streams-picture", book.area(1))
     # By keys alone: into the table, down two rows, open, and on to what may be done there.
     press(book, "Hide")
+    opener = row(book, "stream-3").get_by_role("button")
+    assert view(book).locator(".mew-content").count() == 0
+    assert view(book).get_by_role("button", name="Hide").count() == 0
+    assert opener.get_attribute("aria-expanded") == "false"
+    assert opener.evaluate("b => b === document.activeElement"), "the keyboard is back at its row"
     stops = focus_path(book, view(book))
     assert [stop for stop in stops if stop.startswith("button stream-")] == ["button stream-3"]
     row(book, "stream-3").get_by_role("button").focus()

@@ -64,6 +64,15 @@ def shown(book: Notebook, index: int) -> Locator:
     return here
 
 
+def spanned(here: Locator) -> float:
+    """How many seconds the bars show together, by what the chart says of itself."""
+    said = re.search(r"a bar is (\d+) (s|min)", here.inner_text())
+    rate = here.get_by_role("slider", name="Messages per second")
+    assert said is not None
+    each = int(said[1]) * (60 if said[2] == "min" else 1)
+    return (int(rate.get_attribute("aria-valuemax") or 0) + 1) * each
+
+
 def heads(here: Locator) -> list[str]:
     return here.locator(".mew-stage svg > text.strong").all_text_contents()
 
@@ -113,9 +122,11 @@ def test_points_families_and_times_are_chosen_by_mouse_and_by_keyboard(
     assert chip.get_attribute("aria-pressed") == "false"
     book.click(chip)
     book.page.until(lambda: bars.count() == 1, "the chat to come back")
-    book.click(here.get_by_role("button", name="all", exact=True))
-    book.page.until(lambda: "a bar is" in here.inner_text(), "the other time")
-    assert here.get_by_role("button", name="all", exact=True).get_attribute("aria-pressed") == "true"
+    for name, low, high in (("1 h", 3600, 3660), ("all", 60, 300), ("5 min", 300, 310), ("all", 60, 300)):
+        book.click(here.get_by_role("button", name=name, exact=True))
+        book.page.until(lambda low=low, high=high: low <= spanned(here) < high, f"{name} to be shown")  # type: ignore[misc]
+        pressed = here.locator(".mew-spans button[aria-pressed=true]")
+        assert pressed.all_inner_texts() == [name]
     strip = here.locator(".mew-strip-decision")
     assert "of 2, 2 by you · 1 waiting" in strip.inner_text()
     book.click(strip.get_by_role("button", name="oldest"))
@@ -149,7 +160,7 @@ def test_points_families_and_times_are_chosen_by_mouse_and_by_keyboard(
     book.page.until(lambda: heads(here) == ["reviewer", "git", "human"], "the exchange of the first decision")
     field = here.get_by_role("textbox")
     field.fill(p)
-    field.press("Enter")
+    book.click(here.get_by_role("button", name="Show exchange"))
     book.page.until(lambda: heads(here) == ["human", "helper", "git", "gateway"], "the exchange of that id")
     assert here.locator(".mew-stage g[data-seq]").count() == 10
     assert here.locator(".mew-stage path.dashed").count() == 1

@@ -80,6 +80,31 @@ for record in lab.log.held:
         print(said["from"], said["kind"], ",".join(said.get("to", [])), json.dumps(said["payload"].get("params", {}).get("arguments")))
 """
 
+# Somebody whose list cannot be had at first, who never tells that it changed, and who answers no call.
+SILENT = """
+import asyncio
+finding = lab.me.participant.discovery
+finding.pace = finding.pace._replace(retries=(600.0,))
+archive, shelf = lab.join("archive", can="tool"), []
+async def silent(method, params):
+    if method != "tools/list":
+        await asyncio.Event().wait()
+    if not shelf:
+        raise RuntimeError("the shelf is empty")
+    return {"tools": [{"name": name, "description": "In the archive.", "inputSchema": {"type": "object"}} for name in shelf]}
+lab.loop.call(lambda: setattr(archive.participant.tools, "answer", silent))
+def asked():
+    told = [json.loads(one.raw or "{}") for one in lab.log.held]
+    names = [one["to"][0] for one in told if one.get("from") == "human" and one.get("payload", {}).get("method") == "tools/list"]
+    print(json.dumps({name: names.count(name) for name in sorted(set(names))}))
+"""
+TELLS = (
+    "shelf.append('find'); asked()",
+    "shelf[:] = ['find', 'read']; asked()",
+    "told = [json.loads(one.raw) for one in lab.log.held if one.raw and 'notifications/' in one.raw]\n"
+    "print([one['payload']['method'] for one in told if one['kind'] == 'mcp/request' and one.get('to') == ['archive']][-1])",
+)
+
 
 def view(book: Notebook, index: int) -> Locator:
     return book.area(index).locator("section.mew-tools")
@@ -127,8 +152,14 @@ def sent(book: Notebook, index: int) -> list[str]:
     return book.text(index).strip().splitlines()
 
 
+def said_of_asking(book: Notebook, index: int) -> dict[str, int]:
+    """How often each participant was asked for its tools, by the wire."""
+    book.run(index)
+    return dict(json.loads(book.text(index)))
+
+
 def test_a_tool_is_found_called_and_its_result_read_and_used_again(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([SCENE, SHOW, CALLS]).run(0).run(1)
+    book = notebook([SCENE, SHOW, CALLS, SILENT, *TELLS]).run(0).run(1)
     one = view(book, 1)
     listed(book, 1, "notebook/add")
     assert one.locator(".mew-counts").inner_text() == "7 tools of 4 participants"
@@ -194,6 +225,46 @@ def test_a_tool_is_found_called_and_its_result_read_and_used_again(notebook: Cal
         'human mcp/request notes {"words": "tulips"}',
         "human mcp/request weather-service {}",
     ]
+    # Who did not tell its tools says why, and is asked again alone; the keyboard stays with its line.
+    book.run(3)
+    line = one.locator("li.mew-person", has_text="archive")
+    book.page.until(lambda: line.count() and "Internal error" in line.inner_text(), "the failure")
+    assert "did not tell its tools" in line.inner_text()
+    ask = one.get_by_role("button", name="Ask archive for its tools")
+    book.click(ask)
+    one.get_by_role("alert").filter(has_text="archive/tools/list failed: Internal error").wait_for()
+    book.page.until(lambda: ask.count() and ask.evaluate("b => b === document.activeElement"), "the keyboard")
+    asked = said_of_asking(book, 4)
+    book.click(ask)
+    listed(book, 1, "archive/find")
+    assert line.count() == 0
+    again = one.get_by_role("button", name="Ask again", exact=True)
+    book.page.until(lambda: again.evaluate("b => b === document.activeElement"), "the keyboard at Ask again")
+    after = said_of_asking(book, 5)
+    assert after == asked | {"archive": asked["archive"] + 1}
+    # Everybody is asked anew: what one offers since then, and never told of, is there.
+    assert tool(book, 1, "archive/read").count() == 0
+    book.click(again)
+    listed(book, 1, "archive/read")
+    book.page.until(
+        lambda: said_of_asking(book, 5) == {name: count + 1 for name, count in after.items()}, "one each"
+    )
+    # A call that nobody answers is waited for no more, and who was called is told so, as MCP has it.
+    choose(book, 1, "archive/find")
+    book.click(ready(book, call))
+    ended(book, 1, 4, "waits for the answer")
+    before = sent(book, 2)
+    book.click(one.get_by_role("button", name="Stop waiting"))
+    ended(book, 1, 4, "failed after")
+    why = one.locator(".mew-error-text").inner_text()
+    assert why.startswith("Stopped waiting for archive/find") and "may have been executed" in why
+    assert one.get_by_role("button", name="Stop waiting").count() == 0
+    book.page.until(
+        lambda: one.locator(".mew-result-head").evaluate("h => h === document.activeElement"), "the keyboard"
+    )
+    assert sent(book, 2) == [*before, "human mcp/request archive null"]
+    book.run(6)
+    assert book.text(6).strip() == "notifications/cancelled"
 
 
 @pytest.mark.req("T-11")

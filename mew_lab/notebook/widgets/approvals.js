@@ -10,7 +10,12 @@ function render({ model, el }) {
   const ledger = make("div", { class: "mew-ledger", hidden: true, role: "region", tabindex: 0, "aria-label": "Decisions so far" });
   const banner = make("div", { class: "mew-banner", role: "note", hidden: true });
   const hurry = make("div", { class: "mew-banner mew-hurry", role: "status", hidden: true });
-  const earlier = make("button", { type: "button", class: "mew-earlier", hidden: true, onclick: () => { showAll = true; tidy(); } });
+  const earlier = make("button", { type: "button", class: "mew-earlier", hidden: true, onclick: () => {
+    showAll = true;
+    const first = [...cards.values()].find((card) => card.node.hidden && !card.group);
+    tidy();
+    first?.node.focus();
+  } });
   const list = make("ul", { class: "mew-cards", role: "list" });
   const empty = make("div", { class: "mew-empty" });
   const notices = make("div", { class: "mew-notices" });
@@ -170,7 +175,8 @@ function render({ model, el }) {
   }
 
   function jump() {
-    const all = [...cards.values()].filter((card) => isOpen(card.data) && card.data.warnings.length).map((card) => (card.group ? card.group.node : card.node));
+    const risks = [...cards.values()].filter((card) => isOpen(card.data) && card.data.warnings.length);
+    const all = [...new Set(risks.map((card) => (card.group ? card.group.node : card.node)))];
     const here = all.findIndex((node) => node.contains(document.activeElement) || node.dataset.here);
     for (const node of all) delete node.dataset.here;
     const next = all[(here + 1) % all.length];

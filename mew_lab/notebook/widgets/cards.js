@@ -219,10 +219,10 @@ async function editFace(card) {
     const area = make("textarea", { class: "mew-code", dir: "ltr", spellcheck: "false", "aria-label": `${field.name}${field.isText ? ", text" : ", JSON"}`, rows: Math.min(10, Math.max(1, field.text.split("\n").length)) });
     area.value = field.text;
     const one = { index, isText: field.isText, area, was: area.value, removed: false };
-    const drop = make("button", { type: "button", text: "Remove", "aria-label": `Remove ${field.name}`, "aria-pressed": "false", onclick: () => {
+    const drop = make("button", { type: "button", text: "Remove", "aria-label": `Remove ${field.name}`, onclick: () => {
       one.removed = !one.removed;
-      drop.setAttribute("aria-pressed", String(one.removed));
       write(drop, one.removed ? "Keep" : "Remove");
+      drop.setAttribute("aria-label", `${drop.textContent} ${field.name}`);
       area.disabled = one.removed;
     } });
     fields.push(one);

@@ -163,12 +163,13 @@ function render({ model, el }) {
     const { one, body, node } = message;
     body.classList.add("mew-folded");
     const lines = one.nodes ? "all of it" : `all ${grouped(one.text.split("\n").length)} lines`;
-    const button = make("button", { type: "button", class: "mew-link", "aria-expanded": "false", text: `▸ show ${lines}`, onclick: () => {
-      const folded = body.classList.toggle("mew-folded");
+    message.turn = (folded) => {
+      body.classList.toggle("mew-folded", folded);
       button.textContent = folded ? `▸ show ${lines}` : "▾ fold";
       button.setAttribute("aria-expanded", String(!folded));
       tail.hold();
-    } });
+    };
+    const button = make("button", { type: "button", class: "mew-link", "aria-expanded": "false", text: `▸ show ${lines}`, onclick: () => message.turn(!body.classList.contains("mew-folded")) });
     node.append(button);
     if (one.more) node.append(rest(message));
   }
@@ -178,9 +179,10 @@ function render({ model, el }) {
       const done = await link.act("whole", { n: message.one.n });
       if (!done) return;
       message.body.textContent = done.value.text;
-      message.body.classList.remove("mew-folded");
+      const had = atHand(button);
       button.remove();
-      tail.hold();
+      if (had) message.node.focus({ preventScroll: true });
+      message.turn ? message.turn(false) : tail.hold();
     }, { class: "mew-link" });
     return button;
   }

@@ -64,7 +64,7 @@ function render({ model, el }) {
     const lines = quiet.slice(0, 8).map(([name, shown, state, known, error]) => {
       const about = JSON.stringify([name, shown, state, known, error]);
       if (before.has(about)) return before.get(about);
-      const line = make("li", { class: `mew-person mew-person-${state}` }, make("bdi", { class: "mew-code", text: shown }), ` ${STATES[state]}`,
+      const line = make("li", { class: `mew-person mew-person-${state}`, tabindex: -1, "data-who": name }, make("bdi", { class: "mew-code", text: shown }), ` ${STATES[state]}`,
         known ? ` (${known} from before)` : "");
       if (error) line.append(": ", make("bdi", { class: "mew-dim", text: error }));
       if (state !== "asking") line.append(doer("Ask", () => link.act("ask", { participant: name }), { class: "mew-small", "aria-label": `Ask ${shown} for its tools` }));
@@ -73,7 +73,13 @@ function render({ model, el }) {
     });
     if (quiet.length > 8) lines.push(make("li", { class: "mew-person mew-dim", text: `and ${quiet.length - 8} more` }));
     if (none.length) lines.push(make("li", { class: "mew-person mew-dim" }, make("bdi", { text: `No tools: ${none.slice(0, 8).join(", ")}${none.length > 8 ? ` and ${none.length - 8} more` : ""}` })));
+    const from = people.contains(document.activeElement) ? document.activeElement.closest("li").dataset.who : null;
     if (lines.length !== people.children.length || lines.some((line, n) => line !== people.children[n])) people.replaceChildren(...lines);
+    // Who was asked from there: the keyboard stays with that line while there is one.
+    if (from !== null && !people.contains(document.activeElement)) {
+      const line = lines.find((one) => one.dataset.who === from);
+      (line?.querySelector("button") ?? line ?? refresh).focus();
+    }
     announce(counts.textContent);
     find(0, Math.max(rows.length, 1));
   }
@@ -369,11 +375,12 @@ function render({ model, el }) {
       make("span", { text: `Call ${run.number} ` }), make("bdi", { class: "mew-code", text: run.target }), one.line, make("span", { class: "mew-dim", title: "where it stands in lab.view.feed", text: rowsOf ? `feed ${rowsOf}` : "" }));
     if (run.waits) head.append(doer(run.proposed && run.state !== "fulfilled" ? "Withdraw" : "Stop waiting", () => link.act("stop", { run: run.number }), { class: "mew-stop" }));
     const parts = make("div", { class: "mew-blocks" });
+    const had = one.result.contains(document.activeElement);
     one.result.replaceChildren(head, parts);
     if (run.error) head.after(make("div", { class: "mew-error-text", role: "note" }, make("bdi", { text: run.error })));
     if (run.has_result) blocks(run, parts);
     else if (!run.waits && run.state === "answered") parts.append(make("div", { class: "mew-dim", text: "It answered with nothing." }));
-    if (focus) head.focus();
+    if (focus || had) head.focus({ preventScroll: had });
   }
 
   async function blocks(run, parts) {

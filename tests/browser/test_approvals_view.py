@@ -180,7 +180,7 @@ for path in ('a.md', '/etc/passwd', '../b.md'): bot.call('notebook/read_file', {
 """
     later = "bot.call('notebook/read_file', {'path': '/etc/late'}); None"
     wire = "print(json.dumps([(r['correlation_id'], r['payload']['params']['arguments']['path']) for r in sent('mcp/request') if r.get('correlation_id')]))"
-    many = "async def flood():\n for n in range(90): bot.participant.propose('notebook/write_note', {'path': str(n)})\nlab.loop.run(flood(), timeout=9, doing='')"
+    many = "import time\nasync def flood():\n for n in range(90): bot.participant.propose('notebook/write_note', {'path': str(n)})\nlab.loop.run(flood(), timeout=9, doing='')\nwhile len(lab.decisions.pending()) < 90: time.sleep(0.01)"
     book = notebook([SETUP, propose, SHOW, later, wire, many, SHOW]).run(0).run(1).run(2)
     group = book.area(2).locator("li.mew-group")
     group.wait_for()

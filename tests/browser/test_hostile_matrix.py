@@ -218,6 +218,9 @@ def test_threat_03_every_payload_in_every_string_of_every_kind_in_every_part(
     assert book.tab.evaluate("[...window.mewStrange]") == []
     harmless(book, area, allowed=ALLOWED.split(), asked=asked)
     assert book.page.errors == []
+    # After more than two thousand proposals and participants the page holds no more of them than it says.
+    assert area.locator("li.mew-card").count() <= 250
+    assert area.locator("section.mew-roster li.mew-row").count() <= 200
     assert min(shown.values()) >= 0.95 * len(PAYLOADS)
     book.run(2)
     assert set(json.loads(book.text(2)).values()) == {0}

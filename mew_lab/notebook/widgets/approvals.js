@@ -1,6 +1,8 @@
 // Cards in order of arrival; a card never changes what it shows and never moves but by scrolling. It says yes or no with
 // the id and the digest of what it shows, the decision, and the nonce that a live kernel gave; never with a payload.
 
+const KEPT = 200;
+
 function render({ model, el }) {
   const root = make("section", { class: "mew mew-approvals", "aria-label": "Approvals" });
   const counts = make("span", { class: "mew-counts" });
@@ -199,8 +201,18 @@ function render({ model, el }) {
     ledger.replaceChildren(make("table", { class: "mew-arguments", "aria-label": "Decisions" }, make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", { scope: "col", text: name })))), make("tbody", {}, ...body)));
   }
 
+  // As many decided cards as the kernel keeps; what was decided first goes first.
+  function forget() {
+    const done = [...cards.values()].filter((card) => !isOpen(card.data) && !card.group && !card.node.contains(document.activeElement));
+    for (const card of done.slice(0, Math.max(0, done.length - KEPT))) {
+      cards.delete(card.data.id);
+      card.node.remove();
+    }
+  }
+
   function tidy() {
     gather();
+    forget();
     const all = [...cards.values()], open = all.filter((card) => isOpen(card.data)), done = all.filter((card) => !isOpen(card.data));
     const more = known.more ? ` · ${known.more} more wait behind them` : "";
     write(counts, `${open.length} open${more} · ${known.shares || `${done.length} decided`}`);

@@ -1,7 +1,7 @@
 // Who is here. A row is built once and then changed in place, so nothing moves and what has the keyboard keeps it.
 
 const PRESENCE = { here: "●", paused: "‖", "shut down": "■", left: "○", removed: "×", invited: "◌" };
-const ARMING = 500, PAGE = 200;
+const ARMING = 500, PAGE = 200, GONE = new Set(["left", "removed"]);
 const VERBS = { status: "Request status", pause: "Pause…", resume: "Resume", forget: "Forget…", compact: "Compact…", clear: "Clear…", restart: "Restart…", shutdown: "Shut down…", kick: "Remove…" };
 const ASKS = {
   clear: ["Erase the whole context of", "Clear"], restart: ["Send back to its baseline:", "Restart"],
@@ -35,9 +35,9 @@ function render({ model, el }) {
         profiles = item.profiles;
         const kept = new Set(item.rows.map((row) => row.id));
         for (const [id, row] of rows) if (!kept.has(id)) { row.node.remove(); rows.delete(id); }
-        for (const row of item.rows) put(row, true);
+        for (const row of item.rows) put(row);
         lead(item);
-      } else if (item.t === "rows") for (const row of item.rows) put(row, rows.size < PAGE);
+      } else if (item.t === "rows") for (const row of item.rows) put(row, room);
       else if (item.t === "told") for (const [id, told] of item.told) hear(id, told);
       else if (item.t === "head") lead(item);
     },
@@ -60,14 +60,25 @@ function render({ model, el }) {
 
   async function showMore() {
     const done = await link.act("more", { after: rows.size });
-    for (const row of done?.value ?? []) put(row, true);
+    for (const row of done?.value ?? []) put(row);
     paint();
   }
 
   // Rows.
 
-  function put(data, admit) {
-    const row = rows.get(data.id) ?? (admit ? build(data) : null);
+  // A page that is full makes room for who has come: of those who are gone the first goes.
+  function room(data) {
+    if (rows.size < PAGE) return true;
+    if (GONE.has(data.presence)) return false;
+    const [id, row] = [...rows].find(([, one]) => GONE.has(one.data.presence) && !one.place.firstChild && !one.node.contains(document.activeElement)) ?? [];
+    if (!row) return false;
+    row.node.remove();
+    rows.delete(id);
+    return true;
+  }
+
+  function put(data, admit = () => true) {
+    const row = rows.get(data.id) ?? (admit(data) ? build(data) : null);
     if (!row) return;
     const before = row.data?.presence;
     row.data = data;

@@ -39,6 +39,7 @@ _ESM, _CSS = front_end("roster")
 
 MOST_PATTERNS, PATTERN = 60, 500
 MOST_INVITATIONS = 50
+GONE = ("left", "removed")
 _GIVEN = ("reason", "timeout_seconds", "direction", "entries", "target_tokens")
 
 
@@ -85,7 +86,7 @@ class RosterView(ActingWidget):
 
     def _snapshot(self, start: int) -> dict[str, Any]:
         self._head = self._heading()
-        rows = self._members.rows
+        rows = self._first_who_is_here()
         return {
             "now": self.clock().timestamp(),
             "me": visible(self._lab.me.name),
@@ -113,6 +114,10 @@ class RosterView(ActingWidget):
             self._head = head
             items.append({"t": "head"} | head)
         return items
+
+    def _first_who_is_here(self) -> list[Member]:
+        """Where not all can be shown, those who are gone are left out first."""
+        return sorted(self._members.rows, key=lambda row: row.presence in GONE)
 
     def _has_told(self, row: Member) -> bool:
         """Whether nothing has changed but what it says of itself."""
@@ -204,7 +209,7 @@ class RosterView(ActingWidget):
     def _more(self, given: Mapping[str, Any]) -> Outcome:
         after = given.get("after")
         start = after if isinstance(after, int) and after > 0 else 0
-        rows = self._members.rows[start : start + MOST_ROWS]
+        rows = self._first_who_is_here()[start : start + MOST_ROWS]
         return Outcome(f"{len(rows)} more", [_shown(row) for row in rows])
 
     # Pictures.
@@ -219,7 +224,7 @@ class RosterView(ActingWidget):
         return f"Roster of {self._lab.space}: {len(rows)} participants, {here} here"
 
     def _static_html(self) -> str:
-        rows = self._members.rows
+        rows = self._first_who_is_here()
         moment = self.clock()
         cells = [
             (

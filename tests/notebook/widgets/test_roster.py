@@ -187,6 +187,20 @@ def test_a_large_space_comes_in_pages(view: RosterView, browser: Callable[[Any],
     assert [row["id"] for row in page.act("more", after=400)["value"]] == [f"p{n}" for n in range(400, 450)]
 
 
+def test_who_is_gone_is_left_out_first_where_not_all_can_be_shown(
+    view: RosterView, browser: Callable[[Any], Any]
+) -> None:
+    crowd(view, 450)
+    rows = view._members.rows
+    view._members.rows = tuple(replace(row, presence="left") for row in rows[:300]) + rows[300:]
+    page = browser(view)
+    page.appear()
+    here = [f"p{n}" for n in range(300, 450)]
+    assert [row["id"] for row in page.snapshot["rows"]] == [*here, *(f"p{n}" for n in range(50))]
+    assert [row["id"] for row in page.act("more", after=200)["value"]][:2] == ["p50", "p51"]
+    assert "p449" in view._static_html() and "p299" not in view._static_html()
+
+
 def test_whatever_the_load_a_view_sends_at_most_25_messages_a_second(page: Page, view: RosterView) -> None:
     names = iter(range(10**9))
     for _ in range(200):

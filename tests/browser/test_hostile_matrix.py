@@ -196,7 +196,7 @@ def test_threat_03_every_payload_in_every_string_of_every_kind_in_every_part(
     state = (
         "import json\nprint(json.dumps({name: len(getattr(lab.view, name).faults) for name in "
         + str(PARTS)
-        + "}))\nlab.down()"
+        + "}))\nlab.down();"
     )
     book = notebook([GATEWAY, SHOW, state], kernel=kernel)
     asked = listen(book)
@@ -208,7 +208,7 @@ def test_threat_03_every_payload_in_every_string_of_every_kind_in_every_part(
     )
     book.tab.evaluate(WATCH, [1, ALLOWED.split(), list(_ADDRESSES), PARTS])
     for n in range(0, len(PAYLOADS), AT_ONCE):
-        said = book.tab.evaluate(BATCH, [n, min(n + AT_ONCE, len(PAYLOADS)), PARTS, 5000])
+        said = book.tab.evaluate(BATCH, [n, min(n + AT_ONCE, len(PAYLOADS)), PARTS, 2500])
         assert not said, f"payloads from {n}: {said}"
         assert book.tab.evaluate("[...window.mewStrange]") == [], f"payloads from {n}"
     shown = book.tab.evaluate(
@@ -218,8 +218,8 @@ def test_threat_03_every_payload_in_every_string_of_every_kind_in_every_part(
     assert book.tab.evaluate("[...window.mewStrange]") == []
     harmless(book, area, allowed=ALLOWED.split(), asked=asked)
     assert book.page.errors == []
-    # After more than two thousand proposals and participants the page holds no more of them than it says.
-    assert area.locator("li.mew-card").count() <= 250
+    # Of more than two thousand decided cards 200 are kept, and those in tables that are still open.
+    assert area.locator("li.mew-past").count() <= 600
     assert area.locator("section.mew-roster li.mew-row").count() <= 200
     assert min(shown.values()) >= 0.95 * len(PAYLOADS)
     book.run(2)

@@ -23,6 +23,8 @@ from playwright.sync_api import TimeoutError as WaitedTooLong
 
 SHOTS = Path(__file__).resolve().parent / "shots"
 
+# Whether the node, or something in it, is what lies at that point.
+UNDER = "(node, [x, y]) => node.contains(document.elementFromPoint(x, y))"
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM_ARGUMENTS = [
     "--headless",
@@ -252,9 +254,16 @@ class Notebook:
         return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
     def click(self, target: Locator) -> float:
-        """Clicks with the mouse at the target's centre; returns the moment (time.monotonic) of the press."""
-        x, y = self.centre(target)
-        self.tab.mouse.move(x, y)
+        """Clicks with the mouse at the target's centre; returns the moment (time.monotonic) of the press.
+
+        What has moved on while the mouse went there is gone after, as a hand would.
+        """
+        for _ in range(50):
+            x, y = self.centre(target)
+            self.tab.mouse.move(x, y)
+            with contextlib.suppress(Error):
+                if target.evaluate(UNDER, [x, y]):
+                    break
         pressed = time.monotonic()
         self.tab.mouse.click(x, y)
         return pressed

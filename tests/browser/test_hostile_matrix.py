@@ -182,7 +182,7 @@ BATCH = """async ([first, last, parts, patience]) => {
   await exec(`calm()`);
   return answer.content.status === 'ok' ? '' : `${answer.content.ename}: ${answer.content.evalue}`;
 }"""
-AT_ONCE = 8
+AT_ONCE = 16
 
 
 @pytest.mark.slow

@@ -117,7 +117,7 @@ def _wire() -> None:
     """Tells the workbench what stands above it, so that it need not know: views, and who may wait where."""
     import sys
 
-    from mew_lab.workbench import lab, pending
+    from mew_lab.workbench import lab, labs, pending
 
     def views(of: Any) -> Any:
         from mew_lab.notebook.views import Views
@@ -131,8 +131,15 @@ def _wire() -> None:
 
         return before_wait(one, blocking)
 
+    def came_up() -> None:
+        if "ipykernel" in sys.modules:
+            from mew_lab.notebook.views import prepare
+
+            prepare()
+
     if not lab.view_factory:
         lab.view_factory.append(views)
+        labs.on_up.append(came_up)
         pending.before_wait.append(ask)
 
 

@@ -244,11 +244,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             "shows a part of the control room, alone", "PART", (Option("PART", "which part", "part"),)
         ),
         # `chat` and `tools` are verbs here: %mew view shows those parts.
-        **{
-            name: Command(f"shows {part.about}")
-            for name, part in PARTS.items()
-            if name not in ("chat", "tools")
-        },
+        **{name: Command(f"shows {about}") for name, about in PARTS.items() if name not in ("chat", "tools")},
         "history": Command("lists the decisions so far, and by whom or what"),
         "log": Command("gives the log; its .df is the DataFrame"),
         "save": Command("writes the log to a file", "PATH", (Option("PATH", "the file to write", "path"),)),

@@ -167,6 +167,9 @@ class Rows(Protocol):
         """The rows after `seq`, oldest first, at most `limit`; what was dropped already is missing at the
         front."""
 
+    def ties(self, seq: int) -> list[tuple[int, tuple[int, ...]]]:
+        """Those of the rows after `seq` that name others, oldest first, each with the rows that it names."""
+
     def raw(self, seq: int) -> str:
         """The exact text of that row's envelope; empty when it is not held any more."""
 

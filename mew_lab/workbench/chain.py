@@ -1,6 +1,6 @@
 """What caused an envelope, and what did it cause?  The rows before and after it that `correlation_id` ties to it.
 
-One pass over the rows that are held, when somebody asks; nothing is kept for it. It says what names what, not whether
+One pass over the rows that name others, when somebody asks; nothing is kept for it. It says what names what, not whether
 a claim to answer is to be believed.
 
 Spec: §2 (correlation_id).
@@ -58,15 +58,13 @@ def chain_of(rows: Rows, seq: int) -> Chain:
             names.append(found[0])
     effects: dict[int, Row] = {}
     caused = {seq}
-    for later in rows.since(seq, rows.last_seq):
-        if (later.correlates and later.correlates in caused) or (
-            later.also and not caused.isdisjoint(later.also)
-        ):
-            caused.add(later.seq)
-            if len(effects) < MOST_EFFECTS:
-                effects[later.seq] = later
-            else:
+    for later, named in rows.ties(seq):
+        if not caused.isdisjoint(named):
+            caused.add(later)
+            if len(effects) == MOST_EFFECTS:
                 left_out += 1
+            elif (found := rows.since(later - 1, 1)) and found[0].seq == later:
+                effects[later] = found[0]
     ends = {seq, *causes, *effects}
     return Chain(
         tuple(_step(causes[one], ends) for one in sorted(causes)),

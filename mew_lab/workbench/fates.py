@@ -9,7 +9,7 @@ Spec: §3.2.1, §3.3, ruling R17.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -61,6 +61,13 @@ class Fates:
         self._fulfilments: dict[
             str, tuple[str, tuple[str, ...]]
         ] = {}  # request -> its proposal, whom it asked
+        self._rules: dict[str, Callable[[str, Heard], Call | None]] = {
+            "mcp/request": self._requested,
+            "mcp/response": self._responded,
+            "mcp/reject": self._rejected,
+            "mcp/withdraw": self._withdrawn,
+            "system/error": self._error,
+        }
 
     def begin(self, heard: Heard) -> Call:
         """Follows this `mcp/request` or `mcp/proposal` from now on; one that was refused has ended at once."""
@@ -80,20 +87,17 @@ class Fates:
         _keep(self._calls, call.id, call)
         return call
 
-    def take(self, heard: Heard) -> Iterator[Call]:
+    def take(self, heard: Heard) -> list[Call]:
         """The calls that this envelope has changed."""
-        rule = {
-            "mcp/request": self._requested,
-            "mcp/response": self._responded,
-            "mcp/reject": self._rejected,
-            "mcp/withdraw": self._withdrawn,
-            "system/error": self._error,
-        }.get(heard.kind)
-        if rule is not None and not heard.refused:
-            for id in dict.fromkeys(heard.correlation_id):
-                if changed := rule(id, heard):
-                    self._calls[changed.id] = changed
-                    yield changed
+        rule = self._rules.get(heard.kind)
+        if rule is None or heard.refused:
+            return []
+        found = []
+        for id in dict.fromkeys(heard.correlation_id):
+            if changed := rule(id, heard):
+                self._calls[changed.id] = changed
+                found.append(changed)
+        return found
 
     def forget(self, id: str) -> None:
         """Follows it no longer."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from mew_lab.log.line import read_members
 from mew_lab.log.log import Log
@@ -26,39 +26,59 @@ logger = logging.getLogger(__name__)
 AT_ONCE = 1000  # envelopes of which a follower is told in one go
 STEP = 16  # envelopes between two looks at the clock
 TURN = 0.005  # seconds that those who came late take of the loop, and leave to it
+MOST_KINDS = 256
 GATHERING = 0.2  # seconds in which they wait for one another
 _NOTHING: Mapping[str, Any] = {}
 
 
-class Heard(NamedTuple):
+class Heard:
     """One envelope as it was recorded: `seq` is its row in the feed, `t` when the gateway had it (epoch, seconds).
 
     `members` are those of its JSON object, empty when it holds none; nothing about them is certain but that they are
-    JSON. `grant` is the id of the grant that it passed by, where the gateway tells. The readers below give the empty
-    value where a member is absent or of another type.
+    JSON. `grant` is the id of the grant that it passed by, where the gateway tells. What is read of the members is the
+    empty value where one is absent or of another type.
     """
 
-    seq: int
-    t: float
-    raw: str
-    verdict: str
-    code: str
-    pattern: str
-    sender: str
-    members: Mapping[str, Any]
-    grant: str = ""
+    __slots__ = (
+        "code",
+        "context",
+        "grant",
+        "id",
+        "kind",
+        "members",
+        "pattern",
+        "raw",
+        "sender",
+        "seq",
+        "t",
+        "verdict",
+    )
 
-    @property
-    def id(self) -> str:
-        return _text(self.members.get("id"))
-
-    @property
-    def kind(self) -> str:
-        return _text(self.members.get("kind"))
-
-    @property
-    def context(self) -> str:
-        return _text(self.members.get("context"))
+    def __init__(
+        self,
+        seq: int,
+        t: float,
+        raw: str,
+        verdict: str,
+        code: str,
+        pattern: str,
+        sender: str,
+        members: Mapping[str, Any],
+        grant: str = "",
+    ) -> None:
+        self.seq = seq
+        self.t = t
+        self.raw = raw
+        self.verdict = verdict
+        self.code = code
+        self.pattern = pattern
+        self.sender = sender
+        self.members = members
+        self.grant = grant
+        # Every follower asks for these, of every envelope.
+        self.kind = _text(members.get("kind"))
+        self.id = _text(members.get("id"))
+        self.context = _text(members.get("context"))
 
     @property
     def to(self) -> tuple[str, ...]:
@@ -80,16 +100,50 @@ class Heard(NamedTuple):
 
 
 class Follower(Protocol):
-    """What is told of every envelope. `take` is called on the loop's thread; what it raises is logged."""
+    """What is told of every envelope. `take` is called on the loop's thread; what it raises is logged.
+
+    One that has `kinds`, the beginnings of kinds, is told of those alone.
+    """
 
     def take(self, heard: Heard) -> None: ...
+
+
+class _Audience:
+    """Followers, each told of what concerns it."""
+
+    def __init__(self) -> None:
+        self.followers: tuple[Follower, ...] = ()
+        self._concerned: dict[str, tuple[Follower, ...]] = {}  # by kind
+
+    def add(self, *followers: Follower) -> None:
+        self.followers += followers
+        self._concerned.clear()
+
+    def remove(self, follower: Follower) -> None:
+        self.followers = tuple(one for one in self.followers if one is not follower)
+        self._concerned.clear()
+
+    def tell(self, heard: Heard) -> None:
+        concerned = self._concerned.get(heard.kind)
+        if concerned is None:
+            if len(self._concerned) >= MOST_KINDS:  # anybody may make up kinds
+                self._concerned.clear()
+            concerned = tuple(
+                one for one in self.followers if heard.kind.startswith(getattr(one, "kinds", ("",)))
+            )
+            self._concerned[heard.kind] = concerned
+        for follower in concerned:
+            try:
+                follower.take(heard)
+            except Exception:
+                logger.exception("%s: envelope %d was left out", type(follower).__name__, heard.seq)
 
 
 class _Backlog:
     """Followers that came together, and what they have not heard yet."""
 
     def __init__(self, records: list[Record], first: int) -> None:
-        self.followers: list[Follower] = []
+        self.audience = _Audience()
         # Numbered when it is their turn: a tuple for each of a long log would be most of what opening a view costs.
         self.records = records
         self.first = first
@@ -99,14 +153,12 @@ class _Backlog:
 
     @property
     def waiting(self) -> bool:
-        return bool(self.followers) and self.told < len(self.records)
+        return bool(self.audience.followers) and self.told < len(self.records)
 
     def tell(self, most: int) -> None:
         """Tells all of them of the next so many."""
         for at in range(self.told, min(self.told + most, len(self.records))):
-            heard = _heard(self.first + at, self.records[at])
-            for follower in tuple(self.followers):
-                _tell(follower, heard)
+            self.audience.tell(_heard(self.first + at, self.records[at]))
             self.told += 1
 
 
@@ -117,19 +169,17 @@ class Following:
         self._log = log
         self._last = 0
         self._late: list[_Backlog] = []
-        self._live: list[Follower] = []
+        self._live = _Audience()
 
-    def observe(self, record: Record) -> None:
-        """Takes the next record; only those that hold a message are told."""
+    def observe(self, record: Record, members: Mapping[str, Any] | None = None) -> None:
+        """Takes the next record; only those that hold a message are told. `members` are its message's, where known."""
         if record.raw is None:
             return
         self._last += 1
         for backlog in self._late:
             backlog.records.append(record)
-        if self._live:
-            heard = _heard(self._last, record)
-            for follower in tuple(self._live):
-                _tell(follower, heard)
+        if self._live.followers:
+            self._live.tell(_heard(self._last, record, members))
 
     def add(self, follower: Follower) -> None:
         """Tells it of all that is held, then of what comes. To be called on the loop's thread.
@@ -146,25 +196,24 @@ class Following:
             held = [record for record in self._log.held if record.raw is not None]
             backlog = _Backlog(held, self._last - len(held) + 1)
             if loop is None or len(held) <= AT_ONCE:
-                backlog.followers.append(follower)
+                backlog.audience.add(follower)
                 backlog.tell(len(held))
-                self._live.append(follower)
+                self._live.add(follower)
                 return
             self._late.append(backlog)
-        backlog.followers.append(follower)
+        backlog.audience.add(follower)
         if backlog.timer is not None:
             backlog.timer.cancel()
         backlog.timer = loop.call_later(GATHERING, self._go_on, backlog, loop)
 
     def remove(self, follower: Follower) -> None:
         """Tells it no more."""
-        for followers in (self._live, *(one.followers for one in self._late)):
-            if follower in followers:
-                followers.remove(follower)
+        for audience in (self._live, *(one.audience for one in self._late)):
+            audience.remove(follower)
 
     def caught_up(self, follower: Follower) -> bool:
         """Whether it has been told of everything so far."""
-        return follower in self._live
+        return follower in self._live.followers
 
     def _go_on(self, backlog: _Backlog, loop: asyncio.AbstractEventLoop) -> None:
         backlog.begun = True
@@ -175,22 +224,16 @@ class Following:
             backlog.timer = loop.call_later(TURN, self._go_on, backlog, loop)
             return
         self._late.remove(backlog)
-        self._live += backlog.followers
+        self._live.add(*backlog.audience.followers)
 
 
-def _heard(seq: int, record: Record) -> Heard:
+def _heard(seq: int, record: Record, members: Mapping[str, Any] | None = None) -> Heard:
     raw = record.raw or ""
-    members = read_members(raw) or _NOTHING
+    if members is None:
+        members = read_members(raw) or _NOTHING
     sender = _text(members.get("from")) or record.participant
     when = record.now.timestamp()
     return Heard(seq, when, raw, record.verdict, record.code, record.pattern, sender, members, record.grant)
-
-
-def _tell(follower: Follower, heard: Heard) -> None:
-    try:
-        follower.take(heard)
-    except Exception:
-        logger.exception("%s: envelope %d was left out", type(follower).__name__, heard.seq)
 
 
 def _text(value: object) -> str:
@@ -198,6 +241,8 @@ def _text(value: object) -> str:
 
 
 def _texts(value: object) -> tuple[str, ...]:
+    if value is None:
+        return ()
     if isinstance(value, str):
         return (value,)
     return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()

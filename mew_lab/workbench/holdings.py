@@ -62,6 +62,8 @@ class Holding:
 class Holdings:
     """What everybody of one lab's space holds. Made on any thread, `follow`ed on the loop's."""
 
+    kinds = ("capability/", "space/", "system/")
+
     def __init__(self, lab: Lab) -> None:
         self.rows: tuple[Holding, ...] = ()
         self.holders: tuple[str, ...] = ()
@@ -123,7 +125,7 @@ class Holdings:
 
     def take(self, heard: Heard) -> None:
         """Takes note of one envelope that the gateway let pass."""
-        if heard.refused or not heard.kind.startswith(("capability/", "space/", "system/")):
+        if heard.refused:
             return
         if heard.kind in ("capability/grant", "space/invite"):
             self._since[heard.id] = heard.t

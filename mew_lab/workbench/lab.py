@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from mew_lab.agent.model import Model
 from mew_lab.agent.models import model_of
 from mew_lab.errors import MewError
+from mew_lab.log.line import read_members
 from mew_lab.log.log import Log
 from mew_lab.protocol.envelope import compact
 from mew_lab.sdk.participant import MEWParticipant
@@ -92,8 +93,9 @@ class Lab:
     def observe(self, record: Record) -> None:
         """Takes the next record of the space."""
         self.log.observe(record)
-        self.rows.observe(record)
-        self.following.observe(record)
+        members = read_members(record.raw) or {} if record.raw is not None else None
+        self.rows.observe(record, members)
+        self.following.observe(record, members)
 
     async def open(self, me: MEWParticipant, *, name: str, policy: Policy | None) -> None:
         """Seats the human; called once, before anything else."""

@@ -40,7 +40,6 @@ MOST_TEXT = 300
 NEAR_LIMIT = 0.9  # of max_tokens: SDK "Context Usage & Status Telemetry"
 GATHERED = 0.1  # seconds in which changes become one
 LONGEST_NAP = 3600.0
-_FOLLOWED = ("system/presence", "system/welcome", "participant/", "capability/", "space/")
 _STANDARD = ("messages_in_context", "tokens", "max_tokens", "latency_ms", "status")
 
 
@@ -102,6 +101,8 @@ class Member:
 class Members:
     """The participants of one lab's space. Made on any thread, `follow`ed on the loop's."""
 
+    kinds = ("system/presence", "system/welcome", "participant/", "capability/", "space/")
+
     def __init__(
         self,
         lab: Lab,
@@ -137,7 +138,7 @@ class Members:
     def take(self, heard: Heard) -> None:
         """Takes note of one envelope that the gateway let pass."""
         kind = heard.kind
-        if heard.refused or not kind.startswith(_FOLLOWED):
+        if heard.refused:
             return
         if kind == "participant/status":
             _keep(self._told, self._who(heard.sender), _told(heard))

@@ -92,6 +92,8 @@ class Palette:
     arguments (any thread).
     """
 
+    kinds = ("mcp/", "system/", "capability/")
+
     def __init__(
         self, me: MEWParticipant, *, following: Following, clock: Callable[[], float] = time.time
     ) -> None:

@@ -1,19 +1,21 @@
-"""What does the feed show?  Turns journal records into rows as they come, and keeps the newest of them.
+"""What does the feed show?  A row for each journal record that holds a message, the newest of them.
 
-One writer, the loop's thread; readers on any thread get slices of a list that only grows, or of its successor, so no
-lock is needed.
+When a record comes, only what it names is noted; a row is made of it when somebody asks, by whoever asks. One writer,
+the loop's thread; readers on any thread get slices of a list that only grows, or of its successor, so no lock is
+needed.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from mew_lab.log.line import read_members
 from mew_lab.protocol.describe import describe
 from mew_lab.space.events import Record
 from mew_lab.workbench.cards import Row
+from mew_lab.workbench.extract import members_of
 from mew_lab.workbench.subscribers import Subscribers
 
 __all__ = ["LiveRows"]
@@ -28,24 +30,30 @@ class LiveRows:
     def __init__(self, title: Callable[[], tuple[str, int]], *, capacity: int = CAPACITY) -> None:
         self._title = title
         self._capacity = capacity
-        self._kept: tuple[int, list[tuple[Row, Record]]] = (
-            0,
-            [],
-        )  # how many were dropped before, and the rest
+        self._kept: tuple[int, list[Record]] = (0, [])  # how many were dropped before, and the rest
         self._seq_of: dict[str, int] = {}
+        self._ties: dict[
+            int, tuple[int, tuple[int, ...]]
+        ] = {}  # of a row: the first that it names, the others
         self._subscribers: Subscribers[()] = Subscribers()
 
     @property
     def last_seq(self) -> int:
         """The newest row's seq, 0 before the first."""
-        dropped, rows = self._kept
-        return dropped + len(rows)
+        dropped, records = self._kept
+        return dropped + len(records)
 
     def since(self, seq: int, limit: int) -> list[Row]:
         """The rows after `seq`, oldest first, at most `limit`."""
-        dropped, rows = self._kept
+        dropped, records = self._kept
         start = max(0, seq - dropped)
-        return [row for row, _ in rows[start : start + limit]]
+        some = records[start : start + limit]
+        return [self._row(number, record) for number, record in enumerate(some, dropped + start + 1)]
+
+    def ties(self, seq: int) -> list[tuple[int, tuple[int, ...]]]:
+        """Those of the rows after `seq` that name others, oldest first, each with the rows that it names."""
+        found = self._ties.copy()
+        return [(one, _all(*tie)) for one, tie in found.items() if one > seq]
 
     def raw(self, seq: int) -> str:
         """The exact text of that row's envelope; empty when it is not held any more."""
@@ -58,9 +66,9 @@ class LiveRows:
         return record.pattern if record else ""
 
     def _record(self, seq: int) -> Record | None:
-        dropped, rows = self._kept
+        dropped, records = self._kept
         at = seq - dropped - 1
-        return rows[at][1] if 0 <= at < len(rows) else None
+        return records[at] if 0 <= at < len(records) else None
 
     def title(self) -> tuple[str, int]:
         """The name of the space and the number of its members."""
@@ -70,50 +78,60 @@ class LiveRows:
         """Calls back after rows were added; returns what ends it."""
         return self._subscribers.add(on_change)
 
-    def observe(self, record: Record) -> None:
-        """Takes a record; only those that hold a message become rows."""
+    def observe(self, record: Record, members: Mapping[str, Any] | None = None) -> None:
+        """Takes a record; only those that hold a message become rows. `members` are its message's, where known."""
         if record.raw is None:
             return
-        dropped, rows = self._kept
-        row = self._row(dropped + len(rows) + 1, record)
-        rows.append((row, record))
-        if row.id:
-            self._seq_of[row.id] = row.seq
-        if len(rows) > 2 * self._capacity:
-            for old, _ in rows[: self._capacity]:
-                if self._seq_of.get(old.id) == old.seq:
-                    del self._seq_of[old.id]
-            self._kept = (dropped + self._capacity, rows[self._capacity :])
+        members = members or _members(record.raw)
+        dropped, records = self._kept
+        seq = dropped + len(records) + 1
+        if related := members.get("correlation_id"):
+            self._tie(seq, related)
+        records.append(record)
+        if id := _text(members.get("id")):
+            self._seq_of[id] = seq
+        if len(records) > 2 * self._capacity:
+            dropped += self._capacity
+            self._seq_of = {id: seq for id, seq in self._seq_of.items() if seq > dropped}
+            self._ties = {seq: tie for seq, tie in self._ties.items() if seq > dropped}
+            self._kept = (dropped, records[self._capacity :])
         self._subscribers.tell()
+
+    def _tie(self, seq: int, related: object) -> None:
+        first, *others = related[:MOST_RELATED] if isinstance(related, list) else [related]
+        found = (self._seq_of.get(_text(one), 0) for one in others)
+        tie = self._seq_of.get(_text(first), 0), tuple(sorted({one for one in found if one}))
+        if any(tie):
+            self._ties[seq] = tie
 
     def _row(self, seq: int, record: Record) -> Row:
         raw = record.raw or ""
         members = _members(raw)
-        kind, payload = _text(members.get("kind")), members.get("payload")
-        related = members.get("correlation_id")
-        first = related[0] if isinstance(related, list) and related else related
-        to = members.get("to")
-        return Row(
-            seq=seq,
-            t=record.now.timestamp(),
-            sender=_text(members.get("from")) or record.participant,
-            to=tuple(_text(one) for one in to) if isinstance(to, list) else (),
-            kind=kind,
-            what=describe(kind, payload if isinstance(payload, dict) else {})
-            if members
-            else "unreadable message",
-            context=_text(members.get("context")),
-            correlates=self._seq_of.get(_text(first), 0),
-            verdict=record.verdict,
-            code=record.code or _in_a_word(record.pattern),
-            id=_text(members.get("id")),
-            size=len(raw.encode("utf-8", "replace")),
-            also=self._also(related) if isinstance(related, list) and len(related) > 1 else (),
+        kind, to = _text(members.get("kind")), members.get("to")
+        what = describe(kind, members.get("payload"))
+        if "e+" in what or "…" in what:
+            # It may show an integer beyond 64 bits, which is a float in the fast reading.
+            what = describe(kind, (members_of(raw) or members).get("payload"))
+        first, others = self._ties.get(seq, (0, ()))
+        return Row(  # by position: names cost three times as much, thousands of times a second
+            seq,
+            record.now.timestamp(),
+            _text(members.get("from")) or record.participant,
+            tuple(_text(one) for one in to) if isinstance(to, list) else (),
+            kind,
+            what if members else "unreadable message",
+            _text(members.get("context")),
+            first,
+            record.verdict,
+            record.code or _in_a_word(record.pattern),
+            _text(members.get("id")),
+            len(raw) if raw.isascii() else len(raw.encode("utf-8", "replace")),
+            others,
         )
 
-    def _also(self, related: list[Any]) -> tuple[int, ...]:
-        seqs = (self._seq_of.get(_text(one), 0) for one in related[1:MOST_RELATED])
-        return tuple(sorted({seq for seq in seqs if seq}))
+
+def _all(first: int, others: tuple[int, ...]) -> tuple[int, ...]:
+    return (first, *others) if first else others
 
 
 @lru_cache(maxsize=1024)  # a space has few patterns and many messages
@@ -126,11 +144,7 @@ def _in_a_word(pattern: str) -> str:
 
 
 def _members(raw: str) -> dict[str, Any]:
-    try:
-        found = json.loads(raw)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    return read_members(raw) or members_of(raw) or {}
 
 
 def _text(value: object) -> str:

@@ -40,10 +40,6 @@ __all__ = ["Streaming"]
 MOST_ASKED = 100
 MOST_OVER = 500
 SLOT = 0.25  # seconds; a rate is that of the last eight of them
-_HEARD = frozenset(
-    {"stream/request", "stream/open", "stream/close", "stream/write-granted", "stream/write-revoked"}
-    | {"stream/ownership-transferred", "system/welcome", "system/presence", "system/error"}
-)
 
 
 class _Entry:
@@ -63,6 +59,11 @@ class Streaming:
 
     Made and told of on the loop's thread; `rows`, `traffic`, `held` and `subscribe` may be called from any.
     """
+
+    kinds = (
+        *("stream/request", "stream/open", "stream/close", "stream/write-granted", "stream/write-revoked"),
+        *("stream/ownership-transferred", "system/welcome", "system/presence", "system/error"),
+    )
 
     def __init__(
         self, me: MEWParticipant, *, clock: Callable[[], float] = time.time, shelf: Shelf | None = None
@@ -157,8 +158,6 @@ class Streaming:
 
     def take(self, heard: Heard) -> None:
         """Takes note of one envelope of the log."""
-        if heard.kind not in _HEARD:
-            return
         self._heard_at = heard.t
         if heard.kind == "stream/request":
             self._request(heard)

@@ -33,6 +33,8 @@ MAX_STEPS = 500
 MAX_TEXT = 350
 MAX_STREAMS = 200
 MAX_DEPTH = 16  # parts of a context that are looked at
+# What may concern a sequence though it names no context; there is much more of the rest.
+_WITHOUT_CONTEXT = ("mcp/", "reasoning/start", "stream/", "system/")
 
 # Reasons for ending a sequence, with what they say. Spec: §3.5.5.
 REASONS = {
@@ -110,6 +112,7 @@ class Thoughts:
         self._me = me
         self.on_change = on_change
         self._sequences: dict[int, Reasoning] = {}
+        self._over: set[int] = set()  # the keys of those that have ended
         self._steps: dict[int, dict[int, Step]] = {}
         self._by_id: dict[str, int] = {}
         self._fates = Fates()
@@ -180,6 +183,8 @@ class Thoughts:
 
     def take(self, heard: Heard) -> None:
         """Takes note of one envelope."""
+        if not heard.context and not heard.kind.startswith(_WITHOUT_CONTEXT):
+            return
         for call in self._fates.take(heard):
             self._changed_call(call)
         if heard.refused and not heard.kind.startswith("mcp/"):
@@ -230,8 +235,7 @@ class Thoughts:
         if parent:
             self._add(parent, path, heard, child=key)
         while len(self._sequences) > MAX_SEQUENCES:
-            over = (one.key for one in self.sequences if one.state != "active")
-            self._forget(next(over, next(iter(self._sequences))))
+            self._forget(min(self._over or self._sequences))
 
     def _follow(self, heard: Heard) -> None:
         key, path = self._place(heard)
@@ -363,10 +367,13 @@ class Thoughts:
 
     def _put(self, one: Reasoning) -> None:
         self._sequences[one.key] = one
+        if one.state != "active":
+            self._over.add(one.key)
         self.on_change(one.key, 0)
 
     def _forget(self, key: int) -> None:
         one = self._sequences.pop(key)
+        self._over.discard(key)
         for step in self._steps.pop(key, {}).values():
             if step.call is not None:
                 self._places.pop(step.call.id, None)

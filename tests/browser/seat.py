@@ -220,6 +220,10 @@ class Rows_:
     def since(self, seq: int, limit: int) -> list[Row]:
         return self.rows[seq : seq + limit]
 
+    def ties(self, seq: int) -> list[tuple[int, tuple[int, ...]]]:
+        named = ((row.seq, (row.correlates, *row.also)) for row in self.rows[seq:])
+        return [(one, tuple(filter(None, those))) for one, those in named if any(those)]
+
     def raw(self, seq: int) -> str:
         if seq in self.texts:
             return self.texts[seq]

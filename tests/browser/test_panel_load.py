@@ -66,16 +66,19 @@ def used():
     one = resource.getrusage(resource.RUSAGE_SELF)
     return one.ru_utime + one.ru_stime
 
+TEXT = '{"protocol":"mew/v0.4","id":"e-%d","ts":"2026-01-01T00:00:00Z","from":"bot-0","kind":"%s","payload":%s}'
+PAYLOADS = {
+    "chat": '{"text":"line %d: the quick brown fox jumps over the lazy dog"}',
+    "participant/status": '{"tokens":%d,"max_tokens":4096000,"messages_in_context":45}',
+    "reasoning/start": '{"message":"a question, number %d"}',
+}
+
 async def rows(count, rate):
     "What a faster space than a kernel could run tells its log: the same talk, at that rate."
     began, first = time.monotonic(), len(lab.log)
     for n in range(first, first + count):
-        kind, payload = "chat", {"text": f"line {n}: the quick brown fox jumps over the lazy dog"}
-        if n % 20 == 7:
-            kind, payload = "participant/status", {"tokens": n % 4000, "max_tokens": 4096, "messages_in_context": n % 90}
-        elif n % 20 == 13:
-            kind, payload = "reasoning/start", {"message": f"a question, number {n}"}
-        raw = json.dumps({"protocol": "mew/v0.4", "id": f"e-{n}", "ts": "2026-01-01T00:00:00Z", "from": "bot-0", "kind": kind, "payload": payload})
+        kind = {7: "participant/status", 13: "reasoning/start"}.get(n % 20, "chat")
+        raw = TEXT % (n, kind, PAYLOADS[kind] % n)
         lab.observe(Record(10**6 + n, datetime.now(UTC), "received", "demo", "bot-0", verdict="accepted", pattern='{"kind":"*"}', raw=raw))
         if n % 50 == 0:
             await asyncio.sleep(max(0, began + (n - first) / rate - time.monotonic()))

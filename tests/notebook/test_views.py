@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
 import mew_lab
 from mew_lab.notebook import views
@@ -55,3 +59,39 @@ def test_a_part_that_there_is_not_names_those_that_there_are() -> None:
     with pytest.raises(AttributeError, match=r"no 'rooster'; its parts are approvals, chat, feed"):
         _ = one.rooster
     assert set(PARTS) <= set(dir(one))
+
+
+UP = """
+import sys, time
+import mew_lab
+lab = mew_lab.up(journal=None, port=None)
+"""
+LOADED = """
+from mew_lab.notebook.views import PARTS
+end = time.monotonic() + 60
+missing = list(PARTS)
+while missing and time.monotonic() < end:
+    missing = [name for name in PARTS if f"mew_lab.notebook.widgets.{name}" not in sys.modules]
+    time.sleep(0.02)
+missing, [name for name in PARTS if lab.view.made(name)]
+"""
+
+
+def test_a_kernel_loads_the_parts_while_nobody_asks_for_them() -> None:
+    cells = [nbformat.v4.new_code_cell(source) for source in (UP, LOADED)]
+    book = nbformat.v4.new_notebook(cells=cells)
+    NotebookClient(book, timeout=90, kernel_name="python3").execute()
+    assert book.cells[1].outputs[0]["data"]["text/plain"] == "([], [])"
+
+
+def test_a_script_loads_no_part_that_it_does_not_ask_for() -> None:
+    code = """
+import sys, threading, mew_lab, IPython
+lab = mew_lab.up(journal=None, port=None)
+print([name for name in sys.modules if name.startswith(("mew_lab.notebook.widgets", "ipywidgets"))])
+print([one.name for one in threading.enumerate() if one.name == "mew_lab-views"])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "[]\n[]\n", done.stderr

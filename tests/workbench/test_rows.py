@@ -102,3 +102,16 @@ def test_subscribers_are_told_until_they_end_it() -> None:
     end()
     rows.observe(record(2))
     assert heard == [1]
+
+
+def test_integers_of_any_size_are_told_exactly() -> None:
+    rows = some_rows(0)
+    big = 2**64 + 1
+    for payload in ({"tokens": big}, {"status": "x" * 300, "tokens": big}):
+        rows.observe(record(1, kind="participant/status", payload=payload))
+    call = {"method": "tools/call", "params": {"name": "add", "arguments": {"a": -big, "b": [big, 1.5e300]}}}
+    rows.observe(record(2, kind="mcp/request", payload=call))
+    for row in rows.since(0, 3):
+        assert "e+19" not in row.what
+    assert rows.since(0, 1)[0].what == f"tokens {big}"
+    assert f"a=-{big} b=[{big},1.5e+300]" in rows.since(2, 1)[0].what

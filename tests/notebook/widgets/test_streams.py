@@ -297,9 +297,9 @@ def test_every_text_of_a_row_is_visible_text(page: Page, bot: Seat) -> None:
     )
     assert (other["id"], other["owner"], other["writers"], other["target"]) == (id, SHOWN, [SHOWN], [SHOWN])
     assert other["reason"] == SHOWN
-    error = told(1010, "system/error", {"error": "target_not_found", "message": HOSTILE})
     asked = told(1009, "stream/request", {})
-    refused = error._replace(members=dict(error.members) | {"correlation_id": [asked.id]})
+    error = {"error": "target_not_found", "message": HOSTILE}
+    refused = told(1010, "system/error", error, correlation_id=[asked.id])
     page.lab.loop.call(lambda: (page.view.streaming.take(asked), page.view.streaming.take(refused)))
     last = page.browser.until(
         lambda: next((r for r in page.rows().values() if r["state"] == "refused"), None)
@@ -308,7 +308,7 @@ def test_every_text_of_a_row_is_visible_text(page: Page, bot: Seat) -> None:
     assert "\u202e" not in json.dumps(page.browser.items, ensure_ascii=False)
 
 
-def told(seq: int, kind: str, payload: dict[str, Any]) -> Heard:
+def told(seq: int, kind: str, payload: dict[str, Any], **more: Any) -> Heard:
     """What a gateway said, as the log has it."""
     members = {
         "protocol": "mew/v0.4",
@@ -316,7 +316,7 @@ def told(seq: int, kind: str, payload: dict[str, Any]) -> Heard:
         "ts": "2026-01-01T00:00:00Z",
         "from": "system:gateway",
     }
-    members |= {"kind": kind, "payload": payload}
+    members |= {"kind": kind, "payload": payload} | more
     return Heard(seq, 1767225600.0, json.dumps(members), "sent", "", "", "system:gateway", members)
 
 

@@ -41,6 +41,7 @@ _ESM, _CSS = front_end("feed_cells", "feed_filter", "feed_facets", "feed_detail"
 
 RING = 20_000
 CHUNK = 2_000
+FIRST = 400  # rows that a view gets at once: more than any screen shows
 MOST_SELECTED = 2_000
 MOST_COPIED = 4_000_000
 ASKED = ("raw", "why")
@@ -86,9 +87,11 @@ class FeedView(ActingWidget):
     def __init__(self, source: Rows, *, desk: Desk | None = None, **traits: Any) -> None:
         self._source = source
         self._desk = desk
-        # Only the writer moves these two: the last row sent, and the earlier rows (after, up to) still to be sent.
+        # Only the writer moves these: the last row sent, the earlier rows (after, up to) still to be sent, and whether
+        # a view has just been given its first ones.
         self._cursor = 0
         self._earlier = (0, 0)
+        self._opening = False
         self._head: tuple[str, int] = ("", -1)
         self._asked_for: deque[tuple[str, str, int, bool]] = deque(maxlen=100)
         self._columns = chosen(DEFAULT)
@@ -131,8 +134,8 @@ class FeedView(ActingWidget):
         oldest = max(0, last - RING)
         # It has nothing, what it has is of another life of this log, or there would be a hole after it.
         if start > last or start < oldest or not start:
-            start = max(oldest, last - CHUNK)
-            self._earlier = (oldest, start)
+            start = max(oldest, last - FIRST)
+            self._earlier, self._opening = (oldest, start), True
         # Where no other view looks, nobody waits for what lies between.
         self._cursor = start if len(self._views) <= 1 else min(self._cursor, start)
         self._head = self._source.title()
@@ -164,11 +167,13 @@ class FeedView(ActingWidget):
                 self.wake()
         after, upto = self._earlier
         if upto > after:
-            at = max(after, upto - CHUNK)
-            older = [row for row in self._source.since(at, upto - at) if row.seq <= upto]
-            if older:
-                items.append({"t": "earlier", "rows": [_packed(row) for row in older]})
-            self._earlier = (after, at)
+            if not self._opening:  # what a person sees first goes alone
+                at = max(after, upto - CHUNK)
+                older = [row for row in self._source.since(at, upto - at) if row.seq <= upto]
+                if older:
+                    items.append({"t": "earlier", "rows": [_packed(row) for row in older]})
+                self._earlier = (after, at)
+            self._opening = False
             self.wake()
         if (head := self._source.title()) != self._head:
             self._head = head

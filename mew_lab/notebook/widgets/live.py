@@ -261,29 +261,27 @@ class LiveWidget(anywidget.AnyWidget):
     # The writer.
 
     def _write(self) -> None:
-        sent = 0.0
+        looked = 0.0
         while True:
             with self._changed:
                 while not self._dirty and not self._ended:
                     self._changed.wait()
-                # More will have gathered by the time the next message may go; an end does not wait for it.
-                while not self._ended and (left := sent + self.interval - time.monotonic()) > 0:
+                # More will have gathered by the time the next message may go; an end does not wait for it. To look
+                # costs, too, where nothing is to be sent.
+                while not self._ended and (left := looked + self.interval - time.monotonic()) > 0:
                     self._changed.wait(left)
                 if self._ended:
                     return
                 self._dirty = False
-            if self._flush():
-                sent = time.monotonic()
+            self._flush()
+            looked = time.monotonic()
 
-    def _flush(self) -> bool:
+    def _flush(self) -> None:
         try:
-            items = self._gather()
-            if items:
+            if items := self._gather():
                 self.send({"t": "batch", "items": items})
-            return bool(items)
         except Exception as error:
             self.fault(error)
-            return False
 
     def _gather(self) -> list[dict[str, Any]]:
         with self._changed:

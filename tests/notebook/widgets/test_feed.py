@@ -84,18 +84,19 @@ def test_a_view_with_nothing_gets_the_newest_rows_first_and_then_the_earlier_one
 ) -> None:
     monkeypatch.setattr(feed, "RING", 1000)
     monkeypatch.setattr(feed, "CHUNK", 300)
+    monkeypatch.setattr(feed, "FIRST", 200)
     log = Rows_()
     for _ in range(5000):
         log.add()
     page = browser(FeedView(log))
     snapshot = page.appear()
-    assert (snapshot["start"], snapshot["oldest"]) == (4700, 4001)
+    assert (snapshot["start"], snapshot["oldest"]) == (4800, 4001)
     page.until(lambda: len(page.of("earlier")) == 3)
-    assert sequence(page.of("rows")) == list(range(4701, 5001))
+    assert sequence(page.of("rows")) == list(range(4801, 5001))
     assert [sequence([item]) for item in page.of("earlier")] == [
-        list(range(4401, 4701)),
-        list(range(4101, 4401)),
-        list(range(4001, 4101)),
+        list(range(4501, 4801)),
+        list(range(4201, 4501)),
+        list(range(4001, 4201)),
     ]
     log.add()
     page.until(lambda: sequence(page.of("rows"))[-1] == 5001)

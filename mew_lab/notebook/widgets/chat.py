@@ -35,6 +35,7 @@ _ESM, _CSS = front_end("conversing", "chat")
 
 PAGE = 200
 NEWS = 40  # messages in one turn of the writer: what comes faster cannot be read, and can be asked for
+FLOODED = 0.5  # seconds to the next turn where so many came
 MOST_CHARACTERS = 512 * 1024  # in one message to the views
 MOST_MARKDOWN = 40_000  # characters of Markdown in one message to the views: formatting takes its time
 MOST_PEOPLE = 200
@@ -123,6 +124,7 @@ class ChatView(ActingWidget):
         if messages := self._newest(self._sent, NEWS):
             after, self._sent = self._sent, messages[-1].n
             skipped = messages[0].n - after - 1
+            self.interval = FLOODED if skipped else type(self).interval
             items.append({"t": "said", "after": after, "skipped": skipped, "messages": _page(messages)})
         for n in known[2 * PAGE :]:
             self._on_change(n)

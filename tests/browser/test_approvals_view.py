@@ -122,7 +122,13 @@ def test_threat_14_an_edit_is_shown_as_a_difference_and_confirmed_by_a_second_pr
     book.run(2)
     one = card(book, 1, 2)
     press(book, one.locator("button.mew-edit"))
-    one.locator(".mew-face-edit textarea").nth(1).fill("Something else")
+    message = one.locator(".mew-face-edit textarea").nth(1)
+    message.fill("Something else")
+    book.click(one.locator(".mew-face-edit").get_by_role("button", name="Back"))
+    assert one.evaluate("n => n === document.activeElement"), "the keyboard is at the card"
+    assert one.locator(".mew-face-edit").count() == 0 and "Something else" not in one.inner_text()
+    press(book, one.locator("button.mew-edit"))
+    assert message.input_value() == "Something else", "what was written is not lost"
     press(book, one.locator("button.mew-review"))
     book.click(one.locator(".mew-face-review").get_by_role("button", name="Back"))
     assert one.evaluate("n => n === document.activeElement"), "the keyboard is at the card"

@@ -211,9 +211,12 @@ function unsaid(card) {
 
 async function editFace(card) {
   if (unsaid(card) || card.sent) return;
+  // Who went back from it finds it as it was left.
+  if (card.form) return show(card, card.form);
   const answer = await card.desk.act(card, "form", { id: card.data.id });
   if (!answer || !isOpen(card.data)) return;
   const face = faceOf(card, "edit", ""), fields = [];
+  card.form = face;
   headed(face, "Change the arguments");
   for (const [index, field] of answer.value.entries()) {
     const area = make("textarea", { class: "mew-code", dir: "ltr", spellcheck: "false", "aria-label": `${field.name}${field.isText ? ", text" : ", JSON"}`, rows: Math.min(10, Math.max(1, field.text.split("\n").length)) });
@@ -351,6 +354,6 @@ function collapse(card) {
     make("span", { class: `mew-sign mew-sign-${data.state}`, "aria-hidden": true, text: SIGNS[data.state] ?? "•" }), titled(data),
     make("bdi", { class: "mew-outcome", text: data.past, title: data.past }),
     make("span", { class: "mew-digest mew-code", title: `sha-256 ${data.digest}`, text: data.short }));
-  card.face = card.front = card.picker = card.age = card.notice = null;
+  card.face = card.front = card.form = card.picker = card.age = card.notice = null;
   if (had) card.node.focus();
 }

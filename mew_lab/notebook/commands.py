@@ -240,6 +240,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             tail="text",
             note="REASON: no_longer_needed unless given.",
         ),
+        "undo": Command("revokes the grant that you gave last, of those that stand"),
         "view": Command(
             "shows a part of the control room, alone", "PART", (Option("PART", "which part", "part"),)
         ),

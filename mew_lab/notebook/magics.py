@@ -217,6 +217,10 @@ def withdraw(options: Namespace, tail: Any) -> object:
     return _lab().withdraw(options.id, **({"reason": tail} if tail else {}))
 
 
+def undo(options: Namespace, tail: Any) -> object:
+    return _lab().undo()
+
+
 def view(options: Namespace, tail: Any) -> object:
     if options.part not in PARTS:
         raise UsageError(

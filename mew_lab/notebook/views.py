@@ -1,6 +1,6 @@
 """Which views has a lab, and when are they made?  At first use, one of each; shown twice it is the same.
 
-A part is a module of widgets/ of that name, whose `view_of(lab)` puts the widget on its seam of the workbench. Loading
+A part is a module of widgets/ of that name, whose `view_of(lab)` puts the widget on its seam of the workbench. To load
 them takes half a second, and several from a cold disk: in a kernel it is done beside what the person does, once a space
 is up. This module knows nothing of what they show.
 """
@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from importlib import import_module
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from mew_lab.workbench.lab import Lab
 
 __all__ = ["PARTS", "Views", "close_views", "prepare"]
-
-_HOME = "mew_lab.notebook.widgets"
 
 _all: WeakSet[Views] = WeakSet()
 
@@ -51,7 +50,7 @@ class Views:
         if name not in PARTS:
             raise AttributeError(f"lab.view has no {name!r}; its parts are {', '.join(PARTS)}")
         if name not in self._made:
-            self._made[name] = _module(name).view_of(self._lab)
+            self._made[name] = _makers()[name](self._lab)
         return self._made[name]
 
     def __dir__(self) -> list[str]:
@@ -80,8 +79,8 @@ def prepare() -> None:
     """Begins to load the parts, where a kernel may have to show them; returns at once."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
-    if getattr(shell, "kernel", None) is not None and not all(map(_loaded, PARTS)):
-        # Without threads (Pyodide) each is loaded when it is asked for.
+    if getattr(shell, "kernel", None) is not None and not _makers.cache_info().currsize:
+        # Without threads (Pyodide) they are loaded when one is asked for.
         with contextlib.suppress(RuntimeError):
             threading.Thread(target=_load, name="mew_lab-views", daemon=True).start()
 
@@ -89,13 +88,33 @@ def prepare() -> None:
 def _load() -> None:
     # What cannot be loaded is told to whoever asks for it.
     with contextlib.suppress(ImportError):
-        for name in PARTS:
-            _module(name)
+        _makers()
 
 
-def _loaded(name: str) -> bool:
-    return f"{_HOME}.{name}" in sys.modules
+@cache
+def _makers() -> Mapping[str, Callable[[Lab], Any]]:
+    from mew_lab.notebook.widgets import (
+        approvals,
+        chat,
+        feed,
+        grants,
+        panel,
+        reasoning,
+        roster,
+        streams,
+        timeline,
+        tools,
+    )
 
-
-def _module(name: str) -> Any:
-    return import_module(f"{_HOME}.{name}")
+    return {
+        "approvals": approvals.view_of,
+        "chat": chat.view_of,
+        "feed": feed.view_of,
+        "grants": grants.view_of,
+        "panel": panel.view_of,
+        "reasoning": reasoning.view_of,
+        "roster": roster.view_of,
+        "streams": streams.view_of,
+        "timeline": timeline.view_of,
+        "tools": tools.view_of,
+    }

@@ -26,6 +26,7 @@ from mew_lab.protocol.permit import Capability, CapabilitySet
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.grants import Revocation
 from mew_lab.workbench.following import Heard
+from mew_lab.workbench.sentences import phrase
 from mew_lab.workbench.subscribers import Subscribers
 
 if TYPE_CHECKING:
@@ -187,6 +188,24 @@ class Granting:
             raise MewError(f"cannot revoke {grant_id[:80]!r}: no such grant was seen here")
         await self._lab.me.participant.rights.revoke(recipient, grant_id=grant_id, reason=reason or None)
         self._ended(grant_id, reason or "revoked by you")
+
+    async def undo(self) -> str:
+        """Takes back the newest of the grants that were given here and stand; one sentence about it.
+
+        Raises:
+            MewError: none stands; what `revoke` raises.
+
+        Spec: §3.6.2.
+        """
+        one = next((one for one in reversed(self.given) if one.state == "stands"), None)
+        if one is None:
+            raise MewError(
+                "there is nothing to undo: no grant of yours stands; %mew grants shows who holds what"
+            )
+        await self.revoke(one.id)
+        what = "; ".join(phrase(pattern) for pattern in one.patterns)
+        given = f"{datetime.fromtimestamp(one.since, UTC).astimezone():%H:%M:%S}"
+        return one_line(f"the grant of {given} to {one.to} is revoked: {what}", 600)
 
     def would_match(self, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
         """How much of what was logged a capability would have matched, of one sender or of all.

@@ -332,17 +332,11 @@ class Lab:
 
     def withdraw(self, proposal: str, reason: str = "no_longer_needed") -> Note:
         """Withdraws a proposal that one of this process's seats made. Spec: §3.3.1."""
+        return Note(self._run(self.roster.withdraw(proposal, reason), f"withdrawing {proposal[:80]!r}"))
 
-        async def withdraw() -> Note:
-            for seat in self.seats.values():
-                mine = [one for one in seat.participant.own_proposals() if one.id.startswith(proposal)]
-                if len(mine) == 1:
-                    await seat.participant.withdraw(mine[0].id, reason)
-                    return Note(f"{seat.name} has withdrawn {mine[0].id} ({reason})")
-            said = f"cannot withdraw {proposal[:80]!r}: no seat of this process has one open that begins so"
-            raise MewError(said)
-
-        return self._run(withdraw(), f"withdrawing {proposal[:80]!r}")
+    def undo(self) -> Note:
+        """Revokes the grant that you gave last, of those that stand. MewError when there is none. Spec: §3.6.2."""
+        return Note(self._run(self.granting.undo(), "revoking the grant given last"))
 
     # --- looking ---
 

@@ -122,6 +122,23 @@ class Roster:
         bridge = self._bridges.pop(name, None)
         await (bridge.stop() if bridge else _left(seat))
 
+    async def withdraw(self, proposal: str, reason: str) -> str:
+        """Withdraws the one open proposal of a seat whose id begins so; one sentence.
+
+        Raises:
+            MewError: there is none, or not one alone; what `withdraw` of a participant raises.
+
+        Spec: §3.3.1.
+        """
+        for seat in self.seats.values():
+            mine = [one for one in seat.participant.own_proposals() if one.id.startswith(proposal)]
+            if len(mine) == 1:
+                await seat.participant.withdraw(mine[0].id, reason)
+                return f"{seat.name} has withdrawn {mine[0].id} ({reason})"
+        raise MewError(
+            f"cannot withdraw {proposal[:80]!r}: no seat of this process has one open that begins so"
+        )
+
     def join_line(self, name: str, *, url: str, space: str) -> str:
         """The shell line with which another process joins as `name`."""
         words = ["mew-lab", "join", url, "--space", space, "--token-file", str(self.token_file(name))]

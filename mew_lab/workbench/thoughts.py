@@ -33,8 +33,7 @@ MAX_STEPS = 500
 MAX_TEXT = 350
 MAX_STREAMS = 200
 MAX_DEPTH = 16  # parts of a context that are looked at
-# What may concern a sequence though it names no context; there is much more of the rest.
-_WITHOUT_CONTEXT = ("mcp/", "reasoning/start", "stream/", "system/")
+_WITHOUT_CONTEXT = ("mcp/", "reasoning/start", "stream/", "system/")  # may concern a sequence all the same
 
 # Reasons for ending a sequence, with what they say. Spec: §3.5.5.
 REASONS = {

@@ -106,6 +106,7 @@ CALLS: list[tuple[str, tuple[Any, ...]]] = [
     ("reject p-1 not now", ("reject", "p-1", {"reason": "not now"})),
     ("reject p-1", ("reject", "p-1", {})),
     ("withdraw p-1", ("withdraw", "p-1", {})),
+    ("undo", ("undo", {})),
     ("history", ("history", {})),
     *((name, (name,)) for name in PARTS if name not in ("chat", "tools")),
     *((f"view {name}", (name,)) for name in PARTS),

@@ -219,3 +219,21 @@ def test_who_may_not_grant_is_told_so() -> None:
     bot = lab.seats["bot"]
     with pytest.raises(CapabilityViolation):
         lab.loop.run(bot.participant.rights.grant("human", [ADD]), timeout=10, doing="granting")
+
+
+@pytest.mark.threat(22)
+def test_undo_takes_back_what_was_granted_last_and_still_stands(lab: Lab, adding: Adding) -> None:
+    bot = lab.join("bot", can="proposer")
+    with pytest.raises(MewError, match="nothing to undo: no grant of yours stands"):
+        lab.undo()
+    first = grant(lab)
+    second = grant(lab, pattern={"kind": "participant/pause"})
+    third = grant(lab, pattern={"kind": "participant/resume"})
+    lab.loop.run(lab.granting.revoke(third), timeout=10, doing="revoking")
+    assert str(lab.undo()).endswith("to bot is revoked: pause participants")
+    assert [given(lab, id).state for id in (first, second, third)] == ["stands", "revoked", "revoked"]
+    assert [one["payload"]["grant_id"] for one in sent(lab, "capability/revoke")] == [third, second]
+    eventually(lambda: not any(p["kind"] == "participant/pause" for p in bot.capabilities))
+    assert "add" in str(lab.undo())
+    with pytest.raises(MewError, match="nothing to undo"):
+        lab.undo()

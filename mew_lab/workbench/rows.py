@@ -32,9 +32,8 @@ class LiveRows:
         self._capacity = capacity
         self._kept: tuple[int, list[Record]] = (0, [])  # how many were dropped before, and the rest
         self._seq_of: dict[str, int] = {}
-        self._ties: dict[
-            int, tuple[int, tuple[int, ...]]
-        ] = {}  # of a row: the first that it names, the others
+        # Of a row that names others: the first of them, the rest.
+        self._ties: dict[int, tuple[int, tuple[int, ...]]] = {}
         self._subscribers: Subscribers[()] = Subscribers()
 
     @property

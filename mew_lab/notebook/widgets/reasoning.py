@@ -38,10 +38,8 @@ _ESM, _CSS = front_end("conversing", "reasoning")
 PAGE = 200  # steps in a snapshot, or asked for at once
 MOST_NEWS = 300  # steps in one message
 MOST_STREAMS = 20  # of which something new is shown in one message
-MOST_READ, FLOODED = (
-    20,
-    0.5,
-)  # sequences in one message that somebody may follow; the seconds to the next one if more
+MOST_READ = 20  # sequences in one message that somebody may follow
+FLOODED = 0.5  # seconds to the next message where there were more
 LIVE = 600  # characters of a stream that are shown as they come
 WHOLE = 1_000_000
 HEAD = 160  # characters of what a sequence set out to do; the rest when it is asked for

@@ -26,7 +26,8 @@ from mew_lab.notebook.widgets.live import INSTALL, front_end
 from mew_lab.notebook.widgets.pictures import MOST_ROWS, clock_time, picture
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.workbench.fates import Call
-from mew_lab.workbench.thoughts import REASONS, Reasoning, Step, Thoughts
+from mew_lab.workbench.sequences import Reasoning, Step
+from mew_lab.workbench.thoughts import REASONS, Thoughts
 
 if TYPE_CHECKING:
     from mew_lab.workbench.lab import Lab

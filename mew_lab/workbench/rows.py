@@ -16,6 +16,7 @@ from mew_lab.protocol.describe import describe
 from mew_lab.space.events import Record
 from mew_lab.workbench.cards import Row
 from mew_lab.workbench.extract import members_of
+from mew_lab.workbench.following import author
 from mew_lab.workbench.subscribers import Subscribers
 
 __all__ = ["LiveRows"]
@@ -87,7 +88,7 @@ class LiveRows:
         if related := members.get("correlation_id"):
             self._tie(seq, related)
         records.append(record)
-        if id := _text(members.get("id")):
+        if (id := _text(members.get("id"))) and self._yields(id, record):
             self._seq_of[id] = seq
         if len(records) > 2 * self._capacity:
             dropped += self._capacity
@@ -95,6 +96,11 @@ class LiveRows:
             self._ties = {seq: tie for seq, tie in self._ties.items() if seq > dropped}
             self._kept = (dropped, records[self._capacity :])
         self._subscribers.tell()
+
+    def _yields(self, id: str, record: Record) -> bool:
+        """Whether what names that id means this record from now on: the first that was let through keeps it."""
+        holder = self._record(self._seq_of.get(id, 0))
+        return holder is None or (holder.verdict == "refused" and record.verdict != "refused")
 
     def _tie(self, seq: int, related: object) -> None:
         first, *others = related[:MOST_RELATED] if isinstance(related, list) else [related]
@@ -115,7 +121,7 @@ class LiveRows:
         return Row(  # by position: names cost three times as much, thousands of times a second
             seq,
             record.now.timestamp(),
-            _text(members.get("from")) or record.participant,
+            author(record, members),
             tuple(_text(one) for one in to) if isinstance(to, list) else (),
             kind,
             what if members else "unreadable message",

@@ -310,7 +310,9 @@ class Thoughts:
     def _hold(self, one: Reasoning) -> None:
         """Adds a sequence; too many are forgotten, those first that are over."""
         self._put(one)
-        self._by_id[one.id] = one.key
+        held = self._sequences.get(self._by_id.get(one.id, 0))
+        if held is None or held.state != "active":  # who took the id first keeps it
+            self._by_id[one.id] = one.key
         self._steps[one.key] = {}
         while len(self._sequences) > MAX_SEQUENCES:
             self._forget(min(self._over or self._sequences))

@@ -355,3 +355,19 @@ def test_whoever_may_not_cancel_is_told_so_and_nothing_is_sent(lab: Lab) -> None
     with pytest.raises(CapabilityViolation):
         lab.loop.submit(thoughts.cancel(one.key)).result(10)
     assert "reasoning/cancel" not in set(lab.log.df["kind"])
+
+
+@pytest.mark.threat(12)
+def test_a_second_start_with_the_id_of_one_that_goes_on_takes_nothing_from_it(
+    thoughts: Thoughts, space: Space
+) -> None:
+    space.tell("reasoning/start", {"message": "mine"}, id="r1")
+    space.tell("reasoning/start", {"message": "false"}, id="r1", by="mallory")
+    space.tell("reasoning/thought", {"message": "of mine"}, context="r1")
+    space.tell("reasoning/conclusion", {"message": "done"}, context="r1")
+    first, second = thoughts.sequences
+    assert [step.text for step in thoughts.steps(first.key)] == ["of mine", "done"]
+    assert (first.state, second.state, thoughts.steps(second.key)) == ("concluded", "active", ())
+    space.tell("reasoning/start", {"message": "again"}, id="r1")
+    space.tell("reasoning/thought", {"message": "of the new one"}, context="r1")
+    assert [step.text for step in thoughts.steps(thoughts.sequences[2].key)] == ["of the new one"]

@@ -83,6 +83,8 @@ def texts(value: Any, *, most: int, names: bool = False) -> Iterator[tuple[str, 
 
 def _members(where: str, value: Mapping[Any, Any], names: bool) -> Iterator[tuple[str, Any]]:
     for name, inner in value.items():
+        if not names and _holds_no_text(inner):
+            continue
         text = str(name)
         at = _cut(f"{where}.{_cut(text, 60)}" if where else _cut(text, 60), 200)
         if names:
@@ -91,7 +93,11 @@ def _members(where: str, value: Mapping[Any, Any], names: bool) -> Iterator[tupl
 
 
 def _items(where: str, value: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    return ((_cut(f"{where}[{n}]", 200), inner) for n, inner in enumerate(value))
+    return ((_cut(f"{where}[{n}]", 200), inner) for n, inner in enumerate(value) if not _holds_no_text(inner))
+
+
+def _holds_no_text(value: Any) -> bool:
+    return value is None or isinstance(value, int | float)
 
 
 def _cut(place: str, most: int) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from mew_lab.agent.origins import texts
 from mew_lab.protocol.visible import middle, one_line, visible
 
-__all__ = ["POLICY", "REASONS", "Card", "CardState", "Decisions", "Row", "Rows", "risks"]
+__all__ = ["POLICY", "REASONS", "Card", "CardState", "Decisions", "Row", "Rows", "risks", "stated"]
 
 MAX_RISKS = 20
 MAX_LOOKED_AT = 10_000  # texts, lists and objects
@@ -26,7 +26,7 @@ UNLOOKED = "not all of it was looked at: there may be more than is named here"
 
 POLICY = "policy "  # in `by`, before the name of the policy that decided
 
-CardState = Literal["open", "deciding", "fulfilled", "rejected", "withdrawn", "done"]
+CardState = Literal["open", "deciding", "fulfilled", "rejected", "withdrawn", "done", "lapsed"]
 
 # The standardised reason codes with what they say to the proposer. Spec: §3.3.3.
 REASONS: Mapping[str, str] = {
@@ -51,9 +51,10 @@ class Card:
 
     `arguments` are pairs of a name and the whole value as JSON text; `digest` is the sha-256 (hex) of the
     canonical bytes from which the request will be built; `since` and `decided_at` are seconds of the epoch.
-    `outcome` is one line: the result or the reason. A proposal without `to` names its possible targets in
-    `Decisions.targets`. `last` are the arguments of the last request for the same tool of the same target (None: there
-    was none), `on_screen` the seconds from when a view first showed it to the decision (None: no view told).
+    `outcome` is one line: the result or the reason; `lapsed` is what nobody decided and nobody can any more. A proposal
+    without `to` names its possible targets in `Decisions.targets`. `last` are the arguments of the last request for the
+    same tool of the same target (None: there was none), `on_screen` the seconds from when a view first showed it to the
+    decision (None: no view told).
     """
 
     id: str
@@ -235,6 +236,15 @@ def risks(arguments: Mapping[str, Any]) -> tuple[str, ...]:
         if mixed := _mixed_script(text):
             found.setdefault(f"mixed alphabets in {name}: {one_line(mixed, 60)}")
     return tuple(found)[:MAX_RISKS]
+
+
+def stated(annotations: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """What a tool says of itself that a human should see, of each participant that would run it; one line."""
+    if any(one.get("destructiveHint") is True for one in annotations):
+        return ("destroys: the tool says so itself (annotations)",)
+    if any(one.get("readOnlyHint") is False for one in annotations):
+        return ("writes: the tool is not read-only (annotations)",)
+    return ()
 
 
 _WORD = re.compile(r"\w+")

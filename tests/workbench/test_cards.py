@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mew_lab.workbench.cards import Card, risks
+from mew_lab.workbench.cards import Card, risks, stated
 
 
 def card(**changes: Any) -> Card:
@@ -126,3 +126,10 @@ def test_the_place_of_a_risk_is_cut_in_its_middle() -> None:
     [found] = risks({"first": {"last": value}})
     place = found.removeprefix("address in ").removesuffix(": http://evil.test/")
     assert place.startswith("first.last.aaa") and place.endswith("aaa") and "…" in place and len(place) == 40
+
+
+def test_what_a_tool_says_of_itself_is_one_line_the_worst_first() -> None:
+    destroys, writes = {"destructiveHint": True}, {"readOnlyHint": False}
+    assert stated([writes, destroys]) == ("destroys: the tool says so itself (annotations)",)
+    assert stated([{}, writes]) == ("writes: the tool is not read-only (annotations)",)
+    assert stated([{"readOnlyHint": True, "destructiveHint": "yes"}]) == () == stated([])

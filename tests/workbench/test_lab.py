@@ -474,3 +474,18 @@ def test_a_seat_runs_what_it_has_no_verb_for(lab: Lab) -> None:
 
     with pytest.raises(NoReply, match=r"running .*sleep as 'bot' took longer than 0\.05 s"):
         bot.run(asyncio.sleep(5), timeout=0.05)
+
+
+def test_a_lab_that_cannot_end_its_grants_goes_down_all_the_same(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bot = lab.join("bot")
+
+    async def fail() -> None:
+        raise RuntimeError("no more")
+
+    monkeypatch.setattr(lab.granting, "close", fail)
+    with pytest.raises(RuntimeError, match="no more"):
+        lab.down()
+    assert lab.closed and bot.participant.client.state != "ready"
+    assert lab.name not in mew_lab.labs()

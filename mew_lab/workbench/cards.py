@@ -135,7 +135,11 @@ class Decisions(Protocol):
         """A view shows the card for the first time: from now on it is on screen."""
 
     def subscribe(self, on_change: Callable[[Card], None]) -> Callable[[], None]:
-        """Calls back with each new state of a card; returns what ends it."""
+        """Calls back with each new state of a card; returns what ends it.
+
+        A card with a known id and another `seq` is another proposal (ruling R6); before it comes what became of the
+        earlier one, under an id of its own.
+        """
 
 
 class Row(NamedTuple):

@@ -259,6 +259,33 @@ for path in ('a.md', '/etc/passwd', '../b.md'): bot.call('notebook/read_file', {
     assert past.first.evaluate(here), "the keyboard is at the first of them"
 
 
+@pytest.mark.threat(12)
+def test_threat_12_the_very_same_proposal_under_a_used_id_is_a_card_of_its_own(
+    notebook: Callable[..., Notebook],
+) -> None:
+    propose = """
+try: lab.leave("bot")
+finally: bot = lab.join("bot", can="proposer")
+payload = {"method": "tools/call", "params": {"name": "read_file", "arguments": {"path": "a.md"}}}
+bot.run(bot.participant.send_accepted({"kind": "mcp/proposal", "id": "p-1", "to": ["notebook"], "payload": payload}))
+"""
+    wire = "print(json.dumps([r['correlation_id'] for r in sent('mcp/request') if r.get('correlation_id')]))"
+    book = notebook([SETUP, SHOW, propose, wire]).run(0).run(1).run(2)
+    press(book, card(book, 1).locator("button.mew-approve"))
+    card(book, 1).locator(".mew-outcome", has_text="fulfilled by human").wait_for()
+    # Decided, and proposed anew: the other card is open. Open, and proposed anew: nobody can decide that one any more.
+    book.run(2)
+    card(book, 1, 1).locator("button.mew-approve").wait_for()
+    assert "fulfilled by human" in card(book, 1).locator(".mew-outcome").inner_text()
+    book.run(2)
+    card(book, 1, 1).locator(".mew-outcome", has_text="lapsed").wait_for()
+    assert card(book, 1, 1).locator("button").count() == 0
+    press(book, card(book, 1, 2).locator("button.mew-approve"))
+    card(book, 1, 2).locator(".mew-outcome", has_text="fulfilled by human").wait_for()
+    assert book.area(1).locator("li.mew-card").count() == 3
+    assert said(book, 3) == [["p-1"], ["p-1"]]
+
+
 @pytest.mark.threat(3)
 def test_threat_03_hostile_text_is_text_on_every_face_of_a_card(notebook: Callable[..., Notebook]) -> None:
     propose = f"""

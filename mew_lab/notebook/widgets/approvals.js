@@ -28,6 +28,7 @@ function render({ model, el }) {
   keepKeys(root);
   const announce = announcer(root);
 
+  // Cards by the place at which they were proposed: an id may be used again, and the earlier card gets another one then.
   const cards = new Map(), groups = new Set(), unfolded = new Set();
   let nonce = null, known = { targets: [], reasons: [], limits: [], more: 0 }, offset = 0, showAll = false, showHistory = false, watch = null, ticks = null, pings = null;
 
@@ -97,10 +98,10 @@ function render({ model, el }) {
   }
 
   function put(data) {
-    const old = cards.get(data.id);
+    const old = cards.get(data.seq);
     if (!old) {
       const card = cardOf(data, desk);
-      cards.set(data.id, card);
+      cards.set(data.seq, card);
       list.append(card.node);
       if (isOpen(data)) announce(`${card.says}, waits for your decision`);
       return;
@@ -123,8 +124,12 @@ function render({ model, el }) {
     }
   }
 
+  function called(id) {
+    return [...cards.values()].findLast((card) => card.data.id === id);
+  }
+
   function opened(item) {
-    const card = cards.get(item.proposal);
+    const card = called(item.proposal);
     if (!card || !isOpen(card.data)) return;
     for (const face of new Set([card.front, card.face])) if (face.digest === item.digest) openedIn(face, item.index, item.text);
     if (card.face.name === "grant") card.face.closed.delete(item.index);
@@ -138,7 +143,7 @@ function render({ model, el }) {
   }
 
   function notice(item) {
-    const card = cards.get(item.proposal);
+    const card = called(item.proposal);
     if (card && isOpen(card.data) && !card.group) {
       say(card, item.text);
       return settle(card, false);
@@ -205,7 +210,7 @@ function render({ model, el }) {
   function forget() {
     const done = decided().filter((card) => !card.group && !card.node.contains(document.activeElement));
     for (const card of done.slice(0, Math.max(0, done.length - KEPT))) {
-      cards.delete(card.data.id);
+      cards.delete(card.data.seq);
       card.node.remove();
     }
   }

@@ -71,6 +71,7 @@ class ApprovalsView(ActingWidget):
         # Guards the tables below: cards change on the workbench's thread, messages come on the kernel's.
         self._book = threading.Lock()
         self._cards: dict[str, Card] = {}
+        self._past: dict[str, None] = {}  # those decided, in the order of deciding
         self._fresh: dict[str, None] = {}
         self._out: set[str] = set()  # cards that went to the views
         self._opened: dict[
@@ -85,7 +86,8 @@ class ApprovalsView(ActingWidget):
         # What changed since the subscription is newer than this list.
         for card in [*decisions.decided(), *decisions.pending()]:
             with self._book:
-                self._cards.setdefault(card.id, card)
+                if card.id not in self._cards:
+                    self._keep(card)
 
     def waiting(self) -> AbstractContextManager[None]:
         """For as long as a cell waits for a decision: live views say once a second that they are heard."""
@@ -102,25 +104,29 @@ class ApprovalsView(ActingWidget):
 
     def _on_change(self, card: Card) -> None:
         with self._book:
-            was = self._cards.get(card.id)
-            if was and was.is_open and not card.is_open:  # those decided stand in the order of deciding
-                del self._cards[card.id]
-            self._cards[card.id] = card
+            self._keep(card)
             self._fresh[card.id] = None
-            if not card.is_open:
-                self._sent.discard(card.id)
-                for face in [one for one in self._opened if one[0] == card.id]:
-                    del self._opened[face]
-                self._forget()
+            self._forget()
         self.wake()
+
+    def _keep(self, card: Card) -> None:
+        was = self._cards.get(card.id)
+        self._cards[card.id] = card
+        if card.is_open:
+            self._past.pop(card.id, None)
+        else:
+            self._past[card.id] = None
+        if not card.is_open or (was and was.seq != card.seq):  # its id may be another proposal's by now
+            self._sent.discard(card.id)
+            for face in [one for one in self._opened if one[0] == card.id]:
+                del self._opened[face]
 
     def _forget(self) -> None:
         """Lets go of what was decided first, once no view shows it open any more."""
-        closed = [one.id for one in self._cards.values() if not one.is_open]
-        for old in closed[: max(0, len(closed) - KEPT)]:
+        for old in list(self._past)[: max(0, len(self._past) - KEPT)]:
             if self._views and old in self._fresh and old in self._out:
                 continue
-            del self._cards[old]
+            del self._cards[old], self._past[old]
             self._fresh.pop(old, None)
             self._out.discard(old)
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -211,6 +212,16 @@ def test_a_folded_argument_must_have_been_opened_before_an_approval(human: Human
     assert json.loads(text.replace("\n", "")) == "line\n" * 5000
     human.page.send(human.message())
     assert human.seat.outcomes["proposal-1"].result(10) == "fulfilled"
+
+
+@pytest.mark.threat(12, 16)
+def test_what_was_opened_of_a_proposal_is_not_opened_of_another_under_its_id(human: Human) -> None:
+    human.seat.propose(arguments={"content": "line\n" * 5000})
+    human.page.send({"t": "value", "id": "proposal-1", "index": 0})
+    human.page.until(lambda: human.page.of("value"))
+    human.seat._set(replace(human.seat.cards["proposal-1"], seq=2))
+    human.page.send(human.message())
+    assert human.notice() == "Not approved: content was not opened. Open what is folded first."
 
 
 def test_a_rejection_needs_no_opening(human: Human) -> None:

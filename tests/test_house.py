@@ -107,7 +107,6 @@ SHOWN_BY: dict[str, str] = {
     "cli.__main__": "test_cli.py",
     "cli.parser": "test_cli.py",
     "workbench.console": "test_cli.py",
-    "workbench.decisions": "workbench/test_lab.py",
     "workbench.labs": "workbench/test_lab.py",
     "workbench.pending": "workbench/test_lab.py",
     "workbench.report": "workbench/test_lab.py",

@@ -35,9 +35,10 @@ if TYPE_CHECKING:
 
     from mew_lab.log.audit import Audit
 
-__all__ = ["Files", "Log", "Saved", "open_log"]
+__all__ = ["Files", "Log", "Saved", "excess", "open_log"]
 
 MAX_RECORDS = 200_000
+MAX_CHARACTERS = 512 * 1024 * 1024  # of the texts in memory
 HISTORY, DECISIONS = "envelope-history.jsonl", "capability-decisions.jsonl"
 _BEGINNING = datetime.fromtimestamp(0, UTC)
 UNSEEN = (
@@ -82,6 +83,16 @@ class Files(NamedTuple):
             faults += _faults(reading)
 
 
+def excess(records: Sequence[Record], most: int) -> int:
+    """How many of the oldest must go so that the texts of the others have at most so many characters; never the last."""
+    left = sum(len(one.raw or "") for one in records)
+    for count, one in enumerate(records[:-1]):
+        if left <= most:
+            return count
+        left -= len(one.raw or "")
+    return max(0, len(records) - 1)
+
+
 def _faults(reading: Reading) -> Iterator[str]:
     if reading.unreadable:
         lines = "1 line" if reading.unreadable == 1 else f"{reading.unreadable} lines"
@@ -110,12 +121,21 @@ class Log:
     is the table. Get one from `open_log`, or from `Log.live`.
     """
 
-    def __init__(self, source: Source | None, *, space: str, vantage: str, keep: int | None = None) -> None:
+    def __init__(
+        self,
+        source: Source | None,
+        *,
+        space: str,
+        vantage: str,
+        keep: int | None = None,
+        characters: int = MAX_CHARACTERS,
+    ) -> None:
         self.space = space
         self.vantage = vantage
         self._source = source
         self._keep = keep  # None: nothing is observed, all is in the files
         self._kept = _Kept(0, [])
+        self._characters, self._most = 0, characters
         self._envelopes: int | None = None if keep is None else 0
         self._faults: tuple[str, ...] | None = None if keep is None else ()
         self._frame: _Frame | None = None
@@ -128,16 +148,17 @@ class Log:
         vantage: str = "gateway",
         journal: Source | None = None,
         max_records: int = MAX_RECORDS,
+        max_characters: int = MAX_CHARACTERS,
     ) -> Log:
         """A log that grows by `observe`.
 
         Args:
-            journal: Where the same records are written before they are observed; older ones are read back
-            from
-                it. None: what is older than `max_records` is gone.
-            max_records: How many of the newest records are kept in memory, at least.
+            journal: Where the same records are written before they are observed; older ones are read back from it.
+                None: what is not kept in memory is gone.
+            max_records: How many of the newest records are kept in memory, at least,
+            max_characters: unless their texts are longer than this together.
         """
-        return cls(journal, space=space, vantage=vantage, keep=max_records)
+        return cls(journal, space=space, vantage=vantage, keep=max_records, characters=max_characters)
 
     def observe(self, record: Record) -> None:
         """Takes the next record. Only the thread that runs the gateway calls it."""
@@ -145,9 +166,17 @@ class Log:
         kept.records.append(record)
         if record.raw is not None:
             self._envelopes = (self._envelopes or 0) + 1
-        if self._keep is not None and len(kept.records) > self._keep + self._keep // 4 + 1024:
-            # A quarter at a time, so that the cost of a record is the same however long the session lasts.
+            self._characters += len(record.raw)
+        if self._keep is None:
+            return
+        # A quarter at a time, so that the cost of a record is the same however long the session lasts.
+        cut = 0
+        if len(kept.records) > self._keep + self._keep // 4 + 1024:
             cut = len(kept.records) - self._keep
+        elif self._characters > self._most:
+            cut = excess(kept.records, self._most * 3 // 4)
+        if cut:
+            self._characters -= sum(len(one.raw or "") for one in kept.records[:cut])
             self._kept = _Kept(kept.dropped + cut, kept.records[cut:])
 
     @property

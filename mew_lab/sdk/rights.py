@@ -81,9 +81,21 @@ class Rights:
 
         Spec: §3.6.1.
         """
-        payload = {"recipient": recipient, "capabilities": [dict(one) for one in capabilities]}
-        sent = await self._say("capability/grant", payload, recipient, reason)
+        sent = await self._saying.send_accepted(self.complete_grant(recipient, capabilities, reason=reason))
         return self.grants.get(sent.id) or Grant.of(sent)
+
+    def complete_grant(
+        self, recipient: str, capabilities: Iterable[Mapping[str, Any]], *, reason: str | None = None
+    ) -> Envelope:
+        """The grant as `grant` would send it, so that its id is known before.
+
+        Raises:
+            CapabilityViolation: this participant may not grant.
+            LocalProtocolError: it is no envelope.
+        """
+        payload = {"recipient": recipient, "capabilities": [dict(one) for one in capabilities]}
+        given = {} if reason is None else {"reason": reason}
+        return self._saying.complete("capability/grant", {**payload, **given}, to=recipient)
 
     async def revoke(
         self,

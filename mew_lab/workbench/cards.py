@@ -15,13 +15,18 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
-from mew_lab.protocol.visible import one_line, visible
+from mew_lab.agent.origins import texts
+from mew_lab.protocol.visible import middle, one_line, visible
 
-__all__ = ["POLICY", "REASONS", "Card", "CardState", "Decisions", "Row", "Rows", "risks"]
+__all__ = ["POLICY", "REASONS", "Card", "CardState", "Decisions", "Row", "Rows", "risks", "stated"]
+
+MAX_RISKS = 20
+MAX_LOOKED_AT = 10_000  # texts, lists and objects
+UNLOOKED = "not all of it was looked at: there may be more than is named here"
 
 POLICY = "policy "  # in `by`, before the name of the policy that decided
 
-CardState = Literal["open", "deciding", "fulfilled", "rejected", "withdrawn", "done"]
+CardState = Literal["open", "deciding", "fulfilled", "rejected", "withdrawn", "done", "lapsed"]
 
 # The standardised reason codes with what they say to the proposer. Spec: §3.3.3.
 REASONS: Mapping[str, str] = {
@@ -46,9 +51,10 @@ class Card:
 
     `arguments` are pairs of a name and the whole value as JSON text; `digest` is the sha-256 (hex) of the
     canonical bytes from which the request will be built; `since` and `decided_at` are seconds of the epoch.
-    `outcome` is one line: the result or the reason. A proposal without `to` names its possible targets in
-    `Decisions.targets`. `last` are the arguments of the last request for the same tool of the same target (None: there
-    was none), `on_screen` the seconds from when a view first showed it to the decision (None: no view told).
+    `outcome` is one line: the result or the reason; `lapsed` is what nobody decided and nobody can any more. A proposal
+    without `to` names its possible targets in `Decisions.targets`. `last` are the arguments of the last request for the
+    same tool of the same target (None: there was none), `on_screen` the seconds from when a view first showed it to the
+    decision (None: no view told).
     """
 
     id: str
@@ -129,7 +135,11 @@ class Decisions(Protocol):
         """A view shows the card for the first time: from now on it is on screen."""
 
     def subscribe(self, on_change: Callable[[Card], None]) -> Callable[[], None]:
-        """Calls back with each new state of a card; returns what ends it."""
+        """Calls back with each new state of a card; returns what ends it.
+
+        A card with a known id and another `seq` is another proposal (ruling R6); before it comes what became of the
+        earlier one, under an id of its own.
+        """
 
 
 class Row(NamedTuple):
@@ -212,38 +222,33 @@ def risks(arguments: Mapping[str, Any]) -> tuple[str, ...]:
     """What in the arguments a human should see before everything else, one line each, however deep or long it
     lies.
 
-    It finds shapes, it understands nothing: what it does not name is not therefore safe. Spec: §7.1.
+    It finds shapes, it understands nothing: what it does not name is not therefore safe. It stops after 20 lines, or
+    10 000 texts, lists and objects, and says so in a last line. Spec: §7.1.
     """
     found: dict[str, None] = {}
-    for name, text in _strings(arguments, ""):
+    for place, text in texts(arguments, most=MAX_LOOKED_AT, names=True):
+        if text is None or len(found) >= MAX_RISKS:
+            return (*tuple(found)[:MAX_RISKS], UNLOOKED)
+        name = middle(place, 40)
         for pattern, word in _RISKS:
             if hit := pattern.search(text):
                 shown = (hit.group(1) if hit.re.groups and hit.group(1) else hit.group(0)).strip()
-                found.setdefault(f"{word} in {one_line(name, 40)}: {one_line(shown, 80)}")
-        if visible(text.replace("\n", "").replace("\t", "")) != text.replace("\n", "").replace("\t", ""):
-            found.setdefault(f"characters that cannot be seen in {one_line(name, 40)}")
+                found.setdefault(f"{word} in {name}: {one_line(shown, 80)}")
+        plain = text.replace("\n", "").replace("\t", "")
+        if visible(plain) != plain:
+            found.setdefault(f"characters that cannot be seen in {name}")
         if mixed := _mixed_script(text):
-            found.setdefault(f"mixed alphabets in {one_line(name, 40)}: {one_line(mixed, 60)}")
-    return tuple(found)[:20]
+            found.setdefault(f"mixed alphabets in {name}: {one_line(mixed, 60)}")
+    return tuple(found)[:MAX_RISKS]
 
 
-def _strings(value: Any, name: str) -> list[tuple[str, str]]:
-    """Every string with the name of the place it stands at; keys count as strings too. Iterative: depth is
-    hostile."""
-    out: list[tuple[str, str]] = []
-    stack: list[tuple[str, Any]] = [(name, value)]
-    while stack:
-        where, one = stack.pop()
-        if isinstance(one, str):
-            out.append((where, one))
-        elif isinstance(one, Mapping):
-            for key, inner in reversed(list(one.items())):
-                at = f"{where}.{key}" if where else str(key)
-                stack.append((at, inner))
-                stack.append((f"the name {at}", str(key)))
-        elif isinstance(one, Sequence):
-            stack += [(f"{where}[{n}]", inner) for n, inner in reversed(list(enumerate(one)))]
-    return out
+def stated(annotations: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """What a tool says of itself that a human should see, of each participant that would run it; one line."""
+    if any(one.get("destructiveHint") is True for one in annotations):
+        return ("destroys: the tool says so itself (annotations)",)
+    if any(one.get("readOnlyHint") is False for one in annotations):
+        return ("writes: the tool is not read-only (annotations)",)
+    return ()
 
 
 _WORD = re.compile(r"\w+")

@@ -4,6 +4,8 @@ What is believed is what every participant may believe: a proposal is fulfilled 
 with the same addressees, method and tool; a request is answered by whom it asked; a proposal is withdrawn by whoever
 made it. What anybody else says about a call is a claim. It does not know where a call is shown.
 
+Compared are names, methods and tools as a whole, so a call with longer ones than anybody has is not followed.
+
 Spec: §3.2.1, §3.3, ruling R17.
 """
 
@@ -16,11 +18,14 @@ from typing import Any, Literal
 from mew_lab.protocol.describe import describe
 from mew_lab.protocol.visible import one_line
 from mew_lab.workbench.following import Heard
+from mew_lab.workbench.names import compared, cut, cut_names
 
 __all__ = ["Call", "CallState", "Fates"]
 
 MAX_CALLS = 10_000  # followed at a time; the oldest goes
 MAX_CLAIMS = 5  # kept of one call
+MAX_TO = 16  # addressees of a call
+MAX_WORD = 256  # characters of a method, or of a tool's name
 RESULT = 200  # characters of a result that are kept
 
 CallState = Literal["proposed", "waiting", "answered", "failed", "rejected", "withdrawn", "refused"]
@@ -54,7 +59,7 @@ class Call:
 
 
 class Fates:
-    """The calls that are followed, by their ids; at most 10 000."""
+    """The calls that are followed, by their ids: at most 10 000, with 16 addressees each."""
 
     def __init__(self) -> None:
         self._calls: dict[str, Call] = {}
@@ -69,21 +74,38 @@ class Fates:
             "system/error": self._error,
         }
 
-    def begin(self, heard: Heard) -> Call:
-        """Follows this `mcp/request` or `mcp/proposal` from now on; one that was refused has ended at once."""
+    def begin(self, heard: Heard) -> Call | None:
+        """Follows this `mcp/request` or `mcp/proposal` from now on; one that was refused has ended at once.
+
+        None where it is not followed: the id is that of a call by somebody else, or of one that is still open; it has
+        more than 16 addressees, one with more than 128 characters, or a method or tool with more than 256.
+        """
         method, tool = _asked(heard.payload)
+        if heard.refused:
+            return Call(
+                id=heard.id,
+                sender=heard.sender,
+                to=cut_names(heard.to, most=MAX_TO),
+                method=cut(method, MAX_WORD),
+                tool=cut(tool, MAX_WORD),
+                state="refused",
+                by="the gateway",
+                ended=heard.t,
+                result=one_line(heard.code),
+            )
+        to, earlier = compared(heard.to, most=MAX_TO), self._calls.get(heard.id)
+        if to is None or max(len(method), len(tool)) > MAX_WORD:
+            return None
+        if earlier is not None and (earlier.is_open or earlier.sender != heard.sender):
+            return None
         call = Call(
             id=heard.id,
             sender=heard.sender,
-            to=heard.to,
+            to=to,
             method=method,
             tool=tool,
             state="proposed" if heard.kind == "mcp/proposal" else "waiting",
         )
-        if heard.refused:
-            return replace(
-                call, state="refused", by="the gateway", ended=heard.t, result=one_line(heard.code)
-            )
         _keep(self._calls, call.id, call)
         return call
 
@@ -107,12 +129,11 @@ class Fates:
         call = self._calls.get(id)
         if call is None or call.sender == heard.sender:
             return None
-        fits = _asked(heard.payload) == (call.method, call.tool) and (
-            set(heard.to) == set(call.to) if call.to else bool(heard.to)
-        )
+        to = compared(heard.to, most=MAX_TO) or ()
+        fits = to and _asked(heard.payload) == (call.method, call.tool) and set(to) == set(call.to or to)
         if call.state not in ("proposed", "rejected") or not fits:
             return _claimed(call, heard, "to fulfil it")
-        _keep(self._fulfilments, heard.id, (id, heard.to))
+        _keep(self._fulfilments, heard.id, (id, to))
         return replace(call, state="waiting", by=heard.sender, ended=None, result="")
 
     def _responded(self, id: str, heard: Heard) -> Call | None:

@@ -19,7 +19,7 @@ from mew_lab.log.line import read_members
 from mew_lab.log.log import Log
 from mew_lab.space.events import Record
 
-__all__ = ["Follower", "Following", "Heard"]
+__all__ = ["Follower", "Following", "Heard", "author"]
 
 logger = logging.getLogger(__name__)
 
@@ -181,12 +181,15 @@ class Following:
         if self._live.followers:
             self._live.tell(_heard(self._last, record, members))
 
-    def add(self, follower: Follower) -> None:
-        """Tells it of all that is held, then of what comes. To be called on the loop's thread.
+    def add(self, follower: Follower, *, earlier: bool = True) -> None:
+        """Tells it of all that is held (unless not `earlier`), then of what comes. To be called on the loop's thread.
 
         Of a short log it is told at once. With a long one it waits a moment for others, so that the parts of a control
         room are told together, and then takes half of the loop's time at most.
         """
+        if not earlier:
+            self._live.add(follower)
+            return
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:  # where no loop runs nothing can be held up
@@ -231,9 +234,15 @@ def _heard(seq: int, record: Record, members: Mapping[str, Any] | None = None) -
     raw = record.raw or ""
     if members is None:
         members = read_members(raw) or _NOTHING
-    sender = _text(members.get("from")) or record.participant
+    sender = author(record, members)
     when = record.now.timestamp()
     return Heard(seq, when, raw, record.verdict, record.code, record.pattern, sender, members, record.grant)
+
+
+def author(record: Record, members: Mapping[str, Any]) -> str:
+    """Who has sent it. What a refused envelope says of that may be why it was refused."""
+    said = "" if record.verdict == "refused" else _text(members.get("from"))
+    return said or record.runtime_id or record.participant
 
 
 def _text(value: object) -> str:

@@ -11,15 +11,16 @@ Everything but `would_match`, which any thread may ask, runs on the loop's threa
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from mew_lab.errors import MewError
+from mew_lab.errors import MewError, Refused
 from mew_lab.log.line import read_members
 from mew_lab.protocol.describe import describe
 from mew_lab.protocol.permit import Capability, CapabilitySet
@@ -84,6 +85,11 @@ class Given:
     why: str = ""
 
     @property
+    def limited(self) -> bool:
+        """Whether it ends by itself."""
+        return self.ends is not None or self.uses is not None
+
+    @property
     def left(self) -> str:
         """When it ends, in few words."""
         words = [] if self.uses is None else [f"{self.used} of {self.uses} uses"]
@@ -144,14 +150,26 @@ class Granting:
             )
         if uses is not None and (isinstance(uses, bool) or uses < 1):
             raise MewError(f"cannot grant {uses} uses: one at least; leave it out for no limit")
+        limited = minutes is not None or uses is not None
+        if limited and sum(one.limited and one.state != "revoked" for one in self.given) >= KEPT:
+            raise MewError(
+                f"cannot grant to {to[:80]!r}: {KEPT} grants wait for their end; revoke some of them"
+            )
         self._attach()
-        if uses is None:
-            grant = await self._lab.me.participant.rights.grant(to, wanted, reason=reason or None)
-        else:
-            grant = await self._counted(to, wanted, reason)
-        now = self._clock().timestamp()
-        ends = None if minutes is None else now + minutes * 60
-        one = Given(id=grant.id, to=to, patterns=wanted, reason=reason, since=now, ends=ends, uses=uses)
+        saying, rights = self._lab.me.participant.saying, self._lab.me.participant.rights
+        said = rights.complete_grant(to, wanted, reason=reason or None)
+        one = Given(id=said.id, to=to, patterns=wanted, reason=reason, since=self._now(), uses=uses)
+        try:
+            async with self._listening(uses is not None):
+                await saying.send_accepted(said)
+        except Refused:
+            raise
+        except BaseException:
+            # It was said to have failed, and it may have been taken all the same.
+            self._put(one)
+            self._over(one.id, "the gateway did not say whether it took it")
+            raise
+        one = replace(one, since=self._now(), ends=None if minutes is None else self._now() + minutes * 60)
         self._put(one)
         for heard in tuple(self._meanwhile) if uses is not None else ():
             self._count(one.id, heard)
@@ -162,14 +180,26 @@ class Granting:
             )
         return one.id
 
-    async def _counted(self, to: str, patterns: tuple[dict[str, Any], ...], reason: str) -> Grant:
-        """Grants, and keeps what is heard meanwhile: it may be used before we know that it was given."""
-        self._follow()
+    def _now(self) -> float:
+        return self._clock().timestamp()
+
+    @contextlib.asynccontextmanager
+    async def _listening(self, counted: bool) -> AsyncIterator[None]:
+        """Keeps what is heard meanwhile: a grant may be used before we know that it was given."""
+        if not counted:
+            yield
+            return
+        if not self._follows:
+            self._follows = True
+            self._lab.following.add(self, earlier=False)
         if not self._asked:
             self._meanwhile.clear()
         self._asked += 1
         try:
-            return await self._lab.me.participant.rights.grant(to, patterns, reason=reason or None)
+            yield
+        except BaseException:
+            asyncio.get_running_loop().call_soon(self._follow_no_more)
+            raise
         finally:
             self._asked -= 1
 
@@ -256,12 +286,18 @@ class Granting:
         """Revokes what was given for a while; called before the lab leaves its space. Never raises."""
         for timer in self._timers.values():
             timer.cancel()
-        limited = [one.id for one in self.given if one.state != "revoked" and (one.ends or one.uses)]
-        for id in limited:
-            try:
-                async with asyncio.timeout(AT_THE_END):
-                    await self.revoke(id, reason="the lab of its granter went down")
-            except (MewError, TimeoutError) as fault:
+        over = [one.id for one in self.given if one.state != "revoked" and (one.limited or one.why)]
+        await asyncio.gather(*map(self._last, over))
+
+    async def _last(self, id: str) -> None:
+        why = "the lab of its granter went down"
+        try:
+            async with asyncio.timeout(AT_THE_END):
+                await self.revoke(id, reason=why)
+        except (MewError, TimeoutError) as fault:
+            if _gone(fault):
+                self._ended(id, why)
+            else:
                 self._lab.fault(f"the grant {id} was not revoked at the end: {fault or 'no answer in time'}")
 
     # --- what ends a grant ---
@@ -308,6 +344,8 @@ class Granting:
         try:
             await self.revoke(id, reason=why)
         except MewError as fault:
+            if _gone(fault):  # a kick, or a revoke by patterns, took it along
+                return self._ended(id, why)
             one = self._given[id]
             self._put(replace(one, state="stands", why=f"{why}, but it was not revoked: {fault}"))
             self._lab.fault(f"the grant {id} to {one.to} still stands although {why}: {fault}")
@@ -320,7 +358,11 @@ class Granting:
         one = self._given.get(id)
         if one is not None and one.state != "revoked":
             self._put(replace(one, state="revoked", why=why))
-        if self._follows and not any(one.uses and one.state != "revoked" for one in self.given):
+        self._follow_no_more()
+
+    def _follow_no_more(self) -> None:
+        counted = any(one.uses and one.state != "revoked" for one in self.given)
+        if self._follows and not counted and not self._asked:
             self._lab.following.remove(self)
             self._follows = False
             self._told.clear()
@@ -334,14 +376,17 @@ class Granting:
         if isinstance(entry, Revocation) and entry.grant_id in self._given:
             self._ended(entry.grant_id, entry.reason or f"revoked by {entry.by}")
 
-    def _follow(self) -> None:
-        if not self._follows:
-            self._follows = True
-            self._lab.following.add(self)
-
     def _put(self, one: Given) -> None:
         self._given[one.id] = one
         if len(self._given) > KEPT:
-            over = [id for id, old in self._given.items() if old.state == "revoked"]
-            del self._given[(over or list(self._given))[0]]
+            # What ends some day is kept until it has.
+            over = [old.id for old in self.given if old.state == "revoked"]
+            over += [old.id for old in self.given if not old.limited]
+            for old in over[:1]:
+                del self._given[old]
         self.on_change.tell(one)
+
+
+def _gone(fault: BaseException) -> bool:
+    """Whether a revoke failed because there is no such grant any more."""
+    return isinstance(fault, Refused) and fault.code == "grant_not_found"

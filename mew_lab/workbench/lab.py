@@ -113,8 +113,10 @@ class Lab:
         """Ends seats, bridges and the host; never raises for what is gone already."""
         if not self.closed:
             self.closed = True
-            await self.granting.close()
-            await self.roster.close()
+            try:
+                await self.granting.close()
+            finally:
+                await self.roster.close()
 
     def fault(self, text: str) -> None:
         """Keeps a sentence about something that went wrong in the background; `status()` shows the last ones."""
@@ -386,9 +388,11 @@ class Lab:
         if self.closed:
             return Note(f"{self.name} is down already")
         note = self.loop.call(lambda: report.farewell(self))
-        self.loop.run(self.close(), timeout=max(self.timeout, 10.0), doing=f"taking {self.name!r} down")
-        for told in self.on_down:
-            told(self)
+        try:
+            self.loop.run(self.close(), timeout=max(self.timeout, 10.0), doing=f"taking {self.name!r} down")
+        finally:
+            for told in self.on_down:
+                told(self)
         return note
 
     def __repr__(self) -> str:

@@ -1,9 +1,9 @@
 """Which is the narrowest capability that would have let somebody do by itself what it proposed?  Pure.
 
-What a peer wrote must not widen what is granted: a tool called `*`, or an argument that reads like a wildcard, is
-written so that it means itself alone. Where the pattern language cannot say a value, nothing is offered: a pattern for
-an object says nothing of members that it does not name, so `{}` is any object, and a list of patterns means any of
-them, so no list can be asked for as a whole.
+What a peer wrote must not widen what is granted: a tool called `*`, an addressee called so (a proposal may name whom
+there is not), or an argument that reads like a wildcard, is written so that it means itself alone. Where the pattern
+language cannot say a value, nothing is offered: a pattern for an object says nothing of members that it does not name,
+so `{}` is any object, and a list of patterns means any of them, so no list can be asked for as a whole.
 
 Spec: §4.1, rulings R11, R12; threat 22.
 """
@@ -46,7 +46,8 @@ def narrowest(to: Sequence[str], payload: Mapping[str, Any], *, values: bool) ->
         wanted["params"] = inner
     pattern: dict[str, Any] = {"kind": "mcp/request"}
     if to:
-        pattern["to"] = to[0] if len(to) == 1 else list(to)
+        addressees = [literal(one, "an addressee") for one in to]
+        pattern["to"] = addressees[0] if len(to) == 1 else addressees
         compile_strings(pattern["to"], key="to")
     return pattern | {"payload": wanted}
 

@@ -40,9 +40,13 @@ LIMITS: Mapping[str, tuple[float | None, int | None]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A grant as it is to be confirmed; `digest` names it. `remarks` are sentences about what it does not forbid."""
+    """A grant as it is to be confirmed; `digest` names it, `proposed` is the proposal's own digest.
+
+    `remarks` are sentences about what it does not forbid.
+    """
 
     proposal: str
+    proposed: str
     digest: str
     to: str
     pattern: Mapping[str, Any]
@@ -87,6 +91,7 @@ class Offers:
         matches = await self._lab.granting.matching(pattern, sender=found.proposer)
         offer = Offer(
             proposal=proposal,
+            proposed=found.digest,
             digest=key,
             to=found.proposer,
             pattern=pattern,
@@ -106,7 +111,7 @@ class Offers:
             MewError: says what was not done, and why.
         """
         kept = self._kept.get(offer)
-        if kept is None or kept.proposal != proposal:
+        if kept is None or (kept.proposal, kept.proposed) != (proposal, digest):
             raise MewError(
                 "nothing was approved or granted: what was offered is not known here; look at it again"
             )

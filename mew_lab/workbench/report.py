@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import MewError
+from mew_lab.protocol.visible import one_line
 from mew_lab.workbench.cards import Card
 from mew_lab.workbench.listing import Listing, Note
 from mew_lab.workbench.pace import hurry, shares
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from mew_lab.workbench.lab import Lab
 
 __all__ = ["farewell", "gather_tools", "history", "proposals", "status", "tools", "who"]
+
+MOST_NAMED = 20  # proposals that a farewell names
 
 
 def _clock(seconds: float) -> str:
@@ -181,7 +184,9 @@ def farewell(lab: Lab) -> Note:
     open_cards = lab.decisions.pending()
     text = f"{lab.name} is down: {len(lab.log)} envelopes"
     if open_cards:
-        text += f"; still pending: {', '.join(f'{card.id} ({card.request})' for card in open_cards)}"
+        named = ", ".join(f"{one_line(card.id, 80)} ({card.request})" for card in open_cards[:MOST_NAMED])
+        more = f" and {len(open_cards) - MOST_NAMED} more" if len(open_cards) > MOST_NAMED else ""
+        text += f"; still pending: {named}{more}"
     if lab.host is not None and lab.host.journal is not None:
         text += f"; the journal stays in {lab.host.journal.path}"
     return Note(text)

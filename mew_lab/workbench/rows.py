@@ -12,24 +12,34 @@ from functools import lru_cache
 from typing import Any
 
 from mew_lab.log.line import read_members
+from mew_lab.log.log import excess
 from mew_lab.protocol.describe import describe
 from mew_lab.space.events import Record
 from mew_lab.workbench.cards import Row
 from mew_lab.workbench.extract import members_of
+from mew_lab.workbench.following import author
 from mew_lab.workbench.subscribers import Subscribers
 
 __all__ = ["LiveRows"]
 
 CAPACITY = 20_000
+MAX_CHARACTERS = 128 * 1024 * 1024  # of the texts that are kept
 MOST_RELATED = 50
 
 
 class LiveRows:
-    """The newest rows of a space; implements `cards.Rows`."""
+    """The newest rows of a space; implements `cards.Rows`. Kept are the newest 20 000 to 40 000, 128 Mi characters."""
 
-    def __init__(self, title: Callable[[], tuple[str, int]], *, capacity: int = CAPACITY) -> None:
+    def __init__(
+        self,
+        title: Callable[[], tuple[str, int]],
+        *,
+        capacity: int = CAPACITY,
+        max_characters: int = MAX_CHARACTERS,
+    ) -> None:
         self._title = title
         self._capacity = capacity
+        self._characters, self._most = 0, max_characters
         self._kept: tuple[int, list[Record]] = (0, [])  # how many were dropped before, and the rest
         self._seq_of: dict[str, int] = {}
         # Of a row that names others: the first of them, the rest.
@@ -87,14 +97,24 @@ class LiveRows:
         if related := members.get("correlation_id"):
             self._tie(seq, related)
         records.append(record)
-        if id := _text(members.get("id")):
+        self._characters += len(record.raw)
+        if (id := _text(members.get("id"))) and self._yields(id, record):
             self._seq_of[id] = seq
-        if len(records) > 2 * self._capacity:
-            dropped += self._capacity
+        cut = self._capacity if len(records) > 2 * self._capacity else 0
+        if self._characters > self._most:
+            cut = excess(records, self._most // 2)
+        if cut:
+            dropped += cut
+            self._characters -= sum(len(one.raw or "") for one in records[:cut])
             self._seq_of = {id: seq for id, seq in self._seq_of.items() if seq > dropped}
             self._ties = {seq: tie for seq, tie in self._ties.items() if seq > dropped}
-            self._kept = (dropped, records[self._capacity :])
+            self._kept = (dropped, records[cut:])
         self._subscribers.tell()
+
+    def _yields(self, id: str, record: Record) -> bool:
+        """Whether what names that id means this record from now on: the first that was let through keeps it."""
+        holder = self._record(self._seq_of.get(id, 0))
+        return holder is None or (holder.verdict == "refused" and record.verdict != "refused")
 
     def _tie(self, seq: int, related: object) -> None:
         first, *others = related[:MOST_RELATED] if isinstance(related, list) else [related]
@@ -115,7 +135,7 @@ class LiveRows:
         return Row(  # by position: names cost three times as much, thousands of times a second
             seq,
             record.now.timestamp(),
-            _text(members.get("from")) or record.participant,
+            author(record, members),
             tuple(_text(one) for one in to) if isinstance(to, list) else (),
             kind,
             what if members else "unreadable message",

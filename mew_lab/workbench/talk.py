@@ -4,25 +4,31 @@ Each message stands with its acknowledgements. What awaits this participant's ow
 and the same here. Only its author, or this participant for itself, takes attention off a message; a cancel by anybody
 else is told as a claim.
 
-Holds the newest 2000 messages, 64 KiB of each and 16 Mi characters in all; 200 acknowledgements of each. Written on
-the loop's thread alone; what other threads read is replaced, not changed.
+Two messages may bear one id. What is said about an id means the first that is held: the other neither waits, nor can
+it be acknowledged or called off.
 
-Spec: §3.4, §3.4.1, §3.4.2.
+Holds the newest 2000 messages, 64 KiB of each and 16 Mi characters in all, their contexts and addressees among them;
+200 addressees and 200 acknowledgements of each. Written on the loop's thread alone; what other threads read is
+replaced, not changed.
+
+Spec: §3.4, §3.4.1, §3.4.2, ruling R6.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from mew_lab.errors import MewError
-from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.envelope import MAX_ID, Envelope
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.chats import ChatChange
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.workbench.following import Heard
+from mew_lab.workbench.names import MAX_NAME, cut, cut_names
 
 __all__ = ["REASONS", "STATUSES", "Said", "Seen", "Talk"]
 
@@ -30,6 +36,9 @@ MAX_MESSAGES = 2000
 MAX_TEXT = 64 * 1024
 MAX_CHARACTERS = 16 * 1024 * 1024
 MAX_SEEN_BY = 200
+MAX_TO = 200
+MAX_CONTEXT = 300
+SHORT = 1000  # characters of an envelope in which nothing needs to be cut
 MAX_WORD = 80
 MAX_SAY = 256 * 1024  # characters of a message that is written here
 
@@ -55,9 +64,10 @@ class Seen:
 class Said(NamedTuple):
     """One message as it stands; `n` counts from 1 without gaps, `seq` is its row in the feed.
 
-    `text` is at most 64 KiB, `more` how many characters are left out; `markdown` whether its author asks for it to be
-    shown so. `answers` is the number of the message that it correlates to, 0 for none. `awaits` tells that this
-    participant has not acknowledged it; `cancelled` by whom it was called off, `claims` who else has tried to.
+    `text` is at most 64 KiB, `more` how many characters are left out; `to` has at most 200 names in at most 128
+    characters each, `context` 300 characters. `markdown` tells whether its author asks for it to be shown so, `answers`
+    the number of the message that it correlates to, 0 for none. `awaits` tells that this participant has not
+    acknowledged it; `cancelled` by whom it was called off, `claims` who else has tried to.
     """
 
     n: int
@@ -101,7 +111,8 @@ class Talk:
         self._said: dict[int, Said] = {}
         self._awaiting: dict[int, None] = {}
         self._numbers: dict[str, int] = {}
-        self._waiting = {one.id for one in me.chats.pending}
+        self._waiting = {one.id: one.sender for one in me.chats.pending}
+        self._sizes: deque[int] = deque()  # characters of each that is held
         self._characters = 0
         self._count = 0
         self._leave = (me.chats.on_change(self._queue_changed), me.client.on_message(self._heard))
@@ -173,12 +184,12 @@ class Talk:
         """Acknowledges one message to its author.
 
         Raises:
-            MewError: it is not held, or does not wait for that.
+            MewError: it is not held, does not wait for that, or its id means another message.
             CapabilityViolation, Refused, NoReply, ConnectionLost: as `Saying.say_accepted`.
 
         Spec: §3.4.1.
         """
-        one = self._held(n)
+        one = self._held(n, "acknowledged")
         if not one.awaits:
             raise MewError(
                 f"nothing was acknowledged: the message of {one.sender} does not wait for it any more"
@@ -206,12 +217,12 @@ class Talk:
         """Says that a message needs no attention any more: an own one to all, another's for oneself.
 
         Raises:
-            MewError: it is not held, or it was cancelled before.
+            MewError: it is not held, it was cancelled before, or its id means another message.
             CapabilityViolation, Refused, NoReply, ConnectionLost: as `Saying.say_accepted`.
 
         Spec: §3.4.2.
         """
-        one = self._held(n)
+        one = self._held(n, "cancelled")
         if one.cancelled:
             raise MewError(f"nothing was cancelled: {one.cancelled} has cancelled that message already")
         to = tuple(name for name in one.to if name != self.me) if one.mine else (one.sender,)
@@ -229,10 +240,16 @@ class Talk:
         # What is said to somebody who has left is said to all, so that it stands in the record.
         return tuple(name for name in names if name in self._me.client.participants)
 
-    def _held(self, n: int) -> Said:
+    def _held(self, n: int, deed: str) -> Said:
         one = self._said.get(n)
         if one is None:
             raise MewError(f"message {n} is not held here any more; lab.log.df has it")
+        first = self._numbers.get(one.id) == n and self._waiting.get(one.id, one.sender) == one.sender
+        if not first or (not one.mine and self._me.chats.own(one.id) is not None):
+            raise MewError(
+                f"nothing was {deed}: this message of {one.sender} bears the id of an earlier one, which would be "
+                f"{deed} instead; answer it in words"
+            )
         return one
 
     # --- what is heard ---
@@ -243,7 +260,7 @@ class Talk:
             return
         if heard.kind == "chat":
             self._message(heard)
-        elif heard.kind in ("chat/acknowledge", "chat/cancel"):
+        elif heard.kind in ("chat/acknowledge", "chat/cancel") and len(heard.sender) <= MAX_NAME:
             for id in dict.fromkeys(heard.correlation_id):
                 one = self._said.get(self._numbers.get(id, 0))
                 if one is None:
@@ -255,36 +272,46 @@ class Talk:
 
     def _message(self, heard: Heard) -> None:
         payload, me = heard.payload, self.me
-        text = payload.get("text")
-        if not heard.id or not isinstance(text, str):
+        id, text = heard.id, payload.get("text")
+        if not id or not isinstance(text, str):
             return
         n = self._count + 1
-        shown, to = text[:MAX_TEXT], heard.to
-        answers = (self._numbers.get(id, 0) for id in heard.correlation_id)
-        self._numbers.setdefault(heard.id, n)  # who took the id first keeps it
-        self._characters += len(shown)
+        shown, to, context, size = text[:MAX_TEXT], heard.to, heard.context, len(heard.raw)
+        addressed = me in to
+        if size > SHORT:
+            if len(id) > MAX_ID or len(heard.sender) > MAX_NAME:
+                return
+            to, context = cut_names(to, most=MAX_TO), cut(context, MAX_CONTEXT)
+            size = len(shown) + len(context) + sum(map(len, to))
+        answers = 0
+        for about in heard.correlation_id:
+            if answers := self._numbers.get(about, 0):
+                break
+        first = self._numbers.setdefault(id, n) == n  # who took the id first keeps it
+        self._characters += size
+        self._sizes.append(size)
         one = Said(  # by position: names cost twice as much, thousands of times a second
             n,
             heard.seq,
-            heard.id,
+            id,
             heard.t,
             heard.sender,
-            to[:200],
+            to,
             shown,
             len(text) - len(shown),
             payload.get("format") == "markdown",
-            heard.context,
-            next(filter(None, answers), 0),
+            context,
+            answers,
             heard.sender == me,
-            me in to,
-            heard.id in self._waiting,
+            addressed,
+            first and self._waiting.get(id) == heard.sender,
         )
         self._said[n] = one
         self._count = n
         while len(self._said) > MAX_MESSAGES or (self._characters > MAX_CHARACTERS and len(self._said) > 1):
             old = self._said.pop(n - len(self._said) + 1)
             self._awaiting.pop(old.n, None)
-            self._characters -= len(old.text)
+            self._characters -= self._sizes.popleft()
             if self._numbers.get(old.id) == old.n:
                 del self._numbers[old.id]
         self._put(one)
@@ -307,12 +334,14 @@ class Talk:
 
     def _queue_changed(self, change: ChatChange) -> None:
         if change.what == "arrived":
-            self._waiting.add(change.id)
+            self._waiting[change.id] = change.by
         elif change.what in ("acknowledged", "cancelled", "dropped"):
-            self._waiting.discard(change.id)
+            self._waiting.pop(change.id, None)
         one = self._said.get(self._numbers.get(change.id, 0))
-        if one is not None and not one.mine and one.awaits != (change.id in self._waiting):
-            self._put(one._replace(awaits=change.id in self._waiting))
+        if one is not None and not one.mine:
+            awaits = self._waiting.get(change.id) == one.sender
+            if awaits != one.awaits:
+                self._put(one._replace(awaits=awaits))
 
     def _heard(self, envelope: Envelope) -> None:
         if envelope.kind in ("system/presence", "system/welcome"):

@@ -4,8 +4,9 @@ A `reasoning/start` opens a sequence; its id is the context of what belongs to i
 to it, too, when they correlate to the start. Whoever started a sequence concludes it; anybody who may ends it by
 `reasoning/cancel`; with its participant's leaving it is over. The stream beside it is read along.
 
-Holds the newest 200 sequences with 500 steps each (350 characters of a step's text), of which the oldest go, and
-20 000 characters of a stream. Written on the loop's thread alone; what other threads read is replaced, not changed.
+Holds the newest 200 sequences, whether their starts were heard or not, with 500 steps each, of which the oldest go, and
+20 000 characters of a stream; `sequences` says how much of each. Written on the loop's thread alone; what other threads
+read is replaced, not changed.
 
 Spec: §2 (context), §3.5, §3.10.1, SDK "Streaming Reasoning Transparency".
 """
@@ -13,11 +14,11 @@ Spec: §2 (context), §3.5, §3.10.1, SDK "Streaming Reasoning Transparency".
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from mew_lab.errors import MewError
-from mew_lab.protocol.describe import describe
+from mew_lab.protocol.envelope import MAX_ID
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import StreamData
@@ -25,14 +26,15 @@ from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.workbench.fates import Call, Fates
 from mew_lab.workbench.following import Heard
 from mew_lab.workbench.mirrors import Mirror
+from mew_lab.workbench.names import MAX_NAME, cut, cut_names
+from mew_lab.workbench.sequences import MAX_KIND, MAX_PATH, MAX_TO, Reasoning, Step, parts_of, text_of
 
-__all__ = ["REASONS", "Reasoning", "Step", "Thoughts"]
+__all__ = ["REASONS", "Thoughts"]
 
 MAX_SEQUENCES = 200
 MAX_STEPS = 500
-MAX_TEXT = 350
 MAX_STREAMS = 200
-MAX_DEPTH = 16  # parts of a context that are looked at
+MAX_ABOUT = 20
 _WITHOUT_CONTEXT = ("mcp/", "reasoning/start", "stream/", "system/")  # may concern a sequence all the same
 
 # Reasons for ending a sequence, with what they say. Spec: §3.5.5.
@@ -41,61 +43,6 @@ REASONS = {
     "timeout": "it takes too long",
     "error": "it went wrong",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One message of a sequence; `n` counts from 1 in it, `seq` is its row in the feed, `t` in seconds of the epoch.
-
-    `path` is the part of the sequence it belongs to, empty for the sequence itself. `more` tells that the text was
-    longer; `call` what became of it where it is a call, `child` the key of the sequence that it begins.
-    """
-
-    n: int
-    seq: int
-    t: float
-    sender: str
-    kind: str
-    path: str
-    to: tuple[str, ...]
-    text: str
-    more: bool
-    call: Call | None = None
-    child: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reasoning:
-    """One sequence as it stands; `key` counts from 1 in order of arrival, `id` is its context.
-
-    `about` is what its start correlates to, `text` what it set out to do. `parent` is the key of the sequence within
-    which it began (0: none), `place` the number of its step there. `steps` counts all messages, `dropped` those not
-    held any more; `open_calls` wait for an answer or a decision. `by` and `reason` tell of its end, `stream` names the
-    stream beside it.
-    """
-
-    key: int
-    id: str
-    owner: str
-    started: float
-    text: str = ""
-    more: bool = False
-    seq: int = 0
-    about: tuple[str, ...] = ()
-    parent: int = 0
-    place: int = 0
-    path: str = ""
-    state: Literal["active", "concluded", "cancelled", "left"] = "active"
-    ended: float | None = None
-    by: str = ""
-    reason: str = ""
-    steps: int = 0
-    dropped: int = 0
-    thoughts: int = 0
-    calls: int = 0
-    open_calls: int = 0
-    stream: str = ""
-    streaming: bool = False
 
 
 class Thoughts:
@@ -184,6 +131,8 @@ class Thoughts:
         """Takes note of one envelope."""
         if not heard.context and not heard.kind.startswith(_WITHOUT_CONTEXT):
             return
+        if len(heard.id) > MAX_ID or len(heard.sender) > MAX_NAME:
+            return  # it names no message, or nobody
         for call in self._fates.take(heard):
             self._changed_call(call)
         if heard.refused and not heard.kind.startswith("mcp/"):
@@ -213,8 +162,8 @@ class Thoughts:
     def _start(self, heard: Heard) -> None:
         parent, path = self._place(heard)
         self._count += 1
-        key, (text, more) = self._count, _text(heard)
-        self._put(
+        key, (text, more) = self._count, text_of(heard)
+        self._hold(
             Reasoning(
                 key=key,
                 id=heard.id,
@@ -223,18 +172,14 @@ class Thoughts:
                 text=text,
                 more=more,
                 seq=heard.seq,
-                about=heard.correlation_id[:20],
+                about=tuple(id for id in heard.correlation_id[:MAX_ABOUT] if len(id) <= MAX_ID),
                 parent=parent,
                 place=self._sequences[parent].steps + 1 if parent else 0,
                 path=path,
             )
         )
-        self._by_id[heard.id] = key
-        self._steps[key] = {}
-        if parent:
+        if parent in self._sequences:
             self._add(parent, path, heard, child=key)
-        while len(self._sequences) > MAX_SEQUENCES:
-            self._forget(min(self._over or self._sequences))
 
     def _follow(self, heard: Heard) -> None:
         key, path = self._place(heard)
@@ -249,19 +194,19 @@ class Thoughts:
                 return  # it fulfils a proposal, and is told beside that
             call = self._fates.begin(heard)
         n = self._add(key, path, heard, call=call)
-        if call is not None:
+        if call is not None and call.state != "refused":
             self._places[call.id] = (key, n)
-        elif heard.kind == "reasoning/conclusion" and heard.sender == one.owner and not path:
+        if heard.kind == "reasoning/conclusion" and heard.sender == one.owner and not path:
             self._end(key, heard, "concluded")
         elif heard.kind == "reasoning/cancel" and not path:
             self._end(key, heard, "cancelled")
 
     def _place(self, heard: Heard) -> tuple[int, str]:
         """The sequence to which it belongs, 0 for none, and the part of it."""
-        parts = heard.context[:2000].split("/")[:MAX_DEPTH]
+        parts = parts_of(heard.context)
         for n in range(len(parts) - 1, -1, -1):
             if key := self._by_id.get(parts[n], 0):
-                return key, "/".join(parts[n + 1 :])
+                return key, cut("/".join(parts[n + 1 :]), MAX_PATH)
         if heard.kind in ("mcp/request", "mcp/proposal"):
             for id in heard.correlation_id:
                 if key := self._by_id.get(id, 0):
@@ -269,39 +214,37 @@ class Thoughts:
         return 0, ""
 
     def _unheard(self, heard: Heard) -> int:
-        """A sequence whose start was not heard: the log begins behind it."""
+        """The key of a sequence whose start was not heard: the log begins behind it. 0 where it names none."""
+        parts = parts_of(heard.context)
+        if not parts:
+            return 0
         self._count += 1
-        id = heard.context.split("/")[0][:256]
-        one = Reasoning(key=self._count, id=id, owner=heard.sender, started=heard.t)
-        self._put(one)
-        self._by_id[id] = one.key
-        self._steps[one.key] = {}
-        return one.key
+        self._hold(Reasoning(key=self._count, id=parts[0], owner=heard.sender, started=heard.t))
+        return self._count
 
     def _add(self, key: int, path: str, heard: Heard, *, call: Call | None = None, child: int = 0) -> int:
         one, steps = self._sequences[key], self._steps[key]
         n = one.steps + 1
-        text, more = _text(heard)
+        text, more = text_of(heard)
         steps[n] = Step(
             n=n,
             seq=heard.seq,
             t=heard.t,
             sender=heard.sender,
-            kind=heard.kind,
+            kind=cut(heard.kind, MAX_KIND),
             path=path,
-            to=heard.to,
+            to=cut_names(heard.to, most=MAX_TO),
             text=text,
             more=more,
             call=call,
             child=child,
         )
-        dropped = one.dropped
+        dropped, waiting = one.dropped, one.open_calls
         if len(steps) > MAX_STEPS:
             old = steps.pop(next(iter(steps)))
             dropped += 1
-            if old.call is not None:
-                self._places.pop(old.call.id, None)
-                self._fates.forget(old.call.id)
+            waiting -= old.call is not None and old.call.is_open
+            self._unfollow(key, old)
         self._put(
             replace(
                 one,
@@ -309,7 +252,7 @@ class Thoughts:
                 dropped=dropped,
                 thoughts=one.thoughts + (heard.kind == "reasoning/thought"),
                 calls=one.calls + (call is not None),
-                open_calls=one.open_calls + (call is not None and call.is_open),
+                open_calls=waiting + (call is not None and call.is_open),
             )
         )
         self.on_change(key, n)
@@ -342,7 +285,7 @@ class Thoughts:
 
     def _stream(self, heard: Heard) -> None:
         named = heard.payload.get("stream_id")
-        stream = named if isinstance(named, str) else ""
+        stream = named if isinstance(named, str) and len(named) <= MAX_ID else ""
         if heard.kind == "stream/request":
             wish = heard.payload.get("description")
             told = wish.removeprefix("reasoning:") if isinstance(wish, str) else ""
@@ -364,6 +307,22 @@ class Thoughts:
 
     # --- keeping ---
 
+    def _hold(self, one: Reasoning) -> None:
+        """Adds a sequence; too many are forgotten, those first that are over."""
+        self._put(one)
+        held = self._sequences.get(self._by_id.get(one.id, 0))
+        if held is None or held.state != "active":  # who took the id first keeps it
+            self._by_id[one.id] = one.key
+        self._steps[one.key] = {}
+        while len(self._sequences) > MAX_SEQUENCES:
+            self._forget(min(self._over or self._sequences))
+
+    def _unfollow(self, key: int, step: Step) -> None:
+        """That step is not held any more; a call of the same id that stands elsewhere is followed still."""
+        if step.call is not None and self._places.get(step.call.id) == (key, step.n):
+            del self._places[step.call.id]
+            self._fates.forget(step.call.id)
+
     def _put(self, one: Reasoning) -> None:
         self._sequences[one.key] = one
         if one.state != "active":
@@ -374,23 +333,12 @@ class Thoughts:
         one = self._sequences.pop(key)
         self._over.discard(key)
         for step in self._steps.pop(key, {}).values():
-            if step.call is not None:
-                self._places.pop(step.call.id, None)
-                self._fates.forget(step.call.id)
+            self._unfollow(key, step)
         if self._by_id.get(one.id) == key:
             del self._by_id[one.id]
         self._mirrors.pop(one.stream, None)
         self.forgotten += 1
         self.on_change(key, 0)
-
-
-def _text(heard: Heard) -> tuple[str, bool]:
-    """What a message says, in at most 350 characters, and whether it says more."""
-    said = heard.payload.get("message" if heard.kind.startswith("reasoning/") else "text")
-    if heard.kind != "reasoning/cancel" and isinstance(said, str) and said:
-        return one_line(said.strip(), MAX_TEXT), len(said.strip()) > MAX_TEXT
-    shown = describe(heard.kind, heard.payload)
-    return one_line(shown, MAX_TEXT), heard.kind in ("mcp/request", "mcp/proposal") or "…" in shown
 
 
 def _keep(book: dict[str, Any], id: str, value: object) -> None:

@@ -128,10 +128,10 @@ class ToolRuns:
 
     def take(self, heard: Heard) -> None:
         """Takes note of the rows of the feed in which the calls and their answers stand."""
-        if not self._going and not any(run.seq == 0 for run in self.all):
+        if heard.refused or (not self._going and not any(run.seq == 0 for run in self.all)):
             return
         for run in self.all:
-            if heard.id == run.id:
+            if heard.id == run.id and not run.seq:
                 self._change(run.number, seq=heard.seq)
             going = self._going.get(run.number)
             if going is None or not (named := going.names & set(heard.correlation_id)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -36,3 +37,25 @@ def test_hostile_arguments_are_bounded() -> None:
     assert quoted(deep, outputs=OUTPUTS, request="") == []
     many = {str(n): "mallory@example.org" for n in range(5000)}
     assert len(quoted(many, outputs=OUTPUTS, request="")) == 20
+
+
+@pytest.mark.threat(9)
+def test_a_long_name_is_not_copied_for_each_member_below_it() -> None:
+    arguments = {"K" * 20_000: {str(n): "x" for n in range(4_000)}}
+    tracemalloc.start()
+    try:
+        assert quoted(arguments, outputs=OUTPUTS, request="") == []
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2_000_000
+
+
+@pytest.mark.threat(29)
+def test_a_place_that_is_deep_shows_both_its_ends() -> None:
+    value: Any = {"to": "mallory@example.org"}
+    for _ in range(300):
+        value = {"inner": value}
+    [found] = quoted({"first": value}, outputs=OUTPUTS, request="")
+    place = found.removesuffix(" quotes what files/read returned")
+    assert place.startswith("first.inner.") and place.endswith("inner.to") and len(place) == 120

@@ -178,6 +178,15 @@ class Notebook:
             )
         return self
 
+    def execute(self, code: str) -> None:
+        """Has the kernel run something that stands in no cell, so that the page's focus stays where it is."""
+        status = self.tab.evaluate(
+            """code => jupyterapp.shell.currentWidget.sessionContext.session.kernel
+                 .requestExecute({ code }).done.then(reply => reply.content.status)""",
+            code,
+        )
+        assert status == "ok", code
+
     def run_all(self, *, deadline: float = DEADLINE) -> Notebook:
         """Runs every cell from the top and waits for the last code cell."""
         last = self._cell(

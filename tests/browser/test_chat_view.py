@@ -279,3 +279,46 @@ weather.chat('begin ' + 'data ' * 14_000 + 'end', 'human')
     book.click(data.get_by_role("button", name="fold"))
     assert tall(data) < 1000
     book.run(5)
+
+
+@pytest.mark.trap("T-26")
+def test_what_streams_past_takes_nothing_from_the_reader(notebook: Callable[..., Notebook]) -> None:
+    flood = """
+async def flood(count):
+    for n in range(count):
+        await weather.participant.client.send({'kind': 'chat', 'payload': {'text': f'line {n}'}})
+lab.loop.submit(flood(FLOOD)).result(30)
+"""
+    first = "helper.chat('A question for you.', ['human'])"
+    book = notebook([UP, SHOW, first, "lab.down()"])
+    book.run(0).run(1).run(2)
+    waiting(book, 1, 1)
+    one = message(book, 1, "A question for you.")
+    book.click(one.get_by_role("button", name="Cancel the message of helper"))
+    words = one.get_by_label("Reason in your own words")
+    words.click()
+    book.tab.keyboard.type("half a")
+    for count, last in ((300, 301), (700, 1001)):
+        book.execute(flood.replace("FLOOD", str(count)))
+        book.page.until(
+            lambda last=last: view(book, 1).get_attribute("data-last") == str(last), "the last line"
+        )
+        assert words.evaluate("n => n === document.activeElement") and words.input_value() == "half a"
+    shown = "s => [...s.querySelectorAll('li.mew-message')].map(n => Number(n.dataset.n))"
+    numbers = view(book, 1).evaluate(shown)
+    assert numbers == sorted(numbers) and numbers[0] == 1 and len(numbers) <= 601
+    # What is between it and the rest can still be asked for, and comes where it belongs.
+    before = len(numbers)
+    book.click(view(book, 1).get_by_role("button", name="Show earlier messages"))
+    book.page.until(lambda: len(view(book, 1).evaluate(shown)) > before, "the earlier ones")
+    numbers = view(book, 1).evaluate(shown)
+    assert numbers == sorted(set(numbers)) and numbers[1:] == list(range(numbers[1], 1002))
+    book.click(view(book, 1).locator("button.mew-whom"))
+    box = view(book, 1).get_by_role("checkbox", name="weather-service")
+    box.focus()
+    book.execute("lab.join('a-new-one')")
+    view(book, 1).get_by_role("checkbox", name="a-new-one").wait_for()
+    assert box.evaluate("n => n === document.activeElement")
+    names = view(book, 1).locator(".mew-recipients label").all_inner_texts()
+    assert [name.strip() for name in names] == ["a-new-one", "helper", "weather-service"]
+    book.run(3)

@@ -251,3 +251,53 @@ for n in range(40): bot.send('reasoning/thought', {'message': f'thought {n}'}, c
     book.page.until(lambda: branch(book, 1, "first").get_attribute("aria-expanded") == "false", "it to fold")
     assert branch(book, 1, "second").get_attribute("aria-expanded") == "true"
     book.run(6)
+
+
+def test_a_part_that_goes_on_outlives_what_it_began_in(notebook: Callable[..., Notebook]) -> None:
+    scene = f"""
+import sys; sys.path[:0] = [{str(HERE.parent / "workbench")!r}]
+from heard import Space
+from mew_lab.notebook.widgets.reasoning import ReasoningView
+from mew_lab.workbench.thoughts import Thoughts
+thoughts = lab.loop.call(lambda: Thoughts(lab.me.participant))
+space = Space(thoughts)
+space.tell('reasoning/start', {{'message': 'the whole'}}, id='whole')
+space.tell('reasoning/start', {{'message': 'a part'}}, id='part', context='whole')
+space.tell('reasoning/start', {{'message': 'a part of the part'}}, id='inner', context='part')
+space.tell('reasoning/thought', {{'message': 'within'}}, context='inner')
+shown = ReasoningView(thoughts, submit=lab.loop.submit)
+shown
+"""
+    much = (
+        "for n in range(520): space.tell('reasoning/thought', {'message': f'thought {n}'}, context='whole')"
+    )
+    many = """
+space.tell('reasoning/conclusion', {'message': 'done'}, context='whole')
+for n in range(205):
+    space.tell('reasoning/start', {'message': f'other {n}'}, id=f'o{n}')
+    space.tell('reasoning/conclusion', {'message': 'done'}, context=f'o{n}')
+"""
+    book = notebook([UP, scene, "lab.down()"]).run(0).run(1)
+    levels = """s => [...s.querySelectorAll('.mew-sequence')].filter(n => /a part/.test(n.querySelector('.mew-what').textContent))
+        .map(n => [n.querySelector('.mew-what').textContent, n.getAttribute('aria-level'), n.isConnected])"""
+    active(book, 1, 3)
+    book.execute(much)
+    book.page.until(lambda: "21 earlier steps" in view(book, 1).inner_text(), "the first steps to go")
+    assert [one[:2] for one in view(book, 1).evaluate(levels)] == [
+        ["a part", "2"],
+        ["a part of the part", "3"],
+    ]
+    inner = view(book, 1).locator(".mew-sequence", has=book.tab.get_by_text("a part of the part")).last
+    inner.focus()
+    book.execute(many)
+    book.page.until(
+        lambda: view(book, 1).get_by_text("the whole", exact=True).count() == 0, "the whole to go"
+    )
+    assert [one[:2] for one in view(book, 1).evaluate(levels)] == [
+        ["a part", "1"],
+        ["a part of the part", "2"],
+    ]
+    assert view(book, 1).get_attribute("data-active") == "2"
+    assert inner.evaluate("n => n === document.activeElement"), "the keyboard stays where it was"
+    assert inner.locator(".mew-stop").count() == 1 and inner.locator(".mew-step").count() == 1
+    book.run(2)

@@ -293,6 +293,25 @@ def test_without_a_journal_the_newest_are_kept() -> None:
     assert len(log) == 3000
 
 
+@pytest.mark.threat(9)
+def test_large_messages_leave_the_memory_by_their_size(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j.jsonl")
+    log = Log.live(space="demo", journal=journal, max_characters=100_000)
+    for seq in range(1, 101):
+        one = record(seq)
+        one = one._replace(raw=json.dumps(json.loads(one.raw or "") | {"more": "x" * 9_900}))
+        journal.append([one])
+        log.observe(one)
+        held = sum(len(kept.raw or "") for kept in log.held)
+        assert held == log._characters <= 110_000
+    assert 4 <= len(log.held) <= 11 and log.held[-1].seq == 100
+    assert list(log.df["seq"]) == list(range(1, 101)) and len(log) == 100
+    huge = record(101)._replace(raw="x" * 300_000)
+    journal.append([huge])
+    log.observe(huge)
+    assert [one.seq for one in log.held] == [101], "what came last can always be looked at"
+
+
 def test_a_table_can_be_taken_while_another_thread_observes(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j.jsonl")
     log = Log.live(journal=journal, max_records=200)

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from typing import Any
 
 import pytest
 
-from mew_lab.workbench.cards import Card, risks
+from mew_lab.workbench.cards import Card, risks, stated
 
 
 def card(**changes: Any) -> Card:
@@ -91,3 +92,44 @@ def test_deep_arguments_are_walked_without_recursion() -> None:
     for _ in range(5_000):
         value = [value]
     assert len(risks({"x": value})) == 1
+
+
+@pytest.mark.threat(9, 16)
+def test_long_names_take_no_more_memory_than_they_have_characters() -> None:
+    arguments = {"K-" * 10_000: {str(n): 0 for n in range(4_000)}}
+    tracemalloc.start()
+    try:
+        assert risks(arguments) == ()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2_000_000
+
+
+@pytest.mark.threat(16)
+def test_what_was_not_looked_at_is_said_and_numbers_do_not_count() -> None:
+    unlooked = "not all of it was looked at: there may be more than is named here"
+    late = "http://evil.test/"
+    assert risks({"texts": ["x"] * 9_000 + [late]}) == (f"address in texts[9000]: {late}",)
+    assert risks({"texts": ["x"] * 10_000 + [late]}) == (unlooked,)
+    assert risks({"lists": [[]] * 10_000 + [late]}) == (unlooked,)
+    assert risks({"numbers": [1] * 50_000, "last": late}) == (f"address in last: {late}",)
+    many = risks({"urls": [f"{late}{n}" for n in range(50)]})
+    assert len(many) == 21 and many[-1] == unlooked
+
+
+@pytest.mark.threat(16)
+def test_the_place_of_a_risk_is_cut_in_its_middle() -> None:
+    value: Any = "http://evil.test/"
+    for _ in range(40):
+        value = {"a" * 100: value}
+    [found] = risks({"first": {"last": value}})
+    place = found.removeprefix("address in ").removesuffix(": http://evil.test/")
+    assert place.startswith("first.last.aaa") and place.endswith("aaa") and "…" in place and len(place) == 40
+
+
+def test_what_a_tool_says_of_itself_is_one_line_the_worst_first() -> None:
+    destroys, writes = {"destructiveHint": True}, {"readOnlyHint": False}
+    assert stated([writes, destroys]) == ("destroys: the tool says so itself (annotations)",)
+    assert stated([{}, writes]) == ("writes: the tool is not read-only (annotations)",)
+    assert stated([{"readOnlyHint": True, "destructiveHint": "yes"}]) == () == stated([])

@@ -26,7 +26,9 @@ class Calls:
 
     def begin(self, kind: str = "mcp/proposal", **more: Any) -> Call:
         heard = Space().tell(kind, ADD, by="helper", id="call", to=["tools"], **more)
-        return self.fates.begin(heard)
+        call = self.fates.begin(heard)
+        assert call is not None
+        return call
 
     @property
     def last(self) -> Call:
@@ -121,3 +123,57 @@ def test_what_was_refused_or_forgotten_changes_nothing_and_the_oldest_goes(
     assert calls.states == []
     calls.space.tell("mcp/response", {"result": {}}, by="tools", about="c3")
     assert calls.last.id == "c3"
+
+
+def test_an_id_belongs_to_whoever_called_by_it_first_and_while_that_call_is_open() -> None:
+    calls = Calls()
+    calls.begin()
+    again: dict[str, Any] = {"id": "call", "to": ["tools"]}
+    assert calls.fates.begin(Space().tell("mcp/proposal", ADD, by="mallory", **again)) is None
+    assert calls.fates.begin(Space().tell("mcp/proposal", ADD, by="helper", **again)) is None
+    calls.space.tell("mcp/reject", {}, by="human", about="call")
+    assert (calls.last.sender, calls.last.state) == ("helper", "rejected")
+    assert calls.fates.begin(Space().tell("mcp/proposal", ADD, by="mallory", **again)) is None
+    assert calls.begin().state == "proposed", "its own, after it came back"
+
+
+@pytest.mark.threat(13)
+def test_what_is_longer_than_any_name_is_not_followed_and_never_taken_for_something_like_it() -> None:
+    tool = {"method": "tools/call", "params": {"name": "t" * 256}}
+    longer = {"method": "tools/call", "params": {"name": "t" * 257}}
+    calls = Calls()
+    for payload, to in (
+        (longer, ["tools"]),
+        ({"method": "m" * 257}, ["tools"]),
+        (ADD, ["n" * 129]),
+        (ADD, [f"n{n}" for n in range(17)]),
+    ):
+        assert calls.fates.begin(Space().tell("mcp/proposal", payload, id="big", to=to)) is None
+    assert calls.fates._calls == {}
+    followed = calls.fates.begin(
+        Space().tell("mcp/proposal", tool, by="helper", id="call", to=["n" * 128] * 9)
+    )
+    assert followed is not None and followed.to == ("n" * 128,)
+    calls.space.tell("mcp/request", longer, by="human", about="call", to=["n" * 128])
+    calls.space.tell("mcp/request", tool, by="human", about="call", to=["n" * 129])
+    assert (calls.last.state, len(calls.last.claims)) == ("proposed", 2)
+    calls.space.tell("mcp/request", tool, by="human", id="req", about="call", to=["n" * 128] * 9999)
+    assert calls.last.state == "waiting"
+    assert calls.fates._fulfilments == {"req": ("call", ("n" * 128,))}
+
+
+def test_a_proposal_to_everybody_is_fulfilled_by_a_request_to_somebody() -> None:
+    calls = Calls()
+    assert calls.fates.begin(Space().tell("mcp/proposal", ADD, by="helper", id="call")) is not None
+    calls.space.tell("mcp/request", ADD, by="human", about="call")
+    assert calls.last.claims == ("human claims to fulfil it",)
+    calls.space.tell("mcp/request", ADD, by="human", about="call", to=["tools"])
+    assert (calls.last.state, calls.last.by) == ("waiting", "human")
+
+
+def test_a_refused_call_is_told_in_a_few_words() -> None:
+    big = {"method": "m" * 99_999, "params": {"name": "t" * 99_999}}
+    heard = Space().tell("mcp/request", big, to=["n" * 99_999] * 99, verdict="refused")
+    call = Calls().fates.begin(heard)
+    assert call is not None
+    assert (len(call.method), len(call.tool), [len(one) for one in call.to]) == (256, 256, [128] * 16)

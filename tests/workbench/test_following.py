@@ -154,3 +154,35 @@ def test_a_follower_of_a_lab_hears_what_was_said_before_it_came(lab: Lab) -> Non
     lab.loop.call(lambda: lab.following.add(ears))
     assert [one.payload["text"] for one in ears.heard if one.kind == "chat"] == ["before"]
     assert len(ears.heard) == lab.rows.last_seq
+
+
+async def test_one_that_asks_for_nothing_earlier_hears_what_comes_at_once() -> None:
+    log = Log.live(space="demo")
+    following = Following(log)
+    observe(log, following, *(record(n) for n in range(1, 3001)))
+    ears = Ears()
+    following.add(ears, earlier=False)
+    assert following.caught_up(ears)
+    observe(log, following, record(3001))
+    assert [one.seq for one in ears.heard] == [3001]
+
+
+async def test_one_that_names_kinds_is_told_of_those_alone_early_and_late() -> None:
+    class Choosy(Ears):
+        kinds = ("chat", "mcp/re")
+
+    log = Log.live(space="demo")
+    following, first, every = Following(log), Choosy(), Ears()
+    following.add(first)
+    kinds = ("chat", "chat/acknowledge", "mcp/request", "mcp/proposal", "system/presence", 7)
+    observe(log, following, *(record(n, kind=kind) for n, kind in enumerate(kinds)))
+    late = Choosy()
+    following.add(late)
+    following.add(every)
+    observe(log, following, record(9, kind="mcp/reject"), record(10, kind="stream/open"))
+    told = ["chat", "chat/acknowledge", "mcp/request", "mcp/reject"]
+    assert [one.kind for one in first.heard] == told == [one.kind for one in late.heard]
+    assert len(every.heard) == 8
+    following.remove(first)
+    observe(log, following, record(11))
+    assert len(first.heard) == 4 and len(late.heard) == 5

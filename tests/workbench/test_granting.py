@@ -237,3 +237,81 @@ def test_undo_takes_back_what_was_granted_last_and_still_stands(lab: Lab, adding
     assert "add" in str(lab.undo())
     with pytest.raises(MewError, match="nothing to undo"):
         lab.undo()
+
+
+@pytest.mark.threat(22)
+def test_what_ends_some_day_is_never_forgotten_before(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(granting, "KEPT", 4)
+    lab.join("bot", can="proposer")
+    hour, some = grant(lab, minutes=60), grant(lab, uses=3)
+    for _ in range(6):
+        grant(lab)
+    assert [one.id for one in lab.granting.given][:2] == [hour, some] and len(lab.granting.given) == 4
+    grant(lab, minutes=60), grant(lab, minutes=60)
+    with pytest.raises(MewError, match="4 grants wait for their end"):
+        grant(lab, uses=1)
+    lab.down()
+    assert {hour, some} <= {one["payload"]["grant_id"] for one in sent(lab, "capability/revoke")}
+
+
+@pytest.mark.threat(22)
+def test_a_grant_of_which_nobody_knows_whether_it_was_taken_is_revoked(lab: Lab) -> None:
+    bot = lab.join("bot", can="proposer")
+    before = bot.capabilities
+
+    async def given_up() -> None:
+        task = asyncio.get_running_loop().create_task(lab.granting.grant("bot", [ADD], uses=1))
+        while not sent(lab, "capability/grant"):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        assert not task.done(), "nobody has told it yet"
+        task.cancel()
+        await asyncio.wait([task])
+
+    lab.loop.run(given_up(), timeout=10, doing="granting")
+    [one] = lab.granting.given
+    eventually(lambda: given(lab, one.id).state == "revoked")
+    assert given(lab, one.id).why == "the gateway did not say whether it took it"
+    assert [told["payload"]["grant_id"] for told in sent(lab, "capability/revoke")] == [one.id]
+    eventually(lambda: bot.capabilities == before)
+    assert not lab.loop.call(lambda: lab.following.caught_up(lab.granting)), "nothing is counted any more"
+
+
+@pytest.mark.threat(22)
+def test_uses_are_counted_from_the_first_one_however_long_the_log_is(lab: Lab, adding: Adding) -> None:
+    lab.join("bot", can="proposer")
+
+    def old(n: int) -> None:
+        raw = json.dumps({"id": f"old-{n}", "from": "bot", "kind": "chat", "payload": {"text": "old"}})
+        lab.observe(Record(n, datetime.now(UTC), "received", "demo", "bot", verdict="accepted", raw=raw))
+
+    lab.loop.call(lambda: [old(n) for n in range(5000)])
+    grant(lab, uses=1)
+    assert lab.loop.call(lambda: lab.following.caught_up(lab.granting))
+
+
+def test_a_grant_that_went_with_others_is_over_and_no_fault(lab: Lab) -> None:
+    lab.join("bot", can="proposer")
+    id, at_the_end = grant(lab, minutes=0.01), grant(lab, uses=2)
+    taken = lab.me.participant.rights.revoke("bot", capabilities=[ADD])
+    lab.loop.run(taken, timeout=10, doing="revoking")
+    eventually(lambda: given(lab, id).state == "revoked")
+    lab.down()
+    assert given(lab, at_the_end).state == "revoked" and lab.faults == []
+
+
+def test_a_lab_takes_back_all_at_once_at_its_end(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.join("bot", can="proposer")
+    for _ in range(4):
+        grant(lab, minutes=60)
+    under_way: list[str] = []
+    revoke = lab.granting.revoke
+
+    async def together(id: str, *, reason: str = "") -> None:
+        under_way.append(id)
+        while len(under_way) < 4:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        await revoke(id, reason=reason)
+
+    monkeypatch.setattr(lab.granting, "revoke", together)
+    lab.down()
+    assert all(one.state == "revoked" for one in lab.granting.given) and lab.faults == []

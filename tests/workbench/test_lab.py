@@ -355,6 +355,14 @@ def test_down_says_what_was_pending_and_leaves_nothing_open(lab: Lab, adding: Ad
         pending.result(5)
 
 
+def test_down_names_some_of_very_many_that_were_pending(lab: Lab, adding: Adding) -> None:
+    bot = lab.join("bot")
+    made = [bot.call("notebook/add", a=n, b=4).id for n in range(25)]
+    note = str(lab.down())
+    assert all(id in note for id in made[:20]) and made[20] not in note
+    assert "and 5 more" in note
+
+
 def test_the_journal_is_the_log(lab: Lab, tmp_path: Path) -> None:
     lab.chat("one")
     lab.chat("two", to="nobody")
@@ -474,3 +482,18 @@ def test_a_seat_runs_what_it_has_no_verb_for(lab: Lab) -> None:
 
     with pytest.raises(NoReply, match=r"running .*sleep as 'bot' took longer than 0\.05 s"):
         bot.run(asyncio.sleep(5), timeout=0.05)
+
+
+def test_a_lab_that_cannot_end_its_grants_goes_down_all_the_same(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bot = lab.join("bot")
+
+    async def fail() -> None:
+        raise RuntimeError("no more")
+
+    monkeypatch.setattr(lab.granting, "close", fail)
+    with pytest.raises(RuntimeError, match="no more"):
+        lab.down()
+    assert lab.closed and bot.participant.client.state != "ready"
+    assert lab.name not in mew_lab.labs()

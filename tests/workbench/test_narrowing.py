@@ -61,6 +61,19 @@ def test_threat_22_a_tool_called_like_a_wildcard_grants_no_other_tool() -> None:
 
 
 @pytest.mark.threat(22)
+@pytest.mark.parametrize("values", [False, True])
+@pytest.mark.parametrize("to", [("fs", "*"), ("*",), ("!zz",), ("/.*/",), ("f*",), ("**", "?s")])
+def test_threat_22_an_addressee_that_reads_like_a_pattern_means_itself_alone(
+    to: tuple[str, ...], values: bool
+) -> None:
+    asked = call(path="a")
+    held = [narrowest(to, asked, values=values)]
+    assert permit(held, "mcp/request", to=list(to), payload=asked).allowed
+    for other in (["git"], ["fs", "git"], ["zz"], ["files"], [*to, "git"]):
+        assert not permit(held, "mcp/request", to=other, payload=asked).allowed
+
+
+@pytest.mark.threat(22)
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
+import pytest
+
 from mew_lab.space.events import Record
 from mew_lab.workbench.rows import LiveRows
 
@@ -115,3 +117,41 @@ def test_integers_of_any_size_are_told_exactly() -> None:
         assert "e+19" not in row.what
     assert rows.since(0, 1)[0].what == f"tokens {big}"
     assert f"a=-{big} b=[{big},1.5e+300]" in rows.since(2, 1)[0].what
+
+
+@pytest.mark.threat(12)
+def test_an_id_means_the_first_message_that_was_let_through_with_it() -> None:
+    rows = some_rows(1)
+    refused = {"verdict": "refused", "code": "duplicate_id"}
+    rows.observe(record(1, **{"from": "eve"}))
+    rows.observe(record(1, **{"from": "eve"})._replace(**refused))
+    rows.observe(record(5, correlation_id=["m1"]))
+    assert rows.since(3, 1)[0].correlates == 1
+    rows.observe(record(6)._replace(**refused))
+    rows.observe(record(7, correlation_id=["m6"]))
+    rows.observe(record(6))
+    rows.observe(record(8, correlation_id=["m6"]))
+    assert [row.correlates for row in rows.since(5, 4)] == [5, 0, 7]
+
+
+@pytest.mark.threat(10)
+def test_what_a_refused_message_says_of_its_author_is_not_believed() -> None:
+    rows = some_rows(0)
+    forged = record(1, **{"from": "alice"})
+    refused = forged._replace(participant="eve", verdict="refused", code="identity_mismatch")
+    rows.observe(refused)
+    rows.observe(refused._replace(runtime_id="eve-2"))
+    assert [row.sender for row in rows.since(0, 2)] == ["eve", "eve-2"]
+
+
+@pytest.mark.threat(9)
+def test_large_messages_are_kept_by_their_size() -> None:
+    rows = LiveRows(lambda: ("demo", 3), max_characters=100_000)
+    for n in range(1, 101):
+        rows.observe(record(n, payload={"text": "x" * 9_900}, correlation_id=[f"m{n - 1}"]))
+        held = rows.since(0, 1000)
+        assert sum(row.size for row in held) <= 110_000 and held[-1].seq == n == rows.last_seq
+    assert held[-1].correlates == 99 and [row.seq for row in held] == list(range(held[0].seq, 101))
+    assert len(held) >= 4 and rows.raw(held[0].seq) and not rows.raw(held[0].seq - 1)
+    rows.observe(record(101, payload={"text": "x" * 300_000}))
+    assert [row.seq for row in rows.since(0, 1000)] == [101]

@@ -44,3 +44,26 @@ def test_an_answer_of_somebody_who_was_not_asked_is_no_tools_answer() -> None:
     sources = Sources()
     answered(sources, "see /srv/archive-2026", by="stranger")
     assert sources.quoted_in({"path": "/srv/archive-2026"}) == ()
+
+
+def test_what_is_kept_of_a_call_is_short_and_a_crowd_of_addressees_hides_no_tool() -> None:
+    sources = Sources()
+    crowd = [f"p{n}" for n in range(50)]
+    for id, to in (("q", ["x" * 900_000, "files"]), ("r", [*crowd, "files"])):
+        asked = {"method": "tools/call", "params": {"name": "n" * 900_000}}
+        sources.observe(message("mcp/request", "bot", asked, id=id, to=to), me="human")
+    for tool, asked_of in sources._asked.values():
+        assert len(tool) < 1000 and sum(map(len, asked_of or ())) < 1000
+    for id, text in (("q", "see /srv/archive-2026"), ("r", "then /srv/backup-2026")):
+        result = {"result": {"content": [{"type": "text", "text": text}]}}
+        sources.observe(message("mcp/response", "files", result, correlation_id=[id]), me="human")
+    assert sources.quoted_in({"path": "/srv/archive-2026"}) and sources.quoted_in(
+        {"path": "/srv/backup-2026"}
+    )
+
+
+def test_a_tools_name_that_is_no_text_is_not_told() -> None:
+    sources = Sources()
+    asked = {"method": "tools/call", "params": {"name": ["x"] * 100_000}}
+    sources.observe(message("mcp/request", "bot", asked, id="q", to=["files"]), me="human")
+    assert [tool for tool, _ in sources._asked.values()] == ["files/"]

@@ -11,6 +11,7 @@ import pytest
 from heard import Space
 
 from mew_lab.errors import CapabilityViolation, MewError
+from mew_lab.sdk.chats import ChatChange
 from mew_lab.workbench import talk as module
 from mew_lab.workbench.lab import Lab
 from mew_lab.workbench.talk import Said, Talk
@@ -86,6 +87,45 @@ def test_who_took_an_id_first_keeps_it_and_what_was_refused_was_not_said(talk: T
     space.tell("chat", {"text": "unheard"}, verdict="refused")
     space.tell("chat/acknowledge", {"status": "read"}, by="bot", about="c1")
     assert [(one.text, len(one.seen)) for one in talk.messages()] == [("mine", 1), ("also c1", 0)]
+
+
+def test_only_the_first_message_of_an_id_awaits_whatever_the_queue_hears_when(
+    talk: Talk, space: Space
+) -> None:
+    def change(what: Any, id: str, by: str) -> None:
+        talk._me.changed(ChatChange(what, id, by))  # type: ignore[attr-defined]
+
+    change("arrived", "c1", "helper")
+    space.tell("chat", {"text": "first"}, id="c1")
+    space.tell("chat", {"text": "same id"}, id="c1", by="mallory")
+    assert [one.text for one in talk.queue] == ["first"]
+    space.tell("chat", {"text": "first, heard late"}, id="c2", by="bot")
+    change("arrived", "c2", "helper")
+    assert [one.text for one in talk.queue] == ["first"], "the queue means a message of helper"
+    for n in range(2000):
+        space.tell("chat", {"text": str(n)}, by="human")
+    space.tell("chat", {"text": "same id"}, id="c1", by="mallory")
+    assert talk.queue == [], "the one that awaits is not held any more"
+
+
+def test_names_and_contexts_count_and_are_cut_so_that_nobody_is_called_so(
+    talk: Talk, space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = "x" * 900_000
+    space.tell("chat", {"text": "hi"}, to=["human", long, *["bot"] * 500], context=long)
+    (one,) = talk.messages()
+    assert (one.addressed, len(one.to), len(one.to[1]), len(one.context)) == (True, 200, 128, 300)
+    assert one.to[:3] == ("human", "x" * 127 + "…", "bot")
+    space.tell("chat", {"text": "hi"}, to=[*["n" * 900] * 500, "human"])
+    assert talk.messages()[-1].addressed, "whoever stands far behind is addressed, too"
+    monkeypatch.setattr(module, "MAX_CHARACTERS", 500_000)
+    for _ in range(60):
+        space.tell("chat", {"text": "x" * 5000}, to=["n" * 200] * 300, context="c" * 500)
+    held = talk.messages(limit=9999)
+    assert len(held) == 500_000 // (5000 + 200 * 128 + 300)
+    space.tell("chat", {"text": "hi"}, id=long)
+    space.tell("chat", {"text": "hi"}, by=long)
+    assert talk.last == 62, "what nobody can have sent is not told"
 
 
 def test_memory_is_bounded_in_messages_in_text_and_in_acknowledgements(
@@ -218,6 +258,53 @@ def test_an_own_message_and_one_that_waits_are_called_off(lab: Lab, here: Watche
     ]
     with pytest.raises(MewError, match="already"):
         here.do(here.talk.cancel(1))
+
+
+def test_nobodys_message_is_acknowledged_or_called_off_by_way_of_another_that_bears_its_id(
+    lab: Lab, here: Watched
+) -> None:
+    bot, mallory = lab.join("bot", can="proposer"), lab.join("mallory", can="proposer")
+    mine = lab.chat("Anybody?", "bot")
+    for seat, id in ((bot, "X"), (mallory, "X"), (mallory, mine.id)):
+        draft = {"kind": "chat", "id": id, "payload": {"text": f"{seat.name} says {id}"}}
+        seat.run(seat.participant.send_accepted(draft))
+    here.until(lambda: here.talk.last == 4 and here.talk.queue)
+    assert [one.n for one in here.talk.queue] == [2]
+    for n in (3, 4):
+        with pytest.raises(
+            MewError, match=r"nothing was acknowledged.*mallory bears the id of an earlier one"
+        ):
+            here.do(here.talk.acknowledge(n))
+        with pytest.raises(MewError, match=r"nothing was cancelled.*mallory bears the id of an earlier one"):
+            here.do(here.talk.cancel(n))
+    chats = lab.me.participant.chats
+    assert [one.id for one in chats.pending] == ["X"] and chats.own(mine.id) is not None
+    assert here.do(here.talk.acknowledge_all()) == "1 message acknowledged (received)."
+    assert here.do(here.talk.acknowledge_all()) == "0 messages acknowledged (received)."
+    assert [one["to"] for one in here.sent("chat/acknowledge")] == [["bot"]]
+    assert here.sent("chat/cancel") == [] and chats.pending == []
+
+
+def test_a_message_that_is_not_held_any_more_is_not_called_off_either(
+    lab: Lab, here: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_MESSAGES", 1)
+    bot, mallory = lab.join("bot", can="proposer"), lab.join("mallory", can="proposer")
+    chats = lab.me.participant.chats
+    mine = lab.chat("Anybody?").id
+
+    def reached(last: int) -> Callable[[], bool]:
+        return lambda: here.talk.last == last
+
+    said = [(bot, "a"), (mallory, mine), (bot, "X"), (bot, "b"), (mallory, "X")]
+    for number, (seat, id) in enumerate(said, 2):
+        draft = {"kind": "chat", "id": id, "payload": {"text": "?"}}
+        seat.run(seat.participant.send_accepted(draft))
+        here.until(reached(number))
+        if seat is mallory:
+            with pytest.raises(MewError, match="mallory bears the id of an earlier one"):
+                here.do(here.talk.cancel(number))
+    assert [one.id for one in chats.pending] == ["a", "X", "b"] and chats.own(mine) is not None
 
 
 @pytest.mark.req("P-3.4-5")

@@ -12,9 +12,11 @@ from heard import Space
 
 from mew_lab.errors import CapabilityViolation, MewError
 from mew_lab.sdk.client import StreamData
-from mew_lab.workbench import thoughts as module
+from mew_lab.workbench import sequences as module
+from mew_lab.workbench import thoughts as whole
 from mew_lab.workbench.lab import Lab
-from mew_lab.workbench.thoughts import Reasoning, Thoughts
+from mew_lab.workbench.sequences import Reasoning
+from mew_lab.workbench.thoughts import Thoughts
 
 ADD = {"method": "tools/call", "params": {"name": "add", "arguments": {"a": 1}}}
 
@@ -185,6 +187,117 @@ def test_memory_is_bounded_in_steps_in_sequences_and_in_text(thoughts: Thoughts,
     assert len(thoughts._by_id) == 200
 
 
+def test_sequences_whose_starts_were_not_heard_are_as_many_as_others(
+    thoughts: Thoughts, space: Space
+) -> None:
+    space.tell("reasoning/start", {"message": "over"}, id="over")
+    space.tell("reasoning/conclusion", {"message": "done"}, context="over")
+    for n in range(300):
+        space.tell("reasoning/thought", {"message": "on"}, context=f"s{n}")
+        assert len(thoughts.sequences) <= 200
+    assert (len(thoughts.sequences), thoughts.forgotten) == (200, 101)
+    assert thoughts.sequences[0].id == "s100" and thoughts.sequence(1) is None
+    assert len(thoughts._by_id) == len(thoughts._steps) == 200
+
+
+def test_a_sequence_that_pushes_out_the_one_it_begins_in_is_held(thoughts: Thoughts, space: Space) -> None:
+    for n in range(200):
+        space.tell("reasoning/start", {"message": "a"}, id=f"s{n}")
+    space.tell("reasoning/conclusion", {"message": "done"}, context="s0")
+    space.tell("reasoning/start", {"message": "inner"}, id="inner", context="s0")
+    assert thoughts.sequence(1) is None
+    assert (thoughts.sequences[-1].id, thoughts.steps(201)) == ("inner", ())
+
+
+def test_a_context_without_an_id_makes_no_sequence_that_others_fall_into(
+    thoughts: Thoughts, space: Space
+) -> None:
+    for context in ("/", "//", "/" * 40, "x" * 300, "x" * 300 + "/" + "y" * 300):
+        for _ in range(3):
+            space.tell("reasoning/thought", {"message": "mine"}, by="mallory", context=context)
+    assert thoughts.sequences == ()
+    space.tell("reasoning/start", {"message": "adds"}, id="r")
+    assert only(thoughts).parent == 0
+    space.tell("mcp/proposal", ADD, about="r", to=["tools"])
+    space.tell("reasoning/thought", {"message": "in a part"}, context="/r//plan/")
+    space.tell("reasoning/conclusion", {"message": "done"}, context="r/")
+    steps = thoughts.steps(only(thoughts).key)
+    assert [(step.kind, step.path) for step in steps] == [
+        ("mcp/proposal", ""), ("reasoning/thought", "plan"), ("reasoning/conclusion", ""),
+    ]  # fmt: skip
+    assert only(thoughts).state == "concluded"
+
+
+def test_one_long_part_of_a_context_leads_to_one_sequence(thoughts: Thoughts, space: Space) -> None:
+    for _ in range(3):
+        space.tell("reasoning/thought", {"message": "on"}, context="x" * 257 + "/later")
+    assert (only(thoughts).id, only(thoughts).steps) == ("later", 3)
+    for _ in range(3):
+        space.tell("reasoning/thought", {"message": "on"}, context="x" * 256)
+    assert [one.steps for one in thoughts.sequences] == [3, 3]
+
+
+@pytest.mark.threat(13)
+def test_a_refused_call_of_the_same_id_takes_nothing_from_the_call_that_has_it(
+    thoughts: Thoughts, space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whole, "MAX_STEPS", 2)
+    space.tell("reasoning/start", {"message": "adds"}, id="r")
+    space.tell("mcp/proposal", ADD, id="p", about="r", to=["tools"])
+    space.tell("reasoning/start", {"message": "steals"}, id="bad", by="mallory")
+    stolen: dict[str, Any] = {"id": "p", "by": "mallory", "context": "bad", "to": ["tools"]}
+    space.tell("mcp/proposal", ADD, verdict="refused", code="duplicate_id", **stolen)
+    for _ in range(2):
+        space.tell("reasoning/thought", {"message": "on"}, by="mallory", context="bad")
+    good, bad = thoughts.sequences
+    assert (bad.steps, bad.dropped) == (3, 1)
+    space.tell("mcp/proposal", ADD, **stolen)
+    space.tell("mcp/reject", {"reason": "unsafe"}, by="human", about="p")
+    (step,) = thoughts.steps(good.key)
+    assert step.call is not None and (step.call.state, step.call.sender) == ("rejected", "helper")
+    assert [one.open_calls for one in thoughts.sequences] == [0, 0]
+    assert thoughts.steps(bad.key)[-1].call is None, "nothing is known of it"
+
+
+def test_a_call_whose_step_is_not_held_any_more_waits_no_longer(
+    thoughts: Thoughts, space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whole, "MAX_STEPS", 2)
+    space.tell("reasoning/start", {"message": "adds"}, id="r")
+    for _ in range(2):
+        space.tell("mcp/proposal", ADD, about="r", to=["tools"])
+    space.tell("reasoning/thought", {"message": "on"}, context="r")
+    assert (only(thoughts).calls, only(thoughts).open_calls) == (2, 1)
+    assert len(thoughts._places) == 1
+
+
+def test_an_id_that_its_owner_uses_again_is_followed_in_its_new_place(
+    thoughts: Thoughts, space: Space
+) -> None:
+    space.tell("reasoning/start", {"message": "adds"}, id="r")
+    space.tell("mcp/proposal", ADD, id="p", about="r", to=["tools"])
+    space.tell("mcp/withdraw", {}, about="p")
+    space.tell("mcp/proposal", ADD, id="p", about="r", to=["tools"])
+    space.tell("mcp/reject", {"reason": "unsafe"}, by="human", about="p")
+    states = [step.call.state for step in thoughts.steps(only(thoughts).key) if step.call]
+    assert states == ["withdrawn", "rejected"]
+
+
+def test_what_a_peer_makes_long_is_kept_short(thoughts: Thoughts, space: Space) -> None:
+    long = "x" * 900_000
+    space.tell("reasoning/start", {"message": "a"}, id="r", about=["c1", long, *["c2"] * 100])
+    assert only(thoughts).about == ("c1", *["c2"] * 18), "ids stay whole or go"
+    space.tell("x" * 5000, {}, context="r/" + ("p" * 200 + "/") * 15, to=[long] * 9)
+    space.tell("mcp/request", ADD, context="r", to=[long] * 9, verdict="refused")
+    space.tell("mcp/request", ADD, context="r", to=[long])
+    space.tell("mcp/request", ADD, context="r", id=long, verdict="refused")
+    space.tell("mcp/request", ADD, context="r", by=long, verdict="refused")
+    odd, refused, crowd = thoughts.steps(only(thoughts).key)
+    assert (len(odd.kind), len(odd.path), [len(one) for one in odd.to]) == (128, 200, [128] * 8)
+    assert refused.call is not None and {len(one) for one in refused.call.to} == {128}
+    assert crowd.call is None, "nobody is called so, so nothing can become of it"
+
+
 @pytest.mark.parametrize("wrong", [{"message": 7}, {"message": None}, {}, {"reason": [1]}])
 def test_payloads_of_the_wrong_shape_are_told_somehow(thoughts: Thoughts, space: Space, wrong: Any) -> None:
     for kind in ("reasoning/thought", "reasoning/cancel", "chat", "mcp/proposal", "made/up"):
@@ -242,3 +355,19 @@ def test_whoever_may_not_cancel_is_told_so_and_nothing_is_sent(lab: Lab) -> None
     with pytest.raises(CapabilityViolation):
         lab.loop.submit(thoughts.cancel(one.key)).result(10)
     assert "reasoning/cancel" not in set(lab.log.df["kind"])
+
+
+@pytest.mark.threat(12)
+def test_a_second_start_with_the_id_of_one_that_goes_on_takes_nothing_from_it(
+    thoughts: Thoughts, space: Space
+) -> None:
+    space.tell("reasoning/start", {"message": "mine"}, id="r1")
+    space.tell("reasoning/start", {"message": "false"}, id="r1", by="mallory")
+    space.tell("reasoning/thought", {"message": "of mine"}, context="r1")
+    space.tell("reasoning/conclusion", {"message": "done"}, context="r1")
+    first, second = thoughts.sequences
+    assert [step.text for step in thoughts.steps(first.key)] == ["of mine", "done"]
+    assert (first.state, second.state, thoughts.steps(second.key)) == ("concluded", "active", ())
+    space.tell("reasoning/start", {"message": "again"}, id="r1")
+    space.tell("reasoning/thought", {"message": "of the new one"}, context="r1")
+    assert [step.text for step in thoughts.steps(thoughts.sequences[2].key)] == ["of the new one"]

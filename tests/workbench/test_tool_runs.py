@@ -27,9 +27,17 @@ def call(n: int = 1, kind: str = "mcp/request") -> Call:
     return Call(envelope, what="git/log", withdraw=_nothing)
 
 
-def heard(seq: int, sender: str, *, id: str = "x", kind: str = "mcp/response", about: str = "r-1") -> Heard:
+def heard(
+    seq: int,
+    sender: str,
+    *,
+    id: str = "x",
+    kind: str = "mcp/response",
+    about: str = "r-1",
+    verdict: str = "accepted",
+) -> Heard:
     members = {"id": id, "kind": kind, "correlation_id": [about], "payload": {}}
-    return Heard(seq, 0.0, "", "accepted", "", "", sender, members)
+    return Heard(seq, 0.0, "", verdict, "", "", sender, members)
 
 
 async def settle() -> None:
@@ -53,6 +61,16 @@ async def test_the_row_of_the_answer_is_that_of_who_was_asked(runs: ToolRuns) ->
     one.finish(ToolResult({"content": []}), by="git")
     await settle()
     assert (runs.all[0].answer_seq, runs.all[0].state, runs.all[0].by) == (6, "answered", "git")
+
+
+@pytest.mark.threat(13)
+async def test_what_the_gateway_refused_is_neither_the_call_nor_its_answer(runs: ToolRuns) -> None:
+    runs.follow(call(), target="git/log", text="{}")
+    runs.take(heard(3, "mallory", id="r-1", kind="mcp/request", about="y", verdict="refused"))
+    runs.take(heard(4, "human", id="r-1", kind="mcp/request", about="y"))
+    runs.take(heard(5, "git", verdict="refused"))
+    runs.take(heard(6, "mallory", id="r-1", kind="chat", about="y"))
+    assert (runs.all[0].seq, runs.all[0].answer_seq) == (4, 0)
 
 
 async def test_an_error_of_the_tool_keeps_what_the_tool_said(runs: ToolRuns) -> None:

@@ -85,9 +85,17 @@ function render({ model, el }) {
     return done;
   }
 
+  // Whether the reader is at that message: it stays, whatever comes and goes around it.
+  function inHand(message) {
+    return message.node.contains(document.activeElement) || message.node.querySelector(".mew-why-form") !== null;
+  }
+
   function anew(shown, newest) {
-    messages.clear();
-    list.replaceChildren();
+    for (const [n, message] of messages) {
+      if (inHand(message)) continue;
+      messages.delete(n);
+      message.node.remove();
+    }
     last = newest;
     for (const one of shown) add(one);
   }
@@ -108,9 +116,18 @@ function render({ model, el }) {
   }
 
   function add(one) {
-    const message = build(one);
+    if (messages.has(one.n)) return states([one]);
+    const message = build(one), numberOf = (node) => Number(node?.dataset.n ?? 0);
+    const later = numberOf(list.lastElementChild) < one.n ? null : [...list.children].find((node) => numberOf(node) > one.n);
     messages.set(one.n, message);
-    list.append(message.node);
+    list.insertBefore(message.node, later ?? null);
+  }
+
+  // The first of those that are there without a gap up to the newest one.
+  function first() {
+    let n = Number(list.lastElementChild?.dataset.n ?? last + 1);
+    while (messages.has(n - 1)) n -= 1;
+    return n;
   }
 
   function states(changed) {
@@ -234,20 +251,15 @@ function render({ model, el }) {
   }
 
   async function showEarlier() {
-    const first = messages.keys().next().value ?? last + 1;
-    const done = await link.act("earlier", { before: first });
+    const done = await link.act("earlier", { before: first() });
     if (!done) return;
     const height = scroller.scrollHeight, had = atHand(earlier);
-    const held = [...messages];
-    messages.clear();
-    const made = done.value.messages.map((one) => [one.n, build(one)]);
-    for (const [n, message] of [...made, ...held]) messages.set(n, message);
-    list.prepend(...made.map(([, message]) => message.node));
+    for (const one of [...done.value.messages].reverse()) add(one);
     scroller.scrollTop += scroller.scrollHeight - height;
     noEarlier = !done.value.more;
     tidy();
     tail.hold();
-    if (had) made.at(-1)?.[1].node.focus({ preventScroll: true });
+    if (had) messages.get(done.value.messages.at(-1)?.n)?.node.focus({ preventScroll: true });
   }
 
   function go(n) {
@@ -260,14 +272,14 @@ function render({ model, el }) {
   function tidy() {
     if (!head) return;
     let over = messages.size - HELD;
-    for (const [n, message] of messages) {
+    for (const message of over > 0 ? [...messages.values()].sort((a, b) => a.one.n - b.one.n) : []) {
       if (over-- <= 0) break;
-      messages.delete(n);
+      if (inHand(message)) continue;
+      messages.delete(message.one.n);
       message.node.remove();
       noEarlier = false;
     }
-    const first = messages.keys().next().value ?? 1;
-    earlier.hidden = first <= 1 || noEarlier;
+    earlier.hidden = !messages.size || first() <= 1 || noEarlier;
     empty.hidden = messages.size > 0;
     root.dataset.last = String(last);
     root.dataset.waiting = String(head.waiting);
@@ -306,6 +318,20 @@ function render({ model, el }) {
       const done = await perform("say", { text: said, to: [...chosen], markdown: markdown.checked });
       sending = false;
       if (done && text.value === said) text.value = "";
+    }
+
+    // A box for each participant, in their order; one that stays is the same box, for the keyboard may be in it.
+    function offered() {
+      const had = new Map([...boxes.querySelectorAll("input")].map((box) => [box.value, box.parentNode]));
+      boxes.querySelector(".mew-nobody")?.remove();
+      if (!people.length) boxes.append(make("span", { class: "mew-dim mew-nobody", text: "nobody else is here" }));
+      let place = boxes.firstChild;
+      for (const [id, shown] of people) {
+        const label = had.get(id) ?? make("label", {}, make("input", { type: "checkbox", value: id, onchange: (event) => { if (event.target.checked) chosen.add(id); else chosen.delete(id); labels(); } }), " ", make("bdi", { class: "mew-code", dir: "ltr", text: shown }));
+        if (!had.delete(id)) place.after(label);
+        place = label;
+      }
+      for (const label of had.values()) label.remove();
     }
 
     function labels() {
@@ -367,8 +393,7 @@ function render({ model, el }) {
         if (boxes.dataset.people !== wanted) {
           boxes.dataset.people = wanted;
           people = item.people;
-          boxes.replaceChildren(boxes.firstChild, ...people.map(([id, shown]) => make("label", {}, make("input", { type: "checkbox", value: id, onchange: (event) => { if (event.target.checked) chosen.add(id); else chosen.delete(id); labels(); } }), " ", make("bdi", { class: "mew-code", dir: "ltr", text: shown }))));
-          if (!people.length) boxes.append(make("span", { class: "mew-dim", text: "nobody else is here" }));
+          offered();
         }
         labels();
       },

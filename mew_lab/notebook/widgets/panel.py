@@ -42,7 +42,7 @@ def view_of(lab: Lab) -> PanelView:
     from mew_lab.notebook.views import PARTS
 
     view = PanelView(lab.space, {name: getattr(lab.view, name) for name in PLACES if name in PARTS})
-    lab.loop.call(lambda: lab.following.add(view.ear))
+    lab.loop.call(lambda: lab.following.add(view.ear, earlier=False))
     view.on_close(lambda: lab.loop.post(lambda: lab.following.remove(view.ear)))
     return view
 

@@ -83,10 +83,8 @@ function render({ model, el }) {
 
   function sequences(changed, gone, count, first) {
     forgotten = count;
-    for (const key of gone) {
-      branches.get(key)?.node.remove();
-      branches.delete(key);
-    }
+    const over = new Set(gone);
+    for (const key of gone) forget(key, over);
     if (!first && changed.some((one) => !branches.has(one.key))) foldSeen();
     for (const one of changed) {
       const branch = branches.get(one.key);
@@ -103,6 +101,27 @@ function render({ model, el }) {
       }
     }
     for (const one of changed) paint(branches.get(one.key));
+  }
+
+  // What began within a sequence that is forgotten may go on: it takes its place.
+  function forget(key, gone) {
+    const branch = branches.get(key);
+    if (!branch) return;
+    branches.delete(key);
+    for (const other of branch.group.querySelector(".mew-sequence") ? branches.values() : []) {
+      const above = other.node.parentNode.closest(".mew-sequence");
+      if (above !== branch.node || gone.has(other.one.key)) continue;
+      const less = Number(other.node.getAttribute("aria-level")) - Number(branch.node.getAttribute("aria-level"));
+      for (const node of [other.node, ...other.node.querySelectorAll('[role="treeitem"]')]) {
+        const level = Number(node.getAttribute("aria-level")) - less;
+        node.setAttribute("aria-level", String(level));
+        node.style.setProperty("--mew-level", String(level));
+      }
+      const had = other.node.contains(document.activeElement) ? document.activeElement : null;
+      branch.node.before(other.node);
+      had?.focus({ preventScroll: true });
+    }
+    branch.node.remove();
   }
 
   function begin(one, first) {
@@ -150,7 +169,7 @@ function render({ model, el }) {
     put(branch.dropped, `${grouped(one.dropped)} earlier steps are not held here any more: lab.log.df has them.`);
     for (const [n, step] of branch.steps) {
       if (n > one.dropped) break;
-      step.node.remove();
+      if (!step.one.child) step.node.remove();
       branch.steps.delete(n);
     }
     if (one.may && !branch.cancel) {
@@ -164,7 +183,7 @@ function render({ model, el }) {
       } });
       branch.row.append(branch.cancel);
     } else if (!one.may && branch.cancel) {
-      const had = branch.node.contains(document.activeElement) && document.activeElement !== branch.node;
+      const had = [branch.cancel, branch.form].some((node) => node?.contains(document.activeElement));
       branch.cancel.remove();
       branch.form?.remove();
       branch.cancel = branch.form = null;
@@ -309,12 +328,14 @@ function render({ model, el }) {
     if (!branch.said) {
       branch.said = make("div", { class: "mew-live", dir: "ltr" });
       branch.saying = make("span");
-      const all = make("button", { type: "button", class: "mew-link mew-all", text: "▸ all", tabindex: -1, "aria-label": "Show all that is held of the stream", onclick: async () => {
-        const done = await link.act("stream", { key: one.key });
-        if (!done) return;
-        branch.said.textContent = done.value.text;
-        branch.said.classList.add("mew-opened");
-        branch.opened = true;
+      const all = make("button", { type: "button", class: "mew-link mew-all", text: "▸ all", tabindex: -1, "aria-expanded": "false", "aria-label": "Show all that is held of the stream", onclick: async () => {
+        const done = branch.opened ? null : await link.act("stream", { key: one.key });
+        if (!done && !branch.opened) return;
+        branch.opened = !branch.opened;
+        put(branch.said, branch.opened ? done.value.text : branch.latest);
+        branch.said.classList.toggle("mew-opened", branch.opened);
+        put(all, branch.opened ? "▾ newest" : "▸ all");
+        all.setAttribute("aria-expanded", String(branch.opened));
         tail.hold();
       } });
       mirror.append(make("div", { class: "mew-row mew-dim" }, branch.saying, all), branch.said);
@@ -327,6 +348,7 @@ function render({ model, el }) {
     const branch = branches.get(item.key);
     if (!branch) return;
     branch.total = item.total;
+    branch.latest = item.text;
     mirrored(branch);
     if (!branch.opened) put(branch.said, item.text);
   }

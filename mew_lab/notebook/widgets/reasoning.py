@@ -16,6 +16,7 @@ import json
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import MewError
@@ -26,7 +27,8 @@ from mew_lab.notebook.widgets.live import INSTALL, front_end
 from mew_lab.notebook.widgets.pictures import MOST_ROWS, clock_time, picture
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.workbench.fates import Call
-from mew_lab.workbench.thoughts import REASONS, Reasoning, Step, Thoughts
+from mew_lab.workbench.sequences import Reasoning, Step
+from mew_lab.workbench.thoughts import REASONS, Thoughts
 
 if TYPE_CHECKING:
     from mew_lab.workbench.lab import Lab
@@ -109,10 +111,17 @@ class ReasoningView(ActingWidget):
                 self._fresh[key] = None
             else:
                 self._fresh_steps[key, n] = None
-                # What is more than can be sent is asked for by whoever sees that it is missing.
                 if len(self._fresh_steps) > 4 * MOST_NEWS:
-                    del self._fresh_steps[next(iter(self._fresh_steps))]
+                    self._leave_one_out()
         self.wake()
+
+    def _leave_one_out(self) -> None:
+        # A new step that is not sent is asked for by whoever sees that it is missing; what became of a call is not.
+        for key, n in islice(self._fresh_steps, MOST_NEWS):
+            step = self._thoughts.step(key, n)
+            if step is None or step.call is None:
+                del self._fresh_steps[key, n]
+                return
 
     # What the writer sends.
 

@@ -233,3 +233,24 @@ def test_the_view_of_a_lab_hears_what_was_before_and_nothing_once_it_is_closed(
         assert not view.faults
     finally:
         lab.down()
+
+
+def test_what_became_of_a_call_is_told_however_much_is_thought_meanwhile(
+    room: Room, browser: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ReasoningView, "interval", 1.0)
+    room.space.tell("reasoning/start", {"message": "rain"}, id="a")
+    room.space.tell("mcp/proposal", ADD, id="p", context="a", to=["tools"])
+    page = browser(room.view)
+    page.appear()
+    room.space.tell("mcp/reject", {"reason": "unsafe"}, by="human", about="p")
+    for other in ("b", "c", "d", "e"):
+        room.space.tell("reasoning/start", {"message": "more"}, id=other)
+        for n in range(400):
+            room.space.tell("reasoning/thought", {"message": f"thought {n}"}, context=other)
+
+    def told() -> list[Any]:
+        steps = (step for item in page.of("steps") for step in item["steps"])
+        return [one["call"] for one in steps if (one["key"], one["n"]) == (1, 1)]
+
+    assert page.until(told)[-1]["state"] == "rejected"

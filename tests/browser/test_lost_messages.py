@@ -54,6 +54,8 @@ def test_a_lost_card_comes_again_and_a_button_whose_answer_was_lost_works_again(
             "lose(feed); log.add()",
             add,
             "feed._ask(next(iter(feed._views)), 10); log.add()",
+            "slow = Future(); Desk.save = lambda self: slow",
+            "slow.set_result('Saved late.')",
         ]
     )
     book.run(0).run(1).run(2)
@@ -77,9 +79,18 @@ def test_a_lost_card_comes_again_and_a_button_whose_answer_was_lost_works_again(
     book.click(save)
     book.page.until(lambda: "Saved." in feed.locator(".mew-notices").inner_text(), "the second press")
 
-    # A row that was lost comes again. A second answer to the same question takes no row away, nor what waits.
+    # A row that was lost comes again. What was still under way then is told when it has ended.
+    book.run(9)
+    book.click(save)
     book.run(6)
     book.page.until(lambda: feed.get_attribute("data-last") == "41", "the lost row")
+    unknown = feed.locator(".mew-notice", has_text="not known whether this was done")
+    book.page.until(lambda: unknown.count() == 2, "the truth")
+    assert save.get_attribute("aria-disabled") == "false"
+    book.run(10)
+    book.page.until(lambda: "Saved late." in feed.locator(".mew-notices").inner_text(), "the end")
+
+    # A second answer to the same question takes no row away, nor what waits.
     book.click(feed.get_by_role("button", name="pause"))
     book.run(7)
     book.page.until(lambda: "40 new" in feed.locator("button.mew-follow").inner_text(), "what waits")

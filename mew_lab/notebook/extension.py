@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import MewError
+from mew_lab.protocol.visible import visible
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -124,7 +125,8 @@ def _one_line_errors() -> Callable[[], object]:
     """MewErrors say what was tried and what would help; where in this package they arose helps nobody."""
 
     def render(self: MewError) -> list[str]:
-        return [f"{type(self).__name__}: {self}"]
+        said = f"{type(self).__name__}: {self}"  # a peer may have written part of it
+        return ["\n".join(visible(line) for line in said.split("\n"))]
 
     MewError._render_traceback_ = render  # type: ignore[attr-defined]
 

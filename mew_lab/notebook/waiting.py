@@ -11,14 +11,16 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mew_lab.errors import CannotWait
+from mew_lab.log.line import read_members
 from mew_lab.protocol.permit import permit
 
 if TYPE_CHECKING:
     from mew_lab.notebook.widgets.approvals import ApprovalsView
     from mew_lab.notebook.widgets.live import ClickProbe
+    from mew_lab.workbench.cards import Card
     from mew_lab.workbench.lab import Lab
     from mew_lab.workbench.pending import Pending
 
@@ -40,7 +42,7 @@ def before_wait(pending: Pending, blocking: bool) -> Watch | QuestionWatch | Non
     if lab is None or _decided_elsewhere(lab, pending):
         return None
     if pending.kind == "chat":  # whether an answer takes a decision shows only when something is proposed
-        return QuestionWatch(lab, ip, blocking)
+        return QuestionWatch(lab, ip, pending, blocking=blocking)
     return _watched(lab, ip, _what(pending), id=pending.id, blocking=blocking)
 
 
@@ -107,14 +109,20 @@ class Watch:
 
 
 class QuestionWatch:
-    """While a cell waits for an answer in words: as soon as a proposal waits, it is a wait for that."""
+    """While a cell waits for an answer in words: a wait for a proposal, once who was asked has made one for it.
 
-    def __init__(self, lab: Lab, ip: Any, blocking: bool) -> None:
+    That it was made for it is told by what its envelopes name. One that names nothing may have been; one that is older,
+    that was made for something else or by somebody else is not.
+    """
+
+    def __init__(self, lab: Lab, ip: Any, pending: Pending, *, blocking: bool) -> None:
         self._lab = lab
         self._ip = ip
+        self._question = pending.id
+        self._sender = lab.seats[pending.seat].participant.client.id
         self._blocking = blocking
         self._watch: Watch | None = None
-        self._checked = ""
+        self._judged: set[str] = set()
 
     def tick(self) -> None:
         """Looks for a proposal.
@@ -122,18 +130,77 @@ class QuestionWatch:
         Raises:
             CannotWait: one waits, and nobody could decide it while this waits; both stay open.
         """
-        cards = self._lab.loop.call(lambda: self._lab.decisions.pending())
-        if cards and not self._checked:
-            card, self._checked = cards[0], cards[0].id
-            what = f"the proposal {card.id} of {card.proposer}, which the answer waits for"
-            self._watch = _watched(self._lab, self._ip, what, id=card.id, blocking=self._blocking)
         if self._watch is not None:
             self._watch.tick()
+            return
+        cards = self._lab.loop.call(lambda: self._lab.decisions.pending())
+        new = [card for card in cards if card.id not in self._judged]
+        said = self._said() if new else None
+        for card in new:
+            self._judged.add(card.id)
+            if waits := _waits(self._question, card, said):
+                what = f"the proposal {card.id} of {card.proposer}, which the answer {waits} for"
+                self._watch = _watched(self._lab, self._ip, what, id=card.id, blocking=self._blocking)
+                return
+
+    def _said(self) -> dict[str, Said] | None:
+        """What was said since the question, by id; None when the question is not held any more."""
+        said: dict[str, Said] = {}
+        for record in reversed(self._lab.log.held):
+            members = read_members(record.raw) if record.raw is not None else None
+            if members is None or record.verdict == "refused":
+                continue
+            id, one = str(members.get("id")), _heard(members)
+            said[id] = one
+            if id == self._question and one.sender == self._sender:
+                return said
+        return None
 
     def end(self) -> None:
         """The wait is over."""
         if self._watch is not None:
             self._watch.end()
+
+
+class Said(NamedTuple):
+    """An envelope: who said it to whom, and which others it names."""
+
+    sender: str
+    to: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+def _heard(members: dict[str, Any]) -> Said:
+    to, names, context = (members.get(key) for key in ("to", "correlation_id", "context"))
+    path = context.split("/") if isinstance(context, str) else []
+    named = [*(names if isinstance(names, list) else ()), *path]
+    return Said(
+        str(members.get("from")),
+        tuple(map(str, to)) if isinstance(to, list) else (),
+        tuple(one for one in named if isinstance(one, str) and one),
+    )
+
+
+def _waits(question: str, card: Card, said: dict[str, Said] | None) -> str:
+    """How the answer to a question stands to a proposal: `waits`, `may wait`, or empty when it does not wait for it."""
+    if said is None:
+        return "may wait"
+    if card.id not in said or card.proposer not in said[question].to:
+        return ""
+    left, seen, elsewhere = [card.id], set[str](), False
+    while left:
+        id = left.pop()
+        if id == question:
+            return "waits"
+        if id in seen:
+            continue
+        seen.add(id)
+        one = said.get(id)
+        if one is None or not (one.names or one.sender == card.proposer):
+            elsewhere = True  # older than the question, or begun by somebody else
+        else:
+            left.extend(one.names)
+    return "" if elsewhere else "may wait"
 
 
 def _what(pending: Pending) -> str:

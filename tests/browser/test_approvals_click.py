@@ -187,6 +187,7 @@ def test_keys_on_the_card_decide_and_stay_out_of_jupyterlab(notebook: Callable[.
     assert "'approve'" in book.text(3)
 
 
+@pytest.mark.trap("T-26")
 @pytest.mark.threat(16)
 def test_a_long_argument_must_be_opened_before_approve_arms(notebook: Callable[..., Notebook]) -> None:
     propose = (
@@ -201,13 +202,48 @@ def test_a_long_argument_must_be_opened_before_approve_arms(notebook: Callable[.
     one.locator("button.mew-approve").scroll_into_view_if_needed()
     book.click(one.locator("button.mew-approve"))
     assert "10001 lines" in one.locator("button.mew-open").inner_text()
-    book.click(one.locator("button.mew-open"))
-    one.locator(".mew-whole").wait_for()
-    assert one.locator(".mew-whole").inner_text().count("\n") == 10000
-    approve(book, 1)
+    # By keyboard: it opens, the keyboard is at what was opened, from there at the card, and there it says yes.
+    whole, here = one.locator(".mew-whole"), "n => n === document.activeElement"
+    one.locator("button.mew-open").focus()
+    book.tab.keyboard.press("Enter")
+    whole.wait_for()
+    assert whole.inner_text().count("\n") == 10000 and whole.evaluate(here)
+    book.tab.keyboard.press("Escape")
+    assert one.evaluate(here)
+    armed(book, one.locator("button.mew-approve"))
+    book.tab.keyboard.press("a")
     one.locator(".mew-outcome").wait_for()
     book.run(3)
     assert book.text(3).count("approve") == 1
+
+
+@pytest.mark.threat(16, 30)
+def test_a_long_argument_of_many_is_shown_though_the_first_of_them_is_withdrawn(
+    notebook: Callable[..., Notebook],
+) -> None:
+    propose = "for n in range(4): seat.propose('write', {'path': f'{n}', 'content': 'line\\n' * 5000})"
+    book = notebook([SETUP, propose, SHOW, "seat.withdraw('proposal-1')", SENT]).run(0).run(1).run(2)
+    group, here = book.area(2).locator("li.mew-group"), "n => n === document.activeElement"
+    group.wait_for()
+    book.run(3)
+    group.locator(".mew-rowpast").wait_for()
+    book.page.until(
+        lambda: group.locator(".mew-hint").inner_text() == "open what is folded first", "the hint"
+    )
+    [shown] = group.locator("button.mew-open").all()
+    shown.focus()
+    book.tab.keyboard.press("Enter")
+    whole = group.locator(".mew-whole")
+    whole.wait_for()
+    assert whole.inner_text().count("\n") == 4999 and whole.evaluate(here)
+    assert book.area(2).locator(".mew-notice:visible").count() == 0
+    book.tab.keyboard.press("Escape")
+    assert group.evaluate(here)
+    armed(book, group.locator("button.mew-approve-all"))
+    book.tab.keyboard.press("a")
+    group.wait_for(state="detached")
+    book.run(4)
+    assert [f"'proposal-{n}', 'approve'" in book.text(4) for n in (1, 2, 3, 4)] == [False, True, True, True]
 
 
 def test_a_proposal_without_target_demands_one(notebook: Callable[..., Notebook]) -> None:
@@ -284,10 +320,13 @@ def test_threat_05_a_saved_notebook_shows_what_was_and_has_nothing_to_click(
 
 
 def test_a_withdrawn_proposal_shows_so_and_cannot_be_decided(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([SETUP, SHOW, PROPOSE, "seat.withdraw('proposal-1')"]).run(0).run(1).run(2)
+    later = "for n in range(200): seat.propose(id=f'later-{n}'); seat.withdraw(f'later-{n}')"
+    book = notebook([SETUP, SHOW, PROPOSE, later, "seat.withdraw('proposal-1')"]).run(0).run(1).run(2)
     card(book, 1).locator("button.mew-approve").wait_for()
-    book.run(3)
+    book.run(3).run(4)
+    # It came first and was decided last: the last decisions stay in sight.
     card(book, 1).locator(".mew-outcome").wait_for()
+    assert book.area(1).locator("li.mew-past").count() == 200
     assert "withdrawn by agent" in card(book, 1).inner_text()
     assert card(book, 1).locator("button").count() == 0
 

@@ -205,6 +205,18 @@ def test_a_tool_is_found_called_and_its_result_read_and_used_again(notebook: Cal
     )
     assert field(book, 1, "repo_path").input_value() == "./garden"
     one.locator("pre.mew-block", has_text="Add tests").wait_for()
+    # Who writes on elsewhere before the answer comes goes on there.
+    leaves = "(b, to) => b.addEventListener('click', () => to.focus(), { once: true })"
+    search, cell = one.get_by_role("searchbox"), book.tab.locator(".jp-Notebook .cm-content").first
+    for button, to, name in (
+        (one.get_by_role("button", name="Use the arguments of call 2 again"), cell, "notes/search_notes"),
+        (tool(book, 1, "weather-service/chart"), search, "weather-service/chart"),
+        (one.get_by_role("button", name="Show what became of call 1"), cell, "git/git_log"),
+    ):
+        button.evaluate(leaves, to.element_handle())
+        book.click(button)
+        one.locator(".mew-pane-name", has_text=name).wait_for()
+        assert to.evaluate("n => n === document.activeElement"), name
     # All of it is for everybody: a form, what it gave, and the calls so far.
     accessible(book, one, pictures="tools")
     path = focus_path(book, one)

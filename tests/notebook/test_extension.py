@@ -54,6 +54,20 @@ def test_unloading_leaves_the_shell_as_it_was(shell: InteractiveShell) -> None:
     assert after == before
 
 
+@pytest.mark.threat(17)
+def test_what_a_peer_wrote_into_an_error_is_shown_and_neither_done_nor_hidden(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mew_lab.load_ipython_extension(shell)
+    raised = 'ProposalRejected(proposal="p", by="a\\x1b[2J\\u202eb", reason="first\\nsecond\\x07")'
+    shell.run_cell(f"from mew_lab.errors import ProposalRejected\nraise {raised}")
+    mew_lab.unload_ipython_extension(shell)
+    said = capsys.readouterr().out
+    assert said.rstrip("\n") == (
+        "ProposalRejected: Proposal rejected by a\\u001b[2J\\u202eb: first\nsecond\\u0007"
+    )
+
+
 @pytest.mark.trap("T-16")
 def test_a_cell_magic_of_the_users_own_comes_back(shell: InteractiveShell) -> None:
     def agent(line: str, cell: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import sys
@@ -237,7 +238,7 @@ class View:
 def scene(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A proposal of `bot` in an attended kernel whose front end handles clicks while a cell runs."""
     view = View()
-    client = SimpleNamespace(participants={"bot": [], "git": [{"kind": "mcp/response"}]})
+    client = SimpleNamespace(id="bot", participants={"bot": [], "git": [{"kind": "mcp/response"}]})
     proposal = SimpleNamespace(to=("git",), payload={"method": "tools/call"})
     participant = SimpleNamespace(client=client, proposals={"p-1": proposal})
     lab = SimpleNamespace(
@@ -372,16 +373,27 @@ def test_a_view_that_is_heard_or_not_shown_is_not_spoken_of(
 
 @pytest.fixture
 def question(scene: SimpleNamespace) -> SimpleNamespace:
-    """The scene of a question to an agent; `cards` are the proposals that wait by now."""
+    """The scene of a question to an agent; `cards` are the proposals that wait by now, `said` the log."""
     scene.cards = []
+    scene.said = []
+    scene.lab.log = SimpleNamespace(held=scene.said)
+    say(scene, "p-1", "chat", sender="bot", to=["helper"])
     scene.pending.kind = "chat"
     scene.lab.loop = SimpleNamespace(call=lambda function: function())
     scene.lab.decisions = SimpleNamespace(pending=lambda: scene.cards)
     return scene
 
 
-def proposed(id: str = "p-7") -> Any:
-    return SimpleNamespace(id=id, proposer="helper")
+def say(scene: SimpleNamespace, id: str, kind: str, *, verdict: str = "accepted", **members: Any) -> None:
+    """Somebody says something in the space."""
+    said = {"id": id, "kind": kind, "from": members.pop("sender", "helper")} | members
+    scene.said.append(SimpleNamespace(raw=json.dumps(said), verdict=verdict))
+
+
+def proposed(scene: SimpleNamespace, id: str = "p-7", *, sender: str = "helper", **members: Any) -> Any:
+    """A card, whose proposal correlates to the question if nothing else is said."""
+    say(scene, id, "mcp/proposal", sender=sender, **({"correlation_id": ["p-1"]} | members))
+    return SimpleNamespace(id=id, proposer=sender)
 
 
 def test_a_question_is_waited_for_anywhere_until_something_is_proposed(question: SimpleNamespace) -> None:
@@ -389,8 +401,10 @@ def test_a_question_is_waited_for_anywhere_until_something_is_proposed(question:
     watch = ask(question)
     watch.tick()
     watch.tick()
-    question.cards = [proposed()]
-    with pytest.raises(CannotWait, match=r"the proposal p-7 of helper.*MEW_LAB_DECIDE"):
+    question.cards = [proposed(question)]
+    with pytest.raises(
+        CannotWait, match=r"the proposal p-7 of helper, which the answer waits for.*MEW_LAB_DECIDE"
+    ):
         watch.tick()
     watch.end()
     assert question.view.waits == []
@@ -401,11 +415,55 @@ def test_a_proposal_on_the_way_to_an_answer_is_watched_once(question: SimpleName
     watch.tick()
     assert question.view.waits == []
     for card in ("p-7", "p-7", "p-8"):
-        question.cards = [proposed(card)]
+        question.cards = [proposed(question, card)]
         watch.tick()
     assert question.view.waits == ["begin"]
     watch.end()
     assert question.view.waits == ["begin", "end"]
+
+
+def other(scene: SimpleNamespace, how: str) -> Any:
+    """A card of a proposal that has nothing to do with the question."""
+    if how == "older":
+        scene.said.insert(0, SimpleNamespace(raw='{"id": "p-6", "from": "helper"}', verdict="accepted"))
+        return SimpleNamespace(id="p-6", proposer="helper")
+    if how == "refused":  # what the gateway refused ties nothing
+        say(scene, "r-1", "reasoning/start", correlation_id=["p-1"], verdict="refused")
+        return proposed(scene, correlation_id=["r-1"])
+    if how == "for somebody else":
+        say(scene, "q-2", "chat", sender="ann", to=["helper"])
+        say(scene, "r-1", "reasoning/start", correlation_id=["q-2"])
+        return proposed(scene, context="r-1", correlation_id=[])
+    return proposed(scene, sender="mallory")
+
+
+@pytest.mark.parametrize("how", ["older", "refused", "for somebody else", "by somebody else"])
+def test_a_proposal_that_was_not_made_for_the_question_ends_no_wait_for_its_answer(
+    question: SimpleNamespace, how: str
+) -> None:
+    question.shell.kernel.get_parent = lambda channel: {"content": {"allow_stdin": False}}
+    watch = ask(question)
+    question.cards = [other(question, how)]
+    watch.tick()
+    watch.tick()
+    # One that was made for it does, beside the other.
+    say(question, "s-1", "reasoning/start", correlation_id=["p-1"])
+    question.cards.append(proposed(question, "p-9", correlation_id=["s-1"]))
+    with pytest.raises(CannotWait, match="the proposal p-9 of helper, which the answer waits for"):
+        watch.tick()
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_what_a_proposal_was_made_for_is_not_claimed_where_nothing_tells(
+    question: SimpleNamespace, lost: bool
+) -> None:
+    question.shell.kernel.get_parent = lambda channel: {"content": {"allow_stdin": False}}
+    watch = ask(question)
+    question.cards = [proposed(question, correlation_id=[])]
+    if lost:  # the log keeps the newest only
+        del question.said[0]
+    with pytest.raises(CannotWait, match="the proposal p-7 of helper, which the answer may wait for"):
+        watch.tick()
 
 
 @pytest.mark.trap("T-2")
@@ -415,7 +473,7 @@ def test_a_blocking_wait_for_an_answer_names_await_once_something_is_proposed(
     question.probe = ClickProbe(True, False, "")
     watch = ask(question, blocking=True)
     watch.tick()
-    question.cards = [proposed()]
+    question.cards = [proposed(question)]
     with pytest.raises(CannotWait, match="write `await p` instead"):
         watch.tick()
 
@@ -423,7 +481,7 @@ def test_a_blocking_wait_for_an_answer_names_await_once_something_is_proposed(
 def test_a_terminal_is_told_how_to_decide_on_the_way_to_an_answer(question: SimpleNamespace) -> None:
     question.shell = SimpleNamespace()
     watch = ask(question)
-    question.cards = [proposed()]
+    question.cards = [proposed(question)]
     with pytest.raises(CannotWait, match="%mew approve p-7"):
         watch.tick()
 
@@ -440,6 +498,10 @@ def test_an_agent_asked_where_nobody_decides_ends_the_wait_with_a_sentence(
     one = kernel(attended=False)
     one.passes(START + '\nhelper = lab.agent("helper")')
     assert "offline model" in one.passes('print(await lab.ask("helper", "Who are you?"))')
+    # What somebody else proposed has nothing to do with the answer.
+    one.passes('reader, before = lab.join("reader"), bot.call("notebook/add", a=1, b=2)')
+    assert one.run('lab.ask("reader", "Well?").result(1.5)').error.startswith("NoReply: nobody answered chat")
+    one.passes("before.withdraw()")
     ran = one.run('p = lab.ask("helper", "What is the sum of 2 and 3?")\nprint(await p)')
     assert ran.error.startswith("CannotWait: nobody sits in front of this notebook"), ran
     assert "of helper, which the answer waits for" in ran.error and "\n" not in ran.error

@@ -128,12 +128,7 @@ function render({ model, el }) {
     if (!card || !isOpen(card.data)) return;
     for (const face of new Set([card.front, card.face])) if (face.digest === item.digest) openedIn(face, item.index, item.text);
     if (card.face.name === "grant") card.face.closed.delete(item.index);
-    for (const whole of card.whole ?? []) {
-      if (whole.index !== item.index || item.digest !== card.data.digest) continue;
-      whole.text.textContent = item.text;
-      whole.text.classList.add("mew-whole");
-      whole.open.remove();
-    }
+    for (const whole of card.whole ?? []) if (whole.index === item.index && item.digest === card.data.digest) whole.show(item.text);
   }
 
   function say(card, text) {
@@ -189,11 +184,11 @@ function render({ model, el }) {
 
   function history() {
     past.setAttribute("aria-expanded", String(showHistory));
-    write(past, `History ${[...cards.values()].filter((card) => !isOpen(card.data)).length} ${showHistory ? "▾" : "▸"}`);
+    write(past, `History ${decided().length} ${showHistory ? "▾" : "▸"}`);
     ledger.hidden = !showHistory;
     if (!showHistory) return;
     const columns = ["at", "call", "from", "decision", "by", "on screen", "outcome"];
-    const rows = [...cards.values()].map((card) => card.data).filter((data) => !isOpen(data)).sort((a, b) => (b.at ?? 0) - (a.at ?? 0));
+    const rows = decided().map((card) => card.data).reverse();
     const body = rows.slice(0, 200).map((data) => make("tr", {},
       make("td", { class: "mew-num", text: data.at === null ? "" : clockTime(data.at) }), make("th", { scope: "row", class: "mew-code", dir: "ltr", text: `${data.to.join(", ") || "anybody"}/${data.tool || data.method}` }),
       make("td", {}, make("bdi", { text: data.proposer })), make("td", { text: data.decision }), make("td", {}, make("bdi", { text: data.by })),
@@ -201,9 +196,14 @@ function render({ model, el }) {
     ledger.replaceChildren(make("table", { class: "mew-arguments", "aria-label": "Decisions" }, make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", { scope: "col", text: name })))), make("tbody", {}, ...body)));
   }
 
+  // In the order of deciding, which is not that of arrival.
+  function decided() {
+    return [...cards.values()].filter((card) => !isOpen(card.data)).sort((a, b) => (a.data.at ?? 0) - (b.data.at ?? 0));
+  }
+
   // As many decided cards as the kernel keeps; what was decided first goes first.
   function forget() {
-    const done = [...cards.values()].filter((card) => !isOpen(card.data) && !card.group && !card.node.contains(document.activeElement));
+    const done = decided().filter((card) => !card.group && !card.node.contains(document.activeElement));
     for (const card of done.slice(0, Math.max(0, done.length - KEPT))) {
       cards.delete(card.data.id);
       card.node.remove();
@@ -213,7 +213,7 @@ function render({ model, el }) {
   function tidy() {
     gather();
     forget();
-    const all = [...cards.values()], open = all.filter((card) => isOpen(card.data)), done = all.filter((card) => !isOpen(card.data));
+    const all = [...cards.values()], open = all.filter((card) => isOpen(card.data)), done = decided();
     const more = known.more ? ` · ${known.more} more wait behind them` : "";
     write(counts, `${open.length} open${more} · ${known.shares || `${done.length} decided`}`);
     const dangerous = open.filter((card) => card.data.warnings.length).length;

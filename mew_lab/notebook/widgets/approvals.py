@@ -102,18 +102,27 @@ class ApprovalsView(ActingWidget):
 
     def _on_change(self, card: Card) -> None:
         with self._book:
+            was = self._cards.get(card.id)
+            if was and was.is_open and not card.is_open:  # those decided stand in the order of deciding
+                del self._cards[card.id]
             self._cards[card.id] = card
             self._fresh[card.id] = None
             if not card.is_open:
                 self._sent.discard(card.id)
                 for face in [one for one in self._opened if one[0] == card.id]:
                     del self._opened[face]
-                closed = [one.id for one in self._cards.values() if not one.is_open]
-                for old in closed[: max(0, len(closed) - KEPT)]:
-                    del self._cards[old]
-                    self._fresh.pop(old, None)
-                    self._out.discard(old)
+                self._forget()
         self.wake()
+
+    def _forget(self) -> None:
+        """Lets go of what was decided first, once no view shows it open any more."""
+        closed = [one.id for one in self._cards.values() if not one.is_open]
+        for old in closed[: max(0, len(closed) - KEPT)]:
+            if self._views and old in self._fresh and old in self._out:
+                continue
+            del self._cards[old]
+            self._fresh.pop(old, None)
+            self._out.discard(old)
 
     # What the writer sends.
 
@@ -132,6 +141,7 @@ class ApprovalsView(ActingWidget):
             self._admit()
             fresh = [self._cards[one] for one in self._fresh if one in self._out]
             self._fresh.clear()
+            self._forget()
         items: list[dict[str, Any]] = [{"t": "card", "card": shown(card)} for card in fresh]
         while self._values:
             items.append(self._value(*self._values.popleft()))

@@ -125,13 +125,20 @@ function valued(face, argument, index) {
   return parts;
 }
 
+// The whole text in place of what was folded; the keyboard that asked for it goes there.
+function showWhole(text, whole, open) {
+  const had = open?.contains(document.activeElement);
+  write(text, whole);
+  text.classList.add("mew-whole");
+  text.tabIndex = 0;
+  open?.remove();
+  if (had) text.focus({ preventScroll: true });
+}
+
 function openedIn(face, index, text) {
   const cell = face.cells.get(index);
   if (!cell) return;
-  cell.text.textContent = text;
-  cell.text.classList.add("mew-whole");
-  cell.text.tabIndex = 0;
-  cell.open?.remove();
+  showWhole(cell.text, text, cell.open);
   face.closed.delete(index);
   rearm(face);
 }

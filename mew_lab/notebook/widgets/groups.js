@@ -23,17 +23,24 @@ function groupOf(cards, desk) {
   const body = make("tbody");
   table.append(make("thead", {}, head), body);
 
-  // What is opened here is opened for the card, under the card's own digest.
+  // What is opened here is opened for the card, under the card's own digest. The answer for any of those that share the
+  // value shows it; until one has, it counts as closed, whatever was opened elsewhere.
+  const unshown = new Set();
   function cell(members, name) {
     const argument = valuesOf(members[0]).get(name);
     const text = make("div", { class: "mew-text", text: argument.text }), parts = [text];
     if (argument.folded) {
       const open = make("button", { type: "button", class: "mew-open", text: `${argument.folded} ▸ show all (required)`, "aria-label": `Show all of ${argument.name}, ${argument.folded}; required before approving`, onclick: () => {
         open.textContent = "asking the kernel for it…";
-        for (const card of members) desk.link.send({ t: "value", id: card.data.id, digest: card.data.digest, index: indexOf(card, name) });
+        for (const card of members) if (isOpen(card.data)) desk.link.send({ t: "value", id: card.data.id, digest: card.data.digest, index: indexOf(card, name) });
       } });
       parts.push(open);
-      members[0].whole = [...(members[0].whole ?? []), { index: indexOf(members[0], name), text, open }];
+      unshown.add(members);
+      const show = (whole) => {
+        showWhole(text, whole, open);
+        unshown.delete(members);
+      };
+      for (const card of members) card.whole = [...(card.whole ?? []), { index: indexOf(card, name), show }];
     }
     return parts;
   }
@@ -86,6 +93,7 @@ function groupOf(cards, desk) {
 
   group.arm = () => {
     face.closed = new Set(open().flatMap((card) => [...card.front.closed].map((index) => `${card.data.id} ${index}`)));
+    for (const members of unshown) if (members.some((card) => isOpen(card.data))) face.closed.add(members);
     for (const card of open()) {
       const row = group.rows.get(card);
       if (!row.seen && inSight(row.line.cells[0], row.line)) {
@@ -106,7 +114,7 @@ function groupOf(cards, desk) {
   };
   group.leave = () => {
     for (const card of group.rows.keys()) {
-      card.group = null;
+      card.group = card.whole = null;
       card.node.hidden = false;
     }
     node.remove();

@@ -53,7 +53,9 @@ function render({ model, el }) {
   const clear = doer("Clear", () => link.act("clear"), { hidden: true });
   const about = make("span", { class: "mew-about" });
   const stage = make("div", { class: "mew-stage", tabindex: 0, role: "region", "aria-label": "Sequence diagram", hidden: true });
-  const steps = make("details", { class: "mew-steps", hidden: true });
+  const stepCount = make("summary"), stepRows = make("tbody"), stepHead = make("tr", {}, ...["#", "+s", "from", "to", "kind", "what", "verdict"].map((text) => make("th", { scope: "col", text })));
+  const stepPart = make("div", { class: "mew-scroll", tabindex: 0, role: "region", "aria-label": "Envelopes of the exchange" }, make("table", {}, make("thead", {}, stepHead), stepRows));
+  const steps = make("details", { class: "mew-steps", hidden: true }, stepCount, stepPart);
   const keep = make("div", { class: "mew-keep", hidden: true }, "In a cell, ", make("code", { text: "lab.view.timeline.diagram" }), " keeps it in the notebook.");
   root.append(
     make("div", { class: "mew-head" }, title, make("span", { class: "mew-gap" }), spans), legend, empty, charts,
@@ -409,13 +411,13 @@ function render({ model, el }) {
 
   function look(item) {
     exchange = item;
-    const some = Boolean(item.drawing);
+    const some = Boolean(item.drawing), other = root.dataset.chosen !== String(item.chosen);
     stage.hidden = steps.hidden = keep.hidden = clear.hidden = !some;
     root.dataset.chosen = some ? String(item.chosen) : "";
     if (!some) {
       about.textContent = "Press a point above, or give the id or the number of an envelope, to see what came of it.";
       stage.replaceChildren();
-      steps.replaceChildren();
+      stepRows.replaceChildren();
       return;
     }
     const { drawing } = item, near = stage.scrollLeft;
@@ -424,9 +426,10 @@ function render({ model, el }) {
     picture.append(...drawing.shapes.map(drawn));
     stage.replaceChildren(picture);
     stage.scrollLeft = near;
-    const head = make("tr", {}, ...["#", "+s", "from", "to", "kind", "what", "verdict"].map((text) => make("th", { scope: "col", text })));
-    const body = item.steps.map((row) => make("tr", {}, ...row.map((text, n) => make("td", { class: n < 2 ? "mew-num" : n > 1 && n < 5 ? "mew-code" : "" }, make("bdi", { text })))));
-    steps.replaceChildren(make("summary", { text: `The ${item.steps.length === 1 ? "envelope" : `${item.steps.length} envelopes`} as a table` }), make("div", { class: "mew-scroll", tabindex: 0, role: "region", "aria-label": "Envelopes of the exchange" }, make("table", {}, make("thead", {}, head), make("tbody", {}, ...body))));
+    // What has the keyboard, and how far it was scrolled, stays when the exchange grows.
+    write(stepCount, `The ${item.steps.length === 1 ? "envelope" : `${item.steps.length} envelopes`} as a table`);
+    stepRows.replaceChildren(...item.steps.map((row) => make("tr", {}, ...row.map((text, n) => make("td", { class: n < 2 ? "mew-num" : n > 1 && n < 5 ? "mew-code" : "" }, make("bdi", { text }))))));
+    if (other) stepPart.scrollTop = 0;
   }
 
   which.addEventListener("keydown", (event) => {

@@ -217,7 +217,7 @@ function render({ model, el }) {
     const last = [...runs.values()].filter((run) => run.target === target).map((run) => run.number);
     if (runs.get(shownRun)?.target !== target) shownRun = last.length ? Math.max(...last) : 0;
     paintRuns();
-    mine.form.focus();
+    if (atHand(root) && document.activeElement !== search) mine.form.focus();
     return true;
   }
 
@@ -350,7 +350,7 @@ function render({ model, el }) {
     if (!run) return;
     shownRun = number;
     if (chosen?.target !== run.target && !await choose(run.target)) bare(run.target);
-    result(runs.get(number) ?? run, true);
+    result(runs.get(number) ?? run, atHand(root));
   }
 
   function tick() {

@@ -289,6 +289,38 @@ def test_decided_cards_are_forgotten_beyond_a_bound_and_open_ones_never(human: H
     assert "the open one" in human.view._cards and "p0" not in human.view._cards
 
 
+def told(human: Human, id: str) -> str:
+    """What the views were told last of a card."""
+    cards = [*human.snapshot["cards"], *(item["card"] for item in human.page.of("card"))]
+    return next((str(card["state"]) for card in reversed(cards) if card["id"] == id), "")
+
+
+def test_the_decision_about_the_oldest_is_told_though_as_many_as_are_kept_were_decided_before_it(
+    human: Human,
+) -> None:
+    human.seat.propose(id="the old one")
+    human.page.until(lambda: told(human, "the old one") == "open")
+    for n in range(KEPT):
+        human.seat.propose(id=f"p{n}")
+        human.seat.withdraw(f"p{n}")
+    human.seat.withdraw("the old one")
+    human.page.until(lambda: told(human, "the old one") == "withdrawn")
+    assert len(human.view._cards) == KEPT
+    assert "the old one" in human.view._cards and "p0" not in human.view._cards
+
+
+def test_no_card_stays_open_in_a_view_when_more_than_are_kept_are_decided_at_once(human: Human) -> None:
+    names = [f"p{n}" for n in range(KEPT + 50)]
+    for name in names:
+        human.seat.propose(id=name)
+    human.page.until(lambda: told(human, names[KEPT - 1]) == "open")
+    human.view.interval = 0.5
+    for name in names:
+        human.seat.withdraw(name)
+    human.page.until(lambda: all(told(human, name) == "withdrawn" for name in names[:KEPT]))
+    human.page.until(lambda: len(human.view._cards) == KEPT)
+
+
 @pytest.mark.trap("T-15")
 @pytest.mark.threat(3, 5)
 def test_the_picture_shows_every_card_as_text_and_offers_nothing_to_press() -> None:

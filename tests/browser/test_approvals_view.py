@@ -354,3 +354,45 @@ def test_every_face_can_be_used_by_everybody_and_by_keyboard_alone(notebook: Cal
     book.tab.keyboard.press("r")
     group.wait_for(state="detached")
     assert section.locator("li.mew-past", has_text="rejected by human").count() == 4
+
+
+@pytest.mark.threat(14, 15)
+def test_threat_15_a_proposal_that_takes_an_earlier_ones_id_has_a_card_of_its_own(
+    notebook: Callable[..., Notebook],
+) -> None:
+    scene = """
+def propose(path):
+    draft = {'kind': 'mcp/proposal', 'id': 'p-1', 'to': ['notebook'], 'payload': {'method': 'tools/call', 'params': {'name': 'read_file', 'arguments': {'path': path}}}}
+    seat = lab.seats['bot']
+    seat.run(seat.participant.send_accepted(draft))
+def anew(path):
+    lab.leave('bot'); lab.join('bot', can='proposer'); propose(path)
+propose('first.md')
+"""
+    wire = "print(json.dumps([one['payload']['params']['arguments']['path'] for one in sent('mcp/request') if one.get('correlation_id')]))"
+    book = notebook([SETUP, SHOW, scene, wire, "lab.down()"]).run(0).run(1).run(2)
+    cards = book.area(1).locator("li.mew-card")
+    first = cards.nth(0)
+    first.focus()
+    book.execute("anew('second.md')")
+    cards.nth(1).wait_for()
+    assert "second.md" in cards.nth(1).inner_text() and "mew-past" not in (
+        cards.nth(1).get_attribute("class") or ""
+    )
+    book.page.until(lambda: "mew-past" in (first.get_attribute("class") or ""), "the first to be over")
+    assert "its proposer has used its id for another proposal" in first.inner_text()
+    assert first.evaluate("n => n === document.activeElement"), (
+        "the keyboard is where it was, and decides nothing"
+    )
+    book.tab.keyboard.press("a")
+    press(book, cards.nth(1).locator("button.mew-approve"))
+    cards.nth(1).locator(".mew-outcome").wait_for()
+    assert said(book, 3) == ["second.md"]
+    # The very same once more is another proposal, too.
+    book.execute("anew('second.md')")
+    cards.nth(2).wait_for()
+    press(book, cards.nth(2).locator("button.mew-approve"))
+    cards.nth(2).locator(".mew-outcome").wait_for()
+    assert said(book, 3) == ["second.md", "second.md"]
+    assert cards.count() == 3
+    book.run(4)

@@ -96,8 +96,17 @@ function render({ model, el }) {
     if (item.waiting) link.send({ t: "ping", view: link.view });
   }
 
+  // A proposal whose id was taken for another one stands under another id; its card stays where it is.
+  function renamed(data) {
+    const old = [...cards.values()].find((card) => card.data.seq === data.seq && card.data.digest === data.digest);
+    if (!old) return undefined;
+    cards.delete(old.data.id);
+    cards.set(data.id, old);
+    return old;
+  }
+
   function put(data) {
-    const old = cards.get(data.id);
+    const old = cards.get(data.id) ?? renamed(data);
     if (!old) {
       const card = cardOf(data, desk);
       cards.set(data.id, card);
@@ -105,7 +114,7 @@ function render({ model, el }) {
       if (isOpen(data)) announce(`${card.says}, waits for your decision`);
       return;
     }
-    if (old.data.digest !== data.digest) {
+    if (old.data.digest !== data.digest || old.data.seq !== data.seq) {
       say(old, "The kernel now shows other content under this id. Run the cell of this view again.");
       old.spoilt = true;
       return;

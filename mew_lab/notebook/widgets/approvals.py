@@ -103,11 +103,14 @@ class ApprovalsView(ActingWidget):
     def _on_change(self, card: Card) -> None:
         with self._book:
             was = self._cards.get(card.id)
-            if was and was.is_open and not card.is_open:  # those decided stand in the order of deciding
-                del self._cards[card.id]
+            anew = was is not None and was.seq != card.seq  # another proposal has taken the id
+            if was and (anew or (was.is_open and not card.is_open)):
+                del self._cards[card.id]  # those decided stand in the order of deciding
             self._cards[card.id] = card
+            # In the order in which they changed: the earlier proposal makes room before another takes its id.
+            self._fresh.pop(card.id, None)
             self._fresh[card.id] = None
-            if not card.is_open:
+            if anew or not card.is_open:
                 self._sent.discard(card.id)
                 for face in [one for one in self._opened if one[0] == card.id]:
                     del self._opened[face]

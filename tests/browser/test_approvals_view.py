@@ -259,33 +259,6 @@ for path in ('a.md', '/etc/passwd', '../b.md'): bot.call('notebook/read_file', {
     assert past.first.evaluate(here), "the keyboard is at the first of them"
 
 
-@pytest.mark.threat(12)
-def test_threat_12_the_very_same_proposal_under_a_used_id_is_a_card_of_its_own(
-    notebook: Callable[..., Notebook],
-) -> None:
-    propose = """
-try: lab.leave("bot")
-finally: bot = lab.join("bot", can="proposer")
-payload = {"method": "tools/call", "params": {"name": "read_file", "arguments": {"path": "a.md"}}}
-bot.run(bot.participant.send_accepted({"kind": "mcp/proposal", "id": "p-1", "to": ["notebook"], "payload": payload}))
-"""
-    wire = "print(json.dumps([r['correlation_id'] for r in sent('mcp/request') if r.get('correlation_id')]))"
-    book = notebook([SETUP, SHOW, propose, wire]).run(0).run(1).run(2)
-    press(book, card(book, 1).locator("button.mew-approve"))
-    card(book, 1).locator(".mew-outcome", has_text="fulfilled by human").wait_for()
-    # Decided, and proposed anew: the other card is open. Open, and proposed anew: nobody can decide that one any more.
-    book.run(2)
-    card(book, 1, 1).locator("button.mew-approve").wait_for()
-    assert "fulfilled by human" in card(book, 1).locator(".mew-outcome").inner_text()
-    book.run(2)
-    card(book, 1, 1).locator(".mew-outcome", has_text="lapsed").wait_for()
-    assert card(book, 1, 1).locator("button").count() == 0
-    press(book, card(book, 1, 2).locator("button.mew-approve"))
-    card(book, 1, 2).locator(".mew-outcome", has_text="fulfilled by human").wait_for()
-    assert book.area(1).locator("li.mew-card").count() == 3
-    assert said(book, 3) == [["p-1"], ["p-1"]]
-
-
 @pytest.mark.threat(3)
 def test_threat_03_hostile_text_is_text_on_every_face_of_a_card(notebook: Callable[..., Notebook]) -> None:
     propose = f"""
@@ -381,3 +354,45 @@ def test_every_face_can_be_used_by_everybody_and_by_keyboard_alone(notebook: Cal
     book.tab.keyboard.press("r")
     group.wait_for(state="detached")
     assert section.locator("li.mew-past", has_text="rejected by human").count() == 4
+
+
+@pytest.mark.threat(14, 15)
+def test_threat_15_a_proposal_that_takes_an_earlier_ones_id_has_a_card_of_its_own(
+    notebook: Callable[..., Notebook],
+) -> None:
+    scene = """
+def propose(path):
+    draft = {'kind': 'mcp/proposal', 'id': 'p-1', 'to': ['notebook'], 'payload': {'method': 'tools/call', 'params': {'name': 'read_file', 'arguments': {'path': path}}}}
+    seat = lab.seats['bot']
+    seat.run(seat.participant.send_accepted(draft))
+def anew(path):
+    lab.leave('bot'); lab.join('bot', can='proposer'); propose(path)
+propose('first.md')
+"""
+    wire = "print(json.dumps([one['payload']['params']['arguments']['path'] for one in sent('mcp/request') if one.get('correlation_id')]))"
+    book = notebook([SETUP, SHOW, scene, wire, "lab.down()"]).run(0).run(1).run(2)
+    cards = book.area(1).locator("li.mew-card")
+    first = cards.nth(0)
+    first.focus()
+    book.execute("anew('second.md')")
+    cards.nth(1).wait_for()
+    assert "second.md" in cards.nth(1).inner_text() and "mew-past" not in (
+        cards.nth(1).get_attribute("class") or ""
+    )
+    book.page.until(lambda: "mew-past" in (first.get_attribute("class") or ""), "the first to be over")
+    assert "its proposer has used its id for another proposal" in first.inner_text()
+    assert first.evaluate("n => n === document.activeElement"), (
+        "the keyboard is where it was, and decides nothing"
+    )
+    book.tab.keyboard.press("a")
+    press(book, cards.nth(1).locator("button.mew-approve"))
+    cards.nth(1).locator(".mew-outcome").wait_for()
+    assert said(book, 3) == ["second.md"]
+    # The very same once more is another proposal, too.
+    book.execute("anew('second.md')")
+    cards.nth(2).wait_for()
+    press(book, cards.nth(2).locator("button.mew-approve"))
+    cards.nth(2).locator(".mew-outcome").wait_for()
+    assert said(book, 3) == ["second.md", "second.md"]
+    assert cards.count() == 3
+    book.run(4)

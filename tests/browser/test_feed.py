@@ -283,6 +283,99 @@ def test_arrow_keys_select_and_enter_opens(notebook: Callable[..., Notebook]) ->
     assert book.tab.locator(".jp-Notebook .jp-Cell").count() == 3
 
 
+@pytest.mark.trap("T-12", "T-26")
+def test_what_arrives_undoes_nothing_that_the_reader_asked_for_and_the_keyboard_is_never_lost(
+    notebook: Callable[..., Notebook],
+) -> None:
+    long = "for n in range(1, 101): log.add(raw='x ' * 40000 if n == 95 else None, correlates=12 if n == 98 else 0)"
+    # A cell that is run takes the keyboard: what it adds comes after that.
+    answer = "threading.Timer(.7, lambda: log.add(correlates=95)).start()"
+    slowly = f"feed.interval = 1.5\n{answer}"
+    many = "feed.interval = .05\nfor n in range(200): log.add()"
+    book = notebook([SETUP, f"{long}\nfeed", answer, slowly, many, "feed.interval = 1.5; log.add()"]).run(0)
+    book.run(1)
+    settled(book, 1, 100)
+    feed = view(book, 1)
+    table, chain, exact = feed.locator("table"), feed.locator(".mew-chain"), feed.locator("pre.mew-exact")
+    focused = "n => n === document.activeElement"
+
+    def opened(seq: int) -> None:
+        book.page.until(
+            lambda: feed.locator(".mew-which").all_inner_texts() == [f"{seq} ▸"], f"row {seq}, opened"
+        )
+
+    # The whole text stays whole, where the reader is, when an answer to it comes.
+    book.click(feed.locator("tr[data-seq='95'] .mew-what"))
+    opened(95)
+    book.click(feed.get_by_role("button", name="show the rest"))
+    book.page.until(lambda: len(exact.text_content() or "") == 80_000, "the rest")
+    assert exact.evaluate(focused)
+    exact.evaluate("e => { e.scrollTop = 300; }")
+    place = exact.evaluate("e => e.scrollTop")
+    assert place > 0
+    book.run(2)
+    link = chain.get_by_role("button", name="Go to row 101,")
+    link.wait_for()
+    assert len(exact.text_content() or "") == 80_000 and exact.evaluate("e => e.scrollTop") == place
+    assert feed.get_by_role("button", name="show the rest").count() == 0
+
+    # A link of the chain keeps the keyboard when the chain grows.
+    book.run(2)
+    link.focus()
+    chain.get_by_role("button", name="Go to row 102,").wait_for()
+    assert link.evaluate(focused)
+
+    # A row that was asked for while an answer to the opened one came opens.
+    book.run(3)
+    feed.evaluate(
+        """r => new Promise(done => { const look = () => {
+             if (r.dataset.last !== "103") return requestAnimationFrame(look);
+             r.querySelector("table").dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowUp", bubbles: true }));
+             done(); }; look(); })"""
+    )
+    opened(94)
+
+    # Who goes from row to row does so with the arrows, whatever has led there and is out of sight now.
+    book.run(4)
+    settled(book, 1, 303)
+    table.focus()
+    book.tab.keyboard.press("ArrowDown")
+    opened(95)
+    book.click(feed.locator("tr[data-seq='98'] .mew-what button"))
+    opened(12)
+    assert feed.locator("tr[data-seq='98']").count() == 0
+    book.tab.keyboard.press("ArrowDown")
+    opened(13)
+    book.tab.keyboard.press("ArrowUp")
+    opened(12)
+    book.click(chain.get_by_role("button", name="Go to row 98,"))
+    opened(98)
+    assert table.evaluate(focused)
+    button = feed.locator("tr[data-seq='95'] .mew-follows button")
+    button.evaluate("b => b.focus({ preventScroll: true })")
+    assert button.evaluate(focused)
+    feed.locator(".mew-scroller").evaluate("s => { s.scrollTop = 0; }")
+    button.wait_for(state="detached")
+    assert table.evaluate(focused)
+
+    # Text to copy that comes late leaves the keyboard with who writes elsewhere by then.
+    book.run(5)
+    settled(book, 1, 304)
+    book.tab.evaluate(
+        "() => { Object.defineProperty(navigator, 'clipboard', { value: undefined, configurable: true }); }"
+    )
+    book.click(feed.get_by_role("button", name="copy as JSON"))
+    box = feed.get_by_label("Filter by text")
+    book.click(box)
+    book.tab.keyboard.type("from:")
+    feed.get_by_label("The text to copy").wait_for()
+    book.tab.keyboard.type("agent")
+    assert (
+        box.input_value() == "from:agent" and "select this text" in feed.locator(".mew-copied").inner_text()
+    )
+    book.tab.evaluate("() => { delete navigator.clipboard; }")
+
+
 def test_pictures_of_the_feed(notebook: Callable[..., Notebook]) -> None:
     scene = """
 def say(sender, to, kind, what, **more):

@@ -28,7 +28,6 @@ function render({ model, el }) {
   keepKeys(root);
   const announce = announcer(root);
 
-  // Cards by the place at which they were proposed: an id may be used again, and the earlier card gets another one then.
   const cards = new Map(), groups = new Set(), unfolded = new Set();
   let nonce = null, known = { targets: [], reasons: [], limits: [], more: 0 }, offset = 0, showAll = false, showHistory = false, watch = null, ticks = null, pings = null;
 
@@ -97,16 +96,25 @@ function render({ model, el }) {
     if (item.waiting) link.send({ t: "ping", view: link.view });
   }
 
+  // A proposal whose id was taken for another one stands under another id; its card stays where it is.
+  function renamed(data) {
+    const old = [...cards.values()].find((card) => card.data.seq === data.seq && card.data.digest === data.digest);
+    if (!old) return undefined;
+    cards.delete(old.data.id);
+    cards.set(data.id, old);
+    return old;
+  }
+
   function put(data) {
-    const old = cards.get(data.seq);
+    const old = cards.get(data.id) ?? renamed(data);
     if (!old) {
       const card = cardOf(data, desk);
-      cards.set(data.seq, card);
+      cards.set(data.id, card);
       list.append(card.node);
       if (isOpen(data)) announce(`${card.says}, waits for your decision`);
       return;
     }
-    if (old.data.digest !== data.digest) {
+    if (old.data.digest !== data.digest || old.data.seq !== data.seq) {
       say(old, "The kernel now shows other content under this id. Run the cell of this view again.");
       old.spoilt = true;
       return;
@@ -124,12 +132,8 @@ function render({ model, el }) {
     }
   }
 
-  function called(id) {
-    return [...cards.values()].findLast((card) => card.data.id === id);
-  }
-
   function opened(item) {
-    const card = called(item.proposal);
+    const card = cards.get(item.proposal);
     if (!card || !isOpen(card.data)) return;
     for (const face of new Set([card.front, card.face])) if (face.digest === item.digest) openedIn(face, item.index, item.text);
     if (card.face.name === "grant") card.face.closed.delete(item.index);
@@ -143,7 +147,7 @@ function render({ model, el }) {
   }
 
   function notice(item) {
-    const card = called(item.proposal);
+    const card = cards.get(item.proposal);
     if (card && isOpen(card.data) && !card.group) {
       say(card, item.text);
       return settle(card, false);
@@ -210,7 +214,7 @@ function render({ model, el }) {
   function forget() {
     const done = decided().filter((card) => !card.group && !card.node.contains(document.activeElement));
     for (const card of done.slice(0, Math.max(0, done.length - KEPT))) {
-      cards.delete(card.data.seq);
+      cards.delete(card.data.id);
       card.node.remove();
     }
   }

@@ -104,22 +104,28 @@ class ApprovalsView(ActingWidget):
 
     def _on_change(self, card: Card) -> None:
         with self._book:
+            was = self._cards.get(card.id)
+            anew = was is not None and was.seq != card.seq  # another proposal has taken the id
+            if anew:
+                del self._cards[card.id]
+                self._past.pop(card.id, None)
             self._keep(card)
+            # In the order in which they changed: the earlier proposal makes room before another takes its id.
+            self._fresh.pop(card.id, None)
             self._fresh[card.id] = None
-            self._forget()
+            if anew or not card.is_open:
+                self._sent.discard(card.id)
+                for face in [one for one in self._opened if one[0] == card.id]:
+                    del self._opened[face]
+                self._forget()
         self.wake()
 
     def _keep(self, card: Card) -> None:
-        was = self._cards.get(card.id)
         self._cards[card.id] = card
         if card.is_open:
             self._past.pop(card.id, None)
         else:
-            self._past[card.id] = None
-        if not card.is_open or (was and was.seq != card.seq):  # its id may be another proposal's by now
-            self._sent.discard(card.id)
-            for face in [one for one in self._opened if one[0] == card.id]:
-                del self._opened[face]
+            self._past.setdefault(card.id)
 
     def _forget(self) -> None:
         """Lets go of what was decided first, once no view shows it open any more."""

@@ -3,7 +3,7 @@
 // is folded was opened.
 
 const ARMING = 500;
-const SIGNS = { fulfilled: "✓", rejected: "✕", withdrawn: "–", lapsed: "–", done: "✓", open: "●", deciding: "●" };
+const SIGNS = { fulfilled: "✓", rejected: "✕", withdrawn: "–", done: "✓", lapsed: "–", open: "●", deciding: "●" };
 
 function isOpen(data) {
   return data.state === "open" || data.state === "deciding";

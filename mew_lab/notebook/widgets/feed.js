@@ -60,8 +60,10 @@ function render({ model, el }) {
         offset = item.now - Date.now() / 1000;
         head = item;
         setColumns(item.columns);
-        if (item.start !== last) restart(item.start);
+        // What is held stays: it comes again, and is left out. Not so where the log has another life, or a hole would be left.
+        if (!(rows.length || held.length) || item.last < last || item.start > last) restart(item.start);
         oldest = rows[0]?.[SEQ] ?? item.oldest;
+        if (wanted && wanted !== pane.seq) ask(wanted);
       } else if (item.t === "rows") take(item);
       else if (item.t === "earlier") precede(item.rows);
       else if (item.t === "head") head = item;
@@ -165,7 +167,7 @@ function render({ model, el }) {
       const cell = lines.get(seq)?.querySelector(".mew-follows");
       if (cell) cells.follows(cell, seq);
     }
-    if (pane.concerns(row)) renewing ??= setTimeout(() => { renewing = null; if (pane.open) ask(pane.seq); }, 250);
+    if (pane.concerns(row)) renewing ??= setTimeout(() => { renewing = null; renew(); }, 250);
   }
 
   function drop(n) {
@@ -195,8 +197,7 @@ function render({ model, el }) {
 
   function sift() {
     shown = filtered() ? rows.filter(matches) : rows;
-    for (const line of lines.values()) line.remove();
-    lines.clear();
+    wipe();
   }
 
   function refilter() {
@@ -279,8 +280,18 @@ function render({ model, el }) {
     widths.replaceChildren(...fit.cols());
     heads.replaceChildren(...fit.heads());
     table.style.minWidth = `${fit.least}px`;
-    for (const line of lines.values()) line.remove();
-    lines.clear();
+    wipe();
+  }
+
+  // Takes the lines away that are not kept. The keyboard stays with the table when the line that has it goes.
+  function wipe(keep = null) {
+    const at = document.activeElement?.closest("tr");
+    for (const [seq, line] of lines) {
+      if (keep?.has(seq)) continue;
+      if (line === at) table.focus({ preventScroll: true });
+      line.remove();
+      lines.delete(seq);
+    }
   }
 
   function paint() {
@@ -303,7 +314,7 @@ function render({ model, el }) {
     table.setAttribute("aria-rowcount", String(shown.length + 1));
     const keep = new Set();
     for (let n = from; n < to; n++) keep.add(shown[n][SEQ]);
-    for (const [seq, line] of lines) if (!keep.has(seq)) { line.remove(); lines.delete(seq); }
+    wipe(keep);
     let next = body.firstChild;
     for (let n = from; n < to; n++) {
       const row = shown[n];
@@ -404,7 +415,10 @@ function render({ model, el }) {
 
   // To a row that something names; where it is not in sight, why, and what would help.
   function jump(seq) {
-    if (indexOf(seq) >= 0) return choose(seq, pane.open);
+    if (indexOf(seq) >= 0) {
+      choose(seq, pane.open);
+      return table.focus({ preventScroll: true });
+    }
     const waits = held.some((row) => row[SEQ] === seq), hidden = rows.some((row) => row[SEQ] === seq);
     const [said, does, act] = waits ? [`Row ${seq} waits until you resume.`, "resume and go there", () => setPaused(false)]
       : hidden ? [`Row ${seq} is filtered out.`, "clear the filter and go there", unfilter]
@@ -417,6 +431,11 @@ function render({ model, el }) {
   function ask(seq, all = false) {
     wanted = seq;
     link.send({ t: "raw", view: link.view, seq, all });
+  }
+
+  // What a new row answers is told in the opened one, unless another is on its way.
+  function renew() {
+    if (pane.open && wanted === pane.seq) link.send({ t: "raw", view: link.view, seq: wanted, all: false });
   }
 
   function opened(item) {

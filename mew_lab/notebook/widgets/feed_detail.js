@@ -14,7 +14,7 @@ function detailPane(on) {
     for (const [seq, t, from, kind, what, of] of all) {
       const here = seq === item.seq, since = of.length ? t - times.get(of[0]) : null;
       const line = make("li", { class: `mew-is-${family(kind).name}`, "aria-current": here ? "true" : null, title: `${from}: ${what}` });
-      line.append(here ? make("b", { class: "mew-num", text: seq }) : make("button", { type: "button", class: "mew-link", text: seq, "aria-label": `Go to row ${seq}, ${kind}`, onclick: () => on.jump(seq) }));
+      line.append(here ? make("b", { class: "mew-num", text: seq }) : make("button", { type: "button", class: "mew-link", "data-seq": seq, text: seq, "aria-label": `Go to row ${seq}, ${kind}`, onclick: () => on.jump(seq) }));
       line.append(" ", make("bdi", { class: "mew-code", text: kind || "unreadable" }), " ", make("bdi", { class: "mew-by", text: from }));
       if (since !== null && !Number.isNaN(since)) line.append(make("span", { class: "mew-num mew-since", text: ` +${seconds(since)}` }));
       list.append(line);
@@ -41,6 +41,7 @@ function detailPane(on) {
       // No clipboard here (plain HTTP, a frame without the right to it): the reader copies it herself.
       const text = make("textarea", { class: "mew-code", readonly: true, rows: 3, dir: "ltr", "aria-label": "The text to copy" });
       text.value = done.value;
+      if (!atHand(pane)) return say("This page may not write to the clipboard: select this text and press Ctrl+C.", text);
       say("This page may not write to the clipboard: press Ctrl+C, the text is selected.", text);
       text.focus();
       text.select();
@@ -52,8 +53,10 @@ function detailPane(on) {
   }
 
   function refresh(item) {
-    const [list, length] = steps(item);
-    pane.querySelector(".mew-story").replaceChildren(list, make("div", { class: "mew-small", text: told(item, length) }));
+    const [list, length] = steps(item), story = pane.querySelector(".mew-story");
+    const at = story.contains(document.activeElement) ? document.activeElement.dataset.seq : null;
+    story.replaceChildren(list, make("div", { class: "mew-small", text: told(item, length) }));
+    if (at) (list.querySelector(`[data-seq="${at}"]`) ?? pane.querySelector(".mew-exact")).focus({ preventScroll: true });
   }
 
   function draw(item) {
@@ -80,11 +83,14 @@ function detailPane(on) {
     // Whether what a new row answers is part of what is shown.
     concerns: (row) => !pane.hidden && answersOf(row).some((one) => one === shown.seq || shown.effects.some(([seq]) => seq === one)),
     show(item) {
-      const same = shown && !pane.hidden && shown.seq === item.seq && shown.more === item.more;
-      shown = item;
+      // Of a text that is there already no part is put in its place.
+      const same = shown && !pane.hidden && shown.seq === item.seq && shown.text.startsWith(item.text);
+      const here = pane.contains(document.activeElement);
+      shown = same ? { ...item, text: shown.text, more: shown.more } : item;
       if (same) refresh(item);
       else draw(item);
       pane.hidden = false;
+      if (here && !same) pane.querySelector(".mew-exact").focus({ preventScroll: true });
     },
     shut() {
       pane.hidden = true;

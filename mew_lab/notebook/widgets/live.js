@@ -42,14 +42,17 @@ function grouped(n) {
 // Ties a view to its Python side: asks for a snapshot until one comes, hands over each item of each message, says
 // farewell. `on.item(item)` gets everything but other views' snapshots; `on.from()` says what the view has already.
 // `act(name, given, tell)` has Python do something: its promise gives {said, value}, or null when it failed, which is then
-// told in the view until it is dismissed, or by `tell(text)` where there is a better place.
+// told in the view until it is dismissed, or by `tell(text)` where there is a better place. Where a message was lost on
+// the way, all is asked for once more, and what was not answered by then counts as failed.
+const LOST = "A message of the kernel was lost on the way, so it is not known whether this was done. Look at what is shown now before you try again.";
+
 function connect(model, root, on) {
   const view = Array.from(crypto.getRandomValues(new Uint32Array(3)), (n) => n.toString(36)).join("");
   const silence = make("div", { class: "mew-silence", role: "status", hidden: true });
   const notices = make("div", { class: "mew-notices" });
   root.append(silence, notices);
-  const jobs = new Map();
-  let answered = false, asked = 0, timer = null, nonce = null, job = 0, missed = false;
+  const jobs = new Map(), doubtful = new Set();
+  let answered = false, asked = 0, timer = null, nonce = null, job = 0, missed = false, number = null;
   const sight = new ResizeObserver(() => {
     if (!missed || !root.getClientRects().length) return;
     missed = false;
@@ -93,27 +96,42 @@ function connect(model, root, on) {
     if (!send({ t: "act", view, job: mine, nonce, act: name, with: given })) return Promise.resolve(null);
     return new Promise((resolve) => {
       const slow = setTimeout(() => say("The kernel has not answered yet: a running cell may hold it."), 3000);
-      jobs.set(mine, (item) => {
+      jobs.set(mine, { tell, end(item) {
         clearTimeout(slow);
         say("");
-        if (item.t === "failed") tell(item.said);
-        resolve(item.t === "failed" ? null : { said: item.said, value: item.value });
-      });
+        resolve(item ? { said: item.said, value: item.value } : null);
+      } });
     });
   }
   function ended(item) {
-    const end = jobs.get(item.job);
-    if (item.view !== view || !end) return;
+    if (item.view !== view) return;
+    const one = jobs.get(item.job), failed = item.t === "failed";
     jobs.delete(item.job);
-    end(item);
+    // What was given up comes after all: it is said how it ended.
+    if (!one) return void (doubtful.delete(item.job) && item.said && notice(item.said, failed ? "alert" : "status"));
+    if (failed) one.tell(item.said);
+    one.end(failed ? null : item);
+  }
+  function doubt() {
+    const open = [...jobs];
+    jobs.clear();
+    for (const tell of new Set(open.map(([, one]) => one.tell))) tell(LOST);
+    for (const [mine, one] of open) {
+      doubtful.add(mine);
+      one.end(null);
+    }
   }
   function receive(message) {
     if (!message || message.t !== "batch") return;
+    // A message without items says how many there were.
+    const told = message.items.length > 0, lost = number !== null && message.no !== number + (told ? 1 : 0);
+    number = message.no;
     const away = on.rests && !root.getClientRects().length;
+    let whole = false;
     for (const item of message.items) {
       if (item.t === "snapshot") {
         if (item.view !== view) continue;
-        answered = true;
+        answered = whole = true;
         asked = 0;
         nonce = item.nonce ?? null;
         say("");
@@ -125,7 +143,12 @@ function connect(model, root, on) {
       if (away && item.t !== "snapshot") missed = true;
       else on.item(item);
     }
-    on.done?.();
+    if (told) on.done?.();
+    if (!lost) return;
+    doubt();
+    if (whole || !answered) return;
+    if (away) missed = true;
+    else ask();
   }
   model.on("msg:custom", receive);
   ask();

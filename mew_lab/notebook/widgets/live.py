@@ -7,6 +7,9 @@ travels in custom messages, which are neither stored in a notebook nor replayed.
 - One writer. Any thread may `post` an item or `wake` the writer; only the writer sends, at most once in
   `interval`, all that has gathered as one message. Two threads that send on one widget corrupt each other,
   and a front end drowns in messages long before it drowns in bytes.
+- Nothing is lost unnoticed. A cell that floods makes the Jupyter server drop messages, and what they held is out of
+  the books. So each has a number, `no`, and a view that misses one asks for a snapshot, which holds all. One that
+  has no items says how many there were: after a failure, and a few times in the quiet that follows the last one.
 - Any thread. A message from the browser is handled on the thread that the kernel happens to use: the main
   one, a subshell's, another. Handlers check, hand over, return; they wait for nothing and print nothing. What
   goes wrong is kept in `faults` and logged: a print here would land in whichever cell ran last.
@@ -21,6 +24,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import re
 import threading
@@ -53,6 +57,9 @@ _HERE = Path(__file__).parent
 # Threads on which messages from any front end were handled so far: whether it uses subshells is seen, never
 # told.
 _seen: set[str] = set()
+
+# The number of the last message is said again after so many seconds of quiet, then twice as many, up to the latter.
+FIRST_REMINDER, LAST_REMINDER = 1.0, 64.0
 
 INSTALL = "needs anywidget where JupyterLab runs: pip install anywidget, then reload the page"
 
@@ -167,6 +174,8 @@ class LiveWidget(anywidget.AnyWidget):
         self.last_ping: float | None = None
         self.clock = clock
         self._views: dict[str, int] = {}
+        # How many were sent; only the writer counts.
+        self._batches = 0
         self._outbox: deque[dict[str, Any]] = deque()
         # Ends the subscription that a subclass has begun.
         self._leave: Callable[[], None] = lambda: None
@@ -261,25 +270,45 @@ class LiveWidget(anywidget.AnyWidget):
     # The writer.
 
     def _write(self) -> None:
-        looked = 0.0
+        looked, pause, due = 0.0, FIRST_REMINDER, math.inf
         while True:
             with self._changed:
-                while not self._dirty and not self._ended:
-                    self._changed.wait()
+                while not self._dirty and not self._ended and (left := due - time.monotonic()) > 0:
+                    self._changed.wait(None if left == math.inf else left)
                 # More will have gathered by the time the next message may go; an end does not wait for it. To look
                 # costs, too, where nothing is to be sent.
                 while not self._ended and (left := looked + self.interval - time.monotonic()) > 0:
                     self._changed.wait(left)
                 if self._ended:
                     return
-                self._dirty = False
-            self._flush()
+                called, self._dirty = self._dirty, False
+            before = self._batches
+            if called:
+                self._flush()
             looked = time.monotonic()
+            if self._batches != before:
+                pause, due = FIRST_REMINDER, looked + FIRST_REMINDER
+            elif looked >= due:
+                self._remind()
+                pause *= 2
+                due = looked + pause if pause <= LAST_REMINDER else math.inf
 
     def _flush(self) -> None:
         try:
             if items := self._gather():
-                self.send({"t": "batch", "items": items})
+                self._batches += 1
+                self.send({"t": "batch", "no": self._batches, "items": items})
+        except Exception as error:
+            self.fault(error)
+            # What was taken out of the books is in no message: the views hear that one is missing, and ask for all.
+            self._batches += 1
+            self._remind()
+
+    def _remind(self) -> None:
+        if not self._views:
+            return
+        try:
+            self.send({"t": "batch", "no": self._batches, "items": []})
         except Exception as error:
             self.fault(error)
 

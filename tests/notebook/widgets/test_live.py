@@ -83,6 +83,69 @@ def test_nothing_is_sent_before_a_view_has_asked_and_after_it_said_farewell(
     assert len(page.batches) == sent + 1
 
 
+def test_each_message_has_the_next_number_and_the_quiet_after_the_last_one_says_it_again(
+    browser: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "FIRST_REMINDER", 0.3)
+    monkeypatch.setattr(live, "LAST_REMINDER", 0.7)
+    view = Counter()
+    page = browser(view)
+    page.appear()
+    for n in range(3):
+        view.post({"t": "number", "n": n})
+        page.until(lambda n=n: any(item["n"] == n for item in page.of("number")))
+    page.until(lambda: len(page.batches) == 6)
+    assert [(batch["no"], len(batch["items"])) for batch in page.batches] == [
+        (1, 1), (2, 1), (3, 1), (4, 1), (4, 0), (4, 0)
+    ]  # fmt: skip
+    pauses = [b - a for a, b in zip(page.moments[3:], page.moments[4:], strict=False)]
+    assert pauses[0] >= 0.3 and pauses[1] >= 0.6
+    # Then it rests, until there is something new.
+    view.post({"t": "number", "n": 3})
+    page.until(lambda: len(page.batches) == 7)
+    assert page.batches[6]["no"] == 5
+
+
+def test_a_writer_that_failed_leaves_a_number_out_and_says_so_at_once(browser: Callable[..., Any]) -> None:
+    class Failing(Counter):
+        fails = False
+
+        def _news(self) -> list[dict[str, Any]]:
+            if self.fails:
+                self.fails = False
+                raise ValueError("no news")
+            return []
+
+    view = Failing()
+    page = browser(view)
+    page.appear()
+    view.fails = True
+    view.wake()
+    page.until(lambda: len(page.batches) == 2)
+    # Number 2 was never sent: who holds 1 misses it, and asks.
+    assert page.batches[1] == {"t": "batch", "no": 2, "items": []}
+    assert [str(fault) for fault in view.faults] == ["no news"]
+    page.appear()
+    assert page.batches[2]["no"] == 3
+
+
+def test_what_cannot_be_sent_leaves_its_number_out(browser: Callable[..., Any]) -> None:
+    view = Counter()
+    page = browser(view)
+    page.appear()
+    send = view.send
+
+    def refuse_one(content: dict[str, Any], buffers: Any = None) -> None:
+        view.send = send
+        raise RuntimeError("too much at once")
+
+    view.send = refuse_one
+    view.post({"t": "number", "n": 1})
+    page.until(lambda: len(page.batches) == 2)
+    assert page.batches[1]["items"] == [] and page.batches[1]["no"] > 1
+    assert [str(fault) for fault in view.faults] == ["too much at once"]
+
+
 def test_each_view_gets_the_snapshot_from_where_it_stands(browser: Callable[..., Any]) -> None:
     page = browser(Counter())
     assert page.appear("a", 7) == {"t": "snapshot", "view": "a", "latest": {}, "start": 7}

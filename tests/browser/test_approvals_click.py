@@ -331,6 +331,30 @@ def test_a_withdrawn_proposal_shows_so_and_cannot_be_decided(notebook: Callable[
     assert card(book, 1).locator("button").count() == 0
 
 
+def test_a_card_does_not_stay_open_when_what_became_of_it_was_lost_on_the_way(
+    notebook: Callable[..., Notebook],
+) -> None:
+    lose = """
+later = [f'later-{n}' for n in range(201)]
+send, view.send = view.send, lambda *message: None
+seat.withdraw('proposal-1')
+for one in later: seat.propose(id=one); seat.withdraw(one)
+while view._fresh or len(view._cards) > 200: await asyncio.sleep(.01)
+view.send = send
+p = seat.propose('git_status')
+"""
+    book = notebook([SETUP, SHOW, PROPOSE, lose]).run(0).run(1).run(2)
+    card(book, 1).locator("button.mew-approve").wait_for()
+    book.run(3)
+    card(book, 1).locator(".mew-outcome").wait_for()
+    assert "what became of it was lost on the way" in card(book, 1).inner_text()
+    [other] = book.area(1).locator("button.mew-approve").all()
+    book.click(armed(book, other))
+    book.page.until(
+        lambda: not book.area(1).locator("button.mew-approve").count(), "the other one to be decided"
+    )
+
+
 def test_a_failed_decision_says_why_and_can_be_tried_again(notebook: Callable[..., Notebook]) -> None:
     fail = f"{PROPOSE}\nseat.fail_with = RuntimeError('Cannot approve: git left the space.')"
     book = notebook([SETUP, SHOW, fail, "seat.fail_with = None"]).run(0).run(1).run(2)

@@ -2,6 +2,7 @@
 // the id and the digest of what it shows, the decision, and the nonce that a live kernel gave; never with a payload.
 
 const KEPT = 200;
+const UNTOLD = "what became of it was lost on the way";
 
 function render({ model, el }) {
   const root = make("section", { class: "mew mew-approvals", "aria-label": "Approvals" });
@@ -39,6 +40,9 @@ function render({ model, el }) {
         offset = item.now - Date.now() / 1000;
         head(item);
         for (const card of item.cards) put(card);
+        const told = new Set(item.cards.map((card) => card.id));
+        // It was decided, and forgotten since, while messages were lost.
+        for (const { data } of [...cards.values()]) if (isOpen(data) && !told.has(data.id)) put({ ...data, state: "lapsed", decision: "over", at: item.now, by: "", onScreen: null, outcome: UNTOLD, past: `over: ${UNTOLD}` });
       } else if (item.t === "card") put(item.card);
       else if (item.t === "head") head(item);
       else if (item.t === "value") opened(item);

@@ -415,7 +415,7 @@ async def test_an_answer_that_is_too_long_or_no_text_is_made_one(site: Site, tex
 
 def test_the_search_for_quotes_ends_however_much_a_model_asks_for() -> None:
     outputs = [("t/x", "y" * 20_000)] * 200
-    arguments = {"last": "y" * 50} | {f"a{n}": f"not there {n}" for n in range(900)}
+    arguments = {f"a{n}": f"not there {n}" for n in range(900)} | {"last": "y" * 50}
     assert quoted(arguments, outputs=outputs, request="") == []  # it was not come to
     assert quoted({"a": "y" * 50}, outputs=outputs, request="") == ["a quotes what t/x returned"]
 

@@ -102,7 +102,8 @@ def test_a_grant_is_asked_about_given_and_taken_back(notebook: Callable[..., Not
     row = view.locator("tr[data-who=agent][data-origin=granted]")
     row.wait_for()
     assert "until" in row.locator(".mew-from").inner_text() and row.locator(".mew-since").inner_text()
-    assert "agent may now open, share and close streams for 10 min" in view.locator(".mew-said").inner_text()
+    given = "agent may now open, share and close streams for 10 min"
+    book.page.until(lambda: given in view.locator(".mew-said").inner_text(), "the sentence about it")
     # Kept after all: nothing is said, and it can be asked for again.
     book.click(row.locator("button", has_text="Revoke…"))
     armed(book, row.locator("button.mew-grave"))

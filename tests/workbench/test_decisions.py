@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from looking import eventually, sent
 
 from mew_lab.errors import MewError
 from mew_lab.workbench.cards import Card
@@ -18,20 +16,6 @@ from mew_lab.workbench.lab import Lab
 from mew_lab.workbench.offers import Offers
 
 Adding = Callable[[int, int], Any]
-
-
-def sent(lab: Lab, kind: str) -> list[dict[str, Any]]:
-    told = [json.loads(record.raw) for record in lab.log.held if record.raw]
-    return [one for one in told if one.get("kind") == kind]
-
-
-def eventually(what: Callable[[], Any], *, deadline: float = 10.0) -> Any:
-    until = time.monotonic() + deadline
-    while time.monotonic() < until:
-        if found := what():
-            return found
-        threading.Event().wait(0.01)
-    raise AssertionError("it never came true")
 
 
 def propose(lab: Lab, id: str, *, by: str = "bot", **arguments: Any) -> Card:

@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from looking import eventually, sent
 
 from mew_lab.errors import MewError
 from mew_lab.workbench.editing import Field, Review, misfits
 from mew_lab.workbench.lab import Lab
 
 Adding = Callable[[int, int], Any]
-
-
-def sent(lab: Lab, kind: str) -> list[dict[str, Any]]:
-    told = [json.loads(record.raw) for record in lab.log.held if record.raw]
-    return [one for one in told if one.get("kind") == kind]
-
-
-def eventually(what: Callable[[], Any], *, deadline: float = 10.0) -> Any:
-    until = time.monotonic() + deadline
-    while time.monotonic() < until:
-        if found := what():
-            return found
-        threading.Event().wait(0.01)
-    raise AssertionError("it never came true")
 
 
 def propose(lab: Lab, arguments: dict[str, Any], target: str = "notebook/add") -> Any:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from looking import eventually, sent
 
 from mew_lab.errors import CapabilityViolation, ConfigError, MewError, Refused
 from mew_lab.space.events import Record
@@ -27,26 +26,12 @@ ADD = {
 Adding = Callable[[int, int], Any]
 
 
-def eventually(what: Callable[[], Any], *, deadline: float = 10.0) -> Any:
-    until = time.monotonic() + deadline
-    while time.monotonic() < until:
-        if found := what():
-            return found
-        threading.Event().wait(0.01)
-    raise AssertionError("it never came true")
-
-
 def grant(lab: Lab, to: str = "bot", pattern: dict[str, Any] = ADD, **limits: Any) -> str:
     return lab.loop.run(lab.granting.grant(to, [pattern], **limits), timeout=10, doing="granting")
 
 
 def given(lab: Lab, id: str) -> Any:
     return next(one for one in lab.granting.given if one.id == id)
-
-
-def sent(lab: Lab, kind: str) -> list[dict[str, Any]]:
-    told = [json.loads(record.raw) for record in lab.log.held if record.raw]
-    return [one for one in told if one.get("kind") == kind]
 
 
 @pytest.mark.threat(22)

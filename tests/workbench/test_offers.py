@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from looking import sent
 
 from mew_lab.errors import MewError
 from mew_lab.workbench.lab import Lab
@@ -15,11 +16,6 @@ from mew_lab.workbench.labs import up
 from mew_lab.workbench.offers import OPEN_WORLD, Offer, Offers
 
 Adding = Callable[[int, int], Any]
-
-
-def sent(lab: Lab, kind: str) -> list[dict[str, Any]]:
-    told = [json.loads(record.raw) for record in lab.log.held if record.raw]
-    return [one for one in told if one.get("kind") == kind]
 
 
 def offer(lab: Lab, offers: Offers, id: str, **how: Any) -> Offer:

@@ -1,0 +1,27 @@
+"""What a test looks at in a running lab: what was said so far, and what comes true in a while."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from mew_lab.workbench.lab import Lab
+
+
+def sent(lab: Lab, kind: str) -> list[dict[str, Any]]:
+    """The envelopes of that kind in the lab's log, in the order received."""
+    told = [json.loads(record.raw) for record in lab.log.held if record.raw]
+    return [one for one in told if one.get("kind") == kind]
+
+
+def eventually(what: Callable[[], Any], *, deadline: float = 10.0) -> Any:
+    """The first true value of `what`, within so many seconds."""
+    until = time.monotonic() + deadline
+    while time.monotonic() < until:
+        if found := what():
+            return found
+        threading.Event().wait(0.01)
+    raise AssertionError("it never came true")

@@ -4,8 +4,8 @@
     python tests/report_requirements.py --missing  every row that is open, with its sentence
     python tests/report_requirements.py --short    the figures alone
 
-A mark is `@pytest.mark.req("P-3.6.8-2")`, `@pytest.mark.threat(15)` or `@pytest.mark.trap("T-4")`, on a test, on a
-class, on a parameter set, or as `pytestmark` of a module. `@pytest.mark.divergence("P-3.4.1-3")` pins what happens
+A mark is `@pytest.mark.req("P-3.6.8-2")`, `@pytest.mark.threat(15)`, `@pytest.mark.trap("T-4")` or `@pytest.mark.ruling("R22")`, on a
+test, on a class, on a parameter set, or as `pytestmark` of a module. `@pytest.mark.divergence("P-3.4.1-3")` pins what happens
 instead of a row that `divergences.py` records. Marks are read from the source: nothing is run, so the report says
 what tests claim, and `pytest` says whether they hold.
 """
@@ -26,8 +26,9 @@ HERE = Path(__file__).resolve().parent
 DIVERGENCES: tuple[Any, ...] = runpy.run_path(str(HERE / "divergences.py"))["DIVERGENCES"]
 OURS = ("gateway", "all")  # whom a row binds that a gateway has to keep
 TRAPS = [f"T-{n}" for n in range(1, 28)]
-THREATS = list(range(1, 35))
-MARKS = ("req", "threat", "trap", "divergence")
+THREATS = list(range(1, 45))
+RULINGS = [f"R{n}" for n in range(22, 32)]  # those that stand on their own, beside the rows that they decide
+MARKS = ("req", "threat", "trap", "ruling", "divergence")
 
 
 class Row(NamedTuple):
@@ -101,6 +102,7 @@ def report(rows: Iterable[Row], marks: Iterable[Mark]) -> Report:
         "divergence": {one.row for one in DIVERGENCES},
         "threat": set(THREATS),
         "trap": set(TRAPS),
+        "ruling": set(RULINGS),
     }
     shown: dict[tuple[str, str | int], list[str]] = defaultdict(list)
     unknown = []
@@ -142,7 +144,7 @@ def lines_of_missing(found: Report) -> Iterator[str]:
 
 
 def lines_of_figures(found: Report) -> Iterator[str]:
-    """The figures: all rows, rows by whom they bind, those of the gateway apart, threats, traps."""
+    """The figures: all rows, rows by whom they bind, those of the gateway apart, threats, traps, rulings."""
     shown, of = found.figure()
     yield f"requirements  {shown:>3} of {of} rows have a test"
     for binds in sorted({row.binds for row in found.rows}):
@@ -155,7 +157,11 @@ def lines_of_figures(found: Report) -> Iterator[str]:
         f"{len(ours)} rows of {of} bind the gateway: {len(ours) - diverging - unshown} tested, "
         f"{diverging} recorded divergences, {unshown} open"
     )
-    for title, mark, ids in (("threats", "threat", THREATS), ("traps", "trap", TRAPS)):
+    for title, mark, ids in (
+        ("threats", "threat", THREATS),
+        ("traps", "trap", TRAPS),
+        ("rulings", "ruling", RULINGS),
+    ):
         without = [str(one) for one in ids if (mark, one) not in found.shown]
         yield f"{title:<13} {len(ids) - len(without):>3} of {len(ids)} have a test" + (
             f"; without: {', '.join(without)}" if without else ""

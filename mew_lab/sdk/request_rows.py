@@ -115,6 +115,12 @@ def argument_of(pointer: str) -> str | None:
     return pointer[len(ARGUMENTS) + 1 :].replace("~1", "/").replace("~0", "~")
 
 
+def is_routine(pointer: str, text: str) -> bool:
+    """Whether the row only says what the title of a card, or every request, says too."""
+    named = pointer in ("/payload/method", f"{PARAMS}/name") and text[:1] == '"'
+    return named or pointer in (TO, ID) or (pointer == "/payload/jsonrpc" and text == '"2.0"')
+
+
 def row_name(pointer: str) -> str:
     """The name under which a row is shown: an argument's own, else the whole pointer. No two pointers share one.
 

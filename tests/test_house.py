@@ -65,6 +65,8 @@ PLACES: dict[str, tuple[str, ...]] = {
 
 # Modules without a test module of their own name, and the one that shows them.
 SHOWN_BY: dict[str, str] = {
+    "workbench.card_queue": "workbench/test_decisions.py",
+    "workbench.folding": "notebook/widgets/test_values.py",
     "agent.bodies": "agent/test_completions.py",
     "agent.reading": "agent/test_completions.py",
     "agent.refusals": "agent/test_completions.py",

@@ -284,7 +284,8 @@ def install(ip: InteractiveShell) -> Callable[[], None]:
         for kind, show in (("text/html", _html(to_html)), ("text/plain", _printer(to_text))):
             formatter = formatters[kind]
             # By its name where it is not loaded; for a loaded type somebody else's would go first.
-            old = formatter.for_type(getattr(sys.modules.get(module), name, f"{module}.{name}"), show)
+            old = formatter.pop(f"{module}.{name}", None)  # its own, not one of a type above it
+            formatter.for_type(getattr(sys.modules.get(module), name, f"{module}.{name}"), show)
             undo.append(_undo(formatter, f"{module}.{name}", old))
 
     def remove() -> None:

@@ -22,7 +22,7 @@ from mew_lab.workbench.listing import Listing, Note
 if TYPE_CHECKING:
     from mew_lab.workbench.decisions import HumanDecisions
 
-__all__ = ["COLUMNS", "ListedProposal", "Proposals", "approve", "card_lines", "reject"]
+__all__ = ["COLUMNS", "Approvable", "ListedProposal", "Proposals", "approve", "card_lines", "reject"]
 
 COLUMNS = ("id", "from", "to", "call", "since", "state")
 MOST_LISTED = 50  # proposals that a listing tells one by one
@@ -148,6 +148,9 @@ class Proposals(Listing):
     __repr__ = __str__
 
 
+Approvable = str | ListedProposal | Card
+
+
 def told(card: Card, gate: Gate) -> str:
     """The whole of a card as text; from now on it counts as shown.
 
@@ -166,7 +169,7 @@ def told(card: Card, gate: Gate) -> str:
 
 
 async def approve(
-    decisions: HumanDecisions, what: str | ListedProposal | Card, *, digest: str, target: tuple[str, ...]
+    decisions: HumanDecisions, what: Approvable, *, digest: str, target: tuple[str, ...]
 ) -> Note:
     """Approves what a text has shown: an entry of a listing, or a typed id. To be awaited on the loop.
 
@@ -197,7 +200,7 @@ async def approve(
     return Note(await done)
 
 
-async def reject(decisions: HumanDecisions, what: str | ListedProposal | Card, reason: str) -> Note:
+async def reject(decisions: HumanDecisions, what: Approvable, reason: str) -> Note:
     """Rejects an entry of a listing, or an id; raises as `HumanDecisions.carry_out`."""
     by_id = isinstance(what, str)
     card = (

@@ -26,8 +26,7 @@ from mew_lab.sdk.tools import ToolBox
 from mew_lab.space.events import Record
 from mew_lab.workbench import agents, report
 from mew_lab.workbench.agents import AgentSeat
-from mew_lab.workbench.approving import ListedProposal, Proposals, approve, reject
-from mew_lab.workbench.cards import Card
+from mew_lab.workbench.approving import Approvable, Proposals, approve, reject
 from mew_lab.workbench.decide import Policy
 from mew_lab.workbench.decisions import HumanDecisions
 from mew_lab.workbench.following import Following
@@ -312,25 +311,21 @@ class Lab:
         self.loop.call(lambda: self.decisions.set_policy(policy))
 
     def approve(
-        self,
-        proposal: str | ListedProposal | Card,
-        *,
-        to: str | Sequence[str] | None = None,
-        digest: str = "",
+        self, proposal: Approvable, *, to: str | Sequence[str] | None = None, digest: str = ""
     ) -> Note:
         """Fulfils a proposal as yourself: sends its request, correlated to it.
 
         Args:
             proposal: An entry of `proposals()`; or an id or its beginning, whose whole card is shown first.
             to: Whom to ask, for a proposal that names nobody; it is then marked as edited.
-            digest: 8 or more characters of the digest that was shown, for an id; else say so twice. Spec: §3.2.1.
+            digest: 8 characters of the digest shown, for an id; else say so twice. Spec: §3.2.1.
         """
         target = (to,) if isinstance(to, str) else tuple(to or ())
         return self._run(
             approve(self.decisions, proposal, digest=digest, target=target), "approving a proposal"
         )
 
-    def reject(self, proposal: str | ListedProposal | Card, reason: str = "disagree") -> Note:
+    def reject(self, proposal: Approvable, reason: str = "disagree") -> Note:
         """Rejects a proposal with a reason, a standard code or any text. Spec: §3.3.2."""
         return self._run(reject(self.decisions, proposal, reason), "rejecting a proposal")
 

@@ -46,6 +46,7 @@ def test_threat_22_the_proposal_is_approved_and_exactly_what_was_shown_is_grante
     wide = offer(lab, offers, pending.id, values=False, limit="10 min")
     assert wide.matches.count == 3 and "arguments" not in json.dumps(wide.pattern)
     assert wide.digest != narrow.digest
+    lab.decisions.seen(pending.id)
     taken = offers.take(pending.id, digest=card(lab, pending.id).digest, offer=narrow.digest)
     said = lab.loop.submit(taken).result(10)
     assert pending.result(10).structured == {"result": 3}
@@ -86,6 +87,7 @@ def test_a_grant_that_is_refused_is_told_and_the_approval_stands(tmp_path: Path)
     pending = lab.join("bot", can="proposer").call("notebook/add", {"a": 1, "b": 2})
     shown = offer(lab, offers, pending.id)
     with pytest.raises(MewError, match=r"approved: .*; but nothing was granted to bot: .*capability/grant"):
+        lab.decisions.seen(pending.id)
         taken = offers.take(pending.id, digest=card(lab, pending.id).digest, offer=shown.digest)
         lab.loop.submit(taken).result(10)
     assert pending.result(10).structured == {"result": 3} and lab.granting.given == ()

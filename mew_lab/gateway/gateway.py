@@ -36,7 +36,6 @@ from mew_lab.space.events import (
     FrameReceived,
     Joined,
     Left,
-    Limited,
     Noted,
     Oversize,
     Received,
@@ -261,12 +260,6 @@ class Gateway:
             self._feed(running, FrameReceived(connection, message.encode("utf-8", "replace"), True))
         else:
             self._feed(running, Received(message, connection))
-
-    def limited(self, space: str, connection: str, *, count: int) -> None:
-        """So many messages of a connection were over its rate, and were not kept."""
-        running = self._spaces.get(space)
-        if running is not None:
-            self._feed(running, Limited(connection, count))
 
     def post(self, space: str, name: str, text: str | bytes) -> Reply:
         """A message came in by HTTP, from an authenticated participant posting under `name`. Spec: §5.3."""

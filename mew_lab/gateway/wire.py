@@ -1,8 +1,9 @@
 """What do we use of the server library's inside?  One attribute, looked up in one guarded function.
 
 `wire_of` finds the library's protocol object behind an ASGI `send`, and gives its socket a face: write an
-encoded frame, see how much waits, ping, read no more for a while, hang up. Where the inside is not as expected it gives None, and all
-that uses it has another way: slower, without ghost probes, but right. A canary test says when it happens.
+encoded frame, see how much waits, ping, read nothing for a while, hang up. Where the inside is not as expected it
+gives None, and all that uses it has another way: slower, without ghost probes, but right. A canary test says when
+it happens.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def test_one_message_never_costs_more_than_the_burst() -> None:
 @pytest.mark.ruling("R23")
 def test_whatever_is_sent_no_pause_is_longer_than_five_seconds_and_a_rate_that_is_kept_needs_none() -> None:
     for seed in range(200):
-        chance = random.Random(seed)  # noqa: S311
+        chance = random.Random(seed)
         limits = Limits(
             burst=chance.choice([1, 200, 2000]),
             messages_per_second=10 ** chance.uniform(-9, 6),

@@ -97,7 +97,7 @@ NO_JSON = [
     no_number("an integer of 400 digits", "9" * 400),
     no_number("an integer of 2^64", "18446744073709551616"),
     no_number("an integer below -2^63", "-9223372036854775809"),
-    no_json("an integer of 5000 digits", '{"kind":"chat","payload":{"n":%s}}' % ("1" * 5000)),
+    no_number("an integer of 5000 digits", "9" * 5000),
     no_json("a leading zero", '{"kind":"chat","payload":{"n":01}}'),
     no_json("a leading plus", '{"kind":"chat","payload":{"n":+1}}'),
     no_json("hexadecimal", '{"kind":"chat","payload":{"n":0x10}}'),

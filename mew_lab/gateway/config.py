@@ -219,8 +219,10 @@ class LimitsConfig(Section):
     capabilities: int | None = Field(default=None, ge=1)
     connections: int | None = Field(default=None, ge=1)
     unauthenticated: int | None = Field(default=None, ge=1)
-    messages_per_second: float | None = Field(default=None, gt=0)
+    messages_per_second: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     burst: int | None = Field(default=None, ge=200)
+    bytes_per_second: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    burst_bytes: int | None = Field(default=None, ge=64 * 1024)
 
     @property
     def of_space(self) -> SpaceLimits:

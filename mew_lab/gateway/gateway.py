@@ -26,7 +26,7 @@ from mew_lab.gateway.ring import Page
 from mew_lab.gateway.running import Recorder, Running
 from mew_lab.protocol.envelope import PROTOCOL, compact
 from mew_lab.protocol.kinds import GATEWAY
-from mew_lab.space.core import Space
+from mew_lab.space.core import CHECKS_INTEGERS, Space
 from mew_lab.space.events import (
     Close,
     Deliver,
@@ -36,7 +36,6 @@ from mew_lab.space.events import (
     FrameReceived,
     Joined,
     Left,
-    Limited,
     Noted,
     Oversize,
     Received,
@@ -139,7 +138,7 @@ class Gateway:
             raise ValueError(f"a space {space.name!r} runs in this gateway already; choose another name")
         running = Running(space, journal, queue_bytes=queue_bytes, since=since)
         running.connections = connections
-        self._feed(running, Noted("resumed", space.state.owner, ""))
+        self._feed(running, Noted("resumed", space.state.owner, CHECKS_INTEGERS))
         self._spaces[space.name] = running
         for name in (*space.state.connections, *space.state.sinks):
             self._feed(running, Left(name, "the gateway was started anew"))
@@ -261,12 +260,6 @@ class Gateway:
             self._feed(running, FrameReceived(connection, message.encode("utf-8", "replace"), True))
         else:
             self._feed(running, Received(message, connection))
-
-    def limited(self, space: str, connection: str, *, count: int) -> None:
-        """So many messages of a connection were over its rate, and were not kept."""
-        running = self._spaces.get(space)
-        if running is not None:
-            self._feed(running, Limited(connection, count))
 
     def post(self, space: str, name: str, text: str | bytes) -> Reply:
         """A message came in by HTTP, from an authenticated participant posting under `name`. Spec: §5.3."""

@@ -66,12 +66,18 @@ RULES: Mapping[str, Rule] = {
 }
 
 
+CHECKS_INTEGERS = (
+    '{"integers":64}'  # detail of a note `resumed` from which on integers over 64 bits are refused
+)
+
+
 class Space:
     """One space: its members, what they may do, and the one order of its messages.
 
     `plan` says what an event leads to, and `Plan.commit` makes it so; `step` does both. Time enters only as `now`,
     which never runs backwards. `epoch` is a 64-bit number that makes this run's ids its own; `owner` the participant
-    that nobody can revoke or kick; `limit` the longest message in bytes.
+    that nobody can revoke or kick; `limit` the longest message in bytes. `any_integer` is for a journal of an earlier
+    version, whose space took integers of more than 64 bits; when such a space is resumed, that ends.
     """
 
     def __init__(
@@ -84,10 +90,12 @@ class Space:
         baseline: Iterable[Mapping[str, Any]] = BASELINE,
         limit: int = MAX_MESSAGE,
         limits: SpaceLimits = LIMITS,
+        any_integer: bool = False,
     ) -> None:
         self.name = name
         self.epoch = epoch
         self.limit = limit
+        self.any_integer = any_integer
         self.state = State(baseline, owner=owner, limits=limits)
         self._own_ids = f"gw-{epoch:016x}-"
         for participant, capabilities in (participants or {}).items():
@@ -126,7 +134,12 @@ class Space:
                 self._limited(turn, event)
             case _:
                 turn.record(event.event, participant=event.participant, detail=event.detail)
+                if event.event == "resumed" and event.detail == CHECKS_INTEGERS:
+                    turn.then(self._check_integers)
         return turn
+
+    def _check_integers(self) -> None:
+        self.any_integer = False
 
     # --- text messages ---
 
@@ -154,7 +167,7 @@ class Space:
         envelope: Envelope | None = None
         members: dict[str, Any] = {}
         try:
-            members = read_strict(event.text, limit=self.limit)
+            members = read_strict(event.text, limit=self.limit, any_integer=self.any_integer)
             check_shape(members, raw=text)
             draft = Draft(text, members)
             self._check_identity(sender, members)

@@ -41,6 +41,7 @@ from mew_lab.space.events import (
     Oversize,
     Received,
     Record,
+    RefusedBefore,
     Reply,
 )
 from mew_lab.space.opening import opened
@@ -360,7 +361,7 @@ class Gateway:
             if len(running.owed) < MAX_OWED:
                 running.owed.append(turn)
             return ()
-        if isinstance(event, Joined | Enrolled):
+        if isinstance(event, Joined | Enrolled | RefusedBefore):
             raise fault
         connection = event.connection
         if connection is not None:

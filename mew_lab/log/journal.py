@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -289,6 +290,13 @@ class Journal:
             self._rotate(lines, seq, batch[0].now)
         else:
             self._write(lines, seq)
+
+    def free_space(self) -> int:
+        """Bytes that are free on the disk of the journal; very many where nobody can tell."""
+        try:
+            return shutil.disk_usage(self.path.parent).free
+        except (OSError, AttributeError):  # Pyodide
+            return sys.maxsize
 
     def flush(self) -> None:
         """Asks the operating system to bring what was written to the disk."""

@@ -23,6 +23,7 @@ from mew_lab.protocol.kinds import HANDLES, is_reserved
 from mew_lab.protocol.permit import Verdict
 from mew_lab.space import controls, grants, invites, streams
 from mew_lab.space.events import (
+    JOURNAL_HEAD,
     Deliver,
     Effect,
     Enrolled,
@@ -129,6 +130,8 @@ class Space:
                 self._refused_before(turn, event)
             case _:
                 turn.record(event.event, participant=event.participant, detail=event.detail)
+                if event.event == JOURNAL_HEAD:
+                    turn.then(lambda: setattr(self.state, "journal_head", event.detail))
         return turn
 
     # --- text messages ---

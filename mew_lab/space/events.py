@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from mew_lab.protocol.envelope import Envelope
 
 __all__ = [
+    "JOURNAL_HEAD",
     "LOG_SINK",
     "TOKEN_PLACEHOLDER",
     "Close",
@@ -41,6 +42,9 @@ __all__ = [
 
 LOG_SINK = "log"
 """`via` of a log sink: it hears what its participant hears, speaks never, and takes no runtime id."""
+
+JOURNAL_HEAD = "journal_head"
+"""The note that tells the chain of the last line of the journal; the owner's next welcomes repeat it."""
 
 TOKEN_PLACEHOLDER = "<token>"
 """Stands where a minted token will stand: a space never sees one."""

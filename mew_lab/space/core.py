@@ -23,6 +23,7 @@ from mew_lab.protocol.kinds import HANDLES, is_reserved
 from mew_lab.protocol.permit import Verdict
 from mew_lab.space import controls, grants, invites, streams
 from mew_lab.space.events import (
+    JOURNAL_HEAD,
     Deliver,
     Effect,
     Enrolled,
@@ -33,11 +34,12 @@ from mew_lab.space.events import (
     Limited,
     Oversize,
     Received,
+    RefusedBefore,
     Reply,
 )
 from mew_lab.space.membership import join, leave
 from mew_lab.space.outcome import Rule
-from mew_lab.space.refusal import Refusal, posing, refuse, refuse_unread
+from mew_lab.space.refusal import Refusal, posing, refuse, refuse_again, refuse_unread
 from mew_lab.space.state import LIMITS, Handle, Sender, SpaceLimits, State
 from mew_lab.space.turn import Turn, timestamp
 
@@ -132,10 +134,14 @@ class Space:
                 self._oversize(turn, event)
             case Limited():
                 self._limited(turn, event)
+            case RefusedBefore():
+                self._refused_before(turn, event)
             case _:
                 turn.record(event.event, participant=event.participant, detail=event.detail)
                 if event.event == "resumed" and event.detail == CHECKS_INTEGERS:
                     turn.then(self._check_integers)
+                if event.event == JOURNAL_HEAD:
+                    turn.then(lambda: setattr(self.state, "journal_head", event.detail))
         return turn
 
     def _check_integers(self) -> None:
@@ -306,6 +312,14 @@ class Space:
         message = f"the message has {event.size} bytes; this gateway takes at most {self.limit}"
         payload = {"error": "invalid_request", "code": "message_too_large", "message": message}
         refuse_unread(turn, sender, "oversize", {"size": event.size, "sha256": event.sha256}, payload)
+
+    def _refused_before(self, turn: Turn, event: RefusedBefore) -> None:
+        record = event.record
+        runtime_id = record.runtime_id or record.participant
+        who = Received("", record.connection or None, record.participant, runtime_id, record.via)
+        sender = self._sender(who)
+        if sender is not None:
+            refuse_again(turn, sender, record)
 
     def _limited(self, turn: Turn, event: Limited) -> None:
         sender = self._sender(event)

@@ -10,6 +10,8 @@ Spec: §3.6, §4.2, §5.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +28,7 @@ from mew_lab.gateway.ring import Page
 from mew_lab.gateway.running import Recorder, Running
 from mew_lab.protocol.envelope import PROTOCOL, compact
 from mew_lab.protocol.kinds import GATEWAY
-from mew_lab.space.core import Space
+from mew_lab.space.core import Space, resumed
 from mew_lab.space.events import (
     Close,
     Deliver,
@@ -34,6 +36,7 @@ from mew_lab.space.events import (
     Enrolled,
     Event,
     FrameReceived,
+    GrantEnded,
     Joined,
     Left,
     Limited,
@@ -53,6 +56,10 @@ logger = logging.getLogger(__name__)
 JOURNAL_MESSAGE = (
     "this gateway cannot write its journal, so it takes no message; free the disk, then send again"
 )
+LONGEST_WAIT = (
+    60.0  # seconds after which a timer looks at the wall clock anew: that may be set, or a machine sleep
+)
+SHORTEST_WAIT = 0.001
 MAX_OWED = 10_000  # effects of leaves and notes that wait for the journal
 
 
@@ -139,7 +146,7 @@ class Gateway:
             raise ValueError(f"a space {space.name!r} runs in this gateway already; choose another name")
         running = Running(space, journal, queue_bytes=queue_bytes, since=since)
         running.connections = connections
-        self._feed(running, Noted("resumed", space.state.owner, ""))
+        self._feed(running, resumed(space.state.owner))
         self._spaces[space.name] = running
         for name in (*space.state.connections, *space.state.sinks):
             self._feed(running, Left(name, "the gateway was started anew"))
@@ -301,6 +308,7 @@ class Gateway:
             for connection, peer in list(running.peers.items()):
                 peer.close(code, reason)
                 self.leave(name, connection, reason)
+            running.wait_until(None)
             del self._spaces[name]
 
     # --- the one way ---
@@ -321,6 +329,8 @@ class Gateway:
 
     def _turn(self, running: Running, event: Event) -> tuple[object, ...]:
         now = running.last = max(running.last, self._clock())
+        if isinstance(event, Received | Joined | Enrolled) and running.space.state.over(now):
+            self._turn(running, GrantEnded())  # its timer is late
         turn = running.space.plan(event, now)
         try:
             self._pay(running)
@@ -328,7 +338,29 @@ class Gateway:
         except JournalError as fault:
             return self._unrecorded(running, event, turn, fault)
         turn.commit()
+        self._await_end(running)
         return self._apply(running, turn)
+
+    def _await_end(self, running: Running) -> None:
+        """Sets the one timer of a space for the next end of a grant."""
+        end = running.space.state.next_end
+        if end == running.next_end:
+            return
+        running.wait_until(end)
+        if end is None:
+            return
+        with contextlib.suppress(RuntimeError):  # without a loop nothing ticks: the next message sees to it
+            loop = asyncio.get_running_loop()
+            seconds = (end - self._clock()).total_seconds()
+            running.timer = loop.call_later(
+                min(max(seconds, SHORTEST_WAIT), LONGEST_WAIT), self._end_grants, running
+            )
+
+    def _end_grants(self, running: Running) -> None:
+        running.wait_until(None)
+        if running.space.state.over(max(running.last, self._clock())):
+            self._feed(running, GrantEnded())
+        self._await_end(running)
 
     def _record(self, running: Running, turn: Turn) -> None:
         self._write(running, [effect for effect in turn.effects if type(effect) is Record])
@@ -355,8 +387,9 @@ class Gateway:
         self, running: Running, event: Event, turn: Turn, fault: JournalError
     ) -> tuple[object, ...]:
         logger.error("%s: %s", running.space.name, fault)
-        if isinstance(event, Left | Noted):  # it has happened: nothing can refuse it
+        if isinstance(event, Left | Noted | GrantEnded):  # it has happened: nothing can refuse it
             turn.commit()
+            self._await_end(running)
             if len(running.owed) < MAX_OWED:
                 running.owed.append(turn)
             return ()

@@ -22,6 +22,7 @@ __all__ = [
     "Enrolled",
     "Event",
     "FrameReceived",
+    "GrantEnded",
     "Joined",
     "Left",
     "Limited",
@@ -104,6 +105,10 @@ class Limited(NamedTuple):
     messages: int
 
 
+class GrantEnded(NamedTuple):
+    """The time of some grants is over: those whose `expires_at` has come."""
+
+
 class Noted(NamedTuple):
     """Something beside the wire that the journal should tell, such as who or what decided a proposal."""
 
@@ -112,7 +117,7 @@ class Noted(NamedTuple):
     detail: str
 
 
-Event = Enrolled | Joined | Left | Received | FrameReceived | Oversize | Limited | Noted
+Event = Enrolled | Joined | Left | Received | FrameReceived | Oversize | Limited | GrantEnded | Noted
 
 
 class Record(NamedTuple):

@@ -46,6 +46,7 @@ def test_a_space_made_anew_from_its_first_record_does_the_same() -> None:
             "capabilities": 1000,
             "description_bytes": 1024 * 1024,
         },
+        "edition": 1,
     }
     again = reopened(record)
     assert opened(again, NOW) == record
@@ -55,7 +56,13 @@ def test_a_space_made_anew_from_its_first_record_does_the_same() -> None:
 
 def test_what_an_older_journal_does_not_tell_is_as_it_was_then() -> None:
     again = reopened(Record(0, NOW, "opened", "demo", detail='{"format":1,"epoch":7}'))
-    assert opened(again, NOW) == opened(Space("demo", epoch=7, baseline=BASELINE), NOW)
+    assert opened(again, NOW) == opened(Space("demo", epoch=7, baseline=BASELINE, edition=0), NOW)
+
+
+@pytest.mark.parametrize("edition", ["2", "-1", '"1"', "true"])
+def test_a_journal_whose_rules_this_version_does_not_know_is_not_replayed_by_others(edition: str) -> None:
+    with pytest.raises(ProtocolError):
+        reopened(Record(0, NOW, "opened", "demo", detail=f'{{"epoch":7,"edition":{edition}}}'))
 
 
 @pytest.mark.threat(32)

@@ -10,6 +10,8 @@ Spec: §3.6, §4.2, §5.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +29,7 @@ from mew_lab.gateway.running import Kept, Recorder, Running
 from mew_lab.gateway.shares import journal_bytes, payer
 from mew_lab.protocol.envelope import PROTOCOL, compact
 from mew_lab.protocol.kinds import GATEWAY
-from mew_lab.space.core import CHECKS_INTEGERS, Space
+from mew_lab.space.core import Space, resumed
 from mew_lab.space.events import (
     JOURNAL_HEAD,
     Close,
@@ -36,6 +38,7 @@ from mew_lab.space.events import (
     Enrolled,
     Event,
     FrameReceived,
+    GrantEnded,
     Joined,
     Left,
     Noted,
@@ -60,6 +63,10 @@ NO_ROOM = (
     "mew-lab journal prune"
 )
 LOG_EVERY = 1.0  # seconds between two lines about a journal that cannot be written
+LONGEST_WAIT = (
+    60.0  # seconds after which a timer looks at the wall clock anew: that may be set, or a machine sleep
+)
+SHORTEST_WAIT = 0.001
 MAX_OWED = 10_000  # effects of leaves and notes that wait for the journal
 
 
@@ -149,7 +156,7 @@ class Gateway:
             raise ValueError(f"a space {space.name!r} runs in this gateway already; choose another name")
         running = Running(space, journal, queue_bytes=queue_bytes, since=since, used=used)
         running.connections = connections
-        self._feed(running, Noted("resumed", space.state.owner, CHECKS_INTEGERS))
+        self._feed(running, resumed(space.state.owner))
         self._spaces[space.name] = running
         for name in (*space.state.connections, *space.state.sinks):
             self._feed(running, Left(name, "the gateway was started anew"))
@@ -314,6 +321,7 @@ class Gateway:
             for connection, peer in list(running.peers.items()):
                 peer.close(code, reason)
                 self.leave(name, connection, reason)
+            running.wait_until(None)
             del self._spaces[name]
 
     # --- the one way ---
@@ -334,6 +342,8 @@ class Gateway:
 
     def _turn(self, running: Running, event: Event) -> tuple[object, ...]:
         now = running.last = max(running.last, self._clock())
+        if isinstance(event, Received | Joined | Enrolled) and running.space.state.over(now):
+            self._turn(running, GrantEnded())  # its timer is late
         turn = running.space.plan(event, now)
         records = [effect for effect in turn.effects if type(effect) is Record]
         shares, share, size = running.shares, None, 0
@@ -347,7 +357,7 @@ class Gateway:
             if (
                 size
                 and running.room is not None
-                and not isinstance(event, Left | Noted)
+                and not isinstance(event, Left | Noted | GrantEnded)
                 and running.room.low(size)
             ):
                 raise JournalError(f"Cannot go on with the journal of {running.space.name}: {NO_ROOM}")
@@ -363,6 +373,7 @@ class Gateway:
             count, running.unrecorded = running.unrecorded, {"accepted": 0, "refused": 0}
             running.queue.append(Noted("unrecorded", running.space.state.owner, compact(count)))
         turn.commit()
+        self._await_end(running)
         return self._apply(running, turn)
 
     def _over_share(
@@ -389,6 +400,27 @@ class Gateway:
         count = running.shares.of(who, running.last).take_count()
         if count is not None:
             running.queue.append(Noted("over_share", who, compact(count)))
+
+    def _await_end(self, running: Running) -> None:
+        """Sets the one timer of a space for the next end of a grant."""
+        end = running.space.state.next_end
+        if end == running.next_end:
+            return
+        running.wait_until(end)
+        if end is None:
+            return
+        with contextlib.suppress(RuntimeError):  # without a loop nothing ticks: the next message sees to it
+            loop = asyncio.get_running_loop()
+            seconds = (end - self._clock()).total_seconds()
+            running.timer = loop.call_later(
+                min(max(seconds, SHORTEST_WAIT), LONGEST_WAIT), self._end_grants, running
+            )
+
+    def _end_grants(self, running: Running) -> None:
+        running.wait_until(None)
+        if running.space.state.over(max(running.last, self._clock())):
+            self._feed(running, GrantEnded())
+        self._await_end(running)
 
     def _record(self, running: Running, turn: Turn, records: list[Record]) -> None:
         self._write(running, records)
@@ -418,8 +450,9 @@ class Gateway:
         if running.logged is None or (running.last - running.logged).total_seconds() >= LOG_EVERY:
             logger.error("%s: %s", running.space.name, fault)
             running.logged = running.last
-        if isinstance(event, Left | Noted):  # it has happened: nothing can refuse it
+        if isinstance(event, Left | Noted | GrantEnded):  # it has happened: nothing can refuse it
             turn.commit()
+            self._await_end(running)
             if len(running.owed) < MAX_OWED:
                 running.owed.append(turn)
             return ()

@@ -26,7 +26,7 @@ from mew_lab.gateway.ring import Page
 from mew_lab.gateway.running import Recorder, Running
 from mew_lab.protocol.envelope import PROTOCOL, compact
 from mew_lab.protocol.kinds import GATEWAY
-from mew_lab.space.core import CHECKS_INTEGERS, Space
+from mew_lab.space.core import NEW_RULES, Space
 from mew_lab.space.events import (
     Close,
     Deliver,
@@ -138,7 +138,7 @@ class Gateway:
             raise ValueError(f"a space {space.name!r} runs in this gateway already; choose another name")
         running = Running(space, journal, queue_bytes=queue_bytes, since=since)
         running.connections = connections
-        self._feed(running, Noted("resumed", space.state.owner, CHECKS_INTEGERS))
+        self._feed(running, Noted("resumed", space.state.owner, NEW_RULES))
         self._spaces[space.name] = running
         for name in (*space.state.connections, *space.state.sinks):
             self._feed(running, Left(name, "the gateway was started anew"))

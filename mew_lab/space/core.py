@@ -18,7 +18,15 @@ from hashlib import sha256
 from typing import Any
 
 from mew_lab.errors import ProtocolError
-from mew_lab.protocol.envelope import MAX_MESSAGE, Draft, Envelope, check_shape, complete, read_strict
+from mew_lab.protocol.envelope import (
+    MAX_MESSAGE,
+    Draft,
+    Envelope,
+    check_shape,
+    compact,
+    complete,
+    read_strict,
+)
 from mew_lab.protocol.kinds import HANDLES, is_reserved
 from mew_lab.protocol.permit import Verdict
 from mew_lab.space import controls, grants, invites, streams
@@ -38,7 +46,7 @@ from mew_lab.space.events import (
 from mew_lab.space.membership import join, leave
 from mew_lab.space.outcome import Rule
 from mew_lab.space.refusal import Refusal, posing, refuse, refuse_unread
-from mew_lab.space.state import LIMITS, Handle, Sender, SpaceLimits, State
+from mew_lab.space.state import LIMITS, VERSION, Handle, Sender, SpaceLimits, State
 from mew_lab.space.turn import Turn, timestamp
 
 __all__ = ["BASELINE", "RULES", "Space"]
@@ -66,9 +74,9 @@ RULES: Mapping[str, Rule] = {
 }
 
 
-CHECKS_INTEGERS = (
-    '{"integers":64}'  # detail of a note `resumed` from which on integers over 64 bits are refused
-)
+NEW_RULES = compact(
+    {"rules": VERSION}
+)  # detail of a note `resumed`, from which on a space has the rules of today
 
 
 class Space:
@@ -76,8 +84,8 @@ class Space:
 
     `plan` says what an event leads to, and `Plan.commit` makes it so; `step` does both. Time enters only as `now`,
     which never runs backwards. `epoch` is a 64-bit number that makes this run's ids its own; `owner` the participant
-    that nobody can revoke or kick; `limit` the longest message in bytes. `any_integer` is for a journal of an earlier
-    version, whose space took integers of more than 64 bits; when such a space is resumed, that ends.
+    that nobody can revoke or kick; `limit` the longest message in bytes. `rules` is less than
+    `VERSION` for the journal of an earlier version, until such a space is resumed.
     """
 
     def __init__(
@@ -90,13 +98,12 @@ class Space:
         baseline: Iterable[Mapping[str, Any]] = BASELINE,
         limit: int = MAX_MESSAGE,
         limits: SpaceLimits = LIMITS,
-        any_integer: bool = False,
+        rules: int = VERSION,
     ) -> None:
         self.name = name
         self.epoch = epoch
         self.limit = limit
-        self.any_integer = any_integer
-        self.state = State(baseline, owner=owner, limits=limits)
+        self.state = State(baseline, owner=owner, limits=limits, rules=rules)
         self._own_ids = f"gw-{epoch:016x}-"
         for participant, capabilities in (participants or {}).items():
             turn = Turn(self.state, space=name, epoch=epoch, now=datetime.min)
@@ -134,12 +141,9 @@ class Space:
                 self._limited(turn, event)
             case _:
                 turn.record(event.event, participant=event.participant, detail=event.detail)
-                if event.event == "resumed" and event.detail == CHECKS_INTEGERS:
-                    turn.then(self._check_integers)
+                if event.event == "resumed" and event.detail == NEW_RULES:
+                    turn.then(lambda: setattr(self.state, "rules", VERSION))
         return turn
-
-    def _check_integers(self) -> None:
-        self.any_integer = False
 
     # --- text messages ---
 
@@ -167,7 +171,7 @@ class Space:
         envelope: Envelope | None = None
         members: dict[str, Any] = {}
         try:
-            members = read_strict(event.text, limit=self.limit, any_integer=self.any_integer)
+            members = read_strict(event.text, limit=self.limit, any_integer=self.state.rules < 2)
             check_shape(members, raw=text)
             draft = Draft(text, members)
             self._check_identity(sender, members)

@@ -29,7 +29,7 @@ def opened(space: Space, now: datetime) -> Record:
         "message_bytes": space.limit,
         "baseline": [one.pattern for one in space.state.baseline],
         "limits": space.state.limits._asdict(),
-        "integers": 0 if space.any_integer else 64,
+        "rules": space.state.rules,
     }
     return Record(0, now, "opened", space.name, detail=compact(about))
 
@@ -50,7 +50,7 @@ def reopened(record: Record) -> Space:
             owner=str(about.get("owner", "")),
             limit=_whole(about.get("message_bytes", MAX_MESSAGE)),
             baseline=about.get("baseline", BASELINE),
-            any_integer=about.get("integers") != 64,
+            rules=_whole(about.get("rules", 1)),
             limits=SpaceLimits(**{key: _whole(most) for key, most in about.get("limits", {}).items()}),
         )
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError, MewError) as fault:

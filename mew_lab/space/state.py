@@ -16,6 +16,7 @@ from mew_lab.space.rights import Held, Rights
 
 __all__ = [
     "LIMITS",
+    "VERSION",
     "Connection",
     "Handle",
     "Member",
@@ -54,6 +55,8 @@ class SpaceLimits(NamedTuple):
 
 
 LIMITS = SpaceLimits()
+VERSION = 2
+"""Of the rules that journals tell. 1 took integers of more than 64 bits, and acknowledged no invite to a log sink."""
 
 
 class Connection(NamedTuple):
@@ -142,10 +145,16 @@ class State:
     """Everything that a step reads, and that a commit changes."""
 
     def __init__(
-        self, baseline: Iterable[Mapping[str, Any]], *, owner: str = "", limits: SpaceLimits = LIMITS
+        self,
+        baseline: Iterable[Mapping[str, Any]],
+        *,
+        owner: str = "",
+        limits: SpaceLimits = LIMITS,
+        rules: int = VERSION,
     ) -> None:
         self.owner = owner  # the participant that nobody can revoke or kick
         self.limits = limits
+        self.rules = rules
         self.baseline = tuple(Capability.of(one) for one in baseline)
         self.members: dict[str, Member] = {}
         self.connections: dict[str, Connection] = {}  # in order of arrival: the order of delivery

@@ -34,7 +34,7 @@ def no_json(name: str, data: str | bytes) -> Row:
 
 
 def no_number(name: str, number: str) -> Row:
-    return Row(name, '{"kind":"chat","payload":{"n":%s}}' % number, "invalid_request", "invalid_number")
+    return Row(name, f'{{"kind":"chat","payload":{{"n":{number}}}}}', "invalid_request", "invalid_number")
 
 
 def no_envelope(name: str, data: str) -> Row:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from mew_lab.errors import ProtocolError
-from mew_lab.space.core import BASELINE, CHECKS_INTEGERS, Space
+from mew_lab.space.core import BASELINE, NEW_RULES, Space
 from mew_lab.space.events import Enrolled, Joined, Noted, Received, Record
 from mew_lab.space.opening import opened, reopened
 from mew_lab.space.state import SpaceLimits
@@ -46,7 +46,7 @@ def test_a_space_made_anew_from_its_first_record_does_the_same() -> None:
             "capabilities": 1000,
             "description_bytes": 1024 * 1024,
         },
-        "integers": 64,
+        "rules": 2,
     }
     again = reopened(record)
     assert opened(again, NOW) == record
@@ -56,7 +56,7 @@ def test_a_space_made_anew_from_its_first_record_does_the_same() -> None:
 
 def test_what_an_older_journal_does_not_tell_is_as_it_was_then() -> None:
     again = reopened(Record(0, NOW, "opened", "demo", detail='{"format":1,"epoch":7}'))
-    assert opened(again, NOW) == opened(Space("demo", epoch=7, baseline=BASELINE, any_integer=True), NOW)
+    assert opened(again, NOW) == opened(Space("demo", epoch=7, baseline=BASELINE, rules=1), NOW)
 
 
 @pytest.mark.ruling("R22")
@@ -66,7 +66,7 @@ def test_a_space_of_an_older_journal_takes_the_numbers_that_it_took_until_it_is_
         space.step(event, NOW)
     message = Received('{"kind":"chat","payload":{"n":18446744073709551616}}', "c1")
     assert next(one.verdict for one in space.step(message, NOW) if type(one) is Record) == "accepted"
-    space.step(Noted("resumed", "anna", CHECKS_INTEGERS), NOW)
+    space.step(Noted("resumed", "anna", NEW_RULES), NOW)
     refused = next(one for one in space.step(message, NOW) if type(one) is Record)
     assert (refused.verdict, refused.code) == ("refused", "invalid_number")
 

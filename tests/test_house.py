@@ -466,6 +466,7 @@ ACROSS = {
     "test_peers.py",
     "test_client_contract.py",
     "test_typescript_shapes.py",
+    "test_refusals_kept.py",
 }
 
 

@@ -357,6 +357,7 @@ class Journal:
         before = self._fd, self._size, self._torn, self.paths
         path = successor(self.paths)
         about = {**(read_members(self._opened.detail) or {"format": FORMAT}), "previous": self.path.name}
+        about.pop("pruned", None)
         opened = self._opened._replace(seq=0, now=now, detail=compact(about))
         self._fd, self._size, self._torn, self.paths = _create(path), 0, False, (*self.paths, path)
         try:

@@ -71,6 +71,9 @@ class Past:
         except BaseException:
             self.journal.close()
             raise
+        carried = self._replayed.carried
+        self._enrolled = {**carried.get("enrolled", {}), **self._enrolled}
+        self.port = self.port or carried.get("port", 0)
         self.space = self._replayed.space
         self.since = self._replayed.last
         self.connections = self._replayed.connections

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import re
-import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -304,18 +303,7 @@ def test_the_pure_rooms_have_no_clock_no_dice_and_no_input_or_output() -> None:
     assert faults == [], "\n".join(["", *faults])
 
 
-# --- sizes and words ---------------------------------------------------------------------------------------------
-
-
-def length(path: Path) -> int:
-    return len(path.read_text(encoding="utf-8").splitlines())
-
-
-def test_no_module_is_longer_than_400_lines_and_the_median_is_at_most_200() -> None:
-    long = {name_of(path): length(path) for path in MODULES if length(path) > 400}
-    with_code = [length(path) for path in MODULES if len(tree_of(path).body) > 1]
-    assert long == {}
-    assert statistics.median(with_code) <= 200
+# --- words -----------------------------------------------------------------------------------------------------
 
 
 def test_every_module_says_what_it_is_for() -> None:

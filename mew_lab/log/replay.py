@@ -38,7 +38,9 @@ from mew_lab.space.events import (
     Oversize,
     Received,
     Record,
+    RefusedBefore,
     Void,
+    outline,
 )
 from mew_lab.space.opening import reopened
 
@@ -59,7 +61,8 @@ class Replayed(NamedTuple):
 
     `space` is as it was after the last of `events` events, at `last`. `unwritten` are the records of the last event
     that the journal does not hold, because its gateway ended while it wrote them. `void` names the participants
-    whose tokens were void at the end, `connections` is the highest number in a connection's name.
+    whose tokens were void at the end, `connections` is the highest number in a connection's name. `unknown` counts
+    the refused messages that could not be judged again, because only their beginning is kept.
     """
 
     space: Space
@@ -68,12 +71,19 @@ class Replayed(NamedTuple):
     unwritten: tuple[Record, ...]
     void: frozenset[str]
     connections: int
+    unknown: int = 0
 
     def __str__(self) -> str:
         told = f"{self.events} event{'' if self.events == 1 else 's'}, no difference"
         if self.unwritten:
             told += (
                 f"; the last one's records end {len(self.unwritten)} short, as when its gateway was killed"
+            )
+        if self.unknown:
+            one = self.unknown == 1
+            told += (
+                f"; {self.unknown} refused message{' was' if one else 's were'} not judged again, since only "
+                f"{'its' if one else 'their'} beginning is kept"
             )
         return told
 
@@ -120,6 +130,8 @@ class Player:
         self._last = datetime.min.replace(tzinfo=UTC)
         self._void: set[str] = set()
         self._connections = 0
+        self._unknown = 0
+        self._on_trust = False  # what is foretold follows a refusal that could not be judged again
 
     @property
     def space(self) -> Space:
@@ -155,6 +167,7 @@ class Player:
             tuple(self._foretold),
             frozenset(self._void),
             self._connections,
+            self._unknown,
         )
 
     def _open(self, record: Record) -> None:
@@ -185,11 +198,14 @@ class Player:
         if record.event in CAUSED:
             self._compare(record, None)
         try:
-            turn = space.plan(event_of(record), record.now)
+            event = event_of(record)
+            turn = space.plan(event, record.now)
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError, MewError) as fault:
             raise self._impossible(record, f"its {record.event} cannot be read ({fault})") from None
         turn.commit()
         self._events += 1
+        self._on_trust = type(event) is RefusedBefore
+        self._unknown += self._on_trust
         if numbered := NUMBERED.search(record.connection):
             self._connections = max(self._connections, int(numbered[0]))
         for effect in turn.effects:
@@ -205,6 +221,8 @@ class Player:
         """Spec: §3.6.8."""
         if made is not None and (journaled == made or journaled == read_line(write_line(made))):
             return
+        if made is not None and self._on_trust and _alike(journaled, made):
+            return
         where = f"record {journaled.seq} of {self._name}"
         if made is None:
             told = f"{where} ({_named(journaled)}) is nothing that a fresh space would record"
@@ -216,6 +234,14 @@ class Player:
 
     def _impossible(self, record: Record, why: str) -> JournalError:
         return JournalError(f"{self._name} cannot be replayed at record {record.seq}: {why}", path=self._name)
+
+
+def _alike(journaled: Record, made: Record) -> bool:
+    """Whether both tell the same refusal to the same receivers, under the same id; why, only one of them knows."""
+    if made.event != "sent" or journaled._replace(raw=made.raw) != made:
+        return False
+    said, ours = (read_members(one.raw or "") or {} for one in (journaled, made))
+    return all(said.get(key) == ours.get(key) for key in ("protocol", "id", "ts", "from", "to"))
 
 
 def event_of(record: Record) -> Event:
@@ -240,6 +266,8 @@ def event_of(record: Record) -> Event:
             text = record.raw if record.received is None else record.received
             if text is None:
                 raise ValueError("the text is missing")
+            if outline(record) is not None:
+                return RefusedBefore(record)
             return Received(text, connection, *speaker)
         case "frame":
             return FrameReceived(record.connection, _frame(record.code, **json.loads(record.detail)), False)

@@ -31,6 +31,7 @@ from mew_lab.protocol.kinds import ACTED_ON, HANDLES, is_reserved
 from mew_lab.space import controls, grants, invites, streams
 from mew_lab.space.ends import by_end, soonest, standing
 from mew_lab.space.events import (
+    JOURNAL_HEAD,
     Deliver,
     Effect,
     Enrolled,
@@ -43,11 +44,12 @@ from mew_lab.space.events import (
     Noted,
     Oversize,
     Received,
+    RefusedBefore,
     Reply,
 )
 from mew_lab.space.membership import join, leave
 from mew_lab.space.outcome import Rule
-from mew_lab.space.refusal import Refusal, posing, refuse, refuse_unread
+from mew_lab.space.refusal import Refusal, posing, refuse, refuse_again, refuse_unread
 from mew_lab.space.rights import Held
 from mew_lab.space.state import EDITION, LIMITS, Handle, Sender, SpaceLimits, State
 from mew_lab.space.turn import Turn, timestamp
@@ -144,11 +146,15 @@ class Space:
                 self._limited(turn, event)
             case GrantEnded():
                 grants.end_due(turn)
+            case RefusedBefore():
+                self._refused_before(turn, event)
             case _:
                 turn.record(event.event, participant=event.participant, detail=event.detail)
                 if event.event == "resumed":
                     edition = _edition(event.detail)
                     turn.then(lambda: setattr(self.state, "edition", max(self.state.edition, edition)))
+                if event.event == JOURNAL_HEAD:
+                    turn.then(lambda: setattr(self.state, "journal_head", event.detail))
         return turn
 
     # --- text messages ---
@@ -177,7 +183,7 @@ class Space:
         envelope: Envelope | None = None
         members: dict[str, Any] = {}
         try:
-            members = read_strict(event.text, limit=self.limit)
+            members = read_strict(event.text, limit=self.limit, any_integer=self.state.edition == 0)
             check_shape(members, raw=text)
             draft = Draft(text, members)
             self._check_identity(sender, members)
@@ -343,6 +349,14 @@ class Space:
         message = f"the message has {event.size} bytes; this gateway takes at most {self.limit}"
         payload = {"error": "invalid_request", "code": "message_too_large", "message": message}
         refuse_unread(turn, sender, "oversize", {"size": event.size, "sha256": event.sha256}, payload)
+
+    def _refused_before(self, turn: Turn, event: RefusedBefore) -> None:
+        record = event.record
+        runtime_id = record.runtime_id or record.participant
+        who = Received("", record.connection or None, record.participant, runtime_id, record.via)
+        sender = self._sender(who)
+        if sender is not None:
+            refuse_again(turn, sender, record)
 
     def _limited(self, turn: Turn, event: Limited) -> None:
         sender = self._sender(event)

@@ -177,6 +177,7 @@ class State:
         self.refused_frames: dict[str, tuple[datetime, int, int]] = {}  # connection -> window, told, untold
         self.messages = 0  # gateway envelopes made so far
         self.records = 0  # journal records made so far
+        self.journal_head = ""  # what a note told last
 
     def configured(self, capabilities: Iterable[Capability]) -> Rights:
         """What a participant holds that was given these by the host: them, and the baseline."""

@@ -161,6 +161,23 @@ class Turn:
         self._messages += 1
         return f"gw-{self.epoch:016x}-{self._messages}"
 
+    @property
+    def messages(self) -> int:
+        """How many ids of its own the gateway will have given."""
+        return self._messages
+
+    def skip_to(self, messages: int) -> None:
+        """Takes the counter of ids from a record of this very step.
+
+        Raises:
+            ValueError: when no step could have brought it there.
+        """
+        if not self._messages <= messages <= self._messages + 1:
+            raise ValueError(
+                f"it says {messages} messages of the gateway's own, where {self._messages} were sent"
+            )
+        self._messages = messages
+
     def compose(
         self,
         kind: str,

@@ -173,7 +173,11 @@ class Host:
         assert past is not None
         try:
             self.gateway.resume_space(
-                past.space, since=past.since, connections=past.connections, journal=self.journal
+                past.space,
+                since=past.since,
+                connections=past.connections,
+                journal=self.journal,
+                used=past.used,
             )
             self.keys = past.keys()
             for name, key in self.keys.items():

@@ -166,13 +166,27 @@ async def test_a_body_over_the_limit_is_refused_and_one_far_over_it_is_not_even_
         assert response.status_code == 413
 
 
-@pytest.mark.threat(9)
+@pytest.mark.threat(9, 37)
+@pytest.mark.ruling("R23")
 async def test_who_posts_too_fast_is_told_and_others_may_go_on(open_house: Open) -> None:
     house = await open_house(limits={"burst": 2, "messages_per_second": 0.001})
     answers = [await house.post("anna", CHAT) for _ in range(3)]
     assert [one.status_code for one in answers] == [200, 200, 429]
     assert answers[2].json()["error"] == "limit_exceeded"
+    assert int(answers[2].headers["Retry-After"]) >= 1
     assert (await house.post("bert", CHAT)).status_code == 200
+
+
+@pytest.mark.threat(37)
+@pytest.mark.ruling("R23")
+async def test_what_is_posted_again_after_the_time_that_was_told_passes(open_house: Open) -> None:
+    house = await open_house(limits={"burst": 1, "messages_per_second": 2.0})
+    assert (await house.post("anna", CHAT)).status_code == 200
+    refused = await house.post("anna", CHAT)
+    assert (refused.status_code, refused.json()["error"]) == (429, "limit_exceeded")
+    await asyncio.sleep(int(refused.headers["Retry-After"]))
+    assert (await house.post("anna", CHAT)).status_code == 200
+    assert sum(one.event == "received" for one in house.records) == 2
 
 
 async def test_what_does_not_exist_is_told_in_json(house: House) -> None:

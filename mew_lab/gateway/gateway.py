@@ -202,6 +202,10 @@ class Gateway:
         """The participant that a runtime id or a participant's own name means."""
         return self._spaces[space].space.state.logical(name)
 
+    def time(self, space: str) -> datetime:
+        """The time that the space would be given now."""
+        return max(self._spaces[space].last, self._clock())
+
     def message_bytes(self, space: str) -> int:
         """The longest message that the space takes, in bytes."""
         return self._spaces[space].space.limit

@@ -99,7 +99,7 @@ def card_of(
         arguments=tuple((name, written(value)) for name, value in arguments.items()),
         digest=digest,
         since=since,
-        warnings=(*of_the_tool, *sources.quoted_in(arguments), *risks(arguments)),
+        warnings=(*of_the_tool, *sources.quoted_in(arguments, by=proposal.proposer), *risks(arguments)),
         last=last,
     )
 

@@ -18,7 +18,8 @@ from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.proposals import Proposal, shown
 from mew_lab.sdk.results import result_of
-from mew_lab.workbench.cards import Card, risks
+from mew_lab.workbench.cards import Card
+from mew_lab.workbench.risks import risks, risks_of_title
 from mew_lab.workbench.sources import Sources
 
 __all__ = ["LastCalls", "arguments_of", "card_of", "outcome_of", "written"]
@@ -89,6 +90,9 @@ def card_of(
     except MewError:
         return None
     arguments = arguments_of(payload, tool=proposal.tool)
+    title = risks_of_title(
+        tool=proposal.tool, method=proposal.method, to=proposal.to, proposer=proposal.proposer
+    )
     return Card(
         id=proposal.id,
         seq=proposal.seq,
@@ -99,7 +103,12 @@ def card_of(
         arguments=tuple((name, written(value)) for name, value in arguments.items()),
         digest=digest,
         since=since,
-        warnings=(*of_the_tool, *sources.quoted_in(arguments, by=proposal.proposer), *risks(arguments)),
+        warnings=(
+            *of_the_tool,
+            *title,
+            *sources.quoted_in(arguments, by=proposal.proposer),
+            *risks(arguments),
+        ),
         last=last,
     )
 

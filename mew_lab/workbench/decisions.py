@@ -32,6 +32,7 @@ from mew_lab.workbench.decide import Policy
 from mew_lab.workbench.editing import Editing, Review
 from mew_lab.workbench.faces import LastCalls, card_of, outcome_of
 from mew_lab.workbench.loop import LoopThread
+from mew_lab.workbench.pinned_tools import PinnedTools
 from mew_lab.workbench.shelf import Shelf
 from mew_lab.workbench.sources import Sources
 from mew_lab.workbench.subscribers import Subscribers
@@ -60,7 +61,7 @@ class HumanDecisions:
     """The seat of the human who decides; implements `cards.Decisions`.
 
     `note(event, detail)` writes who decided into the journal before anything is sent; `annotations(participant,
-    tool)` gives what is known of a tool.
+    tool)` gives what is known of a tool. `tools` remembers how tools described themselves.
     """
 
     def __init__(
@@ -86,9 +87,11 @@ class HumanDecisions:
         self._subscribers: Subscribers[Card] = Subscribers()
         self._policy: Policy | None = None
         self._sources = Sources()
+        self.tools = PinnedTools(me.client)
         self._last = LastCalls()
         self._seen: dict[str, float] = {}  # proposal -> when a view first showed it
         self.editing = Editing(me)
+        me.client.on_message(self.tools.observe)
         me.client.on_message(self._observe)
 
     # --- what a view asks ---
@@ -343,7 +346,7 @@ class HumanDecisions:
         return card_of(
             proposal,
             since=self._clock(),
-            of_the_tool=stated(known),
+            of_the_tool=(*stated(known), *self.tools.remarks(proposal)),
             sources=self._sources,
             last=self._last.of(proposal),
         )

@@ -29,6 +29,7 @@ from mew_lab.protocol.permit import Capability, CapabilitySet
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.grants import Revocation
 from mew_lab.workbench.following import Heard
+from mew_lab.workbench.pinned_tools import rests_on
 from mew_lab.workbench.sentences import phrase
 from mew_lab.workbench.subscribers import Subscribers
 
@@ -241,8 +242,7 @@ class Granting:
 
         Spec: §3.6.2.
         """
-        known = self._lab.me.participant.rights.grants.get(grant_id)
-        one = self._given.get(grant_id)
+        known, one = self._lab.me.participant.rights.grants.get(grant_id), self._given.get(grant_id)
         recipient = one.to if one else known.recipient if known else None
         if recipient is None:
             raise MewError(f"cannot revoke {grant_id[:80]!r}: no such grant was seen here")
@@ -311,6 +311,14 @@ class Granting:
                     what = one_line(describe(heard.kind, dict(heard.payload)), 160)
                     examples.append(Example(heard.t, by, heard.to, heard.kind, what))
         yield Matches(count, tuple(examples), looked_at)
+
+    def tool_changed(self, participant: str, tool: str, how: str) -> None:
+        """Ends what was given for calls of a tool that describes itself otherwise now. Spec: threat 41."""
+        for one in self.given:
+            if one.state == "stands" and any(
+                rests_on(pattern, participant, tool) for pattern in one.patterns
+            ):
+                self._over(one.id, one_line(f"the tool {participant}/{tool} changed: {how}", 300))
 
     async def close(self) -> None:
         """Revokes what ends nowhere else; called before the lab leaves its space. Never raises."""

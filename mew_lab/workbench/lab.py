@@ -49,8 +49,7 @@ T = TypeVar("T")
 NOTEBOOK_SEAT = "notebook"
 DISCOVERY = 3.0  # seconds that `tools` waits for a participant's answer
 
-# What makes `lab.view`: a room above this one puts itself here.
-view_factory: list[Callable[[Lab], Any]] = []
+view_factory: list[Callable[[Lab], Any]] = []  # a room above puts what makes `lab.view` here
 
 
 class Lab:
@@ -108,6 +107,7 @@ class Lab:
             annotations=lambda who, tool: self.roster.annotations.get((who, tool), {}),
             logical=lambda id: logical(self, id),
         )
+        self.decisions.tools.attach(local=self.roster.tools_of, changed=self.granting.tool_changed)
         me.client.on_message(self.seen.take)
         self.me = await self.roster.take(me, name=name, what="you")
         self.decisions.set_policy(policy)

@@ -54,6 +54,12 @@ class Roster:
             )
         return self.host
 
+    def tools_of(self, name: str) -> list[dict[str, Any]] | None:
+        """What a participant of this process lists as its tools; None for anybody else."""
+        seat = self.seats.get(name)
+        box = seat.participant.tools if seat else None
+        return [tool.described for tool in box.tools.values()] if isinstance(box, ToolBox) else None
+
     def _free(self, name: str, doing: str) -> Host:
         host = self.own_host(doing)
         if name in self.seats:

@@ -14,6 +14,7 @@ from typing import Any
 
 from mew_lab.notebook.widgets.faces import short
 from mew_lab.notebook.widgets.live import INSTALL
+from mew_lab.notebook.widgets.marks import placed
 from mew_lab.notebook.widgets.pictures import clock_time, picture
 from mew_lab.notebook.widgets.values import argument, folded, mark
 from mew_lab.protocol.visible import middle, one_line, visible
@@ -63,7 +64,7 @@ def shown(card: Card) -> dict[str, Any]:
         "arguments": arguments,
         "gone": gone[:20],
         "shape": sha256(repr(card.shape).encode("utf-8", "replace")).hexdigest()[:24],
-        "warnings": [visible(one) for one in card.warnings],
+        "warnings": placed(card.warnings, card.arguments if card.is_open else ()),
         "why": visible(card.why),
         "since": card.since,
         "state": card.state,

@@ -226,7 +226,7 @@ function showWhole(face, text, whole, open, name) {
   text.setAttribute("role", "region");
   text.setAttribute("aria-label", `All of ${shortly(name)}`);
   const read = readerOf(text, name);
-  text.after(readerBar(text, read));
+  if (!text.clientHeight || text.scrollHeight > text.clientHeight + 1) text.after(readerBar(text, read));
   open?.remove();
   face.watch.push(read);
   if (had) text.focus({ preventScroll: true });

@@ -33,22 +33,28 @@ def placed(warnings: Sequence[str], arguments: Sequence[tuple[str, str]]) -> lis
 
 
 def _place(warning: str, texts: Sequence[tuple[str, str]]) -> dict[str, int]:
-    # Rows whose name the warning says come first, the longest name before those that it begins with.
-    order = sorted(range(len(texts)), key=lambda n: (-len(texts[n][0]) if texts[n][0] in warning else 1, n))
+    named = [n for n, (name, _) in enumerate(texts) if _is_of(warning, name)]
+    order = [*named, *(n for n in range(len(texts)) if n not in set(named))]
     for needle in _needles(warning):
         for row in order:
             at = texts[row][1].find(needle)
             if at >= 0:
                 return _span(texts[row][1], row, at, at + len(needle))
-    unseen = "cannot be seen" in warning
-    for row in order:
-        if texts[row][0] not in warning:
-            break
-        if unseen and (hit := _ESCAPED.search(texts[row][1])):
-            return _span(texts[row][1], row, *hit.span(1))
-        if row == order[0] and not unseen:
-            return {"row": row, "start": 0, "end": 0}
-    return {}
+    if "cannot be seen" in warning:
+        for row in named:
+            if hit := _ESCAPED.search(texts[row][1]):
+                return _span(texts[row][1], row, *hit.span(1))
+    # It means the row, and no characters of it.
+    return {"row": named[0], "start": 0, "end": 0} if named else {}
+
+
+def _is_of(warning: str, name: str) -> bool:
+    """Whether the warning names this row: by its label, or by the last member that a JSON pointer names."""
+    own = name.rpartition("/")[2] if name.startswith("/") else name
+    at = f" {warning}".find(f" {own}")
+    if not own or at < 0:
+        return False
+    return f" {warning}"[at + 1 + len(own) :][:1] in ("", ":", ".", "[", " ")
 
 
 def _needles(warning: str) -> Iterator[str]:

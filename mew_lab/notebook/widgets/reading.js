@@ -149,9 +149,9 @@ function shortly(text, most = 64) {
   return `${signs.slice(0, head).join("")}…${signs.slice(head + 1 - most).join("")}`;
 }
 
-// Marks the characters from `start` to `end` of what a node shows, and nothing else in it; gives the first mark.
+// Marks the characters from `start` to `end` of what a node shows, and nothing else in its view; gives the first mark.
 function marked(node, start, end) {
-  for (const old of node.querySelectorAll("mark")) {
+  for (const old of (node.closest(".mew") ?? node).querySelectorAll("mark")) {
     const around = old.parentNode;
     old.replaceWith(...old.childNodes);
     around.normalize();

@@ -220,12 +220,13 @@ function valued(face, argument, index) {
 // The whole text in place of what was folded; the keyboard that asked for it goes there. It must be seen whole.
 function showWhole(face, text, whole, open, name) {
   const had = open?.contains(document.activeElement);
-  write(text, whole);
+  const read = readerOf(text, name, whole);
+  if (text.getClientRects().length) read.cut();
+  else write(text, whole);
   text.classList.add("mew-whole");
   text.tabIndex = 0;
   text.setAttribute("role", "region");
   text.setAttribute("aria-label", `All of ${shortly(name)}`);
-  const read = readerOf(text, name);
   if (!text.clientHeight || text.scrollHeight > text.clientHeight + 1) text.after(readerBar(text, read));
   open?.remove();
   face.watch.push(read);

@@ -2,7 +2,7 @@
 // uncovered, with the tab in front, at two looks in a row. Of a part that is taller than its window, what was in sight adds up; when it is laid
 // out anew half-way, it is to be seen anew. A long text is cut into parts, so that each line of it must have been there.
 
-const PARTS = 8000, PIECE = 200;
+const PARTS = 8000, PIECE = 200, BLOCK = 100;
 
 function meet(a, b) {
   return { left: Math.max(a.left, b.left), top: Math.max(a.top, b.top), right: Math.min(a.right, b.right), bottom: Math.min(a.bottom, b.bottom) };
@@ -95,9 +95,22 @@ function pieces(text) {
   return found;
 }
 
+// To find what lies at a point, a browser goes through all lines of a block: of a long text it is told smaller ones.
+function blocksOf(parts) {
+  if (parts.length <= 2 * BLOCK) return parts.map((part) => part.node);
+  const blocks = [];
+  let ends = true;
+  for (const part of parts) {
+    if (ends) blocks.push(make("div", { class: "mew-block" }));
+    blocks.at(-1).append(part.node);
+    ends = part.node.textContent.endsWith("\n") && (part.lines > 1 || blocks.at(-1).childNodes.length >= BLOCK);
+  }
+  return blocks;
+}
+
 // A text that must be seen whole; `name` is what it is called in the sentence that says what of it is still to be seen.
-function readerOf(node, name) {
-  const text = node.textContent, rows = text.split("\n").length;
+function readerOf(node, name, text = node.textContent) {
+  const rows = text.split("\n").length;
   let parts = null, first = 0;
   const seen = () => {
     const done = (parts ?? []).filter((part) => part.done);
@@ -107,15 +120,17 @@ function readerOf(node, name) {
   };
   const reader = {
     node, done: false,
+    cut() {
+      parts = pieces(text).map((piece) => Object.assign(partOf(make("span", { text: piece.text })), { lines: piece.lines, size: piece.text.length }));
+      node.replaceChildren(...blocksOf(parts));
+    },
     look(known, around) {
       // It is cut when it is first shown: of many that are hidden, none costs anything.
       if (reader.done || !node.getClientRects().length) return;
       if (!parts) {
-        const cut = pieces(text);
-        parts = cut.map((piece) => Object.assign(partOf(make("span", { text: piece.text })), { lines: piece.lines, size: piece.text.length }));
-        const marked = node.querySelector("mark") !== null;
-        node.replaceChildren(...parts.map((part) => part.node));
-        if (marked) reader.remark?.();
+        const had = node.querySelector("mark") !== null;
+        reader.cut();
+        if (had) reader.remark?.();
       }
       const clip = clipOf(parts[0].node, known);
       let low = 0, high = parts.length;

@@ -37,7 +37,7 @@ def units(text: str, start: int, end: int) -> str:
     st.sampled_from(HARMFUL),
     st.sampled_from([str, lambda text: [1, text], lambda text: {"deep": {"er": text}}]),
 )
-@example("𝄞\\\"\n", HARMFUL[0], str)
+@example('𝄞\\"\n', HARMFUL[0], str)
 def test_a_warning_of_a_harmful_text_means_a_place_in_the_row_that_holds_it(
     before: str, harm: str, wrap: object
 ) -> None:

@@ -154,7 +154,7 @@ class Host:
         logs = file.config.logs
         if logs is not None:
             history, decisions = (
-                AppendedFile(file.folder, f"logs/{name}", fault=fault).append if wanted else None
+                AppendedFile(file.logs.parent, f"logs/{name}", fault=fault).append if wanted else None
                 for name, wanted in ((HISTORY, logs.envelope_history), (DECISIONS, logs.capability_decisions))
             )
             self.gateway.observe_turn = PeerFiles(history=history, decisions=decisions).observe
@@ -173,7 +173,11 @@ class Host:
         assert past is not None
         try:
             self.gateway.resume_space(
-                past.space, since=past.since, connections=past.connections, journal=self.journal
+                past.space,
+                since=past.since,
+                connections=past.connections,
+                journal=self.journal,
+                used=past.used,
             )
             self.keys = past.keys()
             for name, key in self.keys.items():

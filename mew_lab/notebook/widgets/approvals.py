@@ -19,7 +19,7 @@ import hmac
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ from mew_lab.notebook.widgets.card_texts import past, shown, still, unopened
 from mew_lab.notebook.widgets.faces import Faces, limits
 from mew_lab.notebook.widgets.live import counted, front_end
 from mew_lab.notebook.widgets.showing import Showings
-from mew_lab.notebook.widgets.values import lines_of
+from mew_lab.notebook.widgets.values import whole
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.workbench.cards import REASONS, Card, Decisions
 from mew_lab.workbench.pace import hurry, shares
@@ -65,16 +65,10 @@ class ApprovalsView(ActingWidget):
     beats = True
 
     def __init__(
-        self,
-        decisions: Decisions,
-        *,
-        faces: Faces | None = None,
-        me: str = "",
-        ticks: Callable[[], float] = time.monotonic,
-        **traits: Any,
+        self, decisions: Decisions, *, faces: Faces | None = None, me: str = "", **traits: Any
     ) -> None:
         self._decisions = decisions
-        self._showings = Showings(clock=ticks)
+        self._showings = Showings()
         self._faces = faces
         self._me = me
         # Guards the tables below: cards change on the workbench's thread, messages come on the kernel's.
@@ -210,13 +204,14 @@ class ApprovalsView(ActingWidget):
         arguments = self._arguments(proposal, digest)
         if arguments is None or not 0 <= index < len(arguments):
             return {"t": "notice", "text": "That argument is not held here any more."}
-        text = "\n".join(lines_of(arguments[index][1]))
+        text = whole(*arguments[index])
         if len(text) > WHOLE_CHARACTERS:
             return self._said(
                 proposal, "This argument is too long to be shown whole, so it cannot be approved here."
             )
         with self._book:
             self._opened.setdefault((proposal, digest), set()).add(index)
+        self._decisions.opened(proposal, digest, index)
         return {"t": "value", "proposal": proposal, "digest": digest, "index": index, "text": text}
 
     # What the views send.
@@ -350,6 +345,8 @@ class ApprovalsView(ActingWidget):
         opened = self._opened.get((card.id, str(digest)), set())
         if closed := unopened(edit.arguments if edit else card.arguments, opened):
             return closed
+        if card.refusal:
+            return f"Not approved: {card.refusal}."
         if card.to and target:
             return "Not approved: the proposal names its target itself."
         if not card.to and target not in self._decisions.targets():

@@ -76,6 +76,22 @@ function inSight(node, around) {
   return hit !== null && around.contains(hit);
 }
 
+// What the title says, too: it is sent like every row, and is shown to whoever asks for it.
+function isRoutine(argument) {
+  return Boolean(argument.routine && !argument.folded && (argument.how ?? "same") === "same");
+}
+
+function routineFold(routine) {
+  if (!routine.childNodes.length) return [];
+  const names = Array.from(routine.children, (row) => row.cells[0].textContent).join(", ");
+  const open = make("button", { type: "button", class: "mew-routine", "aria-expanded": "false", text: `also sent: ${names} ▸`, onclick: () => {
+    routine.hidden = !routine.hidden;
+    open.setAttribute("aria-expanded", String(!routine.hidden));
+    write(open, `also sent: ${names} ${routine.hidden ? "▸" : "▾"}`);
+  } });
+  return [open];
+}
+
 // Why the button is not armed yet; the button is described by it.
 let hints = 0;
 function hintOf() {
@@ -127,6 +143,7 @@ function arm(face, { here, seen } = sight(face)) {
   if (card.desk?.isOff()) hint = "the kernel does not answer";
   else if (card.spoilt) hint = "cannot be decided here";
   else if (card.sent) hint = now - card.sent < 3000 ? "sending…" : "The kernel has not taken it yet: a running cell may hold it.";
+  else if (card.data?.refusal) hint = "it cannot be approved";
   else if (face.closed.size || card.top?.closed.size) hint = "open what is folded first";
   else if ((still = face.needs?.() || unseen(face))) hint = still;
   else if (left > 0 && !base.since && base.told && now - base.told > 1000) hint = "the kernel has not heard yet that this is shown";
@@ -212,7 +229,7 @@ function valued(face, argument, index) {
       },
     });
     parts.push(cell.open);
-  } else watched(face, text);
+  } else if (!isRoutine(argument)) watched(face, text);
   face.cells.set(index, cell);
   return parts;
 }
@@ -269,14 +286,16 @@ function lastTime(argument) {
 
 function frontFace(card) {
   const { data, desk } = card, face = faceOf(card, "front", data.digest);
-  const body = make("tbody");
+  const body = make("tbody"), routine = make("tbody", { hidden: true });
   data.arguments.forEach((argument, index) => {
-    const row = make("tr", {}, named(face, argument.name), make("td", { class: "mew-value mew-code", dir: "ltr" }, ...valued(face, argument, index)));
+    const row = make("tr", {}, named(isRoutine(argument) ? { watch: [] } : face, argument.name), make("td", { class: "mew-value mew-code", dir: "ltr" }, ...valued(face, argument, index)));
     if (argument.last) row.append(lastTime(argument));
-    body.append(row);
+    (isRoutine(argument) ? routine : body).append(row);
   });
+  const table = make("table", { class: "mew-arguments", "aria-label": "Arguments" }, body, routine);
   face.node.append(...warnings(data.warnings, goIn(face)).map((one) => watched(face, one)));
-  face.node.append(data.arguments.length ? make("table", { class: "mew-arguments", "aria-label": "Arguments" }, body) : make("div", { class: "mew-dim", text: "no arguments" }));
+  if (!body.childNodes.length) face.node.append(make("div", { class: "mew-dim", text: "no arguments" }));
+  face.node.append(table, ...routineFold(routine));
   for (const gone of data.gone) face.node.append(make("div", { class: "mew-why" }, "last time also: ", make("bdi", { class: "mew-code", text: gone })));
   if (data.why) face.node.append(watched(face, make("div", { class: "mew-why" }, "why: ", make("bdi", { text: data.why }))));
   card.reason = make("select", { "aria-label": "Reason for rejecting" });
@@ -381,7 +400,7 @@ async function editFace(card) {
 }
 
 function reviewFace(card, made, form) {
-  const face = faceOf(card, "review", made.digest), body = make("tbody");
+  const face = faceOf(card, "review", made.digest), body = make("tbody"), routine = make("tbody", { hidden: true });
   headed(face, "This would be sent", make("span", { class: "mew-digest mew-code", title: `sha-256 ${made.digest}`, text: `digest ${made.short}` }));
   face.node.append(...warnings(made.warnings, goIn(face)).map((one) => watched(face, one)));
   const words = { same: "as proposed", added: "added", removed: "removed", changed: "changed" };
@@ -398,9 +417,9 @@ function reviewFace(card, made, form) {
       if (line.how === "changed") value.append(make("del", { class: "mew-text", text: line.was }));
       value.append(...valued(face, line, line.index));
     }
-    body.append(make("tr", { class: `mew-how-${line.how}` }, named(face, line.name), value, make("td", { class: "mew-last", text: words[line.how] })));
+    (isRoutine(line) ? routine : body).append(make("tr", { class: `mew-how-${line.how}` }, named(isRoutine(line) ? { watch: [] } : face, line.name), value, make("td", { class: "mew-last", text: words[line.how] })));
   }
-  face.node.append(make("table", { class: "mew-arguments", "aria-label": "What would be sent" }, body));
+  face.node.append(make("table", { class: "mew-arguments", "aria-label": "What would be sent" }, body, routine), ...routineFold(routine));
   if (card.picker) face.node.append(make("div", { class: "mew-why" }, "run by ", make("bdi", { text: card.picker.selectedOptions[0].textContent })));
   face.node.append(make("div", { class: "mew-why" }, "It is marked as edited, and ", make("bdi", { text: card.data.proposer }), " is told what was changed."));
   face.primary = decider(face, "Approve as edited", () => card.desk.decide(card, "approve", { digest: made.digest }), { class: "mew-confirm", "aria-label": `Approve as edited: ${card.says}` });

@@ -5,7 +5,7 @@ const ALIKE = 3;
 
 function groupOf(cards, desk) {
   const sorted = [...cards].sort((a, b) => b.data.warnings.length - a.data.warnings.length || a.data.seq - b.data.seq);
-  const first = sorted[0], names = first.data.arguments.map((one) => one.name);
+  const first = sorted[0], names = first.data.arguments.filter((one) => !isRoutine(one)).map((one) => one.name);
   const valuesOf = (card) => new Map(card.data.arguments.map((one) => [one.name, one]));
   const differ = names.filter((name) => new Set(sorted.map((card) => valuesOf(card).get(name)?.key)).size > 1);
   const equal = names.filter((name) => !differ.includes(name));

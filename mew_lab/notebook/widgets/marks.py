@@ -13,13 +13,14 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mew_lab.notebook.widgets.values import lines_of
 from mew_lab.protocol.visible import visible
+from mew_lab.sdk.request_rows import row_name
+from mew_lab.workbench.folding import whole
 
 __all__ = ["placed"]
 
 # What was invisible, as a text in quotes shows it: an escape whose backslash is not itself escaped.
-_ESCAPED = re.compile(r"(?<!\\)(?:\\\\)*(\\(?:u[0-9a-f]{4}|U[0-9a-f]{8}|x[0-9a-f]{2}))", re.IGNORECASE)
+_ESCAPED = re.compile(r"(?<!\\)(?:\\\\)*(\\(?:[bfr]|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}))")
 SHORTEST = 2  # characters: what is shorter stands everywhere
 
 
@@ -28,7 +29,7 @@ def placed(warnings: Sequence[str], arguments: Sequence[tuple[str, str]]) -> lis
 
     The characters are counted as a page counts them, in units of UTF-16. `row` is missing where nothing was found.
     """
-    texts = [(visible(name), "\n".join(lines_of(value))) for name, value in arguments] if warnings else []
+    texts = [(row_name(pointer), whole(pointer, value)) for pointer, value in arguments] if warnings else []
     return [{"text": visible(warning)} | _place(visible(warning), texts) for warning in warnings]
 
 

@@ -13,9 +13,10 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-__all__ = ["ARMING", "Showings"]
+from mew_lab.workbench import cards
 
-ARMING = 0.5  # seconds
+__all__ = ["Showings"]
+
 MOST = 10_000
 
 
@@ -44,6 +45,6 @@ class Showings:
         if since is None:
             return "Nothing was decided: this view has not shown the whole card yet. Look at it, then press again."
         shown = self._clock() - since
-        if shown < ARMING:
-            return f"Nothing was decided: the view had shown this for {shown:.2f} s, and {ARMING} s are the least. Press again."
+        if shown < cards.ARMING:
+            return f"Nothing was decided: the view had shown this for {shown:.2f} s, and {cards.ARMING:g} s are the least. Press again."
         return ""

@@ -25,7 +25,8 @@ class Human:
     def __init__(self, browser: Callable[..., Any], **seat: Any) -> None:
         self.seat = Seat(**seat)
         self.now = 0.0
-        self.view = ApprovalsView(self.seat, ticks=lambda: self.now)
+        self.view = ApprovalsView(self.seat)
+        self.view._showings._clock = lambda: self.now
         self.page = browser(self.view)
         self.snapshot = self.page.appear()
 
@@ -152,7 +153,8 @@ async def test_a_decision_is_taken_on_whatever_thread_it_arrives(human: Human, w
 @pytest.mark.trap("T-4")
 @pytest.mark.threat(18)
 def test_two_views_and_a_hundred_clicks_decide_once(human: Human) -> None:
-    other = ApprovalsView(human.seat, ticks=lambda: human.now)
+    other = ApprovalsView(human.seat)
+    other._showings._clock = lambda: human.now
     human.seat.propose()
     card = human.seat.cards["proposal-1"]
     other._on_message(other, {"t": "seen", "view": "v1", "id": card.id, "digest": card.digest}, [])

@@ -149,8 +149,12 @@ def test_what_cannot_be_sent_leaves_its_number_out(browser: Callable[..., Any]) 
 def test_each_view_gets_the_snapshot_from_where_it_stands(browser: Callable[..., Any]) -> None:
     page = browser(Counter())
     assert page.appear("a", 7) == {
-        **{"t": "snapshot", "view": "a", "latest": {}, "start": 7},
-        **{"over": "", "beat": False},
+        "t": "snapshot",
+        "view": "a",
+        "latest": {},
+        "start": 7,
+        "over": "",
+        "beat": False,
     }
     assert page.appear("b", -3)["start"] == 0
 

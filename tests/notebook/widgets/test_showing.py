@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mew_lab.notebook.widgets import showing
-from mew_lab.notebook.widgets.showing import ARMING, Showings
+from mew_lab.notebook.widgets.showing import Showings
+from mew_lab.workbench.cards import ARMING
 
 FACES = st.tuples(
     st.sampled_from(["v1", "v2"]), st.sampled_from(["p", "q"]), st.integers(1, 2), st.sampled_from(["d", "e"])

@@ -219,8 +219,8 @@ function render({ model, el }) {
     const columns = ["at", "call", "from", "decision", "by", "on screen", "outcome"];
     const rows = decided().map((card) => card.data).reverse();
     const body = rows.slice(0, 200).map((data) => make("tr", {},
-      make("td", { class: "mew-num", text: data.at === null ? "" : clockTime(data.at) }), make("th", { scope: "row", class: "mew-code", dir: "ltr", text: `${whomOf(data)}/${shortly(data.tool || data.method)}` }),
-      make("td", {}, make("bdi", { text: shortly(data.proposer) })), make("td", { text: data.decision }), make("td", {}, make("bdi", { text: data.by })),
+      make("td", { class: "mew-num", text: data.at === null ? "" : clockTime(data.at) }), make("th", { scope: "row", class: "mew-code", dir: "ltr", text: `${whomOf(data)}/${data.tool || data.method}` }),
+      make("td", {}, make("bdi", { text: data.proposer })), make("td", { text: data.decision }), make("td", {}, make("bdi", { text: data.by })),
       make("td", { class: "mew-num", text: data.onScreen === null ? "–" : `${data.onScreen.toFixed(1)} s` }), make("td", {}, make("bdi", { text: data.outcome }))));
     ledger.replaceChildren(make("table", { class: "mew-arguments", "aria-label": "Decisions" }, make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", { scope: "col", text: name })))), make("tbody", {}, ...body)));
   }

@@ -57,6 +57,7 @@ def shown(card: Card) -> dict[str, Any]:
         "name": middle(card.id, 28),
         # The title: ids beside the participants that chose them, names cut, addressees counted. Rows have all of it.
         "proposer": card.named(card.proposer),
+        "from": visible(card.proposer),
         "to": [card.target] if card.to else [],
         "method": middle(card.method, 60),
         "tool": middle(card.tool, 60),

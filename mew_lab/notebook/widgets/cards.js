@@ -3,50 +3,41 @@
 // folded was opened, all of it was in sight, and the kernel knows since when.
 
 const ARMING = 500;
-const NAMED = 4;
+const SHORT = 40;
 const SIGNS = { fulfilled: "✓", rejected: "✕", withdrawn: "–", done: "✓", lapsed: "–", open: "●", deciding: "●" };
 
 function isOpen(data) {
   return data.state === "open" || data.state === "deciding";
 }
 
-// Who is asked, the first of many.
+// Who is asked; the kernel gives names shortly and counts the others, and a row has all of them.
 function whomOf(data) {
-  if (!data.to.length) return "anybody";
-  const more = data.to.length - NAMED;
-  const names = data.to.slice(0, NAMED).map((name) => shortly(name)).join(", ");
-  return more > 0 ? `${names} and ${grouped(more)} more` : names;
+  return data.to.length ? data.to.join(", ") : "anybody";
 }
 
 function sentence(data) {
-  return `${shortly(data.proposer)} asks ${whomOf(data)} to run ${shortly(data.tool || data.method)}`;
+  return `${data.proposer} asks ${whomOf(data)} to run ${data.tool || data.method}`;
 }
 
 function titled(data) {
   const line = make("span", { class: "mew-says" });
-  line.append(make("bdi", { class: "mew-who", text: shortly(data.proposer) }), " asks ", make("bdi", { class: "mew-who", text: whomOf(data) }),
-    " to run ", make("bdi", { class: "mew-tool mew-code", text: shortly(data.tool || data.method) }));
-  if (data.tool && data.method !== "tools/call") line.append(make("span", { class: "mew-dim", text: ` (${shortly(data.method)})` }));
+  line.append(make("bdi", { class: "mew-who", text: data.proposer }), " asks ", make("bdi", { class: "mew-who", text: whomOf(data) }),
+    " to run ", make("bdi", { class: "mew-tool mew-code", text: data.tool || data.method }));
+  if (data.tool && data.method !== "tools/call") line.append(make("span", { class: "mew-dim", text: ` (${data.method})` }));
   return line;
 }
 
-// What the title says shortly and a person must have read whole: a button for each, which opens it.
+// A proposer's name that the title cuts stands in no row: it is opened here, and must be.
 function titleFolds(data, face) {
-  const folds = [];
-  const fold = (name, lines, size) => folds.push({ name, text: lines.join("\n"), size });
-  if (shortly(data.proposer) !== data.proposer) fold("proposer", [data.proposer], `the proposer's name: ${grouped(data.proposer.length)} characters`);
-  if (data.to.length > NAMED || data.to.some((name) => shortly(name) !== name)) fold("addressees", data.to, data.to.length > 1 ? `${grouped(data.to.length)} addressees` : "the addressee's name");
-  for (const name of ["tool", "method"]) if (shortly(data[name]) !== data[name]) fold(name, [data[name]], `the ${name}'s name: ${grouped(data[name].length)} characters`);
-  return folds.map((one) => {
-    const text = make("div", { class: "mew-text mew-code", hidden: true });
-    face.closed.add(one);
-    const open = make("button", { type: "button", class: "mew-open", text: `${one.size} ▸ show all (required before approving)`, onclick: () => {
-      text.hidden = false;
-      face.closed.delete(one);
-      showWhole(face, text, one.text, open, one.name);
-    } });
-    return make("div", { class: "mew-fold" }, text, open);
-  });
+  if ([...data.from].length <= SHORT) return [];
+  const text = make("div", { class: "mew-text mew-code", hidden: true });
+  face.closed.add("proposer");
+  const open = make("button", { type: "button", class: "mew-open", text: `the proposer's name: ${grouped(data.from.length)} characters ▸ show all (required before approving)`, onclick: () => {
+    text.hidden = false;
+    face.closed.delete("proposer");
+    showWhole(face, text, data.from, open, "proposer");
+  } });
+  return [make("div", { class: "mew-fold" }, text, open)];
 }
 
 function write(node, text) {
@@ -76,9 +67,9 @@ function inSight(node, around) {
   return hit !== null && around.contains(hit);
 }
 
-// What the title says, too: it is sent like every row, and is shown to whoever asks for it.
+// What the title says whole, too: it is sent like every row, and is shown to whoever asks for it.
 function isRoutine(argument) {
-  return Boolean(argument.routine && !argument.folded && (argument.how ?? "same") === "same");
+  return Boolean(argument.routine && !argument.folded && argument.text.length <= SHORT && (argument.how ?? "same") === "same");
 }
 
 function routineFold(routine) {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import re
 import stat
 import timeit
@@ -575,7 +576,8 @@ def test_threat_22_a_click_decides_one_proposal_and_no_standing_rule_can_be_smug
     view.send = lambda content, buffers=None: None
     try:
         card = seat.cards["proposal-1"]
-        message = {"t": "decide", "id": card.id, "digest": card.digest, "nonce": view._nonce}
+        message = {"t": "decide", "id": card.id, "digest": card.digest, "nonce": view._nonce, "view": "v1"}
+        view._showings._since["v1", card.id, card.seq, card.digest] = -math.inf
         view._on_message(view, {**message, "decision": word}, [])
         assert seat.fulfilled == [] and card.is_open
         view._on_message(view, {**message, "decision": "approve"}, [])

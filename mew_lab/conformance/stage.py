@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.conformance.exchange import Exchange
 from mew_lab.conformance.profile import ROLES, SECOND_ROLES, Profile
-from mew_lab.conformance.wire import Address, Answer, Guest, Heard, Outcome, Unmet
+from mew_lab.conformance.wire import Address, Answer, Guest, Heard, Outcome, Unmet, whole
 from mew_lab.protocol.token import Token
 from mew_lab.transport.link import HandshakeRefused
 
@@ -201,12 +201,12 @@ class Stage:
     async def post(
         self, role: str, body: Any, *, as_: str = "", token: Token | None = None, header: bool = True
     ) -> Answer:
-        """One message by HTTP."""
+        """One message by HTTP; a text goes out as it is."""
         return await self._address.request(
             "POST",
             f"/participants/{as_ or role}/messages",
             token=(token or self.token(role)) if header else None,
-            body=body,
+            body=body if isinstance(body, str) else whole(body, by=as_ or role),
             exchange=self.exchange,
             timeout=self.timeout,
         )

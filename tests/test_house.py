@@ -453,6 +453,7 @@ ACROSS = {
     "test_malformed.py",
     "test_autobahn.py",
     "test_broken_gateways.py",
+    "test_other_gateways.py",
     "test_conversations.py",
     "test_state_machine.py",
     "test_same_stream.py",

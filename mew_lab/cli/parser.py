@@ -28,11 +28,11 @@ def build_parser() -> argparse.ArgumentParser:
         )
         return one
 
-    serve = add("serve", "runs a space until it is interrupted")
+    serve = add("serve", "runs one or more spaces until it is interrupted")
     what = serve.add_mutually_exclusive_group()
     what.add_argument("--space", default="demo", metavar="NAME", help="its name; demo unless given")
-    about = "a space.yaml that describes it, with its participants"
-    what.add_argument("--space-config", type=Path, metavar="FILE", help=about)
+    about = "a space.yaml that describes it, with its participants; several spaces on one port: repeat it"
+    what.add_argument("--space-config", type=Path, metavar="FILE", action="append", help=about)
     about = "the journal of a space that ran before, to go on with"
     what.add_argument("--resume", type=Path, metavar="FILE", help=about)
     serve.add_argument(

@@ -7,6 +7,7 @@ of the specification failed, 1 when one did, 2 when there was no run. Rulings of
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -73,7 +74,12 @@ def _write(space: Path, second: Path | None, tokens: Path | None, say: Say) -> i
     say(f"wrote {space}: the space {profile.space!r}, for a gateway to be started with")
     if second is not None and profile.second is not None:
         write_private(second, space_file(profile.second))
-        say(f"wrote {second}: the space {profile.second.space!r}, for the same gateway to run beside it")
+        say(
+            f"wrote {second}: the space {profile.second.space!r}, for the same gateway to run beside it, as by"
+        )
+        say(
+            f"  {shlex.join(['mew-lab', 'serve', '--space-config', str(space), '--space-config', str(second)])}"
+        )
     say(f"wrote {tokens}: when the gateway runs: mew-lab conform URL --tokens {tokens}")
     return 0
 

@@ -95,10 +95,11 @@ def test_a_served_space_file_passes_as_two_processes(tmp_path: Path) -> None:
         return [sys.executable, "-m", "mew_lab.cli", *words]
 
     how: dict[str, Any] = {"cwd": tmp_path, "text": True, "env": {**os.environ, "PYTHONPATH": str(ROOT)}}
-    subprocess.run(command("conform", "--write-space", "space.yaml"), check=True, capture_output=True, **how)
-    serving = subprocess.Popen(
-        command("serve", "--space-config", "space.yaml"), stdout=subprocess.PIPE, **how
-    )
+    files = ["--write-space", "space.yaml", "--write-second", "second.yaml"]
+    wrote = subprocess.run(command("conform", *files), check=True, capture_output=True, **how).stdout
+    serve = next(line.split() for line in wrote.splitlines() if "mew-lab serve" in line)
+    assert serve[:2] == ["mew-lab", "serve"]
+    serving = subprocess.Popen(command(*serve[1:]), stdout=subprocess.PIPE, **how)
     try:
         assert serving.stdout is not None
         url = serving.stdout.readline().split()[-1]
@@ -108,7 +109,9 @@ def test_a_served_space_file_passes_as_two_processes(tmp_path: Path) -> None:
         serving.terminate()
         serving.communicate(timeout=10)
     assert done.returncode == 0, done.stdout[:4000] + done.stderr[-2000:]
-    assert ", 0 failed, " in done.stdout.split("\n")[0]
+    assert ", 0 failed, 0 not offered, " in done.stdout.split("\n")[0]
+    rows = {line.split()[0]: line.split()[1] for line in done.stdout.splitlines() if line.startswith("P-")}
+    assert [rows[row] for row in ("P-2.2-3", "P-3.6-1", "P-3.6-2", "P-3.6-3", "P-3.6-4")] == ["passed"] * 5
 
 
 def test_tokens_that_are_there_are_kept(said: Said, tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ def direct(extra: str) -> list[Requirement]:
 
 
 @pytest.mark.threat(28)
+@pytest.mark.trap("T-22")
 @each_file
 def test_every_entry_is_pinned_and_hashed_and_names_no_address(path: Path, extra: str) -> None:
     pins = lock["read"](path)
@@ -79,6 +80,7 @@ def test_the_pins_satisfy_what_is_asked_for_on_every_platform(
             assert version in requirement.specifier, f"{requirement} is pinned to {version}"
 
 
+@pytest.mark.trap("T-22")
 def test_binder_and_the_tests_take_the_same_versions() -> None:
     """So that what is tested is what a reader of the lessons runs."""
     where = {"python_version": "3.12", "python_full_version": "3.12.9"}
@@ -87,6 +89,7 @@ def test_binder_and_the_tests_take_the_same_versions() -> None:
     assert {name: both for name, both in differing.items() if both[0] != both[1]} == {}
 
 
+@pytest.mark.trap("T-22")
 def test_what_is_installed_is_what_is_pinned_and_nothing_else_is_needed() -> None:
     """In the environment that `.ci/run` makes; elsewhere whoever runs the tests chooses the versions."""
     pinned = lock["versions"](lock["read"](ROOT / ".ci" / "requirements.lock"), {})

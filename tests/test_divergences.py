@@ -75,3 +75,10 @@ def test_the_welcome_lists_active_streams_even_where_there_are_none() -> None:
     stage = Stage(alice="*")
     stage.leave("alice")
     assert stage.join("alice").said("system/welcome").payload["active_streams"] == []
+
+
+@pytest.mark.divergence("S-L3-5")
+def test_an_id_with_an_underscore_is_taken_and_two_that_differ_by_it_are_two() -> None:
+    stage = Stage(alice="*", a_b=["chat"], **{"a-b": ["chat"]}, absent=["a_b"])
+    assert stage.join("a_b").said("system/welcome").payload["you"]["id"] == "a_b"
+    assert stage.send("a_b", "chat", {"text": "x"}).said("chat").sender == "a_b"

@@ -10,6 +10,8 @@ Spec: §3.6, §4.2, §5.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -23,24 +25,27 @@ from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.duties import carry_out
 from mew_lab.gateway.outbox import Frame, Peer
 from mew_lab.gateway.ring import Page
-from mew_lab.gateway.running import Recorder, Running
+from mew_lab.gateway.running import Kept, Recorder, Running
+from mew_lab.gateway.shares import journal_bytes, payer
 from mew_lab.protocol.envelope import PROTOCOL, compact
 from mew_lab.protocol.kinds import GATEWAY
-from mew_lab.space.core import Space
+from mew_lab.space.core import Space, resumed
 from mew_lab.space.events import (
+    JOURNAL_HEAD,
     Close,
     Deliver,
     Effect,
     Enrolled,
     Event,
     FrameReceived,
+    GrantEnded,
     Joined,
     Left,
-    Limited,
     Noted,
     Oversize,
     Received,
     Record,
+    RefusedBefore,
     Reply,
 )
 from mew_lab.space.opening import opened
@@ -53,6 +58,15 @@ logger = logging.getLogger(__name__)
 JOURNAL_MESSAGE = (
     "this gateway cannot write its journal, so it takes no message; free the disk, then send again"
 )
+NO_ROOM = (
+    "less room is left on its disk than limits.journal_floor says. Free the disk, or prune a journal there with "
+    "mew-lab journal prune"
+)
+LOG_EVERY = 1.0  # seconds between two lines about a journal that cannot be written
+LONGEST_WAIT = (
+    60.0  # seconds after which a timer looks at the wall clock anew: that may be set, or a machine sleep
+)
+SHORTEST_WAIT = 0.001
 MAX_OWED = 10_000  # effects of leaves and notes that wait for the journal
 
 
@@ -108,7 +122,8 @@ class Gateway:
             limit=config.message_bytes,
             limits=config.limits.of_space,
         )
-        running = Running(space, journal, queue_bytes=config.queue_bytes)
+        limits = config.limits.of_journal
+        running = Running(space, journal, queue_bytes=config.queue_bytes, limits=limits)
         running.last = self._clock()
         self._write(running, [opened(space, running.last)])
         self._spaces[config.name] = running
@@ -124,12 +139,14 @@ class Gateway:
         connections: int,
         journal: Recorder | None = None,
         queue_bytes: int = SpaceConfig.model_fields["queue_bytes"].default,
+        used: Mapping[str, int] | None = None,
     ) -> None:
         """Goes on with a space that ran before, as it was then; whoever was connected has left.
 
         Args:
             since: When it was last heard of: its time never runs backwards.
             connections: The highest number in a name of its connections, so that no name comes twice.
+            used: How many bytes of the journal each participant has caused before.
 
         Raises:
             ValueError: when one of that name runs here already.
@@ -137,9 +154,9 @@ class Gateway:
         """
         if space.name in self._spaces:
             raise ValueError(f"a space {space.name!r} runs in this gateway already; choose another name")
-        running = Running(space, journal, queue_bytes=queue_bytes, since=since)
+        running = Running(space, journal, queue_bytes=queue_bytes, since=since, used=used)
         running.connections = connections
-        self._feed(running, Noted("resumed", space.state.owner, ""))
+        self._feed(running, resumed(space.state.owner))
         self._spaces[space.name] = running
         for name in (*space.state.connections, *space.state.sinks):
             self._feed(running, Left(name, "the gateway was started anew"))
@@ -185,6 +202,10 @@ class Gateway:
         """The participant that a runtime id or a participant's own name means."""
         return self._spaces[space].space.state.logical(name)
 
+    def time(self, space: str) -> datetime:
+        """The time that the space would be given now."""
+        return max(self._spaces[space].last, self._clock())
+
     def message_bytes(self, space: str) -> int:
         """The longest message that the space takes, in bytes."""
         return self._spaces[space].space.limit
@@ -227,6 +248,12 @@ class Gateway:
         name = f"c{running.connections}"
         running.peers[name] = peer
         event = Joined(name, participant, runtime_id or participant, via)
+        if (
+            participant == running.space.state.owner
+            and isinstance(running.journal, Kept)
+            and not running.owed
+        ):
+            self._feed(running, Noted(JOURNAL_HEAD, participant, running.journal.head[1].decode()))
         try:
             effects = self._feed(running, event)
         except JournalError:
@@ -262,12 +289,6 @@ class Gateway:
         else:
             self._feed(running, Received(message, connection))
 
-    def limited(self, space: str, connection: str, *, count: int) -> None:
-        """So many messages of a connection were over its rate, and were not kept."""
-        running = self._spaces.get(space)
-        if running is not None:
-            self._feed(running, Limited(connection, count))
-
     def post(self, space: str, name: str, text: str | bytes) -> Reply:
         """A message came in by HTTP, from an authenticated participant posting under `name`. Spec: §5.3."""
         running = self._spaces[space]
@@ -289,6 +310,9 @@ class Gateway:
         running = self._spaces.get(space)
         if running is not None:
             running.peers.pop(connection, None)
+            left = running.space.state.connections.get(connection)
+            if left is not None and running.shares is not None:
+                self._note_refused(running, left.participant)
             self._feed(running, Left(connection, reason))
 
     def note(self, space: str, event: str, *, participant: str, detail: str) -> None:
@@ -301,6 +325,7 @@ class Gateway:
             for connection, peer in list(running.peers.items()):
                 peer.close(code, reason)
                 self.leave(name, connection, reason)
+            running.wait_until(None)
             del self._spaces[name]
 
     # --- the one way ---
@@ -321,17 +346,88 @@ class Gateway:
 
     def _turn(self, running: Running, event: Event) -> tuple[object, ...]:
         now = running.last = max(running.last, self._clock())
+        if isinstance(event, Received | Joined | Enrolled) and running.space.state.over(now):
+            self._turn(running, GrantEnded())  # its timer is late
         turn = running.space.plan(event, now)
+        records = [effect for effect in turn.effects if type(effect) is Record]
+        shares, share, size = running.shares, None, 0
+        if shares is not None and (records or running.room is not None):
+            size = journal_bytes(records)
+            if who := payer(event, running.space.state):
+                share = shares.of(who, now)
+                if size and (why := share.exceeded(now)):
+                    return self._over_share(running, event, turn, who, why)
         try:
+            if (
+                size
+                and running.room is not None
+                and not isinstance(event, Left | Noted | GrantEnded)
+                and running.room.low(size)
+            ):
+                raise JournalError(f"Cannot go on with the journal of {running.space.name}: {NO_ROOM}")
             self._pay(running)
-            self._record(running, turn)
+            self._record(running, turn, records)
         except JournalError as fault:
             return self._unrecorded(running, event, turn, fault)
+        if share is not None:
+            share.charge(size)
+            if share.messages:
+                self._note_refused(running, who)
+        if any(running.unrecorded.values()):
+            count, running.unrecorded = running.unrecorded, {"accepted": 0, "refused": 0}
+            running.queue.append(Noted("unrecorded", running.space.state.owner, compact(count)))
         turn.commit()
+        self._await_end(running)
         return self._apply(running, turn)
 
-    def _record(self, running: Running, turn: Turn) -> None:
-        self._write(running, [effect for effect in turn.effects if type(effect) is Record])
+    def _over_share(
+        self, running: Running, event: Event, turn: Turn, who: str, why: str
+    ) -> tuple[object, ...]:
+        """Refuses what a participant may not make the journal keep; nothing of it is kept but a count."""
+        assert running.shares is not None
+        share = running.shares.of(who, running.last)
+        text = event.text if isinstance(event, Received) else b""
+        if share.refuse(len(text), running.last):
+            self._note_refused(running, who)
+        if isinstance(event, Joined):
+            return (Close(event.connection, 1013, f"limit_exceeded: {why}"[:120]),)
+        connection = getattr(event, "connection", None)
+        if connection is None:
+            return (Reply(429, {"error": "limit_exceeded", "message": why}),)
+        peer = running.peers.get(connection)
+        if peer is not None and (not isinstance(event, FrameReceived) or share.may_tell(running.last)):
+            peer.put(Frame(self._complaint(running, connection, turn, "limit_exceeded", why)))
+        return ()
+
+    def _note_refused(self, running: Running, who: str) -> None:
+        assert running.shares is not None
+        count = running.shares.of(who, running.last).take_count()
+        if count is not None:
+            running.queue.append(Noted("over_share", who, compact(count)))
+
+    def _await_end(self, running: Running) -> None:
+        """Sets the one timer of a space for the next end of a grant."""
+        end = running.space.state.next_end
+        if end == running.next_end:
+            return
+        running.wait_until(end)
+        if end is None:
+            return
+        with contextlib.suppress(RuntimeError):  # without a loop nothing ticks: the next message sees to it
+            loop = asyncio.get_running_loop()
+            seconds = (end - self._clock()).total_seconds()
+            running.timer = loop.call_later(
+                min(max(seconds, SHORTEST_WAIT), LONGEST_WAIT), self._end_grants, running
+            )
+
+    def _end_grants(self, running: Running) -> None:
+        running.wait_until(None)
+        if running.space.state.over(max(running.last, self._clock())):
+            self._feed(running, GrantEnded())
+        self._await_end(running)
+
+    def _record(self, running: Running, turn: Turn, records: list[Record]) -> None:
+        self._write(running, records)
         if self.observe_turn is not None:
             try:
                 self.observe_turn(running.space, turn)
@@ -348,29 +444,36 @@ class Gateway:
     def _pay(self, running: Running) -> None:
         """Records and delivers what a full disk has left waiting, in its order."""
         while running.owed:
-            self._record(running, running.owed[0])
+            turn = running.owed[0]
+            self._record(running, turn, [effect for effect in turn.effects if type(effect) is Record])
             self._apply(running, running.owed.pop(0))
 
     def _unrecorded(
         self, running: Running, event: Event, turn: Turn, fault: JournalError
     ) -> tuple[object, ...]:
-        logger.error("%s: %s", running.space.name, fault)
-        if isinstance(event, Left | Noted):  # it has happened: nothing can refuse it
+        if running.logged is None or (running.last - running.logged).total_seconds() >= LOG_EVERY:
+            logger.error("%s: %s", running.space.name, fault)
+            running.logged = running.last
+        if isinstance(event, Left | Noted | GrantEnded):  # it has happened: nothing can refuse it
             turn.commit()
+            self._await_end(running)
             if len(running.owed) < MAX_OWED:
                 running.owed.append(turn)
             return ()
-        if isinstance(event, Joined | Enrolled):
+        if isinstance(event, Joined | Enrolled | RefusedBefore):
             raise fault
+        accepted = any(type(one) is Record and one.verdict == "accepted" for one in turn.effects)
+        running.unrecorded["accepted" if accepted else "refused"] += 1
         connection = event.connection
         if connection is not None:
             peer = running.peers.get(connection)
             if peer and connection in running.space.state.connections:
-                peer.put(Frame(self._complaint(running, connection, turn)))
+                complaint = self._complaint(running, connection, turn, "journal_unavailable", JOURNAL_MESSAGE)
+                peer.put(Frame(complaint))
             return ()
         return (Reply(503, {"error": "journal_unavailable", "message": JOURNAL_MESSAGE}),)
 
-    def _complaint(self, running: Running, connection: str, turn: Turn) -> str:
+    def _complaint(self, running: Running, connection: str, turn: Turn, error: str, message: str) -> str:
         """A system/error outside the space's own count, since no record of it will ever be."""
         members: dict[str, Any] = {
             "protocol": PROTOCOL,
@@ -384,7 +487,7 @@ class Gateway:
         if would_be is not None:  # the message itself, or the error that would have named it
             own = would_be.kind != "system/error"
             members["correlation_id"] = [would_be.id] if own else list(would_be.correlation_id)
-        members["payload"] = {"error": "journal_unavailable", "message": JOURNAL_MESSAGE}
+        members["payload"] = {"error": error, "message": message}
         return compact(members)
 
     def _apply(self, running: Running, turn: Turn) -> tuple[Effect, ...]:

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from mew_lab.errors import ConfigError, MewError
@@ -69,7 +69,7 @@ class Host:
     Args:
         beside: another host, not open yet: the space then runs in its gateway and is reached on its port, opened
             with it and closed with it. Journal, tokens and programs are its own all the same.
-        logs: the folder, below `folder`, of the programs' logs and of the logs in the peers' format.
+        logs: a folder below that of the file's logs, for those of the programs and those in the peers' format.
 
     Raises:
         JournalError: when the journal cannot be made.
@@ -86,7 +86,7 @@ class Host:
         observe: Callable[[Record], None] | None = None,
         past: Past | None = None,
         beside: Host | None = None,
-        logs: str = "logs",
+        logs: str = "",
     ) -> None:
         self.name = name
         self.folder = folder
@@ -183,7 +183,9 @@ class Host:
         logs = file.config.logs
         if logs is not None:
             history, decisions = (
-                AppendedFile(file.folder, f"{self._logs}/{name}", fault=fault).append if wanted else None
+                AppendedFile(file.logs.parent, str(PurePath("logs", self._logs, name)), fault=fault).append
+                if wanted
+                else None
                 for name, wanted in ((HISTORY, logs.envelope_history), (DECISIONS, logs.capability_decisions))
             )
             files = PeerFiles(history=history, decisions=decisions)
@@ -211,7 +213,11 @@ class Host:
         assert past is not None
         try:
             self.gateway.resume_space(
-                past.space, since=past.since, connections=past.connections, journal=self.journal
+                past.space,
+                since=past.since,
+                connections=past.connections,
+                journal=self.journal,
+                used=past.used,
             )
             self.keys = past.keys()
             for name, key in self.keys.items():

@@ -89,12 +89,12 @@ async def serve_files(
     one: Host | None = None
     hosts: list[Host] = []
     journals: list[Path] = []
-    folders = [file.folder.resolve() for file in files]
+    folders = [file.logs.resolve() for file in files]
     try:
         for at, file in enumerate(files):
             path = journal_path(file.folder, space=file.config.name, now=datetime.now(UTC))
             # Two spaces of one folder would write into one log; the name of their own is that of the journals' folder.
-            logs = f"logs/{path.parent.name}" if folders[at] in folders[:at] else "logs"
+            logs = path.parent.name if folders[at] in folders[:at] else ""
             journals.append(journal or path)
             host_of = Host(
                 file.config.name,

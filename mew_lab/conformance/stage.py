@@ -102,7 +102,7 @@ class Stage:
         """A complete envelope, but for `from`, `ts` and `protocol`, which a gateway knows."""
         told: dict[str, Any] = {"protocol": "mew/v0.4", "id": self.new_id(), "kind": kind}
         told |= {("from" if key == "from_" else key): value for key, value in members.items()}
-        return told | ({} if payload is None else {"payload": payload})
+        return told | {"payload": {} if payload is None else payload}
 
     def chat(self, text: str = "hello", **members: Any) -> dict[str, Any]:
         """A chat message."""

@@ -78,6 +78,18 @@ def takes_complete_messages_alone(patch: Patch) -> None:
     patch.setattr(core, "complete", strict)
 
 
+def wants_a_payload_and_a_chats_text(patch: Patch) -> None:
+    completed = core.complete
+
+    def strict(draft: Draft, **how: Any) -> Envelope:
+        payload = draft.members.get("payload")
+        if payload is None or (draft.members["kind"] == "chat" and "text" not in payload):
+            raise Refusal("invalid_envelope", "this gateway looks at payloads")
+        return completed(draft, **how)
+
+    patch.setattr(core, "complete", strict)
+
+
 def takes_posts_of_who_is_connected_alone(patch: Patch) -> None:
     post = Gateway.post
 
@@ -115,6 +127,7 @@ DIFFERENT: tuple[Callable[[Patch], None], ...] = (
     spells_numbers_otherwise,
     lists_everything_in_another_order,
     takes_complete_messages_alone,
+    wants_a_payload_and_a_chats_text,
     takes_posts_of_who_is_connected_alone,
     tells_no_loss_of_write_access,
     offers_nothing_that_is_optional,
@@ -124,6 +137,7 @@ SEEN = {
     forgets_grants_at_a_new_connection: {"C-10"},
     spells_numbers_otherwise: {"C-16"},
     takes_complete_messages_alone: {"C-14", "C-16"},
+    wants_a_payload_and_a_chats_text: {"C-17", "C-20", "P-4.2-7"},
     offers_nothing_that_is_optional: {"P-3.9.1-3"},
 }
 

@@ -72,7 +72,7 @@ def _colour(options: argparse.Namespace) -> bool:
 
 def _serve(options: argparse.Namespace) -> None:
     from mew_lab.gateway.space_file import read_space_file
-    from mew_lab.workbench.serve import serve, serve_again, serve_file
+    from mew_lab.workbench.serve import serve, serve_again, serve_files
 
     logging.basicConfig(level=options.log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
     enrolled = [
@@ -94,11 +94,11 @@ def _serve(options: argparse.Namespace) -> None:
         if options.space_config is None:
             owner = options.as_id or "human"
             return await serve(options.space, owner=owner, folder=Path.cwd(), ended=ended, **more)
-        file = read_space_file(options.space_config)
-        person = options.as_id or file.config.default_participant
-        return await serve_file(
-            file, person=person, auto_start=not options.no_auto_start, ended=ended, **more
+        files = [read_space_file(path) for path in options.space_config]
+        await serve_files(
+            files, person=options.as_id, auto_start=not options.no_auto_start, ended=ended, **more
         )
+        return None
 
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(run())

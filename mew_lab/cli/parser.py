@@ -28,11 +28,11 @@ def build_parser() -> argparse.ArgumentParser:
         )
         return one
 
-    serve = add("serve", "runs a space until it is interrupted")
+    serve = add("serve", "runs one or more spaces until it is interrupted")
     what = serve.add_mutually_exclusive_group()
     what.add_argument("--space", default="demo", metavar="NAME", help="its name; demo unless given")
-    about = "a space.yaml that describes it, with its participants"
-    what.add_argument("--space-config", type=Path, metavar="FILE", help=about)
+    about = "a space.yaml that describes it, with its participants; several spaces on one port: repeat it"
+    what.add_argument("--space-config", type=Path, metavar="FILE", action="append", help=about)
     about = "the journal of a space that ran before, to go on with"
     what.add_argument("--resume", type=Path, metavar="FILE", help=about)
     serve.add_argument(
@@ -140,7 +140,10 @@ def _add_conform(parser: argparse.ArgumentParser) -> None:
     about = "rows to look at, such as P-3.6.8-2 or 'P-3.10*'; may be repeated"
     parser.add_argument("--only", metavar="IDS", action="append", default=[], help=about)
     parser.add_argument("--timeout", metavar="S", type=float, default=5.0, help="seconds an answer may take")
-    parser.epilog = "Exits with 0 when no row failed, 1 when some did, 2 when there was no run."
+    parser.epilog = (
+        "Exits with 0 when no row of the specification failed, 1 when some did, 2 when there was no run. "
+        "A row that says MAY cannot fail; rulings of this project are counted apart and decide nothing."
+    )
 
 
 def _add_elsewhere(parser: argparse.ArgumentParser) -> None:

@@ -27,6 +27,7 @@ from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.proposals import Proposal
+from mew_lab.workbench.behalf import Behalf
 from mew_lab.workbench.cards import POLICY, Card, CardState, stated
 from mew_lab.workbench.decide import Policy
 from mew_lab.workbench.editing import Editing, Review
@@ -86,7 +87,7 @@ class HumanDecisions:
         self._request_of: dict[str, str] = {}  # proposal -> the request that fulfilled it
         self._subscribers: Subscribers[Card] = Subscribers()
         self._policy: Policy | None = None
-        self._sources = Sources()
+        self._sources, self._behalf = Sources(), Behalf()
         self.tools = PinnedTools(me.client)
         self._last = LastCalls()
         self._seen: dict[str, float] = {}  # proposal -> when a view first showed it
@@ -275,6 +276,7 @@ class HumanDecisions:
 
     def _observe(self, envelope: Envelope) -> None:
         self._sources.observe(envelope, me=self._me.client.id)
+        self._behalf.observe(envelope)
         self._last.observe(envelope)
         if envelope.kind == "mcp/proposal":
             self._take(envelope)
@@ -349,6 +351,7 @@ class HumanDecisions:
             of_the_tool=(*stated(known), *self.tools.remarks(proposal)),
             sources=self._sources,
             last=self._last.of(proposal),
+            why=self._behalf.of(proposal),
         )
 
     def _advanced(self, card: Card, proposal: Proposal) -> Card:

@@ -81,7 +81,13 @@ class LastCalls:
 
 
 def card_of(
-    proposal: Proposal, *, since: float, of_the_tool: tuple[str, ...], sources: Sources, last: Rows | None
+    proposal: Proposal,
+    *,
+    since: float,
+    of_the_tool: tuple[str, ...],
+    sources: Sources,
+    last: Rows | None,
+    why: str = "",
 ) -> Card | None:
     """The card of a new proposal; None when its text can be read in two ways, so that nobody may approve it."""
     try:
@@ -110,6 +116,7 @@ def card_of(
             *risks(arguments),
         ),
         last=last,
+        why=why,
     )
 
 

@@ -97,6 +97,9 @@ _ADDRESS = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}+@(?:[\w-]{1,63}+\.){1,8}[\w-]{
 _NAMED = re.compile(r"(?<![\w-])(?:[\w-]{1,63}+\.){1,8}[a-z][\w-]{1,62}+")
 _PATH = re.compile(r"(?<![\w.~$%-])[\w.~$%-]{0,64}+[/\\][\w.~$%/\\-]{3,200}+")
 _NUMBER = re.compile(r"(?<!\d)(?:\d{1,3}(?:[,.'\u2019 _]\d{3}){1,10}(?!\d)|\d{4,40}+)(?:[.,]\d{1,2}(?!\d))?")
+_IP = re.compile(r"(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?![\d.])")
+_PHONE = re.compile(r"\+\d[\d ()/.-]{5,30}+")
+_SPELT = re.compile(r"\s{0,3}[\[({<]\s{0,3}(at|dot)\s{0,3}[\])}>]\s{0,3}", re.IGNORECASE)
 _QUOTED = re.compile(
     r"['\"`\u2018\u201c\u201e\u00ab\u2039]([^\W_]{4,40}+)['\"`\u2019\u201d\u201c\u00bb\u203a]"
 )
@@ -117,10 +120,10 @@ def fold(text: str) -> str:
 
 
 def spellings(text: str) -> list[str]:
-    """The text, and what it is when it is decoded; decoding what was decoded counts, once."""
+    """The text, and what it is when it is decoded; what was decoded is decoded again, twice."""
     found = [text]
     room = MAX_DECODED
-    for depth in range(2):
+    for depth in range(3):
         for one in tuple(found[-MAX_ENCODED:] if depth else found):
             for decoded in islice(_decoded(one), MAX_ENCODED):
                 if decoded and decoded not in found and len(decoded) <= room and len(found) < 2 * MAX_ENCODED:
@@ -136,6 +139,10 @@ def _decoded(text: str) -> Iterator[str]:
             yield plain
     if "&" in text and ";" in text and (plain := html.unescape(text)) != text:
         yield plain
+    if "<" in text or "(" in text or "[" in text or "{" in text:
+        plain = _SPELT.sub(lambda hit: "@" if hit[1].lower() == "at" else ".", text)
+        if plain != text:
+            yield plain
     if "\\" in text and (plain := _ESCAPE.sub(_unescaped, text)) != text:
         yield plain
     for hit in islice(_HEX.finditer(text), MAX_ENCODED):
@@ -222,7 +229,14 @@ def tokens(folded: str, words: list[str]) -> set[str]:
             found.add(hit[0].strip(".-+"))
             found.add(hit[0].partition("@")[2].strip(".-"))
     if "." in folded:
-        found.update(hit[0] for hit in _NAMED.finditer(folded))
+        found.update(_IP.findall(folded))
+        for name in _NAMED.findall(folded):
+            labels = name.split(".")
+            found.update(".".join(labels[n:]) for n in range(len(labels) - 1))
+            if len(labels) > 2:  # what many names end with names nobody
+                found.difference_update(end for end in (".".join(labels[-2:]),) if len(end) < 8)
+    if "+" in folded:
+        found.update(digits for hit in _PHONE.findall(folded) if len(digits := re.sub(r"\D", "", hit)) >= 7)
     if "/" in folded or "\\" in folded:
         found.update(hit[0].replace("\\", "/").strip("./") for hit in _PATH.finditer(folded))
     found.update(one for hit in _NUMBER.finditer(folded) for one in _numbers(hit[0]))

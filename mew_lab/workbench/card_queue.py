@@ -22,6 +22,7 @@ from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.proposals import Proposal
+from mew_lab.workbench.behalf import Behalf
 from mew_lab.workbench.cards import Card, CardState
 from mew_lab.workbench.editing import Editing
 from mew_lab.workbench.faces import LastCalls, card_of
@@ -78,6 +79,7 @@ class CardQueue:
         self._outcomes = Outcomes()
         self._subscribers: Subscribers[Card] = Subscribers()
         self._sources = Sources()
+        self._behalf = Behalf()
         self.tools = PinnedTools(me.client)
         self._last = LastCalls()
         self.gate = Gate(time.monotonic)
@@ -131,6 +133,7 @@ class CardQueue:
 
     def _observe(self, envelope: Envelope) -> None:
         self._sources.observe(envelope, me=self._me.client.id)
+        self._behalf.observe(envelope)
         self._last.observe(envelope)
         if envelope.kind == "mcp/proposal":
             self._take(envelope)
@@ -210,6 +213,7 @@ class CardQueue:
             last=self._last.of(proposal),
             request_id=self._me.client.new_id(),
             logical=self._logical,
+            why=self._behalf.of(proposal),
         )
 
     def _advanced(self, card: Card, proposal: Proposal) -> Card:

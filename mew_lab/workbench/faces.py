@@ -97,6 +97,7 @@ def card_of(
     last: Rows | None,
     request_id: str,
     logical: Callable[[str], str] = lambda id: id,
+    why: str = "",
 ) -> Card | None:
     """The card of a new proposal; None when its text can be read in two ways, so that nobody may approve it.
 
@@ -134,6 +135,7 @@ def card_of(
         participants=tuple((id, name) for id, name in names.items() if id != name),
         request_id=request_id,
         refusal=faithful(rows, request),
+        why=why,
     )
 
 

@@ -35,7 +35,7 @@ from mew_lab.workbench.host import Host
 from mew_lab.workbench.listing import Listing, Note, Sent
 from mew_lab.workbench.loop import LoopThread
 from mew_lab.workbench.pending import Pending
-from mew_lab.workbench.roster import Can, Roster
+from mew_lab.workbench.roster import NOTEBOOK_SEAT, Can, Roster
 from mew_lab.workbench.rows import LiveRows
 from mew_lab.workbench.seat import Seat
 from mew_lab.workbench.seen import Seen
@@ -46,7 +46,6 @@ __all__ = ["Lab", "view_factory"]
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-NOTEBOOK_SEAT = "notebook"
 DISCOVERY = 3.0  # seconds that `tools` waits for a participant's answer
 
 view_factory: list[Callable[[Lab], Any]] = []  # a room above puts what makes `lab.view` here

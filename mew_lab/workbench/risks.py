@@ -83,7 +83,7 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
             r"(?:python[\d.]{0,4}|perl|ruby|node|php|deno|lua)(?:\.exe)?\s{1,9}(?:-\w{1,9}\s{1,9}){0,3}(?:-[cer]|eval)(?=\s|$)|"
             r"(?:powershell|pwsh)(?:\.exe)?\s{1,9}[-/]\w{1,20}|cmd(?:\.exe)?\s{1,9}/[ck](?=\s|$)|"
             r"invoke-(?:expression|webrequest|command)|start-process|reg(?:\.exe)?\s{1,9}add|net(?:\.exe)?\s{1,9}user|"
-            r"base64\s{1,9}(?:-d|-D|--decode)|eval\s{1,9}[\"'$`(]|xargs\s{1,9}\S|ssh\s{1,9}\S{1,60}@|scp\s{1,9}\S)[^\n]{0,60})"
+            r"base64\s{1,9}(?:-d|-D|--decode)|eval\s{1,9}[\"'$`(]|xargs\s{1,9}\S|iex\s{1,9}[(\w]|osascript\s{1,9}-|find\s[^\n]{0,60}-exec|ssh\s{1,9}\S{1,60}@|scp\s{1,9}\S)[^\n]{0,60})"
         ),
         "shell command",
     ),
@@ -99,6 +99,10 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
         "shell syntax",
     ),
     (re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{120,}+={0,2}"), "long base64-like text"),
+    (
+        re.compile(r"[\uff0f\uff3c\uff0e\uff5c\uff04\u2044\u2215\u2216\u29f8\u2024\u2025\ufe68]"),
+        "punctuation in disguise",
+    ),
     (re.compile(r"\x00"), "null byte"),
     (re.compile(r"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"), "control character"),
     (re.compile(r"(?<!\s)\s{60,}+"), "long white space"),

@@ -39,7 +39,7 @@ def test_what_does_not_change_the_words_is_folded(text: str, folded: str) -> Non
         base64.b64encode(b"the%20orchid%20ledger").decode(),
     ],
 )
-def test_encodings_are_undone_twice_at_most(written: str) -> None:
+def test_encodings_are_undone(written: str) -> None:
     assert "the orchid ledger" in spellings(written)
 
 

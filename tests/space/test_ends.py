@@ -76,6 +76,31 @@ def test_all_that_is_over_ends_in_one_event_and_each_holder_is_told_once() -> No
     assert stage.space.state.next_end == START + timedelta(seconds=13)
 
 
+def test_whoever_grants_to_itself_or_in_a_circle_gains_no_use() -> None:
+    stage = Stage(alice="*", ben=GIVER, cat=GIVER)
+    give(stage, "alice", "ben", "chat", "g1", max_uses=2)
+    for n, (giver, recipient) in enumerate([("ben", "ben"), ("ben", "cat"), ("cat", "ben"), ("ben", "cat")]):
+        assert give(stage, giver, recipient, "chat", f"on-{n}", max_uses=50).accepted
+    assert [stage.send(name, "chat").accepted for name in ("ben", "cat", "ben", "cat")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert ends(stage) == {}
+
+
+def test_a_narrower_grant_costs_the_wider_one_that_it_was_given_of() -> None:
+    stage = Stage(alice="*", ben=GIVER, cat=[])
+    give(stage, "alice", "ben", "mcp/*", "wide", max_uses=1)
+    give(
+        stage, "ben", "cat", [{"kind": "mcp/request", "payload": {"method": "tools/*"}}], "narrow", max_uses=9
+    )
+    assert stage.send("cat", "mcp/request", {"method": "tools/call"}).accepted
+    assert stage.send("ben", "mcp/request").record.code == "capability_violation"
+    assert stage.send("cat", "mcp/request", {"method": "tools/call"}).record.code == "capability_violation"
+
+
 @pytest.mark.parametrize("told", [False, True])
 def test_what_was_granted_on_falls_with_what_it_was_given_by_right_of(told: bool) -> None:
     stage = Stage(alice="*", ben=GIVER, cat=GIVER, dan=[])

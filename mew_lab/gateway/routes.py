@@ -23,7 +23,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from mew_lab.gateway.door import MISSING_BEARER, Identity, bearer, whose
+from mew_lab.gateway.door import MISSING_BEARER, Identity, bearer, whose, without_join
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.limits import Limits, Rates
 from mew_lab.gateway.openapi import DESCRIPTION
@@ -119,6 +119,7 @@ class Routes:
         self._check_rate(identity)  # before the body: what is refused need not be read
         body = await self._body(request, limit=OVERSIZE * self._gateway.message_bytes(identity.space))
         self._count(identity, len(body))
+        body = _without_join(body, limit=self._gateway.message_bytes(identity.space))
         reply = self._gateway.post(identity.space, request.path_params["id"], body)
         await asyncio.sleep(0)  # outboxes write at the end of a turn, and the answer is to come last
         said = reply.body
@@ -196,6 +197,15 @@ class Routes:
             return body.decode()
         except UnicodeDecodeError:
             return body  # the space says what is wrong with it
+
+
+def _without_join(body: str | bytes, *, limit: int) -> str | bytes:
+    """A body as it may be journaled: a join frame holds a token, and belongs to a WebSocket."""
+    if isinstance(body, str):
+        return without_join(body, limit=limit)
+    return without_join(body.decode("utf-8", "surrogateescape"), limit=limit).encode(
+        "utf-8", "surrogateescape"
+    )
 
 
 def _moment(text: str) -> datetime:

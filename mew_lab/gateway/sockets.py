@@ -38,6 +38,7 @@ TRY_LATER = 1013
 FULL = "this space takes no more connections"
 UNKNOWN = "token or space unknown"
 IN_A_ROW = 32  # messages of one connection before others have their turn
+TELL_EVERY = 10.0  # seconds between two lines about wrong tokens
 OVERSIZE = 4  # times the limit: up to here a message is refused, beyond it the socket closes
 
 logger = logging.getLogger(__name__)
@@ -78,6 +79,8 @@ class Sockets:
         self.rates = rates
         self.burst = Burst()
         self._strangers = 0
+        self._wrong = 0  # wrong tokens since that was logged
+        self._tell_at = 0.0
         self._probing: Counter[str] = Counter()  # newcomers a space that wait whether an older one answers
         self._open: set[Outbox] = set()
         self._none_open = asyncio.Event()
@@ -117,7 +120,16 @@ class Sockets:
                     await self._none_open.wait()
 
     async def refusal_delay(self) -> None:
-        """Makes a guess take its time; where too many wait already, the answer comes at once."""
+        """Makes a guess take its time; where too many wait already, the answer comes at once.
+
+        It is logged, at most once in `TELL_EVERY` seconds, without what was guessed.
+        """
+        self._wrong += 1
+        now = asyncio.get_running_loop().time()
+        if now >= self._tell_at:
+            self._tell_at = now + TELL_EVERY
+            logger.warning("refused since the last such line, for an unknown token or space: %d", self._wrong)
+            self._wrong = 0
         if self._strangers < self.limits.unauthenticated:
             with self._counted():
                 await asyncio.sleep(self.limits.refusal_delay)

@@ -25,9 +25,10 @@ from mew_lab.log.line import CHAIN_BYTES, NO_CHAIN, read_line, read_members, spl
 from mew_lab.log.reading import LINE_LIMIT, begun_anew, continued, first_record, missing
 from mew_lab.protocol.visible import one_line
 
-__all__ = ["Flaw", "Integrity", "KeptHead", "heads_path", "read_heads", "verify"]
+__all__ = ["PRUNED", "Flaw", "Integrity", "KeptHead", "heads_path", "read_heads", "verify"]
 
 _SEQ = re.compile(rb'\{"seq":([0-9]{1,18}),')
+PRUNED = "pruned"  # the note of a snapshot
 MAX_HEADS = 64 * 1024 * 1024  # bytes of a file of heads
 
 
@@ -129,6 +130,11 @@ class _Walk:
         self._pruned = ""  # the chain of the last line that was pruned
         self._chain = NO_CHAIN
         self._chained = self._unchained = self._behind = self._seq = self._from_seq = 0
+        self._must = False  # from here on each line has a chain
+        self._snapshot = ""  # the chain of a snapshot
+        self._noted: dict[
+            object, str
+        ] = {}  # what notes tell of snapshots, by the last record that each stands for
         self._flaw: Flaw | None = None
         self._torn = False
         self._last: KeptHead | None = None
@@ -142,8 +148,10 @@ class _Walk:
             if anew is not None and nth == 0:  # behind a snapshot: the chain goes on from what was pruned
                 self._chain, self._from_seq, self._pruned = anew.chain.encode(), anew.seq, anew.chain
             yield from _lines_of(path)
-            if anew is not None and nth == 0 and anew.previous != path.name:
-                self._chain = anew.chain.encode()  # what was kept goes on from what was pruned
+            if anew is not None and nth == 0 and anew.kept:
+                # What was kept goes on from what was pruned; a note in it tells the chain of the snapshot.
+                self._snapshot, self._chain = self._chain.decode(), anew.chain.encode()
+                self._must = self._chain != NO_CHAIN
 
     def take(self, line: _Line) -> bool:
         """Whether the line is vouched for, or may still be of a time before there were chains."""
@@ -152,14 +160,14 @@ class _Walk:
             return True
         self._at = (line.path, line.number)
         body, chain = split_chain(line.data)
-        if not chain and not self._chained and _is_record(line.data):
+        if not chain and not self._must and _is_record(line.data):
             self._unchained += 1
             return True
         exact = line.data == body + b',"chain":"' + chain + b'"}\n' if line.whole else True
         if not chain:
             return self._object(line, "it carries no chain, though lines before it do")
         if sha256(self._chain + body).hexdigest().encode() != chain:
-            before = "the line before it" if self._chained else "the beginning of the journal"
+            before = "the line before it" if self._must else "the beginning of the journal"
             return self._object(
                 line,
                 f"its chain does not follow from {before} and from what it says; this line or one before it was "
@@ -167,8 +175,12 @@ class _Walk:
             )
         if not exact:
             return self._object(line, "its end was rewritten")
-        self._chain = chain
+        self._chain, self._must = chain, True
         self._chained += 1
+        if b'"event":"pruned"' in body[:160]:
+            record = read_line(line.data)
+            told = (read_members(record.detail) or {}) if record is not None else {}
+            self._noted[told.get("seq")] = str(told.get("snapshot", ""))
         self._behind += 1
         found = self._awaited.pop(chain.decode(), None)
         if seq := _SEQ.match(line.data):
@@ -195,6 +207,8 @@ class _Walk:
                 self._flaw = Flaw(
                     path, number + 1, f"the journal goes on in {gone.name}, but the file before is missing"
                 )
+            elif self._snapshot and self._noted.get(self._from_seq, self._snapshot) != self._snapshot:
+                self._flaw = Flaw(self._paths[0], 1, "it is not the snapshot that a note further on tells of")
             elif lost:
                 self._flaw = self._without(lost[0], path, number)
         return Integrity(

@@ -14,13 +14,11 @@ Spec: §3.6.8.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +34,7 @@ from mew_lab.log.line import (
 )
 from mew_lab.log.reading import LINE_LIMIT, Reading, continued, first_record, read_journal, successor
 from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.filename import folder_name
 from mew_lab.space.events import Record
 
 if sys.platform == "win32":
@@ -48,23 +47,18 @@ __all__ = ["ROTATE_AT", "Head", "Journal", "Reading", "journal_path", "read_jour
 FORMAT = 1
 ROTATE_AT = 256 * 1024 * 1024
 
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
-_DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE | re.ASCII)
-
 
 def journal_path(root: str | os.PathLike[str], *, space: str, now: datetime) -> Path:
     """Where the journal of a space that opens `now` lies: `<root>/.mew/<space>/<utc>.jsonl`.
 
-    A space whose name is no plain file name lies under a digest of it, so that no name leads out of `.mew`.
+    A space whose name is no plain file name lies in a folder of another name, so that none leads out of `.mew`.
 
     Raises:
         JournalError: when a link in `.mew` leads elsewhere.
     """
-    plain = _PLAIN_NAME.fullmatch(space) and not _DEVICE.fullmatch(space) and not space.endswith(".")
-    name = space
-    if not plain:
-        name = f"space-{sha256(space.encode('utf-8', 'backslashreplace')).hexdigest()[:32]}"
     folder = Path(root) / ".mew"
+    there = [one.name for one in folder.iterdir()] if folder.is_dir() else []
+    name = folder_name(space, among=there)
     path = folder / name / now.astimezone(UTC).strftime("%Y%m%dT%H%M%S_%fZ.jsonl")
     if not path.parent.resolve().is_relative_to(folder.resolve()):
         raise JournalError(
@@ -363,6 +357,7 @@ class Journal:
         before = self._fd, self._size, self._torn, self.paths
         path = successor(self.paths)
         about = {**(read_members(self._opened.detail) or {"format": FORMAT}), "previous": self.path.name}
+        about.pop("pruned", None)
         opened = self._opened._replace(seq=0, now=now, detail=compact(about))
         self._fd, self._size, self._torn, self.paths = _create(path), 0, False, (*self.paths, path)
         try:

@@ -167,13 +167,15 @@ def first_record(path: Path) -> Record | None:
 class Anew(NamedTuple):
     """Where a pruned journal begins: what was deleted ended with record `seq` and with the line of this `chain`.
 
-    `number` is that of the file in which it goes on, and `previous` the name of the last that was deleted.
+    `number` is that of the file in which it goes on, and `previous` the name that it says it goes on from.
+    Where files were `kept`, the chain goes on in them from what was deleted; else behind the snapshot.
     """
 
     seq: int
     chain: str
     number: int
     previous: str
+    kept: bool
 
 
 def begun_anew(about: Mapping[str, Any]) -> Anew | None:
@@ -181,10 +183,10 @@ def begun_anew(about: Mapping[str, Any]) -> Anew | None:
     pruned = about.get("pruned")
     if type(pruned) is not dict:
         return None
-    seq, chain, number, previous = (pruned.get(key) for key in Anew._fields)
+    seq, chain, number, previous, kept = (pruned.get(key) for key in Anew._fields)
     if type(seq) is not int or type(chain) is not str or type(number) is not int or type(previous) is not str:
         return None
-    return Anew(seq, chain, number, previous) if 2 <= number < 10**9 else None
+    return Anew(seq, chain, number, previous, kept is True) if 2 <= number < 10**9 else None
 
 
 def continued(first: Path) -> tuple[Path, ...]:

@@ -16,13 +16,15 @@ import json
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mew_lab.errors import JournalError, MewError, ReplayMismatch
 from mew_lab.log.line import read_line, read_members, write_line
 from mew_lab.log.log import open_log
+from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.miss import quote
 from mew_lab.space.core import Space
 from mew_lab.space.events import (
@@ -43,9 +45,11 @@ from mew_lab.space.events import (
     outline,
 )
 from mew_lab.space.opening import reopened
+from mew_lab.space.snapshot import restore
 
-__all__ = ["CAUSED", "Player", "Replayed", "event_of", "replay", "replay_records"]
+__all__ = ["CAUSED", "SNAPSHOT", "Player", "Replayed", "event_of", "replay", "replay_records"]
 
+SNAPSHOT = "snapshot"
 CAUSED = frozenset(
     {"sent", "lapsed", "name_freed"}
 )  # records of what an event leads to, and never of an event
@@ -72,6 +76,8 @@ class Replayed(NamedTuple):
     void: frozenset[str]
     connections: int
     unknown: int = 0
+    carried: Mapping[str, Any] = MappingProxyType({})
+    """What a snapshot tells of pruned records beside the space: who was enrolled with what, and the last port."""
 
     def __str__(self) -> str:
         told = f"{self.events} event{'' if self.events == 1 else 's'}, no difference"
@@ -131,6 +137,9 @@ class Player:
         self._void: set[str] = set()
         self._connections = 0
         self._unknown = 0
+        self._parts: list[str] = []
+        self._awaited = 0  # parts of a snapshot still to come
+        self._carried: Mapping[str, Any] = {}
         self._on_trust = False  # what is foretold follows a refusal that could not be judged again
 
     @property
@@ -152,9 +161,16 @@ class Player:
             raise self._impossible(record, "it does not begin with the opening of a space")
         elif self._foretold:
             self._compare(record, self._foretold.popleft())
+        elif self._awaited:
+            self._restore(self._space, record)
         else:
             self._step(self._space, record)
         self._last = record.now
+
+    @property
+    def between(self) -> bool:
+        """Whether the last event was told to its end."""
+        return self._space is not None and not self._foretold and not self._awaited
 
     def end(self) -> Replayed:
         """What came out."""
@@ -168,6 +184,7 @@ class Player:
             frozenset(self._void),
             self._connections,
             self._unknown,
+            self._carried,
         )
 
     def _open(self, record: Record) -> None:
@@ -193,6 +210,27 @@ class Player:
         except MewError as fault:
             raise self._impossible(record, str(fault)) from None
         self._void.clear()
+        pruned = about.get("pruned")
+        self._parts.clear()
+        self._awaited = int(pruned.get("parts", 0)) if isinstance(pruned, dict) else 0
+
+    def _restore(self, space: Space, record: Record) -> None:
+        """Takes a part of the snapshot that stands for pruned records; with the last the space is as it was then."""
+        if record.event != SNAPSHOT:
+            raise self._impossible(record, f"{self._awaited} more parts of its snapshot should stand here")
+        self._parts.append(record.detail)
+        self._awaited -= 1
+        if self._awaited:
+            return
+        try:
+            told = json.loads("".join(self._parts))
+            restore(space, compact(told["state"]))
+            self._void = set(map(str, told["void"]))
+            self._connections = int(told["connections"])
+            self._carried = {"enrolled": dict(told["enrolled"]), "port": int(told["port"])}
+        except (KeyError, TypeError, ValueError, RecursionError, MewError) as fault:
+            raise self._impossible(record, f"its snapshot cannot be read ({fault})") from None
+        self._parts.clear()
 
     def _step(self, space: Space, record: Record) -> None:
         if record.event in CAUSED:

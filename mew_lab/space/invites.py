@@ -85,7 +85,9 @@ def invite(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
             turn.then(lambda: state.ends.update({envelope.id: end}))
         turn.do(Mint(name))
         ack = {"status": "created", "participant_id": name, "token": TOKEN_PLACEHOLDER}
-        here = (sender.connection,) if sender.connection else tuple(sender.member.connections)  # no log sinks
+        inviter = sender.member
+        sinks = inviter.sinks if state.edition >= 1 else []
+        here = (sender.connection,) if sender.connection else tuple(inviter.connections or sinks)
         turn.say(
             "space/invite-ack",
             ack,

@@ -32,7 +32,8 @@ MAX_HANDLES = 100_000
 EDITION = 1
 """Which rules a space obeys: a journal names them, so that one of an earlier version is replayed as it was then.
 
-0: names in payloads were matched as written, a runtime id was never freed, and a grant had no end of its own.
+0: names in payloads were matched as written, a runtime id was never freed, a grant had no end of its own, integers of
+more than 64 bits were taken, and an invite was not acknowledged to a log sink.
 """
 _PARTICIPANT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z", re.ASCII)
 _RESERVED_NAMES = frozenset({"gateway", "system"})

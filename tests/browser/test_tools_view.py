@@ -373,7 +373,7 @@ view.show_prompts("notebook", AgentDefinition("adder", tools=(ToolDefinition("ad
             [
                 setup,
                 "view",
-                "waiting = lab.proposals(); lab.approve(lab.decisions.pending()[-1].id)",
+                "waiting = lab.proposals(); lab.approve(waiting[-1])",
                 "lab.leave('notebook')",
                 CALLS.replace('"bot"', '"helper"'),
             ]

@@ -19,7 +19,7 @@ from mew_lab.log.journal import Journal
 from mew_lab.log.line import write_line
 from mew_lab.log.log import open_log
 from mew_lab.log.reading import read_journal
-from mew_lab.log.replay import replay
+from mew_lab.log.replay import CAUSED, replay
 from mew_lab.space.events import Enrolled, Event, Joined, Left, Noted, Received
 
 from .stage import START, Stage, says
@@ -78,12 +78,13 @@ def write(folder: Path, seed: int = 1, *, events: int = 60, rotate_at: int = 12_
     journal = Journal(folder / "j.jsonl", rotate_at=rotate_at)
     heads = []
     batch: list[Any] = []
-    for record in stage.records:
+    for record, following in zip(stage.records, [*stage.records[1:], None], strict=True):
         batch.append(record)
-        if random.random() < 0.6 or record is stage.records[-1]:
-            journal.append(batch)
-            batch = []
-        if random.random() < 0.1:
+        if following is not None and (following.event in CAUSED or random.random() < 0.4):
+            continue  # all that one event leads to is written at once, as a gateway does
+        journal.append(batch)
+        batch = []
+        if random.random() < 0.2:
             heads.append(KeptHead(record.now, *_told(journal)))
     heads.append(KeptHead(stage.now, *_told(journal)))
     journal.close()

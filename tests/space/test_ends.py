@@ -11,6 +11,8 @@ import pytest
 from mew_lab.space.core import Space, resumed
 from mew_lab.space.ends import MAX_CHAIN
 from mew_lab.space.events import Enrolled, GrantEnded, Joined, Received, Record
+from mew_lab.space.opening import opened, reopened
+from mew_lab.space.snapshot import restore, snapshot
 
 from .stage import START, Rights, Stage, Step, patterns
 
@@ -312,6 +314,21 @@ def test_a_space_of_an_earlier_edition_keeps_no_end_until_it_is_resumed() -> Non
     assert isinstance(refused, Record) and refused.code == "invalid_max_uses"
     for _ in range(3):
         assert space.step(chat, START)[0].verdict == "accepted"  # type: ignore[union-attr]
+
+
+def test_a_snapshot_keeps_what_is_left_of_each_end() -> None:
+    stage = Stage(alice="*", ben=GIVER, cat=[])
+    give(stage, "alice", "ben", "chat", "g1", max_uses=3, expires_at=soon(10))
+    give(stage, "ben", "cat", "chat", "g2")
+    stage.send("cat", "chat")
+    again = reopened(opened(stage.space, START))
+    restore(again, snapshot(stage.space))
+    assert again.state.ends == stage.space.state.ends and again.state.next_end == START + timedelta(
+        seconds=10
+    )
+    chat = Received('{"kind":"chat"}', None, "cat", "cat")
+    for now in (START, START, START, START + timedelta(seconds=10)):
+        assert again.step(chat, now) == stage.space.step(chat, now)
 
 
 def test_the_owner_keeps_what_is_configured_when_a_grant_to_it_ends() -> None:

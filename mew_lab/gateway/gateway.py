@@ -10,8 +10,6 @@ Spec: §3.6, §4.2, §5.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -63,10 +61,6 @@ NO_ROOM = (
     "mew-lab journal prune"
 )
 LOG_EVERY = 1.0  # seconds between two lines about a journal that cannot be written
-LONGEST_WAIT = (
-    60.0  # seconds after which a timer looks at the wall clock anew: that may be set, or a machine sleep
-)
-SHORTEST_WAIT = 0.001
 MAX_OWED = 10_000  # effects of leaves and notes that wait for the journal
 
 
@@ -123,7 +117,9 @@ class Gateway:
             limits=config.limits.of_space,
         )
         limits = config.limits.of_journal
-        running = Running(space, journal, queue_bytes=config.queue_bytes, limits=limits)
+        running = Running(
+            space, journal, queue_bytes=config.queue_bytes, wake=self._end_grants, limits=limits
+        )
         running.last = self._clock()
         self._write(running, [opened(space, running.last)])
         self._spaces[config.name] = running
@@ -154,7 +150,9 @@ class Gateway:
         """
         if space.name in self._spaces:
             raise ValueError(f"a space {space.name!r} runs in this gateway already; choose another name")
-        running = Running(space, journal, queue_bytes=queue_bytes, since=since, used=used)
+        running = Running(
+            space, journal, queue_bytes=queue_bytes, wake=self._end_grants, since=since, used=used
+        )
         running.connections = connections
         self._feed(running, resumed(space.state.owner))
         self._spaces[space.name] = running
@@ -325,7 +323,7 @@ class Gateway:
             for connection, peer in list(running.peers.items()):
                 peer.close(code, reason)
                 self.leave(name, connection, reason)
-            running.wait_until(None)
+            running.ends.cancel()
             del self._spaces[name]
 
     # --- the one way ---
@@ -406,22 +404,9 @@ class Gateway:
             running.queue.append(Noted("over_share", who, compact(count)))
 
     def _await_end(self, running: Running) -> None:
-        """Sets the one timer of a space for the next end of a grant."""
-        end = running.space.state.next_end
-        if end == running.next_end:
-            return
-        running.wait_until(end)
-        if end is None:
-            return
-        with contextlib.suppress(RuntimeError):  # without a loop nothing ticks: the next message sees to it
-            loop = asyncio.get_running_loop()
-            seconds = (end - self._clock()).total_seconds()
-            running.timer = loop.call_later(
-                min(max(seconds, SHORTEST_WAIT), LONGEST_WAIT), self._end_grants, running
-            )
+        running.ends.set(running.space.state.next_end, self._clock)
 
     def _end_grants(self, running: Running) -> None:
-        running.wait_until(None)
         if running.space.state.over(max(running.last, self._clock())):
             self._feed(running, GrantEnded())
         self._await_end(running)

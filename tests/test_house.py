@@ -69,6 +69,7 @@ SHOWN_BY: dict[str, str] = {
     "agent.reading": "agent/test_completions.py",
     "agent.refusals": "agent/test_completions.py",
     "gateway.running": "gateway/test_gateway.py",
+    "gateway.unrecorded": "gateway/test_shares.py",
     "conformance.admission": "conformance/test_suite.py",
     "conformance.capabilities": "conformance/test_suite.py",
     "conformance.controls": "conformance/test_suite.py",

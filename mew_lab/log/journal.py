@@ -43,13 +43,20 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-__all__ = ["ROTATE_AT", "Head", "Journal", "Reading", "journal_path", "read_journal"]
+__all__ = ["ROTATE_AT", "Head", "Journal", "Reading", "folder_name", "journal_path", "read_journal"]
 
 FORMAT = 1
 ROTATE_AT = 256 * 1024 * 1024
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE | re.ASCII)
+
+
+def folder_name(space: str) -> str:
+    """The name of the folder of what is kept of a space: its own, or a digest where that is no plain file name."""
+    if _PLAIN_NAME.fullmatch(space) and not _DEVICE.fullmatch(space) and not space.endswith("."):
+        return space
+    return f"space-{sha256(space.encode('utf-8', 'backslashreplace')).hexdigest()[:32]}"
 
 
 def journal_path(root: str | os.PathLike[str], *, space: str, now: datetime) -> Path:
@@ -60,12 +67,8 @@ def journal_path(root: str | os.PathLike[str], *, space: str, now: datetime) -> 
     Raises:
         JournalError: when a link in `.mew` leads elsewhere.
     """
-    plain = _PLAIN_NAME.fullmatch(space) and not _DEVICE.fullmatch(space) and not space.endswith(".")
-    name = space
-    if not plain:
-        name = f"space-{sha256(space.encode('utf-8', 'backslashreplace')).hexdigest()[:32]}"
     folder = Path(root) / ".mew"
-    path = folder / name / now.astimezone(UTC).strftime("%Y%m%dT%H%M%S_%fZ.jsonl")
+    path = folder / folder_name(space) / now.astimezone(UTC).strftime("%Y%m%dT%H%M%S_%fZ.jsonl")
     if not path.parent.resolve().is_relative_to(folder.resolve()):
         raise JournalError(
             f"Cannot keep the journal of {space!r} in {path.parent}: that is a link out of {folder}. "

@@ -16,6 +16,7 @@ MewError
 ├─ NoReply (also TimeoutError)  .after_s .waiting_for
 ├─ ConfigError              .path .key
 ├─ ModelFailed              .model .status .retry_after_s   a model gave no reply
+├─ NotApproved              .code                 a human's yes that was not about what was shown
 ├─ CannotWait                                     nobody could answer while this call waits
 ├─ JournalError             .path                 a journal cannot be read or written
 └─ ReplayMismatch           .index .expected .actual
@@ -42,6 +43,7 @@ __all__ = [
     "ModelFailed",
     "NoReply",
     "NotAdmitted",
+    "NotApproved",
     "ProposalEnded",
     "ProposalRejected",
     "ProposalWithdrawn",
@@ -104,6 +106,17 @@ class CapabilityViolation(Refused):
         super().__init__(message, code="capability_violation", envelope=envelope)
         self.attempted_kind = attempted_kind
         self.capabilities = tuple(capabilities)
+
+
+class NotApproved(MewError):
+    """A yes was refused, because what it was about was not, or not all, shown; nothing was sent.
+
+    `code` is `not_shown`, `not_opened`, `too_fast`, `never_seen`, `digest_mismatch` or `rows_mismatch`.
+    """
+
+    def __init__(self, message: str, *, code: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class ProposalEnded(MewError):

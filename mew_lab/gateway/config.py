@@ -28,8 +28,10 @@ from mew_lab.errors import ConfigError
 from mew_lab.gateway.limits import Limits
 from mew_lab.gateway.shares import JournalLimits
 from mew_lab.protocol.envelope import MAX_MESSAGE
+from mew_lab.protocol.filename import MAX_SPACE, is_space_id
 from mew_lab.protocol.permit import Capability
-from mew_lab.protocol.token import Token
+from mew_lab.protocol.token import LEAST_TOKEN, Token
+from mew_lab.protocol.visible import visible
 from mew_lab.space.core import BASELINE
 from mew_lab.space.state import SpaceLimits, is_participant_id
 
@@ -70,9 +72,9 @@ def _participant_id(name: str) -> str:
 
 
 def _space_name(name: str) -> str:
-    if not is_participant_id(name):
+    if not is_space_id(name):
         raise ValueError(
-            f"{name[:80]!r} cannot be a space's name: 1 to 64 of A-Z a-z 0-9 . _ -, no sign first"
+            f"{visible(name[:80])!r} cannot be a space's name: 1 to {MAX_SPACE} characters without control characters"
         )
     return name
 
@@ -224,8 +226,10 @@ class LimitsConfig(Section):
     capabilities: int | None = Field(default=None, ge=1)
     connections: int | None = Field(default=None, ge=1)
     unauthenticated: int | None = Field(default=None, ge=1)
-    messages_per_second: float | None = Field(default=None, gt=0)
+    messages_per_second: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     burst: int | None = Field(default=None, ge=200)
+    bytes_per_second: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    burst_bytes: int | None = Field(default=None, ge=64 * 1024)
     journal_bytes_per_second: float | None = Field(default=None, gt=0)
     journal_burst: int | None = Field(default=None, ge=1024 * 1024)
     journal_bytes: int | None = Field(default=None, ge=1024 * 1024)
@@ -319,9 +323,25 @@ class SpaceSettings(Section):
 class SpaceConfig(SpaceSettings):
     """One space: its name, who may join it, and its limits.
 
-    `logs` says which log files in the peers' format are written; None: none.
+    `logs` says which log files in the peers' format are written; None: none. A token of fewer than 16 characters is
+    refused unless `short_tokens` allows it.
     """
 
     name: SpaceName
     participants: dict[ParticipantId, ParticipantConfig] = Field(default_factory=dict)
     logs: LogsConfig | None = None
+    short_tokens: bool = False
+
+    @model_validator(mode="after")
+    def _hard_to_guess(self) -> SpaceConfig:
+        short = [
+            name
+            for name, one in self.participants.items()
+            if any(len(token.reveal()) < LEAST_TOKEN for token in one.tokens)
+        ]
+        if short and not self.short_tokens:
+            raise ValueError(
+                f"a token of {short[0]} has fewer than {LEAST_TOKEN} characters, so it could be guessed; leave tokens "
+                "out to have them made, or say short_tokens=True"
+            )
+        return self

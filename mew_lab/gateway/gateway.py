@@ -10,6 +10,8 @@ Spec: §3.6, §4.2, §5.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +35,7 @@ from mew_lab.gateway.unrecorded import (
     over_share,
     unrecorded,
 )
-from mew_lab.space.core import Space
+from mew_lab.space.core import Space, resumed
 from mew_lab.space.events import (
     JOURNAL_HEAD,
     Close,
@@ -41,9 +43,9 @@ from mew_lab.space.events import (
     Enrolled,
     Event,
     FrameReceived,
+    GrantEnded,
     Joined,
     Left,
-    Limited,
     Noted,
     Oversize,
     Received,
@@ -56,6 +58,11 @@ from mew_lab.space.turn import Turn
 __all__ = ["Gateway", "Recorder"]
 
 logger = logging.getLogger(__name__)
+
+LONGEST_WAIT = (
+    60.0  # seconds after which a timer looks at the wall clock anew: that may be set, or a machine sleep
+)
+SHORTEST_WAIT = 0.001
 
 
 class Gateway:
@@ -144,7 +151,7 @@ class Gateway:
             raise ValueError(f"a space {space.name!r} runs in this gateway already; choose another name")
         running = Running(space, journal, queue_bytes=queue_bytes, since=since, used=used)
         running.connections = connections
-        self._feed(running, Noted("resumed", space.state.owner, ""))
+        self._feed(running, resumed(space.state.owner))
         self._spaces[space.name] = running
         for name in (*space.state.connections, *space.state.sinks):
             self._feed(running, Left(name, "the gateway was started anew"))
@@ -189,6 +196,10 @@ class Gateway:
     def logical(self, space: str, name: str) -> str:
         """The participant that a runtime id or a participant's own name means."""
         return self._spaces[space].space.state.logical(name)
+
+    def time(self, space: str) -> datetime:
+        """The time that the space would be given now."""
+        return max(self._spaces[space].last, self._clock())
 
     def message_bytes(self, space: str) -> int:
         """The longest message that the space takes, in bytes."""
@@ -273,12 +284,6 @@ class Gateway:
         else:
             self._feed(running, Received(message, connection))
 
-    def limited(self, space: str, connection: str, *, count: int) -> None:
-        """So many messages of a connection were over its rate, and were not kept."""
-        running = self._spaces.get(space)
-        if running is not None:
-            self._feed(running, Limited(connection, count))
-
     def post(self, space: str, name: str, text: str | bytes) -> Reply:
         """A message came in by HTTP, from an authenticated participant posting under `name`. Spec: §5.3."""
         running = self._spaces[space]
@@ -315,6 +320,7 @@ class Gateway:
             for connection, peer in list(running.peers.items()):
                 peer.close(code, reason)
                 self.leave(name, connection, reason)
+            running.wait_until(None)
             del self._spaces[name]
 
     # --- the one way ---
@@ -335,6 +341,8 @@ class Gateway:
 
     def _turn(self, running: Running, event: Event) -> tuple[object, ...]:
         now = running.last = max(running.last, self._clock())
+        if isinstance(event, Received | Joined | Enrolled) and running.space.state.over(now):
+            self._turn(running, GrantEnded())  # its timer is late
         turn = running.space.plan(event, now)
         records = [effect for effect in turn.effects if type(effect) is Record]
         shares, share, size = running.shares, None, 0
@@ -348,21 +356,45 @@ class Gateway:
             if (
                 size
                 and running.room is not None
-                and not isinstance(event, Left | Noted)
+                and not isinstance(event, Left | Noted | GrantEnded)
                 and running.room.low(size)
             ):
                 raise JournalError(f"Cannot go on with the journal of {running.space.name}: {NO_ROOM}")
             self._pay(running)
             self._record(running, turn, records)
         except JournalError as fault:
-            return unrecorded(running, event, turn, fault)
+            answer = unrecorded(running, event, turn, fault)
+            self._await_end(running)
+            return answer
         if share is not None:
             share.charge(size)
             if share.messages:
                 note_refused(running, who)
         note_counts(running)
         turn.commit()
+        self._await_end(running)
         return self._apply(running, turn)
+
+    def _await_end(self, running: Running) -> None:
+        """Sets the one timer of a space for the next end of a grant."""
+        end = running.space.state.next_end
+        if end == running.next_end:
+            return
+        running.wait_until(end)
+        if end is None:
+            return
+        with contextlib.suppress(RuntimeError):  # without a loop nothing ticks: the next message sees to it
+            loop = asyncio.get_running_loop()
+            seconds = (end - self._clock()).total_seconds()
+            running.timer = loop.call_later(
+                min(max(seconds, SHORTEST_WAIT), LONGEST_WAIT), self._end_grants, running
+            )
+
+    def _end_grants(self, running: Running) -> None:
+        running.wait_until(None)
+        if running.space.state.over(max(running.last, self._clock())):
+            self._feed(running, GrantEnded())
+        self._await_end(running)
 
     def _record(self, running: Running, turn: Turn, records: list[Record]) -> None:
         self._write(running, records)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mew_lab.errors import ConfigError
-from mew_lab.gateway.auth import Tokens, mint, read_token_file, write_token_file
+from mew_lab.gateway.auth import Tokens, mint, read_token_file, token_path, write_token_file
 from mew_lab.gateway.faults import Fault, all_of
 from mew_lab.gateway.space_file import SpaceFile
 from mew_lab.protocol.token import Token
@@ -67,8 +67,10 @@ def _own(file: SpaceFile, participant: str, environ: Mapping[str, str]) -> Key:
     if given:
         return Key(Token(given), None)
     space, kept = file.config.name, file.folder / ".mew" / "tokens"
-    name = f"{participant}.token"
-    for path in (kept / space / name, file.folder / "tokens" / name):
+    for path in (
+        token_path(kept, space, participant),
+        file.path.parent / "tokens" / f"{participant}.token",  # where peers keep them
+    ):
         if os.path.lexists(path):
             return Key(read_token_file(path), path)
     token = mint()

@@ -75,7 +75,7 @@ def programs_of(
             command=(),
             cwd=file.folder,
             env=given,
-            log=file.folder / "logs" / f"{name}.log",
+            log=file.logs / f"{name}.log",
             restart=one.restart_policy or "never",
             secrets=(token, *one.tokens),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -37,11 +38,14 @@ class Kept(Recorder, Protocol):
 
 
 class Running:
-    """One space with what it runs on; `last` is the time that it was given last."""
+    """One space with what it runs on; `last` is the time that it was given last.
+
+    `timer` raises the end of grants at `next_end`, or sooner, to look at the clock anew.
+    """
 
     __slots__ = (
-        "busy", "connections", "journal", "last", "logged", "owed", "peers", "queue", "queue_bytes", "ring", "room",
-        "shares", "space", "unrecorded",
+        "busy", "connections", "journal", "last", "logged", "next_end", "owed", "peers", "queue", "queue_bytes", "ring",
+        "room", "shares", "space", "timer", "unrecorded",
     )  # fmt: skip
 
     def __init__(
@@ -69,3 +73,11 @@ class Running:
         self.owed: list[Turn] = []
         self.queue: deque[Event] = deque()
         self.busy = False
+        self.next_end: datetime | None = None
+        self.timer: asyncio.TimerHandle | None = None
+
+    def wait_until(self, end: datetime | None) -> None:
+        """The next end of a grant is this one; a timer that was set for another is ended."""
+        if self.timer is not None:
+            self.timer.cancel()
+        self.timer, self.next_end = None, end

@@ -22,6 +22,7 @@ from mew_lab.space.events import (
     Enrolled,
     Event,
     FrameReceived,
+    GrantEnded,
     Joined,
     Left,
     Noted,
@@ -78,7 +79,7 @@ def unrecorded(running: Running, event: Event, turn: Turn, fault: JournalError) 
     if running.logged is None or (running.last - running.logged).total_seconds() >= LOG_EVERY:
         logger.error("%s: %s", running.space.name, fault)
         running.logged = running.last
-    if isinstance(event, Left | Noted):  # it has happened: nothing can refuse it
+    if isinstance(event, Left | Noted | GrantEnded):  # it has happened: nothing can refuse it
         turn.commit()
         if len(running.owed) < MAX_OWED:
             running.owed.append(turn)

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mew_lab.errors import JournalError
-from mew_lab.log.journal import folder_name
 from mew_lab.log.line import CHAIN_BYTES, NO_CHAIN, read_line, read_members, split_chain
 from mew_lab.log.reading import LINE_LIMIT, begun_anew, continued, first_record, missing
+from mew_lab.protocol.filename import folder_name
 from mew_lab.protocol.visible import one_line
 
 __all__ = ["PRUNED", "Flaw", "Integrity", "KeptHead", "heads_path", "kept_heads", "read_heads", "verify"]
@@ -260,7 +260,9 @@ def _lines_of(path: Path) -> Iterator[_Line]:
 
 def heads_path(folder: Path, space: str) -> Path:
     """The file of the heads that a lab keeps of the journals of a space; `folder` is where its `.mew` lies."""
-    return folder / ".mew" / "tokens" / folder_name(space) / "journal.heads"
+    place = folder / ".mew" / "tokens"
+    there = [one.name for one in place.iterdir()] if place.is_dir() else []
+    return place / folder_name(space, among=there) / "journal.heads"
 
 
 def kept_heads(path: str | os.PathLike[str], file: Path | None = None) -> tuple[KeptHead, ...]:

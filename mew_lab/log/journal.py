@@ -14,13 +14,11 @@ Spec: §3.6.8.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +34,7 @@ from mew_lab.log.line import (
 )
 from mew_lab.log.reading import LINE_LIMIT, Reading, continued, first_record, read_journal, successor
 from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.filename import folder_name
 from mew_lab.space.events import Record
 
 if sys.platform == "win32":
@@ -43,32 +42,24 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-__all__ = ["ROTATE_AT", "Head", "Journal", "Reading", "folder_name", "journal_path", "read_journal"]
+__all__ = ["ROTATE_AT", "Head", "Journal", "Reading", "journal_path", "read_journal"]
 
 FORMAT = 1
 ROTATE_AT = 256 * 1024 * 1024
-
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
-_DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE | re.ASCII)
-
-
-def folder_name(space: str) -> str:
-    """The name of the folder of what is kept of a space: its own, or a digest where that is no plain file name."""
-    if _PLAIN_NAME.fullmatch(space) and not _DEVICE.fullmatch(space) and not space.endswith("."):
-        return space
-    return f"space-{sha256(space.encode('utf-8', 'backslashreplace')).hexdigest()[:32]}"
 
 
 def journal_path(root: str | os.PathLike[str], *, space: str, now: datetime) -> Path:
     """Where the journal of a space that opens `now` lies: `<root>/.mew/<space>/<utc>.jsonl`.
 
-    A space whose name is no plain file name lies under a digest of it, so that no name leads out of `.mew`.
+    A space whose name is no plain file name lies in a folder of another name, so that none leads out of `.mew`.
 
     Raises:
         JournalError: when a link in `.mew` leads elsewhere.
     """
     folder = Path(root) / ".mew"
-    path = folder / folder_name(space) / now.astimezone(UTC).strftime("%Y%m%dT%H%M%S_%fZ.jsonl")
+    there = [one.name for one in folder.iterdir()] if folder.is_dir() else []
+    name = folder_name(space, among=there)
+    path = folder / name / now.astimezone(UTC).strftime("%Y%m%dT%H%M%S_%fZ.jsonl")
     if not path.parent.resolve().is_relative_to(folder.resolve()):
         raise JournalError(
             f"Cannot keep the journal of {space!r} in {path.parent}: that is a link out of {folder}. "

@@ -31,6 +31,7 @@ from mew_lab.space.events import (
     Enrolled,
     Event,
     FrameReceived,
+    GrantEnded,
     Joined,
     Left,
     Limited,
@@ -49,7 +50,9 @@ from mew_lab.space.snapshot import restore
 __all__ = ["CAUSED", "SNAPSHOT", "Player", "Replayed", "event_of", "replay", "replay_records"]
 
 SNAPSHOT = "snapshot"
-CAUSED = frozenset({"sent", "lapsed"})  # records of what an event leads to, and never of an event
+CAUSED = frozenset(
+    {"sent", "lapsed", "name_freed"}
+)  # records of what an event leads to, and never of an event
 AROUND = 24  # characters shown before a difference
 QUOTED = 256  # characters of a stream's name that the refusal of a frame repeats, bytes beyond ASCII escaped
 NUMBERED = re.compile(r"[0-9]{1,15}\Z")
@@ -311,6 +314,8 @@ def event_of(record: Record) -> Event:
             return Oversize(connection, about["size"], about["sha256"], *speaker)
         case "limited":
             return Limited(record.connection, json.loads(record.detail)["messages"])
+        case "grant_ended":
+            return GrantEnded()
     return Noted(record.event, record.participant, record.detail)
 
 

@@ -226,9 +226,16 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             (Option("--all", "the decided ones too", "", {"action": "store_true"}),),
         ),
         "approve": Command(
-            "fulfils a proposal: sends its request as you",
-            "ID [--to ID]",
-            (_ID, Option("--to", "who is to do it, where the proposal names nobody", "participant", _MANY)),
+            "fulfils a proposal: sends its request as you, once its whole card was shown",
+            "ID [--digest D] [--to ID]",
+            (
+                _ID,
+                Option(
+                    "--digest", "the first 8 characters of the digest that was shown", "", {"default": None}
+                ),
+                Option("--to", "who is to do it, where the proposal names nobody", "participant", _MANY),
+            ),
+            note="Without --digest the first time shows the whole card, and the second says yes to it.",
         ),
         "reject": Command(
             "rejects a proposal", "ID [REASON]", (_ID,), tail="text", note="REASON: disagree unless given."

@@ -74,6 +74,12 @@ def listing(value: Any) -> Html:
     return box(title, table(value.columns, value.rows, notes=[value.note]))
 
 
+def whole(value: Any) -> Html:
+    """The text of a value, all of it: what is approved on the strength of it must stand there."""
+    text = str(value)
+    return box(lines(text, limit=len(text)))
+
+
 def note(value: Any) -> Html:
     """One sentence."""
     return box(value.text)
@@ -231,6 +237,8 @@ def pending_text(value: Any) -> str:
 # Where the type lives, its name, its HTML, its text.
 TYPES: tuple[tuple[str, str, Callable[[Any], Html], Callable[[Any], str]], ...] = (
     ("mew_lab.workbench.listing", "Listing", listing, str),
+    ("mew_lab.workbench.approving", "Proposals", whole, str),
+    ("mew_lab.workbench.approving", "ListedProposal", whole, str),
     ("mew_lab.workbench.listing", "Note", note, str),
     ("mew_lab.workbench.listing", "Sent", sent, str),
     ("mew_lab.workbench.lab", "Lab", lab, lab_text),
@@ -276,7 +284,8 @@ def install(ip: InteractiveShell) -> Callable[[], None]:
         for kind, show in (("text/html", _html(to_html)), ("text/plain", _printer(to_text))):
             formatter = formatters[kind]
             # By its name where it is not loaded; for a loaded type somebody else's would go first.
-            old = formatter.for_type(getattr(sys.modules.get(module), name, f"{module}.{name}"), show)
+            old = formatter.pop(f"{module}.{name}", None)  # its own, not one of a type above it
+            formatter.for_type(getattr(sys.modules.get(module), name, f"{module}.{name}"), show)
             undo.append(_undo(formatter, f"{module}.{name}", old))
 
     def remove() -> None:

@@ -206,7 +206,8 @@ def proposals(options: Namespace, tail: Any) -> object:
 
 
 def approve(options: Namespace, tail: Any) -> object:
-    return _lab().approve(options.id, to=options.to or None)
+    shown = {"digest": options.digest} if options.digest else {}
+    return _lab().approve(options.id, to=options.to or None, **shown)
 
 
 def reject(options: Namespace, tail: Any) -> object:

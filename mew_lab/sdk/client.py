@@ -102,7 +102,7 @@ class MEWClient(Events):
         self._door = Door(gateway, space, Token(token) if token else None, participant_id)
         self._max_message = max_message
         self._clock = clock
-        self._new_id = new_id
+        self.new_id = new_id
         self._guards: list[Callable[[str], None]] = []
         self._connection = Connection(
             Owner(
@@ -207,7 +207,7 @@ class MEWClient(Events):
         Spec: §3.
         """
         given = draft.members if isinstance(draft, Envelope) else draft
-        id = "" if given.get("id") else self._new_id()
+        id = "" if given.get("id") else self.new_id()
         return completed(draft, id=id, now=self._clock(), sender=self.id, limit=self._max_message)
 
     async def send_stream_data(self, stream_id: str, data: bytes) -> None:

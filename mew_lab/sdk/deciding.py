@@ -17,6 +17,7 @@ from mew_lab.errors import LocalProtocolError, ProposalEnded, ProposalRejected, 
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.edits import edited
 from mew_lab.sdk.proposals import Proposal, ProposalBook, fulfilment
+from mew_lab.sdk.request_rows import Rows, faithful
 
 __all__ = ["approval", "rejection", "withdrawal"]
 
@@ -29,8 +30,14 @@ def approval(
     digest: str | None,
     to: Sequence[str] | None,
     params: Mapping[str, Any] | None = None,
+    request_id: str,
+    rows: Rows | None = None,
 ) -> dict[str, Any]:
     """The `mcp/request` with which `me` fulfils the proposal, with other `params` where they are given.
+
+    Args:
+        request_id: the id of the request.
+        rows: what the person who decides was shown of the request: it must be exactly what they rebuild.
 
     Raises:
         ProposalEnded: it was withdrawn, fulfilled, or rejected by `me` before.
@@ -45,6 +52,13 @@ def approval(
             code="uncertain",
             section="§3.2.1",
         )
+    if digest is None and proposal.anew:
+        raise LocalProtocolError(
+            f"Cannot approve proposal {one_line(id, 80)} by its id alone: {proposal.proposer} has used that id "
+            "before, for another proposal. Look at it, and name its digest",
+            code="id_used_before",
+            section="§3.2.1",
+        )
     edit = None if params is None else edited(proposal, params)
     meant = edit.digest if edit else proposal.digest
     if digest is not None and not hmac.compare_digest(digest.encode(), meant.encode()):
@@ -53,9 +67,15 @@ def approval(
             code="digest_mismatch",
             section="§3.2.1",
         )
-    draft = fulfilment(proposal, to=to)
+    draft = fulfilment(proposal, id=request_id, to=to)
     if edit:
         draft["payload"] = {**draft["payload"], "params": edit.params}
+    if rows is not None and (why := faithful(rows, draft)):
+        raise LocalProtocolError(
+            f"Cannot approve proposal {one_line(id, 80)}: {why}. Nothing was sent; reject it",
+            code="rows_mismatch",
+            section="§3.2.1",
+        )
     return draft
 
 

@@ -17,7 +17,7 @@ from mew_lab.protocol.envelope import MAX_DEPTH, PROTOCOL, Envelope, too_deep
 from mew_lab.protocol.kinds import is_reserved
 from mew_lab.protocol.visible import one_line
 
-__all__ = ["completed"]
+__all__ = ["completed", "tool_call"]
 
 
 def completed(
@@ -75,3 +75,16 @@ def completed(
             code="invalid_json",
         )
     return envelope
+
+
+def tool_call(target: str, arguments: Mapping[str, Any] | None) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Whom a call of `participant/tool` is addressed to, and its payload."""
+    participant, _, tool = target.partition("/")
+    if not participant or not tool:
+        raise LocalProtocolError(
+            f"{one_line(target, 80)!r} names no tool: it reads participant/tool, such as git/git_log"
+        )
+    return (participant,), {
+        "method": "tools/call",
+        "params": {"name": tool, "arguments": dict(arguments or {})},
+    }

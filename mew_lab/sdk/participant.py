@@ -18,7 +18,6 @@ from typing import Any
 from mew_lab.errors import LocalProtocolError, ProposalEnded, Refused
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.token import Token
-from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.accepting import Accepting
 from mew_lab.sdk.announcing import Announcing
 from mew_lab.sdk.answering import Answering
@@ -29,10 +28,12 @@ from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.controls import Controls
 from mew_lab.sdk.deciding import approval, rejection, withdrawal
 from mew_lab.sdk.discovery import Discovery
+from mew_lab.sdk.drafting import tool_call
 from mew_lab.sdk.hearing import Hearing
 from mew_lab.sdk.listing import list_tools
 from mew_lab.sdk.proposals import Change, Proposal, ProposalBook
 from mew_lab.sdk.questions import Questions
+from mew_lab.sdk.request_rows import Rows
 from mew_lab.sdk.rights import Rights
 from mew_lab.sdk.saying import ACCEPTED_WITHIN, Names, Saying, names
 from mew_lab.sdk.settings import Settings
@@ -226,7 +227,7 @@ class MEWParticipant:
 
         Spec: §3.1.1, §3.2.
         """
-        to, payload = _tool_call(target, arguments)
+        to, payload = tool_call(target, arguments)
         about = names(correlation_id)
         return self._asking.ask(to, payload, what=target, timeout=timeout, resilient=resilient, about=about)
 
@@ -239,7 +240,7 @@ class MEWParticipant:
         resilient: bool = False,
     ) -> Call:
         """Like `call`, but always as a proposal. Spec: §3.2."""
-        to, payload = _tool_call(target, arguments)
+        to, payload = tool_call(target, arguments)
         return self._asking.ask(
             to, payload, what=target, timeout=timeout, resilient=resilient, kind="mcp/proposal"
         )
@@ -342,6 +343,8 @@ class MEWParticipant:
         digest: str | None = None,
         to: Names | None = None,
         params: Mapping[str, Any] | None = None,
+        request_id: str | None = None,
+        rows: Rows | None = None,
     ) -> Envelope:
         """Fulfils somebody's proposal by a request made of its own bytes; returns it once accepted.
 
@@ -349,6 +352,8 @@ class MEWParticipant:
             digest: what the person who decides was shown (`Proposal.digest`, `Edit.digest`); None takes it as it is.
             to: whom to ask, where the proposal names nobody; it is then marked as edited.
             params: what is sent in place of the proposed ones, for the same tool; it is then marked as edited.
+            request_id: the id of the request; a new one when absent.
+            rows: what the person was shown of the request; it must be exactly what they rebuild.
 
         Raises:
             ProposalEnded: it was withdrawn, fulfilled or decided before; nothing was sent.
@@ -357,9 +362,16 @@ class MEWParticipant:
 
         Spec: §3.2.1, ruling R17.
         """
-        named = None if to is None else names(to)
-        me = self.client.id
-        draft = approval(self.proposals, proposal_id, me=me, digest=digest, to=named, params=params)
+        draft = approval(
+            self.proposals,
+            proposal_id,
+            me=self.client.id,
+            digest=digest,
+            to=None if to is None else names(to),
+            params=params,
+            request_id=request_id or self.client.new_id(),
+            rows=rows,
+        )
         return await self._decide(proposal_id, draft)
 
     async def reject(self, proposal_id: str, reason: str = "disagree") -> Envelope:
@@ -386,15 +398,3 @@ class MEWParticipant:
             raise  # after any other end it may have been executed, so nothing more is sent for it
         self._deciding.discard(id)
         return sent
-
-
-def _tool_call(target: str, arguments: Mapping[str, Any] | None) -> tuple[tuple[str, ...], dict[str, Any]]:
-    participant, _, tool = target.partition("/")
-    if not participant or not tool:
-        raise LocalProtocolError(
-            f"{one_line(target, 80)!r} names no tool: it reads participant/tool, such as git/git_log"
-        )
-    return (participant,), {
-        "method": "tools/call",
-        "params": {"name": tool, "arguments": dict(arguments or {})},
-    }

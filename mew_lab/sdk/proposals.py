@@ -23,7 +23,7 @@ from mew_lab.errors import LocalProtocolError
 from mew_lab.protocol.envelope import Envelope, digest, read_strict
 from mew_lab.sdk.difference import Difference, differences
 
-__all__ = ["Change", "Claim", "Proposal", "ProposalBook", "Rejection", "fulfilment", "shown"]
+__all__ = ["Change", "Claim", "Proposal", "ProposalBook", "Rejection", "fulfilment", "requested", "shown"]
 
 State = Literal["open", "rejected", "fulfilled", "answered", "withdrawn"]
 
@@ -56,7 +56,7 @@ class Proposal:
     `by` is who decided it: the fulfiller, or the proposer that withdrew; `reason` is the withdraw's.
     `request` is the fulfilment and `response` its answer, both only when believed. `edited` when something
     but `jsonrpc` and the JSON-RPC `id` differs between the proposal and the request; `difference` says
-    where.
+    where. `anew` when its proposer had used the id before, for another proposal.
     """
 
     id: str
@@ -75,6 +75,7 @@ class Proposal:
     response: Envelope | None = None
     claims: tuple[Claim, ...] = ()
     uncertain: bool = False
+    anew: bool = False
 
     @property
     def method(self) -> str:
@@ -139,20 +140,31 @@ def shown(envelope: Envelope) -> dict[str, Any]:
     }
 
 
-def fulfilment(proposal: Proposal, *, to: Sequence[str] | None = None) -> dict[str, Any]:
+def requested(proposal: Proposal, *, id: str) -> dict[str, Any]:
+    """`{"to", "payload"}` of the request that would fulfil `proposal`, made of its own text.
+
+    The JSON-RPC id is `id`, never one of the proposer's choice, and a notification has none; `jsonrpc` is
+    added where the proposal has none. Raises as `shown`.
+    """
+    what = shown(proposal.envelope)
+    rest = {key: value for key, value in what["payload"].items() if key not in ("jsonrpc", "id")}
+    own: dict[str, Any] = {"jsonrpc": what["payload"].get("jsonrpc", "2.0")}
+    if not str(rest.get("method", "")).startswith("notifications/"):
+        own["id"] = id
+    return {"to": what["to"], "payload": {**own, **rest}}
+
+
+def fulfilment(proposal: Proposal, *, id: str, to: Sequence[str] | None = None) -> dict[str, Any]:
     """The `mcp/request` that fulfils `proposal`: same `to`, same payload, correlated to it.
 
-    `jsonrpc` and the JSON-RPC `id` are added where the proposal has none; the id is then the proposal's own.
-
-    Args:
-        to: the addressees, where the proposal named none; elsewhere it must be left out.
+    `id` is the request's own, `to` its addressees where the proposal names none; elsewhere it is left out.
 
     Raises:
         LocalProtocolError: when `to` is missing or not allowed, or the text can be read in two ways.
 
     Spec: §3.2.1, ruling R17.
     """
-    what = shown(proposal.envelope)
+    what = requested(proposal, id=id)
     addressees: list[str] = what["to"]
     if addressees and to is not None and set(to) != set(addressees):
         raise LocalProtocolError(
@@ -166,16 +178,12 @@ def fulfilment(proposal: Proposal, *, to: Sequence[str] | None = None) -> dict[s
             "say who is to execute it with to=",
             section="§3.2.1",
         )
-    payload = dict(what["payload"])
-    added: dict[str, Any] = {} if "jsonrpc" in payload else {"jsonrpc": "2.0"}
-    if payload.get("id") is None and not str(payload.get("method", "")).startswith("notifications/"):
-        payload.pop("id", None)
-        added["id"] = proposal.id
     return {
+        "id": id,
         "kind": "mcp/request",
         "to": addressees or list(to or ()),
         "correlation_id": [proposal.id],
-        "payload": {**added, **payload},
+        "payload": what["payload"],
     }
 
 
@@ -271,6 +279,7 @@ class ProposalBook:
                 payload=envelope.payload,
                 envelope=envelope,
                 seq=self._seq,
+                anew=known is not None,
             ),
         )
 

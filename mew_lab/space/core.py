@@ -18,10 +18,18 @@ from hashlib import sha256
 from typing import Any
 
 from mew_lab.errors import ProtocolError
-from mew_lab.protocol.envelope import MAX_MESSAGE, Draft, Envelope, check_shape, complete, read_strict
-from mew_lab.protocol.kinds import HANDLES, is_reserved
-from mew_lab.protocol.permit import Verdict
+from mew_lab.protocol.envelope import (
+    MAX_MESSAGE,
+    Draft,
+    Envelope,
+    check_shape,
+    compact,
+    complete,
+    read_strict,
+)
+from mew_lab.protocol.kinds import ACTED_ON, HANDLES, is_reserved
 from mew_lab.space import controls, grants, invites, streams
+from mew_lab.space.ends import by_end, soonest, standing
 from mew_lab.space.events import (
     JOURNAL_HEAD,
     Deliver,
@@ -29,9 +37,11 @@ from mew_lab.space.events import (
     Enrolled,
     Event,
     FrameReceived,
+    GrantEnded,
     Joined,
     Left,
     Limited,
+    Noted,
     Oversize,
     Received,
     RefusedBefore,
@@ -40,13 +50,15 @@ from mew_lab.space.events import (
 from mew_lab.space.membership import join, leave
 from mew_lab.space.outcome import Rule
 from mew_lab.space.refusal import Refusal, posing, refuse, refuse_again, refuse_unread
-from mew_lab.space.state import LIMITS, Handle, Sender, SpaceLimits, State
+from mew_lab.space.rights import Held
+from mew_lab.space.state import EDITION, LIMITS, Handle, Sender, SpaceLimits, State
 from mew_lab.space.turn import Turn, timestamp
 
-__all__ = ["BASELINE", "RULES", "Space"]
+__all__ = ["BASELINE", "RULES", "Space", "resumed"]
 
 BASELINE: tuple[dict[str, Any], ...] = ({"kind": "mcp/response"},)
 LASTING = frozenset({"capability/grant", "space/invite"})  # kinds whose ids name a grant
+NAMING = ("participant_id", "recipient", "new_owner", "target")  # members of payloads that name participants
 
 
 # What the gateway does with the kinds on which it acts itself; exactly those of the table of kinds.
@@ -68,12 +80,17 @@ RULES: Mapping[str, Rule] = {
 }
 
 
+def resumed(owner: str) -> Noted:
+    """The note that a space goes on from its journal, by the rules of this version."""
+    return Noted("resumed", owner, compact({"edition": EDITION}))
+
+
 class Space:
     """One space: its members, what they may do, and the one order of its messages.
 
     `plan` says what an event leads to, and `Plan.commit` makes it so; `step` does both. Time enters only as `now`,
     which never runs backwards. `epoch` is a 64-bit number that makes this run's ids its own; `owner` the participant
-    that nobody can revoke or kick; `limit` the longest message in bytes.
+    that nobody can revoke or kick; `limit` the longest message in bytes; `edition` which rules it obeys.
     """
 
     def __init__(
@@ -86,11 +103,12 @@ class Space:
         baseline: Iterable[Mapping[str, Any]] = BASELINE,
         limit: int = MAX_MESSAGE,
         limits: SpaceLimits = LIMITS,
+        edition: int = EDITION,
     ) -> None:
         self.name = name
         self.epoch = epoch
         self.limit = limit
-        self.state = State(baseline, owner=owner, limits=limits)
+        self.state = State(baseline, owner=owner, limits=limits, edition=edition)
         self._own_ids = f"gw-{epoch:016x}-"
         for participant, capabilities in (participants or {}).items():
             turn = Turn(self.state, space=name, epoch=epoch, now=datetime.min)
@@ -126,10 +144,15 @@ class Space:
                 self._oversize(turn, event)
             case Limited():
                 self._limited(turn, event)
+            case GrantEnded():
+                grants.end_due(turn)
             case RefusedBefore():
                 self._refused_before(turn, event)
             case _:
                 turn.record(event.event, participant=event.participant, detail=event.detail)
+                if event.event == "resumed":
+                    edition = _edition(event.detail)
+                    turn.then(lambda: setattr(self.state, "edition", max(self.state.edition, edition)))
                 if event.event == JOURNAL_HEAD:
                     turn.then(lambda: setattr(self.state, "journal_head", event.detail))
         return turn
@@ -160,7 +183,7 @@ class Space:
         envelope: Envelope | None = None
         members: dict[str, Any] = {}
         try:
-            members = read_strict(event.text, limit=self.limit)
+            members = read_strict(event.text, limit=self.limit, any_integer=self.state.edition == 0)
             check_shape(members, raw=text)
             draft = Draft(text, members)
             self._check_identity(sender, members)
@@ -174,7 +197,7 @@ class Space:
                 sender=sender.runtime_id,
                 to=self._resolved(members),
             )
-            verdict = self._check_capability(sender, envelope)
+            pattern, right = self._check_capability(turn, sender, envelope)
             handle = self._check_handle(sender, envelope)
             rule = RULES.get(envelope.kind)
             outcome = rule(turn, sender, envelope) if rule else None
@@ -192,8 +215,10 @@ class Space:
             if handle is not None:
                 id, taken = envelope.id, handle
                 turn.then(lambda: self.state.take_handle(id, taken))
-            self._route(turn, sender, (outcome and outcome.relayed) or envelope, verdict, text)
+            self._route(turn, sender, (outcome and outcome.relayed) or envelope, pattern, right, text)
             reply = outcome.then() if outcome else None
+            if right.limited:
+                grants.spend(turn, right)
             if sender.connection is None:
                 accepted = {"id": envelope.id, "status": "accepted", "timestamp": timestamp(turn.now)}
                 turn.do(reply or Reply(200, accepted))
@@ -225,11 +250,14 @@ class Space:
         resolved = tuple(self.state.address(name) for name in to)
         return resolved if resolved != tuple(to) else None
 
-    def _check_capability(self, sender: Sender, envelope: Envelope) -> Verdict:
+    def _check_capability(self, turn: Turn, sender: Sender, envelope: Envelope) -> tuple[str, Held]:
+        """What lets the message pass, as text, and its origin: one without end, else the one that ends first. R25."""
         to = tuple(self.state.logical(name) for name in envelope.to)
-        verdict = sender.member.capabilities.permit(envelope.kind, to, envelope.payload)
+        rights, ends = standing(self.state, sender.member.name, turn.now), self.state.ends
+        payload = self._naming_participants(envelope)
+        verdict = rights.capabilities.permit(envelope.kind, to, payload, order=by_end(rights, ends))
         if not verdict.allowed:
-            held = list(sender.member.capabilities.patterns)
+            held = list(rights.capabilities.patterns)
             raise Refusal(
                 "capability_violation",
                 f"Participant {sender.runtime_id} lacks capability for {envelope.kind[:80]}",
@@ -238,7 +266,28 @@ class Space:
                 your_capabilities=held,
                 nearest=verdict.nearest,
             )
-        return verdict
+        at = verdict.index or 0
+        origins = rights.origins[at]
+        return rights.texts[at], min(
+            origins, key=lambda one: soonest(ends, one)
+        ) if rights.limited else origins[0]
+
+    def _naming_participants(self, envelope: Envelope) -> Mapping[str, Any]:
+        """The payload as capabilities are matched with it: where the gateway acts on whom it names, runtime ids are
+        replaced by the participants whose they are, as in `to`. Who is invited is nobody yet, so it stands as written.
+
+        Spec: §3.6.4, ruling R26.
+        """
+        payload = envelope.payload
+        if envelope.kind not in ACTED_ON or envelope.kind == "space/invite" or not self.state.edition:
+            return payload
+        named = {key: self._logical(payload[key]) for key in NAMING if key in payload}
+        return {**payload, **named} if named else payload
+
+    def _logical(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self.state.logical(one) if isinstance(one, str) else one for one in value]
+        return self.state.logical(value) if isinstance(value, str) else value
 
     def _check_handle(self, sender: Sender, envelope: Envelope) -> Handle | None:
         """Ids of what others refer to are taken once, by what is accepted; a participant may reuse its own after a
@@ -260,18 +309,19 @@ class Space:
             )
         return mine
 
-    def _route(self, turn: Turn, sender: Sender, envelope: Envelope, verdict: Verdict, text: str) -> None:
-        rights, at = sender.member.rights, verdict.index or 0
+    def _route(
+        self, turn: Turn, sender: Sender, envelope: Envelope, pattern: str, right: Held, text: str
+    ) -> None:
         turn.record(
             "received",
             participant=sender.member.name,
             connection=sender.connection.name if sender.connection else "",
             via=sender.via,
             verdict="accepted",
-            pattern=rights.texts[at],
+            pattern=pattern,
             received=text if text != envelope.raw else None,
             raw=envelope.raw,
-            grant=rights.grants[at],
+            grant=right.grant,
             runtime_id=posing(sender),
         )
         receivers = self.state.audience
@@ -317,3 +367,12 @@ class Space:
         )
         payload = {"error": "limit_exceeded", "messages": event.messages, "message": message}
         refuse_unread(turn, sender, "limited", {"messages": event.messages}, payload)
+
+
+def _edition(detail: str) -> int:
+    """The edition that a note of a resumed space names; 0 where it names none, as in earlier versions."""
+    try:
+        found = read_strict(detail).get("edition")
+    except ProtocolError:
+        return 0
+    return found if type(found) is int else 0

@@ -24,6 +24,7 @@ __all__ = [
     "Enrolled",
     "Event",
     "FrameReceived",
+    "GrantEnded",
     "Joined",
     "Left",
     "Limited",
@@ -112,18 +113,16 @@ class Limited(NamedTuple):
     messages: int
 
 
+class GrantEnded(NamedTuple):
+    """The time of some grants is over: those whose `expires_at` has come."""
+
+
 class Noted(NamedTuple):
     """Something beside the wire that the journal should tell, such as who or what decided a proposal."""
 
     event: str
     participant: str
     detail: str
-
-
-class RefusedBefore(NamedTuple):
-    """A replay meets a refusal whose message was not kept whole: verdict and counter come from its record."""
-
-    record: Record
 
 
 class Record(NamedTuple):
@@ -154,7 +153,24 @@ class Record(NamedTuple):
     runtime_id: str = ""
 
 
-Event = Enrolled | Joined | Left | Received | FrameReceived | Oversize | Limited | Noted | RefusedBefore
+class RefusedBefore(NamedTuple):
+    """A replay meets a refusal whose message was not kept whole: verdict and counter come from its record."""
+
+    record: Record
+
+
+Event = (
+    Enrolled
+    | Joined
+    | Left
+    | Received
+    | FrameReceived
+    | Oversize
+    | Limited
+    | RefusedBefore
+    | GrantEnded
+    | Noted
+)
 
 OUTLINE = '{"size":'  # begins the detail of such a record, and no capability and no sentence
 

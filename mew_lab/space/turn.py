@@ -69,12 +69,20 @@ class Turn:
             change()
         for name, rights in (self._rights or {}).items():
             state.members[name].rights = rights
+        if self._rights and state.ends:
+            self._forget_ends(self._rights)
         if self._streams is not None:
             state.streams = self._streams
         if self._gone is not None:
             for name in self._gone:
                 self._forget(name)
             state.heard()
+
+    def _forget_ends(self, changed: dict[str, Rights]) -> None:
+        """A grant that is held no more has no end to wait for."""
+        held = {one.grant for rights in changed.values() for one in rights.held if one.limited}
+        ends = self.state.ends
+        self.state.ended([id for id, end in ends.items() if end.recipient in changed and id not in held])
 
     def _forget(self, name: str) -> None:
         state = self.state

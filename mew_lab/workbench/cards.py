@@ -17,9 +17,13 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from mew_lab.agent.origins import texts
 from mew_lab.protocol.visible import middle, one_line, visible
+from mew_lab.sdk.request_rows import is_routine, row_name
 
-__all__ = ["POLICY", "REASONS", "Card", "CardState", "Decisions", "Row", "Rows", "risks", "stated"]
+__all__ = ["ARMING", "POLICY", "REASONS", "Card", "CardState", "Decisions", "Row", "Rows", "risks", "stated"]
 
+ARMING = 0.5  # seconds that a view shows a card before a click decides
+
+SHOWN_TO = 3  # addressees that a title names
 MAX_RISKS = 20
 MAX_LOOKED_AT = 10_000  # texts, lists and objects
 UNLOOKED = "not all of it was looked at: there may be more than is named here"
@@ -49,12 +53,15 @@ REASONS: Mapping[str, str] = {
 class Card:
     """One proposal as a human judges it; a change is a new Card with the same id and digest.
 
-    `arguments` are pairs of a name and the whole value as JSON text; `digest` is the sha-256 (hex) of the
-    canonical bytes from which the request will be built; `since` and `decided_at` are seconds of the epoch.
+    `arguments` are the rows of the request that will be sent: pairs of a JSON pointer and the whole value as JSON text,
+    which rebuild its payload and addressees (`sdk.request_rows`). `digest` is the sha-256 (hex) of the canonical bytes
+    from which the request will be built; `since` and `decided_at` are seconds of the epoch.
     `outcome` is one line: the result or the reason; `lapsed` is what nobody decided and nobody can any more. A proposal
     without `to` names its possible targets in `Decisions.targets`. `last` are the arguments of the last request for the
     same tool of the same target (None: there was none), `on_screen` the seconds from when a view first showed it to the
-    decision (None: no view told).
+    decision (None: no view told). `participants` are the ids on it that their participants chose for a connection, each
+    with the participant's own name. `request_id` is the id under which the request will be sent, `sent` the id of one
+    that was sent in this person's name. `refusal` says why it cannot be approved; empty when it can.
     """
 
     id: str
@@ -75,6 +82,10 @@ class Card:
     edited: bool = False
     last: tuple[tuple[str, str], ...] | None = None
     on_screen: float | None = None
+    participants: tuple[tuple[str, str], ...] = ()
+    request_id: str = ""
+    sent: str = ""
+    refusal: str = ""
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -90,13 +101,37 @@ class Card:
     @property
     def decision(self) -> str:
         """What was decided, in the specification's word: a fulfilment stays one when its answer has come."""
+        if self.state == "withdrawn" and self.sent:
+            return "withdrawn after it was sent"
         return "fulfilled" if self.state == "done" else self.state
 
     @property
+    def details(self) -> tuple[tuple[str, str], ...]:
+        """The rows that say more than the title: arguments, and whatever stands beside them."""
+        return tuple(row for row in self.arguments if not is_routine(*row))
+
+    def named(self, id: str) -> str:
+        """An id in few characters, and the participant that has it where that has another name."""
+        names = dict(self.participants)
+        return middle(id, 40) + (f" (participant {middle(names[id], 40)})" if id in names else "")
+
+    @property
+    def target(self) -> str:
+        """Whom it asks, in few words."""
+        to = list(dict.fromkeys(self.to))
+        names = ", ".join(self.named(one) for one in to[:SHOWN_TO])
+        return f"{names} and {len(to) - SHOWN_TO} more" if len(to) > SHOWN_TO else names or "anybody"
+
+    @property
     def request(self) -> str:
-        """Who asks whom for what, as one line."""
-        whom = ", ".join(self.to) or "anybody"
-        return one_line(f"{self.proposer} asks {whom} to run {self.tool or self.method}", 200)
+        """Who asks whom for what, as one line: none of the three pushes another out of it."""
+        return f"{self.named(self.proposer)} asks {self.target} to run {middle(self.tool or self.method, 60)}"
+
+    @property
+    def call(self) -> str:
+        """The tool and all that the title does not say, whole."""
+        shown = ", ".join(f"{row_name(pointer)}={value}" for pointer, value in self.details)
+        return f"{self.tool or self.method}({shown})"
 
 
 def _type(text: str) -> str:
@@ -125,14 +160,18 @@ class Decisions(Protocol):
     def decide(
         self, proposal: str, *, digest: str, decision: str, reason: str = "", target: tuple[str, ...] = ()
     ) -> Future[str]:
-        """Decides (`approve` or `reject`) the proposal whose canonical bytes have that digest.
+        """Decides (`approve` or `reject`) by a click the proposal whose canonical bytes have that digest.
 
+        A click decides what a view has shown for `ARMING` seconds, and what is folded of it was opened.
         The request is built from the proposal that the kernel holds. The future's result is one sentence; its
         exception (a MewError) says why nothing was sent.
         """
 
     def seen(self, proposal: str) -> None:
         """A view shows the card for the first time: from now on it is on screen."""
+
+    def opened(self, proposal: str, digest: str, index: int) -> None:
+        """A view shows the whole of a folded row of what has that digest."""
 
     def subscribe(self, on_change: Callable[[Card], None]) -> Callable[[], None]:
         """Calls back with each new state of a card; returns what ends it.

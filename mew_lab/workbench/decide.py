@@ -6,6 +6,7 @@ journal beside each decision.
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from mew_lab.workbench.cards import Card
 __all__ = ["Decision", "Policy", "policy_from_environment"]
 
 VARIABLE = "MEW_LAB_DECIDE"
+MAX_TEXT = 4000  # characters of what a policy says of itself
 
 
 class Decision(NamedTuple):
@@ -26,11 +28,15 @@ class Decision(NamedTuple):
 
 
 class Policy:
-    """Decides open proposals instead of a human. `judge` answers a card with a Decision, or None to leave it open."""
+    """Decides open proposals instead of a human. `judge` answers a card with a Decision, or None to leave it open.
 
-    def __init__(self, name: str, judge: Callable[[Card], Decision | None]) -> None:
+    `text` says what it does, for the note of each decision; the source of `judge` where it is not given.
+    """
+
+    def __init__(self, name: str, judge: Callable[[Card], Decision | None], *, text: str = "") -> None:
         self.name = name
         self.judge = judge
+        self.text = text or _source(judge)
 
     def __repr__(self) -> str:
         return f"<Policy {self.name}>"
@@ -38,22 +44,31 @@ class Policy:
     @classmethod
     def approve(cls) -> Policy:
         """Approves whatever is proposed. For lessons and tests of spaces without danger."""
-        return cls("approve", lambda card: Decision("approve"))
+        return cls("approve", lambda card: Decision("approve"), text="approves whatever is proposed")
 
     @classmethod
     def deny(cls, reason: str = "policy") -> Policy:
         """Rejects whatever is proposed, with this reason."""
-        return cls("deny", lambda card: Decision("reject", reason))
+        return cls(
+            "deny", lambda card: Decision("reject", reason), text=f"rejects whatever is proposed: {reason}"
+        )
 
     @classmethod
     def raising(cls) -> Policy:
         """Decides nothing: a call that would wait for a human where there is none raises instead."""
-        return cls("raise", lambda card: None)
+        return cls("raise", lambda card: None, text="decides nothing")
 
     @property
     def decides(self) -> bool:
         """Whether it ever decides; `raise` does not."""
         return self.name != "raise"
+
+
+def _source(judge: Callable[[Card], Decision | None]) -> str:
+    try:
+        return inspect.getsource(judge)[:MAX_TEXT]
+    except (OSError, TypeError):
+        return repr(judge)[:MAX_TEXT]
 
 
 def policy_from_environment() -> Policy | None:

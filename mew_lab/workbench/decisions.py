@@ -1,14 +1,12 @@
-"""Who has decided what?  Keeps a card for every proposal that this human may decide, and carries decisions out.
+"""Carries decisions out, whoever takes them: a click in a view, a typed word, a policy.
 
 The first decision wins, whichever view, person or policy it comes from; what is sent is built from the proposal that
 the participant's book holds, never from what a view says. Everything runs on the loop's thread, so there is no lock;
 `decide` and the readers may be called from any thread.
 
-A card is open no longer than the book holds its proposal: what nobody can decide any more is `lapsed`. A proposer that
-was admitted anew may use an id again (R6): the other proposal has a card of its own, and what became of the earlier one
-stays among the decided under the id followed by `(earlier …)`.
+What may be decided is `gate.Gate`'s to say, whoever decides; each decision leaves a note (R29).
 
-Spec: §3.2.1, §3.3, rulings R6, R17, R18.
+Spec: §3.2.1, §3.3, rulings R6, R17, R18, R29.
 """
 
 from __future__ import annotations
@@ -19,48 +17,28 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
-from itertools import count
 from typing import Any
 
-from mew_lab.errors import MewError
+from mew_lab.errors import MewError, NotApproved
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.sdk.proposals import Proposal
-from mew_lab.workbench.cards import POLICY, Card, CardState, stated
+from mew_lab.sdk.request_rows import TO, written
+from mew_lab.workbench.card_queue import CardQueue
+from mew_lab.workbench.cards import POLICY, Card, CardState
 from mew_lab.workbench.decide import Policy
-from mew_lab.workbench.editing import Editing, Review
-from mew_lab.workbench.faces import LastCalls, card_of, outcome_of
+from mew_lab.workbench.editing import Review
 from mew_lab.workbench.loop import LoopThread
-from mew_lab.workbench.shelf import Shelf
-from mew_lab.workbench.sources import Sources
-from mew_lab.workbench.subscribers import Subscribers
 
 __all__ = ["HumanDecisions"]
-
-MAX_OPEN = 10_000  # as many as the book of proposals holds
-MAX_DECIDED = 200
-MAX_NAMED = 10  # ids in an error
-
-TOO_MUCH = "so much was proposed that it is not held here any more; what became of it is not known"
-ANEW = "its proposer has used its id for another proposal, before a decision was seen here"
-
-STATES: Mapping[str, CardState] = {
-    "open": "open",
-    "rejected": "rejected",
-    "withdrawn": "withdrawn",
-    "fulfilled": "fulfilled",
-    "answered": "done",
-}
 
 Note = Callable[[str, dict[str, Any]], None]
 
 
-class HumanDecisions:
+class HumanDecisions(CardQueue):
     """The seat of the human who decides; implements `cards.Decisions`.
 
     `note(event, detail)` writes who decided into the journal before anything is sent; `annotations(participant,
-    tool)` gives what is known of a tool.
+    tool)` gives what is known of a tool; `logical` the participant that an id means.
     """
 
     def __init__(
@@ -70,37 +48,15 @@ class HumanDecisions:
         loop: LoopThread,
         note: Note,
         annotations: Callable[[str, str], Mapping[str, Any]] = lambda participant, tool: {},
+        logical: Callable[[str], str] = lambda id: id,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._me = me
+        super().__init__(me, annotations=annotations, logical=logical, clock=clock)
         self._loop = loop
         self._note = note
-        self._annotations = annotations
-        self._clock = clock
-        self._open = Shelf(MAX_OPEN)  # in the order in which they were proposed
-        self._past = Shelf(MAX_DECIDED)  # in the order in which they were decided
-        self._anew: set[str] = set()  # proposals that took the place of an open one
-        self._deciding: dict[str, str] = {}  # proposal -> who is deciding it just now
-        self._by_policy: dict[str, str] = {}  # proposal -> the policy that decided it in the human's name
-        self._request_of: dict[str, str] = {}  # proposal -> the request that fulfilled it
-        self._subscribers: Subscribers[Card] = Subscribers()
         self._policy: Policy | None = None
-        self._sources = Sources()
-        self._last = LastCalls()
-        self._seen: dict[str, float] = {}  # proposal -> when a view first showed it
-        self.editing = Editing(me)
-        me.client.on_message(self._observe)
 
     # --- what a view asks ---
-
-    def pending(self) -> list[Card]:
-        """The open cards, oldest first."""
-        return list(self._open.cards.values())
-
-    def decided(self) -> list[Card]:
-        """The cards that were decided last, oldest first; at most 200."""
-        past = self._past.cards.values()
-        return sorted(past, key=lambda card: card.decided_at or 0.0)[-MAX_DECIDED:]
 
     def targets(self) -> list[str]:
         """The participants that a proposal without `to` could be given to."""
@@ -116,35 +72,12 @@ class HumanDecisions:
     def seen(self, proposal: str) -> None:
         """A view shows the card for the first time: from now on it is on screen."""
         if proposal in self._open.cards:
-            self._seen.setdefault(proposal, self._clock())
+            self.gate.seen(proposal)
 
-    def subscribe(self, on_change: Callable[[Card], None]) -> Callable[[], None]:
-        """Calls back with each new state of a card; returns what ends it."""
-        return self._subscribers.add(on_change)
-
-    def card(self, prefix: str) -> Card:
-        """The card whose proposal id is `prefix` or begins so, unmistakably.
-
-        Ids are free text, so who sees one could take its beginning for a proposal of its own: a whole id is mistaken
-        while an older open one begins with it.
-
-        Raises:
-            MewError: when there is none, or more than one.
-        """
-        cards = (*self._open.cards.values(), *self._past.cards.values())
-        found = [card for card in cards if prefix and card.id.startswith(prefix)]
-        if exact := self._card(prefix):
-            found = [exact, *(card for card in found if card.is_open and card.seq < exact.seq)]
-        if len(found) == 1:
-            return found[0]
-        named = ", ".join(one_line(card.id, 100) for card in (found or self.pending())[:MAX_NAMED])
-        what = f"cannot decide {prefix[:80]!r}"
-        if found:
-            raise MewError(f"{what}: more than one proposal begins with {prefix[:80]!r} here: {named}")
-        raise MewError(f"{what}: there is no proposal {prefix[:80]!r} here; open: {named or 'none is open'}")
-
-    def _card(self, id: str) -> Card | None:
-        return self._open.cards.get(id) or self._past.cards.get(id)
+    def opened(self, proposal: str, digest: str, index: int) -> None:
+        """A view shows the whole of a folded row of what has that digest."""
+        if proposal in self._open.cards:
+            self.gate.opened(proposal, digest, index)
 
     # --- deciding ---
 
@@ -163,7 +96,7 @@ class HumanDecisions:
     def decide(
         self, proposal: str, *, digest: str, decision: str, reason: str = "", target: tuple[str, ...] = ()
     ) -> Future[str]:
-        """Decides (`approve` or `reject`) the proposal, or the kept edit of it, whose canonical bytes have that digest.
+        """Decides by a click: `approve` or `reject` the proposal, or its kept edit, of which that is the digest.
 
         See `cards.Decisions`.
         """
@@ -179,17 +112,76 @@ class HumanDecisions:
         decision: str,
         reason: str = "",
         target: tuple[str, ...] = (),
-        by: str = "human",
+        policy: Policy | None = None,
+        typed: str = "",
     ) -> str:
-        """The same on the loop. `digest` None takes the proposal as the book holds it, but once refuses one that took
-        the place of another that was open. See `Editing` for edits.
+        """The same on the loop, and the one way to decide: by a click, unless a `policy` decides or it was `typed`.
+
+        Args:
+            digest: of what was shown; None, to reject alone, takes the proposal as the book holds it, but once refuses
+                one that took the place of another that was open. See `Editing` for edits.
+            typed: the characters of the digest that were typed, or `yes` after the whole was told.
 
         Returns:
             One sentence about what was sent.
 
         Raises:
+            NotApproved: what would be sent was not, or not all, shown.
             MewError: says why nothing was sent.
         """
+        card = self._decidable(proposal, decision)
+        if digest is None and proposal in self._anew:
+            self._anew.discard(proposal)
+            raise MewError(
+                f"{card.request}: {card.proposer} has put it in the place of another proposal with the same id; "
+                "look at what it says now, then decide once more"
+            )
+        edit = self._edit(card, digest, decision)
+        meant, rows = (edit.digest, edit.arguments) if edit else (card.digest, card.arguments)
+        by = f"{POLICY}{policy.name}" if policy else "human"
+        note: dict[str, Any] = {"proposal": proposal, "decision": decision, "by": by, "digest": meant}
+        if policy:
+            note["policy"] = {"name": policy.name, "text": policy.text}
+        elif typed:
+            note["typed"] = typed
+        elif digest is not None:
+            note["on_screen"] = round(self.gate.check_click(card, decision) * 1000)
+        if decision == "approve":
+            if digest is None or card.refusal:
+                why = card.refusal or "no digest says which"
+                raise NotApproved(f"{card.request}: cannot be approved, because {why}", code="rows_mismatch")
+            if not policy:
+                self.gate.check_rows(card, rows, meant)
+            note |= {"request": card.request_id, "edited": edit is not None} | (
+                {"to": target} if target else {}
+            )
+            if (
+                target and not card.to
+            ):  # what the human chose stands in place of what the proposal leaves open
+                rows = tuple((at, written(target) if at == TO else text) for at, text in rows)
+        self._deciding[proposal] = by
+        self._put(replace(card, state="deciding", by=by))
+        sent: CardState | None = None
+        try:
+            self._note("decided", note | ({"reason": reason} if reason else {}))
+            if policy:
+                self._by_policy[proposal] = by
+            if decision == "approve":
+                params, id = edit.params if edit else None, card.request_id
+                request = await self._me.approve(
+                    proposal, digest=meant, to=target or None, params=params, request_id=id, rows=rows
+                )
+                sent = "fulfilled"
+                told = await self._tell_changes(card, edit, request.id) if edit else ""
+                return f"approved: {card.request}{self._crossed(card, request)}{told}"
+            await self._me.reject(proposal, reason or "disagree")
+            sent = "rejected"
+            return f"rejected ({reason or 'disagree'}): {card.request}"
+        finally:
+            del self._deciding[proposal]
+            self._refresh(proposal, sent=sent)
+
+    def _decidable(self, proposal: str, decision: str) -> Card:
         card = self._card(proposal)
         if card is None:
             raise MewError(f"cannot {decision} {proposal[:80]!r}: there is no such proposal here")
@@ -198,44 +190,27 @@ class HumanDecisions:
         if not card.is_open:
             how = f" by {card.by}" if card.by else f": {card.outcome}"
             raise MewError(f"{card.request}: {card.decision} already{how}")
-        if digest is None and proposal in self._anew:
-            self._anew.discard(proposal)
-            raise MewError(
-                f"{card.request}: {card.proposer} has put it in the place of another proposal with the same id; "
-                "look at what it says now, then decide once more"
-            )
-        edit = self._edit(card, digest, decision)
-        self._deciding[proposal] = by
-        self._put(replace(card, state="deciding", by=by))
-        sent: CardState | None = None
-        try:
-            meant = edit.digest if edit else card.digest
-            details: dict[str, Any] = {"proposal": proposal, "decision": decision, "by": by, "digest": meant}
-            if (began := self._seen.get(proposal)) is not None:
-                details["on_screen"] = round(self._clock() - began, 2)
-            self._note("decided", details | ({"reason": reason} if reason else {}))
-            if by.startswith(POLICY):
-                self._by_policy[proposal] = by
-            if decision == "approve":
-                params = edit.params if edit else None
-                request = await self._me.approve(proposal, digest=meant, to=target or None, params=params)
-                sent = "fulfilled"
-                return f"approved: {card.request}" + (
-                    await self._tell_changes(card, edit, request.id) if edit else ""
-                )
-            await self._me.reject(proposal, reason or "disagree")
-            sent = "rejected"
-            return f"rejected ({reason or 'disagree'}): {card.request}"
-        finally:
-            del self._deciding[proposal]
-            self._refresh(proposal, sent=sent)
+        return card
+
+    def _crossed(self, card: Card, request: Envelope) -> str:
+        """What to add where the request is not what the book takes for the outcome."""
+        proposal = self._me.proposals.get(card.id)
+        if proposal is None or proposal.seq != card.seq or proposal.fulfilment in (None, request.id):
+            withdrawn = proposal is not None and proposal.seq == card.seq and proposal.state == "withdrawn"
+            crossed = f"{card.proposer} had withdrawn it" if withdrawn else ""
+        else:
+            crossed = f"{proposal.by} had fulfilled it"
+        return f"; {crossed} before, and request {request.id} was sent as you all the same" if crossed else ""
 
     def _edit(self, card: Card, digest: str | None, decision: str) -> Review | None:
         if digest is None or hmac.compare_digest(digest.encode(), card.digest.encode()):
             return None
         edit = self.editing.kept(card.id, digest) if decision == "approve" else None
         if edit is None:
-            raise MewError(f"{card.request}: what was shown is not what is proposed; look at the card again")
+            raise NotApproved(
+                f"{card.request}: what was shown is not what is proposed; look at the card again",
+                code="digest_mismatch",
+            )
         return edit
 
     async def _tell_changes(self, card: Card, edit: Review, request: str) -> str:
@@ -263,132 +238,7 @@ class HumanDecisions:
                     digest=card.digest,
                     decision=decision.decision,
                     reason=decision.reason,
-                    by=f"{POLICY}{policy.name}",
+                    policy=policy,
                 )
 
         self._loop.submit(act())
-
-    # --- following the space ---
-
-    def _observe(self, envelope: Envelope) -> None:
-        self._sources.observe(envelope, me=self._me.client.id)
-        self._last.observe(envelope)
-        if envelope.kind == "mcp/proposal":
-            self._take(envelope)
-        elif envelope.kind.startswith("mcp/"):
-            self._answered(envelope)
-        else:
-            return
-        self._lapse()
-
-    def _take(self, envelope: Envelope) -> None:
-        """Makes the card of a new proposal, and lets the policy judge it."""
-        proposal = self._me.proposals.get(envelope.id)
-        if proposal is None or proposal.envelope is not envelope:
-            return
-        if (known := self._card(proposal.id)) is not None:
-            self._retire(known)
-        card = self._first(proposal) if proposal.proposer != self._me.client.id else None
-        if card is not None:
-            self._put(card)
-            self._judge(card)
-
-    def _answered(self, envelope: Envelope) -> None:
-        """Brings the cards that a message is about up to what the book holds."""
-        named = dict.fromkeys(envelope.correlation_id)
-        about = [id for id in named if self._card(id) is not None]
-        for id in about if envelope.kind == "mcp/request" else ():
-            proposal = self._me.proposals.get(id)
-            if proposal is not None and proposal.fulfilment == envelope.id:
-                self._request_of[id] = envelope.id
-        about += [id for id, request in self._request_of.items() if request in named]
-        for id in about:
-            self._refresh(id)
-
-    def _refresh(self, id: str, *, sent: CardState | None = None) -> None:
-        """Brings a card up to what the book holds, or to what was `sent` where the book has forgotten it already."""
-        card, proposal = self._card(id), self._me.proposals.get(id)
-        if card is None or id in self._deciding:
-            return
-        if proposal is not None and proposal.seq == card.seq:
-            if (advanced := self._advanced(card, proposal)) != card:
-                self._put(advanced)
-        elif card.is_open and sent:
-            self._put(self._timed(replace(card, state=sent, by=self._named(self._me.client.id, id))))
-        elif card.is_open:
-            self._put(self._lapsed(card, TOO_MUCH))
-
-    def _lapse(self) -> None:
-        """Closes the cards that nobody can decide any more; the book, too, forgets what is oldest first."""
-        while (card := self._open.first) is not None and card.id not in self._deciding:
-            proposal = self._me.proposals.get(card.id)
-            if proposal is not None and proposal.seq == card.seq and not self._open.is_over:
-                return
-            self._put(self._lapsed(card, TOO_MUCH))
-
-    def _lapsed(self, card: Card, why: str) -> Card:
-        return replace(card, state="lapsed", by="", outcome=why, decided_at=self._clock())
-
-    def _retire(self, card: Card) -> None:
-        """Another proposal takes this one's id: what became of it is kept under a name of its own."""
-        self._forget(card.id)
-        if card.is_open:
-            self._anew.add(card.id)
-            card = self._lapsed(card, ANEW)
-        names = (f"{card.id} (earlier {n})" for n in count(card.seq))
-        self._put(replace(card, id=next(name for name in names if self._card(name) is None)))
-
-    def _first(self, proposal: Proposal) -> Card | None:
-        known = [self._annotations(name, proposal.tool) for name in proposal.to] if proposal.tool else []
-        return card_of(
-            proposal,
-            since=self._clock(),
-            of_the_tool=stated(known),
-            sources=self._sources,
-            last=self._last.of(proposal),
-        )
-
-    def _advanced(self, card: Card, proposal: Proposal) -> Card:
-        state = STATES[proposal.state]
-        rejection = proposal.rejections[-1] if proposal.rejections else None
-        by = (rejection.by if rejection else "") if state == "rejected" else proposal.by
-        reason = rejection.reason if rejection and state == "rejected" else proposal.reason
-        return self._timed(
-            replace(
-                card,
-                state=state,
-                by=self._named(by, card.id) if state != "open" else "",
-                edited=proposal.edited,
-                outcome=outcome_of(proposal) or one_line(reason, 120),
-            )
-        )
-
-    def _named(self, by: str, id: str) -> str:
-        policy = self._by_policy.get(id) if by == self._me.client.id else None
-        return f"{by} by {policy}" if policy else by
-
-    def _timed(self, card: Card) -> Card:
-        decided_at = None if card.is_open else card.decided_at or self._clock()
-        began = self._seen.get(card.id)
-        seen = None if began is None or decided_at is None else max(0.0, decided_at - began)
-        return replace(card, decided_at=decided_at, on_screen=seen)
-
-    def _put(self, card: Card) -> None:
-        if card.is_open:
-            self._open.put(card)
-        else:
-            self._past.put(card)
-            self._open.drop(card.id)
-            self.editing.forget(card.id)
-            while self._past.is_over and (old := self._past.first) is not None:
-                self._forget(old.id)
-        self._subscribers.tell(card)
-
-    def _forget(self, id: str) -> None:
-        self._open.drop(id)
-        self._past.drop(id)
-        self._seen.pop(id, None)
-        self._by_policy.pop(id, None)
-        self._request_of.pop(id, None)
-        self._anew.discard(id)
-        self.editing.forget(id)

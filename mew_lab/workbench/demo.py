@@ -17,11 +17,12 @@ from pathlib import Path
 
 from mew_lab.bridge.process import ServerProcess
 from mew_lab.errors import MewError, ProposalEnded
+from mew_lab.workbench.approving import card_lines
 from mew_lab.workbench.cards import Card
 from mew_lab.workbench.decide import Policy
 from mew_lab.workbench.lab import Lab
 from mew_lab.workbench.labs import up
-from mew_lab.workbench.terminal import card_lines, row_line
+from mew_lab.workbench.terminal import row_line
 
 __all__ = ["MESSAGE", "check", "make_repository", "tell"]
 
@@ -152,7 +153,7 @@ def _decide(
         say("Nobody is asked here: the policy “approve” decides instead of you.")
         lab.decide = Policy.approve()
     elif ask("Approve it?"):
-        say(str(lab.approve(pending.id)))
+        say(str(lab.approve(cards[0])))
     else:
         say(str(lab.reject(pending.id)))
     try:

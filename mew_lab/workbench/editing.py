@@ -10,7 +10,7 @@ Everything runs on the loop's thread. Spec: §3.2.1, ruling R17; threats 6, 14.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,9 +19,9 @@ from mew_lab.protocol.envelope import read_strict
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.edits import edited
 from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.sdk.proposals import Proposal, shown
-from mew_lab.workbench.cards import risks
-from mew_lab.workbench.faces import arguments_of, written
+from mew_lab.sdk.proposals import Proposal, requested, shown
+from mew_lab.sdk.request_rows import argument_of, row_name, rows_of, written
+from mew_lab.workbench.faces import dangers
 
 __all__ = ["Editing", "Field", "Line", "Review", "misfits"]
 
@@ -52,11 +52,16 @@ class Field(NamedTuple):
 
 
 class Line(NamedTuple):
-    """One argument before and after, each as JSON text; None: it is not there."""
+    """One row of the request before and after, each as JSON text; None: it is not there."""
 
-    name: str
+    pointer: str
     was: str | None
     now: str | None
+
+    @property
+    def name(self) -> str:
+        """The name under which it is shown."""
+        return row_name(self.pointer)
 
     @property
     def changed(self) -> bool:
@@ -75,8 +80,8 @@ class Review:
 
     @property
     def arguments(self) -> tuple[tuple[str, str], ...]:
-        """What will be sent, as a card has it."""
-        return tuple((line.name, line.now) for line in self.lines if line.now is not None)
+        """The rows of what will be sent, as a card has them."""
+        return tuple((line.pointer, line.now) for line in self.lines if line.now is not None)
 
     @property
     def said(self) -> str:
@@ -96,8 +101,9 @@ class Review:
 class Editing:
     """The edits that one human is about to confirm."""
 
-    def __init__(self, me: MEWParticipant) -> None:
+    def __init__(self, me: MEWParticipant, *, request_id: Callable[[str], str] = lambda proposal: "") -> None:
         self._me = me
+        self._request_id = request_id
         self._kept: OrderedDict[str, OrderedDict[str, Review]] = OrderedDict()
         self._schemas: OrderedDict[tuple[str, str], Mapping[str, Any]] = OrderedDict()
 
@@ -139,16 +145,21 @@ class Editing:
         found = self._proposal(proposal)
         before = _values(found)
         after = _applied(before, changes)
-        payload = shown(found.envelope)["payload"]
+        request = requested(found, id=self._request_id(proposal))
+        payload = request["payload"]
         params = payload.get("params") or {}
         new = {**params, "arguments": after} if found.tool else after
         edit = edited(found, new)
-        was = {name: written(value) for name, value in before.items()}
+        was = dict(rows_of(request))
+        rows = rows_of({**request, "payload": {**payload, "params": edit.params}})
+        now = dict(rows)
+        # What was empty and holds something now stands in the rows of what it holds.
+        filled = {at for at in was if at not in now and any(one.startswith(f"{at}/") for one in now)}
+        arguments = [at for at in (*was, *now) if argument_of(at) is not None]
+        places = [at for at in dict.fromkeys([*arguments, *was, *now]) if at not in filled]
+        lines = tuple(Line(at, was.get(at), now.get(at)) for at in places)
         values = _values_in(edit.params, tool=found.tool)
-        now = {name: written(value) for name, value in values.items()}
-        lines = tuple(Line(name, was.get(name), now.get(name)) for name in dict.fromkeys([*was, *now]))
-        everything = arguments_of({**payload, "params": edit.params}, tool=found.tool)
-        warnings = (*misfits(self._schema(found), values), *risks(everything))
+        warnings = (*misfits(self._schema(found), values), *dangers(rows))
         review = Review(
             proposal=proposal, digest=edit.digest, params=edit.params, lines=lines, warnings=warnings
         )

@@ -3,53 +3,62 @@
 It decides nothing and sends nothing. A card is made once, from the proposal's own text, and compared with the last
 request for the same tool of the same target that went through the space before it.
 
-Spec: §3.2; threats 14, 16.
+Spec: §3.2; threats 14, 16, 35.
 """
 
 from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
 from mew_lab.errors import MewError, ToolFailed
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.proposals import Proposal, shown
+from mew_lab.sdk.proposals import Proposal, requested
+from mew_lab.sdk.request_rows import (
+    Rows,
+    argument_of,
+    faithful,
+    is_routine,
+    row_name,
+    rows_of,
+)
 from mew_lab.sdk.results import result_of
-from mew_lab.workbench.cards import Card, risks
+from mew_lab.workbench.cards import SHOWN_TO, Card, risks
 from mew_lab.workbench.sources import Sources
 
-__all__ = ["LastCalls", "arguments_of", "card_of", "outcome_of", "written"]
+__all__ = ["LastCalls", "answer_of", "card_of", "dangers", "details"]
 
 MAX_CALLS = 500  # targets and tools whose last call is remembered
 MAX_TEXT = 200_000  # characters of one call; of a longer one nothing is remembered
+LONG_TOOL = 60  # characters of a tool's name that a title shows
+MOST_BESIDE = 10  # remarks about the request itself
 
-Rows = tuple[tuple[str, str], ...]
+_PARAMS = "/payload/params"
+_EXPECTED = ("/payload", "/payload/jsonrpc", "/payload/id", "/payload/method", _PARAMS)
+_OF_A_CALL = (f"{_PARAMS}/name", f"{_PARAMS}/arguments", f"{_PARAMS}/_meta")
 
 
-def written(value: Any) -> str:
-    """A JSON value as the text that a card holds."""
-    return json.dumps(value, ensure_ascii=False)
+def details(rows: Rows) -> Rows:
+    """The rows that say more than the title of a card."""
+    return tuple(row for row in rows if not is_routine(*row))
 
 
-def arguments_of(payload: Mapping[str, Any], *, tool: str) -> dict[str, Any]:
-    """Everything that will be sent, one row each: a tool's arguments by name, all else under its path."""
-    rows: dict[str, Any] = {}
-    rest: list[tuple[str, Any]] = []
-    for key, value in payload.items():
-        if key == "params" and isinstance(value, Mapping):
-            for name, inner in value.items():
-                if name == "arguments" and isinstance(inner, Mapping):
-                    rows.update(inner)
-                elif name != "name" or inner != tool:
-                    rest.append((f"params.{name}", inner))
-        elif key not in ("jsonrpc", "id", "method"):
-            rest.append((key, value))
-    for name, value in rest:
-        rows[name if name not in rows else f"{name} (beside the arguments)"] = value
-    return rows
+def values_of(rows: Rows) -> dict[str, Any]:
+    """The values by the names under which they are shown, and the names of arguments that are shown otherwise."""
+    values = {row_name(pointer): json.loads(text) for pointer, text in rows}
+    for pointer, _ in rows:
+        name = argument_of(pointer)
+        if name is not None and name != row_name(pointer):
+            values.setdefault(f"name of {row_name(pointer)}", name)
+    return values
+
+
+def dangers(rows: Rows) -> tuple[str, ...]:
+    """What is risky in anything that would be sent but the ids that are ours."""
+    return risks(values_of(tuple(row for row in rows if row[0] != "/payload/id")))
 
 
 class LastCalls:
@@ -65,9 +74,9 @@ class LastCalls:
         if envelope.kind != "mcp/request" or not isinstance(method, str) or len(envelope.raw) > MAX_TEXT:
             return
         params = payload.get("params")
-        name = params.get("name") if isinstance(params, Mapping) else None
+        name = params.get("name") if isinstance(params, dict) else None
         tool = name if isinstance(name, str) else ""
-        rows = tuple((key, written(value)) for key, value in arguments_of(payload, tool=tool).items())
+        rows = details(rows_of({"to": envelope.to, "payload": payload}))
         key = (tuple(sorted(envelope.to)), method, tool)
         self._last[key] = rows
         self._last.move_to_end(key)
@@ -80,15 +89,32 @@ class LastCalls:
 
 
 def card_of(
-    proposal: Proposal, *, since: float, of_the_tool: tuple[str, ...], sources: Sources, last: Rows | None
+    proposal: Proposal,
+    *,
+    since: float,
+    of_the_tool: tuple[str, ...],
+    sources: Sources,
+    last: Rows | None,
+    request_id: str,
+    logical: Callable[[str], str] = lambda id: id,
 ) -> Card | None:
-    """The card of a new proposal; None when its text can be read in two ways, so that nobody may approve it."""
+    """The card of a new proposal; None when its text can be read in two ways, so that nobody may approve it.
+
+    `request_id` is the id under which the request will be sent; `logical` gives the participant that an id means.
+    """
     try:
-        payload = shown(proposal.envelope)["payload"]
+        request = requested(proposal, id=request_id)
         digest = proposal.digest
+        rows = rows_of(request)
     except MewError:
         return None
-    arguments = arguments_of(payload, tool=proposal.tool)
+    names = {id: logical(id) for id in (proposal.proposer, *proposal.to)}
+    warnings = (
+        *of_the_tool,
+        *_beside(proposal, rows, names),
+        *sources.quoted_in(values_of(details(rows))),
+        *dangers(rows),
+    )
     return Card(
         id=proposal.id,
         seq=proposal.seq,
@@ -96,21 +122,47 @@ def card_of(
         to=proposal.to,
         method=proposal.method,
         tool=proposal.tool,
-        arguments=tuple((name, written(value)) for name, value in arguments.items()),
+        arguments=rows,
         digest=digest,
         since=since,
-        warnings=(*of_the_tool, *sources.quoted_in(arguments), *risks(arguments)),
+        warnings=warnings,
         last=last,
+        participants=tuple((id, name) for id, name in names.items() if id != name),
+        request_id=request_id,
+        refusal=faithful(rows, request),
     )
 
 
-def outcome_of(proposal: Proposal) -> str:
-    """What came of it, as one line; empty while there is no answer."""
-    if proposal.response is None:
-        return ""
+def _beside(proposal: Proposal, rows: Rows, names: dict[str, str]) -> tuple[str, ...]:
+    """What is unusual in the request itself, rather than in its arguments."""
+    found = []
+    if proposal.anew:
+        found.append("another proposal under the same id: its proposer has used the id before")
+    if any(names[one] == names[proposal.proposer] for one in proposal.to):
+        found.append("the proposer is one of those who would run it: its answer may be taken for the outcome")
+    many = len(set(proposal.to))
+    if many > SHOWN_TO:
+        found.append(f"{many} participants would run it; the title names {SHOWN_TO} of them")
+    if len(proposal.tool or proposal.method) > LONG_TOOL:
+        found.append(
+            f"the name of what would be run has {len(proposal.tool or proposal.method)} characters; the title cuts it"
+        )
+    said = dict(rows)
+    if (version := said.get("/payload/jsonrpc")) not in ('"2.0"', None):
+        found.append(f"the member jsonrpc is {one_line(version, 40)}; the protocol wants “2.0”")
+    call = proposal.method == "tools/call"
+    for pointer, _ in rows:
+        known = pointer in _EXPECTED or argument_of(pointer) is not None or pointer == "/to"
+        inside = pointer.startswith(f"{_PARAMS}/") and (not call or pointer in _OF_A_CALL)
+        if not known and not inside:
+            found.append(f"sent beside the call: {one_line(row_name(pointer), 60)}")
+    return (*found[:MOST_BESIDE], *(["more is sent beside the call"] if len(found) > MOST_BESIDE else []))
+
+
+def answer_of(response: Envelope, *, method: str, what: str) -> str:
+    """What an answer says, as one line."""
     try:
-        what = proposal.tool or proposal.method
-        result = result_of(proposal.response.payload, method=proposal.method, what=what)
+        result = result_of(response.payload, method=method, what=what)
     except ToolFailed as fault:
         return one_line(str(fault), 160)
     text = result if isinstance(result, str) else getattr(result, "text", None) or compact(result)

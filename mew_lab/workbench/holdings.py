@@ -21,6 +21,7 @@ from mew_lab.errors import MewError
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.visible import one_line
 from mew_lab.workbench.following import Heard
+from mew_lab.workbench.granting import ENDS_HERE
 from mew_lab.workbench.probing import barred, read_pattern
 from mew_lab.workbench.sentences import phrase
 from mew_lab.workbench.soon import Soon
@@ -96,7 +97,8 @@ class Holdings:
         await self._lab.granting.grant(to, [pattern], minutes=minutes, uses=uses)
         end = "" if minutes is None else f" for {minutes:g} min"
         end += "" if uses is None else f" for {uses} {'use' if uses == 1 else 'uses'}"
-        return f"{one_line(to, 64)} may now {phrase(pattern)}{end}"
+        remark = f". {ENDS_HERE}" if end and not self._lab.granting.kept else ""
+        return f"{one_line(to, 64)} may now {phrase(pattern)}{end}{remark}"
 
     async def revoke(self, key: str) -> str:
         """Takes back the grant of a row, or, where it was not granted, all that its pattern matches.
@@ -153,7 +155,7 @@ class Holdings:
             against = self._against(one)
             seen: set[str] = set()
             for right in one.rights:
-                row = self._row(one, right, ends.get(right.grant, ""), against)
+                row = self._row(one, right, right.ends or ends.get(right.grant, ""), against)
                 if row.key not in seen:
                     seen.add(row.key)
                     rows.append(row)

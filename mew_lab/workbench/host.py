@@ -156,7 +156,7 @@ class Host:
         logs = file.config.logs
         if logs is not None:
             history, decisions = (
-                AppendedFile(file.folder, f"logs/{name}", fault=fault).append if wanted else None
+                AppendedFile(file.logs.parent, f"logs/{name}", fault=fault).append if wanted else None
                 for name, wanted in ((HISTORY, logs.envelope_history), (DECISIONS, logs.capability_decisions))
             )
             self.gateway.observe_turn = PeerFiles(history=history, decisions=decisions).observe

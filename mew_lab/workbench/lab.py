@@ -26,6 +26,7 @@ from mew_lab.sdk.tools import ToolBox
 from mew_lab.space.events import Record
 from mew_lab.workbench import agents, report
 from mew_lab.workbench.agents import AgentSeat
+from mew_lab.workbench.approving import Approvable, Proposals, approve, reject
 from mew_lab.workbench.decide import Policy
 from mew_lab.workbench.decisions import HumanDecisions
 from mew_lab.workbench.following import Following
@@ -38,6 +39,7 @@ from mew_lab.workbench.roster import Can, Roster
 from mew_lab.workbench.rows import LiveRows
 from mew_lab.workbench.seat import Seat
 from mew_lab.workbench.seen import Seen
+from mew_lab.workbench.standing import logical
 
 __all__ = ["Lab", "view_factory"]
 
@@ -104,6 +106,7 @@ class Lab:
             loop=self.loop,
             note=self._note,
             annotations=lambda who, tool: self.roster.annotations.get((who, tool), {}),
+            logical=lambda id: logical(self, id),
         )
         me.client.on_message(self.seen.take)
         self.me = await self.roster.take(me, name=name, what="you")
@@ -307,30 +310,24 @@ class Lab:
     def decide(self, policy: Policy | None) -> None:
         self.loop.call(lambda: self.decisions.set_policy(policy))
 
-    def approve(self, proposal: str, *, to: str | Sequence[str] | None = None) -> Note:
-        """Fulfils a proposal as yourself: sends its request, correlated to it. A unique beginning of its id will do.
+    def approve(
+        self, proposal: Approvable, *, to: str | Sequence[str] | None = None, digest: str = ""
+    ) -> Note:
+        """Fulfils a proposal as yourself: sends its request, correlated to it.
 
         Args:
+            proposal: An entry of `proposals()`; or an id or its beginning, whose whole card is shown first.
             to: Whom to ask, for a proposal that names nobody; it is then marked as edited.
-
-        Spec: §3.2.1.
+            digest: 8 characters of the digest shown, for an id; else say so twice. Spec: §3.2.1.
         """
         target = (to,) if isinstance(to, str) else tuple(to or ())
-        return self._decided(proposal, "approve", target=target)
+        return self._run(
+            approve(self.decisions, proposal, digest=digest, target=target), "approving a proposal"
+        )
 
-    def reject(self, proposal: str, reason: str = "disagree") -> Note:
+    def reject(self, proposal: Approvable, reason: str = "disagree") -> Note:
         """Rejects a proposal with a reason, a standard code or any text. Spec: §3.3.2."""
-        return self._decided(proposal, "reject", reason=reason)
-
-    def _decided(
-        self, proposal: str, decision: str, *, reason: str = "", target: tuple[str, ...] = ()
-    ) -> Note:
-        async def decide() -> Note:
-            id = self.decisions.card(proposal).id
-            done = self.decisions.carry_out(id, digest=None, decision=decision, reason=reason, target=target)
-            return Note(await done)
-
-        return self._run(decide(), f"deciding {proposal[:80]!r}")
+        return self._run(reject(self.decisions, proposal, reason), "rejecting a proposal")
 
     def withdraw(self, proposal: str, reason: str = "no_longer_needed") -> Note:
         """Withdraws a proposal that one of this process's seats made. Spec: §3.3.1."""
@@ -342,8 +339,8 @@ class Lab:
 
     # --- looking ---
 
-    def proposals(self, *, all: bool = False) -> Listing:
-        """The proposals that wait for a decision; with `all`, the decided ones too."""
+    def proposals(self, *, all: bool = False) -> Proposals:
+        """The proposals that wait for a decision, with all that would be sent; with `all`, the decided ones too."""
         return self.loop.call(lambda: report.proposals(self, all=all))
 
     def history(self) -> Listing:

@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterator
 from typing import Any, Self
 
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.visible import one_line
 
 __all__ = ["Listing", "Note", "Sent"]
 
@@ -24,8 +25,7 @@ class _Settled:
 
 
 def _plain(value: object) -> str:
-    text = "".join(one if one.isprintable() else " " for one in str(value))
-    return text if len(text) <= WIDTH else f"{text[: WIDTH - 1]}…"
+    return one_line(str(value), WIDTH)
 
 
 class Listing(_Settled):

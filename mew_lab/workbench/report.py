@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import MewError
 from mew_lab.protocol.visible import one_line
-from mew_lab.workbench.cards import Card
+from mew_lab.workbench.approving import ListedProposal, Proposals
 from mew_lab.workbench.listing import Listing, Note
 from mew_lab.workbench.pace import hurry, shares
 
@@ -63,25 +63,14 @@ def _what(lab: Lab, name: str) -> str:
     return seat.what if seat else ""
 
 
-def proposals(lab: Lab, *, all: bool) -> Listing:
-    """Proposals: id, proposer, target, call, since, state."""
+def proposals(lab: Lab, *, all: bool) -> Proposals:
+    """The proposals that wait, and with `all` the decided ones before them, each with all that would be sent."""
     cards = [*(lab.decisions.decided() if all else []), *lab.decisions.pending()]
     rows = [
-        (card.id, card.proposer, ", ".join(card.to) or "anybody", _call(card), _clock(card.since), card.state)
-        for card in cards
+        ListedProposal(card, n, since=_clock(card.since), gate=lab.decisions.gate)
+        for n, card in enumerate(cards)
     ]
-    return Listing(
-        f"{lab.space}: proposals",
-        ("id", "from", "to", "call", "since", "state"),
-        rows,
-        empty="no proposal waits; one comes with seat.call(…) of a seat that may only propose",
-        note="%mew approve ID, %mew reject ID [REASON], or %mew approvals for the cards" if rows else "",
-    )
-
-
-def _call(card: Card) -> str:
-    arguments = ", ".join(f"{name}={value}" for name, value in card.arguments)
-    return f"{card.tool or card.method}({arguments})"
+    return Proposals(f"{lab.space}: proposals", rows)
 
 
 def history(lab: Lab) -> Listing:
@@ -90,8 +79,8 @@ def history(lab: Lab) -> Listing:
     rows = [
         (
             _clock(card.decided_at or card.since),
-            _call(card),
-            card.proposer,
+            card.call,
+            card.named(card.proposer),
             card.decision,
             card.by,
             "" if card.on_screen is None else f"{card.on_screen:.1f} s",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mew_lab.errors import ConfigError
-from mew_lab.gateway.auth import read_token_file
+from mew_lab.gateway.auth import read_token_file, token_path
 from mew_lab.gateway.keyring import Key
 from mew_lab.gateway.shares import UNCOUNTED, journal_bytes
 from mew_lab.log.journal import Journal
@@ -114,7 +114,7 @@ class Past:
         """The tokens that are still good, of those whose files are still there and ours alone to read."""
         found: dict[str, Key] = {}
         for name in self.space.state.members:
-            path = self.folder / ".mew" / "tokens" / self.name / f"{name}.token"
+            path = token_path(self.folder / ".mew" / "tokens", self.name, name)
             if name in self._replayed.void or not os.path.lexists(path):
                 continue
             try:

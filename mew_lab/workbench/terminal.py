@@ -15,11 +15,11 @@ from mew_lab.log.reading import read_journal
 from mew_lab.protocol.envelope import read_strict
 from mew_lab.protocol.kinds import family
 from mew_lab.protocol.visible import one_line, visible
-from mew_lab.workbench.cards import Card, Row
+from mew_lab.workbench.cards import Row
 from mew_lab.workbench.lab import Lab
 from mew_lab.workbench.rows import LiveRows
 
-__all__ = ["HELP", "Quit", "card_lines", "journal_lines", "obey", "row_line"]
+__all__ = ["HELP", "Quit", "journal_lines", "obey", "row_line"]
 
 POLL = 0.2  # seconds between two looks at a file that is followed
 
@@ -45,7 +45,8 @@ _FAMILIES = {
 HELP = """\
 TEXT                            says it to everybody
 {"kind": …}                     sends an envelope as it stands
-/approve ID [PARTICIPANT]       fulfils a proposal; the participant where it names none
+/approve ID [digest=D] [PARTICIPANT]  fulfils a proposal, once its card was shown and you say yes again, or with the
+                                first characters of its digest; the participant where it names none
 /reject ID [REASON]             rejects a proposal
 /withdraw ID [REASON]           withdraws a proposal of yours
 /propose PARTICIPANT/TOOL JSON  proposes a tool call
@@ -74,15 +75,6 @@ def row_line(row: Row, *, start: float, colour: bool = False) -> str:
     if row.verdict == "refused":
         parts.append(f"refused: {one_line(row.code, 80) or 'no reason given'}")
     return "  ".join(parts)
-
-
-def card_lines(card: Card) -> list[str]:
-    """A proposal as a human judges it: who asks for what, what looks dangerous first, every argument whole."""
-    lines = [f"{visible(card.request)}   digest {card.digest[:4]} {card.digest[4:8]}   ({visible(card.id)})"]
-    lines += [f"  ! {visible(warning)}" for warning in card.warnings]
-    width = max((len(name) for name, _ in card.arguments), default=0)
-    lines += [f"  {visible(name):<{width}}  {visible(value)}" for name, value in card.arguments]
-    return lines if card.arguments else [*lines, "  no arguments"]
 
 
 def journal_lines(
@@ -160,8 +152,15 @@ def _arguments(text: str) -> dict[str, object]:
     return read_strict(text) if text else {}
 
 
+def _approve(lab: Lab, id: str, more: str) -> object:
+    words = more.split()
+    digests = [word.removeprefix("digest=") for word in words if word.startswith("digest=")]
+    to = [word for word in words if not word.startswith("digest=")]
+    return lab.approve(id, to=to or None, digest=digests[0] if digests else "")
+
+
 _VERBS: Mapping[str, _Verb] = {
-    "approve": _Verb("the id of a proposal", lambda lab, id, to: lab.approve(id, to=to or None)),
+    "approve": _Verb("the id of a proposal", lambda lab, id, more: _approve(lab, id, more)),
     "reject": _Verb("the id of a proposal", lambda lab, id, why: lab.reject(id, why or "disagree")),
     "withdraw": _Verb(
         "the id of a proposal", lambda lab, id, why: lab.withdraw(id, why or "no_longer_needed")

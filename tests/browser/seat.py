@@ -125,6 +125,9 @@ class Seat:
     def seen(self, proposal: str) -> None:
         self.looked_at.append(proposal)
 
+    def opened(self, proposal: str, digest: str, index: int) -> None:
+        """A folded row was opened."""
+
     def subscribe(self, on_change: Callable[[Card], None]) -> Callable[[], None]:
         self._callbacks.append(on_change)
         return lambda: self._callbacks.remove(on_change)

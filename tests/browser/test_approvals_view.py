@@ -147,7 +147,7 @@ def test_threat_22_a_grant_is_shown_as_a_pattern_with_what_it_would_have_matched
     notebook: Callable[..., Notebook],
 ) -> None:
     propose = """
-for n in range(2): lab.approve(bot.call('notebook/read_file', {'path': f'notes/{n}.md'}).id)
+for n in range(2): bot.call('notebook/read_file', {'path': f'notes/{n}.md'}); lab.approve(lab.proposals()[-1])
 p = bot.call('notebook/read_file', {'path': 'notes/2.md'})
 """
     wire = "print(json.dumps(sent('capability/grant')))"
@@ -299,7 +299,8 @@ None
 SCENE = """
 helper, gardener = lab.join("helper", can="proposer"), lab.join("gardener", can="proposer")
 lab.call("notebook/git_commit", repo_path=".", message="Add tests", files=["a.py"]).result(5)
-lab.approve(bot.call("notebook/read_file", {"path": "notes/monday.md"}).id)
+bot.call("notebook/read_file", {"path": "notes/monday.md"})
+lab.approve(lab.proposals()[-1])
 bot.call("notebook/git_commit", {"repo_path": "..", "message": "Fix typo in README", "files": ["a.py", "README.md"]})
 helper.call("notebook/read_file", {"path": "notes/tuesday.md", "text": "a line of the file\\n" * 40})
 for path in ("beds/north.md", "/etc/passwd", "beds/south.md", "beds/west.md"): gardener.call("notebook/read_file", {"path": path, "lines": 20})

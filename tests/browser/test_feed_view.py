@@ -36,7 +36,7 @@ watcher = lab.join("watcher", can="human")
 lab.chat("Please find out whether the walk to the lake can take place on Saturday.")
 helper.chat("I ask the weather service, and tell you what it says.", to="human")
 p = bot.call("weather-service/forecast", {"city": "Zürich"})
-lab.approve(p.id); p.result(10)
+lab.approve(lab.proposals()[-1]); p.result(10)
 try: bot.send("capability/grant", {"recipient": "bot", "capabilities": [{"kind": "*"}]}, to="bot")
 except (Refused, CapabilityViolation): pass
 thought = helper.send("reasoning/start", {"message": "The forecast says rain until noon; the walk begins at two."})

@@ -45,7 +45,7 @@ for n in range(12):
 q = reviewer.call("git/git_commit", {"repo_path": ".", "message": "Reformat everything"})
 weather.chat("Rain from three o'clock on.", to="human")
 lab.reject(q.id, "disagree")
-lab.approve(p.id)
+lab.approve(lab.proposals()[-1])
 helper.send("reasoning/conclusion", {"message": "It is done."}, context=start.id)
 helper.send("chat", {"text": "It is committed as 4f1c2ab."}, to="human", correlation_id=asked.id)
 r = helper.call("git/git_commit", {"repo_path": ".", "message": "Add the pond to the map"})

@@ -198,7 +198,7 @@ p = %mew call notebook/add --as bot a=1 b=2
 cards = %mew approvals
 table = %mew feed
 while not lab.proposals(): pass
-%mew approve {p.id}
+%mew approve {p.id} --digest {lab.proposals()[0].digest}
 result = p.result(10)
 """
 

@@ -10,7 +10,8 @@ from mew_lab.errors import LocalProtocolError, ProposalEnded, ProposalRejected, 
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.deciding import approval, rejection, withdrawal
 from mew_lab.sdk.edits import edited
-from mew_lab.sdk.proposals import ProposalBook
+from mew_lab.sdk.proposals import ProposalBook, requested
+from mew_lab.sdk.request_rows import rows_of
 
 CALL = {"method": "tools/call", "params": {"name": "git_log"}}
 
@@ -34,7 +35,7 @@ def book(*then: Envelope) -> ProposalBook:
 
 
 def approve(of: ProposalBook, me: str = "human", digest: str | None = None, to: Any = None) -> Any:
-    return approval(of, "p", me=me, digest=digest, to=to)
+    return approval(of, "p", me=me, digest=digest, to=to, request_id="r-1")
 
 
 @pytest.mark.threat(14)
@@ -42,10 +43,11 @@ def test_an_approval_is_the_proposals_own_content() -> None:
     found = book().get("p")
     assert found is not None
     assert approve(book(), digest=found.digest) == {
+        "id": "r-1",
         "kind": "mcp/request",
         "to": ["git"],
         "correlation_id": ["p"],
-        "payload": {"jsonrpc": "2.0", "id": "p", **CALL},
+        "payload": {"jsonrpc": "2.0", "id": "r-1", **CALL},
     }
     with pytest.raises(LocalProtocolError, match="what was shown is not what is proposed") as caught:
         approve(book(), digest=found.digest[:-1] + "g")
@@ -60,13 +62,13 @@ def test_threat_14_an_edited_approval_sends_what_was_confirmed_and_its_digest_is
     params = {"name": "git_log", "arguments": {"n": 3}}
     edit = edited(found, params)
     assert edit.digest != found.digest
-    draft = approval(of, "p", me="human", digest=edit.digest, to=None, params=params)
-    assert draft["payload"] == {"jsonrpc": "2.0", "id": "p", "method": "tools/call", "params": params}
+    draft = approval(of, "p", me="human", digest=edit.digest, to=None, params=params, request_id="r-1")
+    assert draft["payload"] == {"jsonrpc": "2.0", "id": "r-1", "method": "tools/call", "params": params}
     assert (draft["to"], draft["correlation_id"]) == (["git"], ["p"])
     with pytest.raises(LocalProtocolError, match="what was shown is not what is proposed"):
-        approval(of, "p", me="human", digest=found.digest, to=None, params=params)
+        approval(of, "p", me="human", digest=found.digest, to=None, params=params, request_id="r-1")
     with pytest.raises(LocalProtocolError, match="what was shown is not what is proposed"):
-        approval(of, "p", me="human", digest=edit.digest, to=None)
+        approval(of, "p", me="human", digest=edit.digest, to=None, request_id="r-1")
 
 
 @pytest.mark.req("P-3.3.2-2", "P-3.3.1-2", "P-3.3.2-3", "P-3.3.3-4")
@@ -121,3 +123,31 @@ def test_only_the_proposer_withdraws_and_only_others_decide() -> None:
         rejection(book(), "q", me="human", reason="x")
     with pytest.raises(ProposalEnded, match="Cannot withdraw proposal p: human fulfilled it before"):
         withdrawal(book(said("mcp/request", "human", CALL)), "p", me="bot", reason="x")
+
+
+@pytest.mark.threat(35)
+def test_threat_35_nothing_is_sent_but_what_the_rows_rebuild() -> None:
+    found = book().get("p")
+    assert found is not None
+    rows = rows_of(requested(found, id="r-1"))
+    given = {"me": "human", "digest": found.digest, "to": None, "request_id": "r-1"}
+    assert approval(book(), "p", rows=rows, **given) == approve(book())
+    for wrong in (
+        rows[1:],
+        (*rows, ("/payload/x", "1")),
+        (*rows, rows[0]),
+        (("/to", '["shell"]'), *rows[1:]),
+    ):
+        with pytest.raises(LocalProtocolError, match="Nothing was sent") as caught:
+            approval(book(), "p", rows=wrong, **given)
+        assert caught.value.code == "rows_mismatch"
+
+
+@pytest.mark.threat(36)
+def test_threat_36_an_id_that_stood_for_another_proposal_is_not_approved_by_its_id_alone() -> None:
+    of = book(said("mcp/withdraw", "bot"), said("mcp/proposal", "bot", CALL | {"more": 1}, id="p"))
+    with pytest.raises(LocalProtocolError, match="by its id alone: bot has used that id before") as caught:
+        approve(of)
+    assert caught.value.code == "id_used_before"
+    found = of.get("p")
+    assert found is not None and approve(of, digest=found.digest)["payload"]["more"] == 1

@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 def nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MEW_LAB_DECIDE", raising=False)
+    monkeypatch.setattr("mew_lab.workbench.cards.ARMING", 0.0)  # test_gate.py has the real one
     yield
     close_all()
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from looking import eventually, sent
+from looking import approve, eventually, sent
 
-from mew_lab.errors import MewError
+from mew_lab.errors import MewError, NotApproved
 from mew_lab.workbench.cards import Card
 from mew_lab.workbench.decide import Policy
 from mew_lab.workbench.decisions import HumanDecisions
@@ -16,6 +16,12 @@ from mew_lab.workbench.lab import Lab
 from mew_lab.workbench.offers import Offers
 
 Adding = Callable[[int, int], Any]
+
+
+def click(lab: Lab, id: str, digest: str, decision: str = "approve") -> str:
+    """A view shows the card, and somebody clicks."""
+    lab.decisions.seen(id)
+    return lab.decisions.decide(id, digest=digest, decision=decision).result(10)
 
 
 def propose(lab: Lab, id: str, *, by: str = "bot", **arguments: Any) -> Card:
@@ -50,14 +56,14 @@ def test_threat_14_the_beginning_of_an_id_that_was_seen_is_not_anothers_whole_id
             decide("7f3a")
     assert sent(lab, "mcp/request") == [] == sent(lab, "mcp/reject")
     lab.reject("7f3a-")
-    lab.approve("7f3a")
+    approve(lab, "7f3a")
     assert sent(lab, "mcp/request")[0]["correlation_id"] == ["7f3a"]
 
 
 def test_longer_ids_that_come_later_do_not_keep_anybody_from_deciding(lab: Lab, adding: Adding) -> None:
     propose(lab, "p-1", a=1, b=2)
     propose(lab, "p-11", by="helper", a=66, b=6)
-    lab.approve("p-1")
+    approve(lab, "p-1")
     assert sent(lab, "mcp/request")[0]["correlation_id"] == ["p-1"]
 
 
@@ -78,15 +84,18 @@ def test_threat_12_an_id_that_is_used_again_has_a_card_of_its_own_and_the_decide
     lab: Lab, adding: Adding
 ) -> None:
     propose(lab, "p-1", a=1, b=2)
-    lab.approve("p-1")
+    approve(lab, "p-1")
     eventually(lambda: [card for card in lab.decisions.decided() if card.outcome == "3"])
     card = anew(lab, "p-1", a=20, b="see https://evil.test/x")
-    assert card.arguments == (("a", "20"), ("b", '"see https://evil.test/x"'))
-    assert card.warnings == ("address in b: https://evil.test/x",) and card.state == "open"
+    assert card.call == 'add(a=20, b="see https://evil.test/x")' and card.state == "open"
+    assert card.warnings == (
+        "another proposal under the same id: its proposer has used the id before",
+        "address in b: https://evil.test/x",
+    )
     [earlier] = lab.decisions.decided()
     assert earlier.id.startswith("p-1 (earlier ") and (earlier.state, earlier.outcome) == ("done", "3")
-    assert earlier.arguments == (("a", "1"), ("b", "2"))
-    lab.decisions.decide("p-1", digest=card.digest, decision="approve").result(10)
+    assert earlier.call == "add(a=1, b=2)"
+    click(lab, "p-1", card.digest)
     assert sent(lab, "mcp/request")[1]["payload"]["params"]["arguments"] == {
         "a": 20,
         "b": "see https://evil.test/x",
@@ -105,10 +114,13 @@ def test_threat_14_who_named_an_open_proposal_does_not_approve_what_took_its_pla
     assert [(card.state, card.digest) for card in told] == [("lapsed", old.digest), ("open", new.digest)]
     assert told[0].id != "p-1" and "used its id for another proposal" in told[0].outcome
     with pytest.raises(MewError, match="what was shown is not what is proposed"):
-        lab.decisions.decide("p-1", digest=old.digest, decision="approve").result(10)
+        click(lab, "p-1", old.digest)
     with pytest.raises(MewError, match=r"bot has put it in the place of another .*look at what it says now"):
+        lab.reject("p-1")
+    with pytest.raises(NotApproved, match=r"another proposal under the same id") as caught:
         lab.approve("p-1")
-    assert sent(lab, "mcp/request") == []
+    assert caught.value.code == "not_shown" and "  a  66\n" in str(caught.value)
+    assert sent(lab, "mcp/request") == [] == sent(lab, "mcp/reject")
     lab.approve("p-1")
     [request] = sent(lab, "mcp/request")
     assert request["payload"]["params"]["arguments"] == {"a": 66, "b": 6}
@@ -145,7 +157,9 @@ def test_what_was_kept_of_the_earlier_proposal_is_not_taken_for_the_new_one(lab:
         with pytest.raises(MewError):
             lab.loop.submit(offers.take("p-1", digest=digest, offer=offer.digest)).result(10)
     assert sent(lab, "mcp/request") == [] == sent(lab, "capability/grant")
-    lab.decisions.decide("p-1", digest=new.digest, decision="reject").result(10)
+    with pytest.raises(NotApproved, match="no view has shown it yet"):
+        lab.decisions.decide("p-1", digest=new.digest, decision="reject").result(10)
+    lab.reject(lab.proposals()[0])
     assert [card.on_screen for card in lab.decisions.decided()] == [None, None]
 
 
@@ -174,8 +188,8 @@ def test_an_approval_is_told_even_if_its_proposal_is_not_held_any_more(
 ) -> None:
     monkeypatch.setattr("mew_lab.sdk.proposals.MAX_WEIGHT", 25_000)
     first, second = (propose(lab, f"p-{n}", a=n, b="x" * 10_000) for n in (1, 2))
-    lab.decisions.seen("p-1")
-    lab.decisions.decide("p-1", digest=first.digest, decision="approve").result(10)
+    lab.decisions.opened("p-1", first.digest, 1)
+    click(lab, "p-1", first.digest)
     assert lab.me.participant.proposals.get("p-1") is None  # its request was too much beside it
     [card] = lab.decisions.decided()
     assert (card.state, card.by) == ("fulfilled", "human") and card.on_screen is not None
@@ -186,7 +200,7 @@ def test_an_approval_is_told_even_if_its_proposal_is_not_held_any_more(
 def test_threat_09_open_cards_are_bounded_and_the_oldest_lapses(
     lab: Lab, adding: Adding, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mew_lab.workbench.decisions.MAX_OPEN", 3)
+    monkeypatch.setattr("mew_lab.workbench.card_queue.MAX_OPEN", 3)
     me = lab.me.participant
     few = lab.loop.call(lambda: HumanDecisions(me, loop=lab.loop, note=lambda event, detail: None))
     for n in range(5):
@@ -201,7 +215,8 @@ def test_threat_09_requests_that_name_a_proposal_leave_nothing_behind(lab: Lab, 
     helper = lab.join("helper", can=[{"kind": "mcp/*"}])
 
     def held() -> int:
-        return sum(len(one) for one in vars(lab.decisions).values() if isinstance(one, dict | set))
+        everything = [*vars(lab.decisions).values(), *vars(lab.decisions._outcomes).values()]
+        return sum(len(one) for one in everything if isinstance(one, dict | set))
 
     async def claim() -> None:
         payload = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "other"}}
@@ -212,5 +227,5 @@ def test_threat_09_requests_that_name_a_proposal_leave_nothing_behind(lab: Lab, 
     before = lab.loop.call(held)
     helper.run(claim())
     assert lab.loop.call(held) <= before
-    lab.approve("p-1")
+    approve(lab, "p-1")
     eventually(lambda: [card for card in lab.decisions.decided() if card.outcome == "3"])

@@ -25,6 +25,7 @@ def review(lab: Lab, id: str, *changes: dict[str, Any]) -> Review:
 
 
 def decide(lab: Lab, id: str, digest: str, decision: str = "approve") -> str:
+    lab.decisions.seen(id)
     return lab.decisions.decide(id, digest=digest, decision=decision).result(10)
 
 
@@ -36,7 +37,7 @@ def test_threat_14_what_was_confirmed_is_sent_and_the_proposer_is_told_what_was_
 ) -> None:
     pending = propose(lab, {"a": 1, "b": 2})
     edit = review(lab, pending.id, {"index": 1, "json": "40"})
-    assert [(line.name, line.was, line.now, line.changed) for line in edit.lines] == [
+    assert [(line.name, line.was, line.now, line.changed) for line in edit.lines[:2]] == [
         ("a", "1", "1", False),
         ("b", "2", "40", True),
     ]
@@ -86,7 +87,15 @@ def test_the_form_gives_texts_as_they_are_and_what_the_tool_says_of_them(lab: La
         "absolute path in to: /etc/x",
     )
     assert edit.said == 'lines removed (was ["x"]); to added: "/etc/x"'
-    assert edit.arguments == (("path", '"a\\nb"'), ("to", '"/etc/x"'))
+    at = "/payload/params/arguments"
+    assert edit.arguments[:2] == ((f"{at}/path", '"a\\nb"'), (f"{at}/to", '"/etc/x"'))
+    assert [pointer for pointer, _ in edit.arguments[2:]] == [
+        "/to",
+        "/payload/jsonrpc",
+        "/payload/id",
+        "/payload/method",
+        "/payload/params/name",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.proposals import ProposalBook
-from mew_lab.workbench.faces import MAX_CALLS, LastCalls, arguments_of, card_of, outcome_of
+from mew_lab.workbench.faces import MAX_CALLS, LastCalls, card_of
+from mew_lab.workbench.folding import folded
 from mew_lab.workbench.sources import Sources
 
 
@@ -18,30 +21,92 @@ def call(tool: str = "git_log", **arguments: Any) -> dict[str, Any]:
     return {"method": "tools/call", "params": {"name": tool, "arguments": arguments}}
 
 
-def card(payload: dict[str, Any], last: LastCalls | None = None, **more: Any) -> Any:
+def card(
+    payload: dict[str, Any],
+    last: LastCalls | None = None,
+    given: dict[str, Any] | None = None,
+    **more: Any,
+) -> Any:
     book = ProposalBook()
     book.observe(message("mcp/proposal", payload, **more))
     proposal = book.get("p")
     assert proposal is not None
     known = (last or LastCalls()).of(proposal)
-    return card_of(proposal, since=1.0, of_the_tool=("writes",), sources=Sources(), last=known)
+    return card_of(
+        proposal,
+        since=1.0,
+        of_the_tool=("writes",),
+        sources=Sources(),
+        last=known,
+        request_id="r-1",
+        **(given or {}),
+    )
 
 
-def test_everything_that_will_be_sent_has_a_row() -> None:
-    payload = call(n=1) | {"id": 7, "jsonrpc": "2.0", "extra": [1]}
-    payload["params"]["_meta"] = {"a": 1}
-    assert arguments_of(payload, tool="git_log") == {"n": 1, "params._meta": {"a": 1}, "extra": [1]}
-    assert arguments_of({"params": {"name": "x", "arguments": {"extra": 1}}, "extra": 2}, tool="x") == {
-        "extra": 1,
-        "extra (beside the arguments)": 2,
-    }
+AT = "/payload/params/arguments/"
+
+
+@pytest.mark.threat(35)
+def test_threat_35_everything_that_will_be_sent_has_a_row_of_its_own() -> None:
+    payload = call(n=1) | {"id": 7, "jsonrpc": "2.0", "extra": [1], "params.uri": "ok"}
+    payload["params"] |= {"_meta": {"a": 1}, "uri": "/etc/shadow"}
+    payload["params"]["arguments"] |= {"params.uri": "ok", "extra": 2}
+    found = card(payload)
+    assert found.arguments == (
+        (AT + "n", "1"),
+        (AT + "params.uri", '"ok"'),
+        (AT + "extra", "2"),
+        ("/to", '["git"]'),
+        ("/payload/jsonrpc", '"2.0"'),
+        ("/payload/id", '"r-1"'),
+        ("/payload/method", '"tools/call"'),
+        ("/payload/params/name", '"git_log"'),
+        ("/payload/params/_meta", '{"a": 1}'),
+        ("/payload/params/uri", '"/etc/shadow"'),
+        ("/payload/extra", "[1]"),
+        ("/payload/params.uri", '"ok"'),
+    )
+    assert found.refusal == "" and "absolute path in /payload/params/uri: /etc/shadow" in found.warnings
+    assert found.warnings[1:4] == (
+        "sent beside the call: /payload/params/uri",
+        "sent beside the call: /payload/extra",
+        "sent beside the call: /payload/params.uri",
+    )
 
 
 def test_a_card_holds_the_whole_values_and_what_is_risky_in_them() -> None:
     found = card(call(path="/etc/passwd", n=1))
-    assert found.arguments == (("path", '"/etc/passwd"'), ("n", "1"))
+    assert found.details == ((AT + "path", '"/etc/passwd"'), (AT + "n", "1"))
     assert found.warnings == ("writes", "absolute path in path: /etc/passwd")
     assert (found.since, found.last, len(found.digest)) == (1.0, None, 64)
+    assert card(call(**{"/etc/passwd": 1})).warnings[1:] == (
+        "absolute path in name of /payload/pa…uments/~1etc~1passwd: /etc/passwd",
+    )
+
+
+def test_a_title_loses_neither_target_nor_tool_and_names_the_participant_of_an_id() -> None:
+    bot = {"logical": lambda id: {"reviewed": "bot"}.get(id, id)}
+    found = card(call(), given=bot, **{"from": "reviewed"})
+    assert found.request == "reviewed (participant bot) asks git to run git_log"
+    assert card(call(), given=bot, to=("reviewed", "git")).request.startswith(
+        "bot asks reviewed (participant bot), git to run"
+    )
+    crowd = tuple(f"reader-{n}" for n in range(3000))
+    many = card(call("x y" * 2000), to=(*["docs"] * 6, "git", *crowd), **{"from": "p" * 300})
+    assert " asks docs, git, reader-0 and 2999 more to run x yx" in many.request and len(many.request) < 400
+    assert many.warnings[1:] == (
+        "3002 participants would run it; the title names 3 of them",
+        "the name of what would be run has 6000 characters; the title cuts it",
+    )
+    assert {many.arguments[n][0] for n in folded(many.arguments)} == {"/to", "/payload/params/name"}
+
+
+def test_what_is_unusual_in_the_request_itself_is_said() -> None:
+    said = card(call() | {"jsonrpc": "1.0"}, to=("bot", "git")).warnings
+    assert said[1:] == (
+        "the proposer is one of those who would run it: its answer may be taken for the outcome",
+        'the member jsonrpc is "1.0"; the protocol wants “2.0”',
+    )
 
 
 def test_it_is_compared_with_the_last_request_for_the_same_tool_of_the_same_target() -> None:
@@ -49,10 +114,10 @@ def test_it_is_compared_with_the_last_request_for_the_same_tool_of_the_same_targ
     for n, to, kind in ((1, "git", "mcp/request"), (2, "files", "mcp/request"), (3, "git", "mcp/proposal")):
         last.observe(message(kind, call(n=n), id=str(n), to=(to,)))
     last.observe(message("mcp/request", call("git_add", n=4)))
-    assert card(call(n=9), last).last == (("n", "1"),)
+    assert card(call(n=9), last).last == ((AT + "n", "1"),)
     assert card(call("git_push"), last).last is None
     last.observe(message("mcp/request", call(n=5)))
-    assert card(call(n=9), last).last == (("n", "5"),)
+    assert card(call(n=9), last).last == ((AT + "n", "5"),)
 
 
 def test_what_is_remembered_is_bounded() -> None:
@@ -63,10 +128,3 @@ def test_what_is_remembered_is_bounded() -> None:
     last.observe(message("mcp/request", {"method": 7}))
     assert len(last._last) == MAX_CALLS
     assert card(call("tool0"), last).last is None and card(call("long"), last).last is None
-
-
-def test_without_an_answer_there_is_no_outcome() -> None:
-    book = ProposalBook()
-    book.observe(message("mcp/proposal", call()))
-    proposal = book.get("p")
-    assert proposal is not None and outcome_of(proposal) == ""

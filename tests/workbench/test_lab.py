@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from looking import approve
 
 import mew_lab
 from mew_lab.errors import (
@@ -29,6 +30,7 @@ from mew_lab.errors import (
     ToolFailed,
 )
 from mew_lab.log.log import open_log
+from mew_lab.sdk.request_rows import rebuilt
 from mew_lab.workbench.decide import Policy
 from mew_lab.workbench.lab import Lab
 from mew_lab.workbench.labs import connect, current, labs, up, use
@@ -62,7 +64,7 @@ def test_what_one_proposes_and_another_approves_is_done_and_all_of_it_is_in_the_
     assert (pending.kind, pending.state) == ("mcp/proposal", "open")
     [row] = lab.proposals()
     assert row[0] == pending.id and row[1:4] == ("bot", "notebook", "add(a=3, b=4)")
-    assert "approved: bot asks notebook to run add" in str(lab.approve(pending.id))
+    assert "approved: bot asks notebook to run add" in str(approve(lab, pending.id))
     assert str(pending.result(10)) == "7"
     assert (pending.state, pending.by) == ("answered", "human")
     sent = [json.loads(record.raw) for record in lab.log.records if record.raw]
@@ -84,7 +86,7 @@ def test_who_may_asks_directly(lab: Lab, adding: Adding) -> None:
 async def test_everything_awaits_in_a_running_loop(lab: Lab, adding: Adding) -> None:
     bot = await lab.join("bot")
     pending = bot.call("notebook/add", a=3, b=4)
-    await lab.approve(pending.id)
+    await approve(lab, pending.id)
     assert str(await pending) == "7"
     assert len(await lab.who()) == 3 and len(await lab.tools()) == 1
 
@@ -102,6 +104,7 @@ def test_a_rejection_raises_what_the_specification_says(lab: Lab, adding: Adding
 def test_only_the_first_decision_counts(lab: Lab, adding: Adding) -> None:
     pending = lab.join("bot").call("notebook/add", a=3, b=4)
     card = lab.decisions.card(pending.id)
+    lab.decisions.seen(card.id)
     futures = [lab.decisions.decide(card.id, digest=card.digest, decision="approve") for _ in range(20)]
     outcomes = [future.exception(10) for future in futures]
     assert sum(outcome is None for outcome in outcomes) == 1
@@ -109,7 +112,7 @@ def test_only_the_first_decision_counts(lab: Lab, adding: Adding) -> None:
     assert str(pending.result(10)) == "7"
     assert kinds(lab).count("mcp/request") == 1
     with pytest.raises(MewError, match="fulfilled already by human"):
-        lab.approve(pending.id)
+        approve(lab, pending.id)
 
 
 @pytest.mark.threat(14)
@@ -118,7 +121,7 @@ def test_what_was_not_shown_is_not_sent(lab: Lab, adding: Adding) -> None:
     with pytest.raises(MewError, match="what was shown is not what is proposed"):
         lab.decisions.decide(pending.id, digest="0" * 64, decision="approve").result(10)
     assert "mcp/request" not in kinds(lab) and pending.state == "open"
-    lab.approve(pending.id)
+    approve(lab, pending.id)
     assert str(pending.result(10)) == "7"
 
 
@@ -129,7 +132,7 @@ def test_a_withdrawn_proposal_cannot_be_approved(lab: Lab, adding: Adding) -> No
     with pytest.raises(ProposalWithdrawn):
         pending.result(10)
     with pytest.raises(MewError, match="withdrawn already by bot"):
-        lab.approve(pending.id)
+        approve(lab, pending.id)
 
 
 def test_a_proposal_to_nobody_needs_a_target_and_is_marked_as_edited(lab: Lab, adding: Adding) -> None:
@@ -137,9 +140,9 @@ def test_a_proposal_to_nobody_needs_a_target_and_is_marked_as_edited(lab: Lab, a
     payload = {"method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 1}}}
     id = bot.send("mcp/proposal", payload).id
     with pytest.raises(MewError):
-        lab.approve(id)
+        approve(lab, id)
     assert lab.decisions.targets() == ["bot", "notebook"]
-    lab.approve(id, to="notebook")
+    approve(lab, id, to="notebook")
     card = eventually(lambda: [one for one in lab.decisions.decided() if one.state == "done"])[0]
     assert card.edited and card.outcome == "2"
 
@@ -153,7 +156,13 @@ def test_a_card_shows_all_that_will_be_sent(lab: Lab) -> None:
         "extra": [3],
     }
     id = bot.send("mcp/proposal", payload, to="human").id
-    assert lab.decisions.card(id).arguments == (("a", "1"), ("params._meta", '{"x": 2}'), ("extra", "[3]"))
+    card = lab.decisions.card(id)
+    assert card.details == (
+        ("/payload/params/arguments/a", "1"),
+        ("/payload/params/_meta", '{"x": 2}'),
+        ("/payload/extra", "[3]"),
+    )
+    assert rebuilt(card.arguments)["payload"] == payload | {"jsonrpc": "2.0", "id": card.request_id}
 
 
 # --- policies ---------------------------------------------------------------------------------------------------
@@ -203,7 +212,7 @@ def test_a_wait_that_is_given_up_leaves_the_proposal_open(lab: Lab, adding: Addi
     with pytest.raises(TimeoutError):
         asyncio.run(impatient())
     assert pending.state == "open" and "mcp/withdraw" not in kinds(lab)
-    lab.approve(pending.id)
+    approve(lab, pending.id)
     assert str(pending.result(10)) == "7"
 
 
@@ -394,7 +403,7 @@ def test_a_second_lab_sees_and_decides_what_a_participant_can(lab: Lab, adding: 
     assert other.vantage == "participant" and other.me.participant.client.id == "human-2"
     pending = bot.call("notebook/add", a=3, b=9)
     assert eventually(other.proposals)[0][0] == pending.id
-    other.approve(pending.id[:12])
+    approve(other, pending.id[:12])
     assert (str(pending.result(10)), pending.by) == ("12", "human-2")
     eventually(lambda: lab.decisions.decided() and lab.decisions.decided()[0].state == "done")
     assert lab.decisions.decided()[0].by == "human-2"
@@ -448,7 +457,7 @@ async def test_without_threads_a_space_in_memory_runs_on_the_loop_that_is_there(
     helper = await lab.join("helper", can="tool")
     lab.tool(lambda: "pong", seat=helper, name="ping")
     pending = await bot.call("helper/ping")
-    await lab.approve(pending.id)
+    await approve(lab, pending.id)
     assert str(await pending) == "pong"
     with pytest.raises(CannotWait, match="await p"):
         pending.result()

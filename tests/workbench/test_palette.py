@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from looking import approve
 
 from mew_lab.errors import MewError
 from mew_lab.tools_agent.definition import AgentDefinition, ToolDefinition
@@ -136,7 +137,7 @@ def test_a_proposal_waits_for_a_human_and_names_who_approved(lab: Lab) -> None:
         bot.run(bot.palette.start("notebook/add", '{"a": 2, "b": 3}', propose=False))
     run = bot.run(bot.palette.start("notebook/add", '{"a": 2, "b": 3}', propose=True))
     bot.until(lambda: lab.decisions.pending())
-    lab.approve(run.id)
+    approve(lab, run.id)
     done = bot.ended(run.number)
     assert (done.state, done.by, done.decided is not None) == ("answered", "human", True)
     assert done.answer_seq > done.seq > 0

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from mew_lab.errors import JournalError, MewError
+from mew_lab.errors import JournalError, MewError, NotApproved
 from mew_lab.log.journal import Journal
 from mew_lab.protocol.envelope import compact
 from mew_lab.space.events import Record
+from mew_lab.workbench.approving import card_lines
 from mew_lab.workbench.cards import Card, Row
 from mew_lab.workbench.lab import Lab
-from mew_lab.workbench.terminal import HELP, Quit, card_lines, journal_lines, obey, row_line
+from mew_lab.workbench.terminal import HELP, Quit, journal_lines, obey, row_line
 
 
 def row(**changes: Any) -> Row:
@@ -72,11 +73,12 @@ def test_colours_are_only_there_when_asked_for() -> None:
 def test_a_card_shows_its_dangers_first_and_every_argument_whole() -> None:
     long = '"' + "x" * 5000 + '"'
     lines = card_lines(card(arguments=(("text", long), ("n", "3"))))
-    assert lines[0] == "bot asks git to run git_log   digest 7c1e 90ab   (p-1)"
+    assert lines[0] == "bot asks git to run git_log   digest 7c1e90ab   (p-1)"
     assert lines[1] == "  ! absolute path in repo: /tmp/x"
-    assert lines[2] == f"  text  {long}"
-    assert lines[3] == "  n     3"
+    assert lines[2:] == ["  text", f"        {long}", "  n     3"]
     assert card_lines(card(arguments=(), warnings=()))[1:] == ["  no arguments"]
+    cut = card_lines(card(arguments=(("text", long), ("n", "3"))), cut=True)
+    assert cut[2].startswith('  text  "xxx') and "…   [cut: 5002 characters" in cut[2]
 
 
 # --- a journal ---------------------------------------------------------------------------------------------------
@@ -147,6 +149,8 @@ def test_proposals_are_made_decided_and_listed(lab: Lab, adding: Callable[[int, 
     while len(lab.proposals()) < 2:
         pass
     assert first.id in obey(lab, "/proposals")
+    with pytest.raises(NotApproved, match="this is what would be sent"):
+        obey(lab, f"/approve {first.id}")
     assert obey(lab, f"/approve {first.id}") == "approved: bot asks notebook to run add"
     assert str(first.result(10)) == "3"
     assert obey(lab, f"/reject {second.id} not now") == "rejected (not now): bot asks notebook to run add"

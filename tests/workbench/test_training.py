@@ -7,6 +7,7 @@ import random
 from typing import Any
 
 import pytest
+from looking import approve
 
 from mew_lab.errors import MewError
 from mew_lab.workbench.cards import Card, risks
@@ -34,8 +35,8 @@ def test_threat_30_what_was_caught_and_missed_is_counted_with_its_base(lab: Lab)
     assert {row[1] for row in training.score()} == {"?"}, "nothing is told before the decision"
     for id in bad[1:]:
         lab.reject(id, "unsafe")
-    lab.approve(bad[0])
-    lab.approve(good[0])
+    approve(lab, bad[0])
+    approve(lab, good[0])
     lab.reject(good[1])
     score = training.score()
     assert score.note.startswith(f"{len(bad) - 1} of {len(bad)} planted ones caught; 1 harmless one rejected")
@@ -48,7 +49,7 @@ def test_threat_30_an_approved_planted_one_does_nothing_and_says_so(lab: Lab) ->
     training.plant(12, seed=4)
     for wanted, answer in ((True, ANSWER), (False, HARMLESS)):
         id = next(id for id, family in planted(training).items() if bool(family) is wanted)
-        lab.approve(id)
+        approve(lab, id)
         told: list[Any] = []
         while not told:
             records = [json.loads(record.raw) for record in lab.log.held if record.raw]

@@ -29,7 +29,7 @@ from mew_lab.notebook.widgets.acting import Act, ActingWidget
 from mew_lab.notebook.widgets.card_texts import past, shown, still, unopened
 from mew_lab.notebook.widgets.faces import Faces, limits
 from mew_lab.notebook.widgets.live import counted, front_end
-from mew_lab.notebook.widgets.values import lines_of
+from mew_lab.notebook.widgets.values import whole
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.workbench.cards import REASONS, Card, Decisions
 from mew_lab.workbench.pace import hurry, shares
@@ -201,13 +201,14 @@ class ApprovalsView(ActingWidget):
         arguments = self._arguments(proposal, digest)
         if arguments is None or not 0 <= index < len(arguments):
             return {"t": "notice", "text": "That argument is not held here any more."}
-        text = "\n".join(lines_of(arguments[index][1]))
+        text = whole(*arguments[index])
         if len(text) > WHOLE_CHARACTERS:
             return self._said(
                 proposal, "This argument is too long to be shown whole, so it cannot be approved here."
             )
         with self._book:
             self._opened.setdefault((proposal, digest), set()).add(index)
+        self._decisions.opened(proposal, digest, index)
         return {"t": "value", "proposal": proposal, "digest": digest, "index": index, "text": text}
 
     # What the views send.
@@ -325,6 +326,8 @@ class ApprovalsView(ActingWidget):
         opened = self._opened.get((card.id, str(digest)), set())
         if closed := unopened(edit.arguments if edit else card.arguments, opened):
             return closed
+        if card.refusal:
+            return f"Not approved: {card.refusal}."
         if card.to and target:
             return "Not approved: the proposal names its target itself."
         if not card.to and target not in self._decisions.targets():

@@ -15,9 +15,11 @@ from typing import Any
 from mew_lab.notebook.widgets.faces import short
 from mew_lab.notebook.widgets.live import INSTALL
 from mew_lab.notebook.widgets.pictures import clock_time, picture
-from mew_lab.notebook.widgets.values import argument, folded, mark
+from mew_lab.notebook.widgets.values import argument, mark
 from mew_lab.protocol.visible import middle, one_line, visible
+from mew_lab.sdk.request_rows import row_name
 from mew_lab.workbench.cards import Card
+from mew_lab.workbench.folding import unopened
 
 __all__ = ["past", "shown", "still", "unopened"]
 
@@ -31,24 +33,20 @@ def past(card: Card) -> str:
     return f"{card.decision}{' (edited)' if card.edited else ''}{by}{at}{seen}{outcome}"
 
 
-def unopened(arguments: Sequence[tuple[str, str]], opened: set[int]) -> str:
-    """Why what is folded and was not opened may not be approved; empty when all of it was."""
-    closed = sorted(folded(arguments) - opened)
-    names = ", ".join(one_line(arguments[n][0], 40) for n in closed[:3])
-    return f"Not approved: {names} was not opened. Open what is folded first." if closed else ""
-
-
 def shown(card: Card) -> dict[str, Any]:
     """A card as the views get it: `id` and `digest` to be sent back, everything else visible text."""
     arguments = [argument(name, value) for name, value in card.arguments] if card.is_open else []
     gone: list[str] = []
     if card.last is not None and card.is_open:
         last = dict(card.last)
-        for (name, value), row in zip(card.arguments, arguments, strict=True):
-            row["last"] = mark(name, value, last)
-        here = {name for name, _ in card.arguments}
+        for (pointer, value), row in zip(card.arguments, arguments, strict=True):
+            if not row["routine"]:
+                row["last"] = mark(pointer, value, last)
+        here = {pointer for pointer, _ in card.arguments}
         gone = [
-            f"{one_line(name, 60)} {one_line(value, 120)}" for name, value in card.last if name not in here
+            f"{one_line(row_name(pointer), 60)} {one_line(value, 120)}"
+            for pointer, value in card.last
+            if pointer not in here
         ]
     return {
         "id": card.id,
@@ -56,14 +54,16 @@ def shown(card: Card) -> dict[str, Any]:
         "digest": card.digest,
         "short": short(card.digest),
         "name": middle(card.id, 28),
-        "proposer": visible(card.proposer),
-        "to": [visible(one) for one in card.to],
-        "method": visible(card.method),
-        "tool": visible(card.tool),
+        # The title: ids beside the participants that chose them, names cut, addressees counted. Rows have all of it.
+        "proposer": card.named(card.proposer),
+        "to": [card.target] if card.to else [],
+        "method": middle(card.method, 60),
+        "tool": middle(card.tool, 60),
         "arguments": arguments,
         "gone": gone[:20],
         "shape": sha256(repr(card.shape).encode("utf-8", "replace")).hexdigest()[:24],
-        "warnings": [visible(one) for one in card.warnings],
+        "warnings": [visible(one) for one in (*card.warnings, *([card.refusal] if card.refusal else []))],
+        "refusal": visible(card.refusal),
         "why": visible(card.why),
         "since": card.since,
         "state": card.state,
@@ -82,8 +82,9 @@ def still(cards: Sequence[Card], *, moment: datetime) -> str:
         (
             "waits" if card.is_open else card.state,
             card.request,
-            "\n".join(f"{one_line(name, 60)}  {one_line(value, 300)}" for name, value in card.arguments)
-            or "none",
+            "\n".join(
+                f"{one_line(row_name(at), 60)}  {one_line(value, 300)}" for at, value in card.arguments
+            ),
             "\n".join(card.warnings),
             short(card.digest),
             clock_time(card.since),

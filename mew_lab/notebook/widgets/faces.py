@@ -16,8 +16,9 @@ from mew_lab.errors import MewError
 from mew_lab.notebook.widgets.acting import Act, Outcome
 from mew_lab.notebook.widgets.pictures import clock_time
 from mew_lab.notebook.widgets.values import argument, compared, lines_of
-from mew_lab.protocol.visible import visible
+from mew_lab.protocol.visible import middle, visible
 from mew_lab.workbench.editing import Field, Review
+from mew_lab.workbench.folding import LONG_NAME
 from mew_lab.workbench.offers import LIMITS, Offer, Offers
 
 if TYPE_CHECKING:
@@ -113,16 +114,16 @@ def _reviewed(review: Review) -> dict[str, Any]:
     lines = []
     index = 0
     for line in review.lines:
-        shown: dict[str, Any] = {"name": visible(line.name), "how": "same"}
+        shown: dict[str, Any] = {"name": middle(line.name, LONG_NAME), "how": "same"}
         if line.now is None:
             shown |= {"how": "removed", "was": "\n".join(lines_of(line.was or "")[:40])}
         else:
-            shown |= argument(line.name, line.now) | {"index": index}
+            shown |= argument(line.pointer, line.now) | {"index": index}
             index += 1
             if line.was is None:
                 shown["how"] = "added"
             elif line.changed:
-                shown |= {"how": "changed", "was": argument(line.name, line.was)["text"]}
+                shown |= {"how": "changed", "was": argument(line.pointer, line.was)["text"]}
                 shown["lines"] = compared(line.was, line.now)
         lines.append(shown)
     return {

@@ -7,76 +7,35 @@ no card and no decision. Spec: threats 16, 17.
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from mew_lab.protocol.visible import one_line, visible
+from mew_lab.protocol.visible import middle, one_line, visible
+from mew_lab.sdk.request_rows import is_routine, row_name
+from mew_lab.workbench.folding import FOLD_LINES, LONG_NAME, folded, is_folded, lines_of, whole
 
-__all__ = ["argument", "compared", "folded", "lines_of", "mark"]
+__all__ = ["argument", "compared", "folded", "lines_of", "mark", "whole"]
 
-FOLD_LINES, FOLD_CHARACTERS = 6, 480
 MOST_COMPARED = 400  # lines, and characters of a line, that are compared one by one
 
 Pairs = Sequence[tuple[str, str]]
 
 
-def lines_of(text: str) -> list[str]:
-    """A JSON value as lines that hide nothing: structure indented, a string broken after each `\\n` that it
-    holds."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return [visible(text)]
-    if isinstance(value, str):
-        # Quoted as JSON, where a line end is `\n` and a backslash is doubled, so nothing is ambiguous.
-        quoted = json.dumps(value, ensure_ascii=False)
-        return [visible(line) for line in _broken(quoted)]
-    if isinstance(value, dict | list) and len(text) > 100:
-        # One line an item: denser than full indentation, and a long item still stands there whole.
-        pairs = value.items() if isinstance(value, dict) else ((None, item) for item in value)
-        items = [("" if key is None else f"{_compact(key)}: ") + _compact(item) for key, item in pairs]
-        first, last = "{}" if isinstance(value, dict) else "[]"
-        return [
-            first,
-            *(f"  {visible(item)}{',' * (n < len(items))}" for n, item in enumerate(items, 1)),
-            last,
-        ]
-    return [visible(text)]
+def argument(pointer: str, value: str) -> dict[str, Any]:
+    """One row as the views get it: its pointer, a short name that no other row has, and its value as visible text.
 
-
-def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
-
-
-def _broken(quoted: str) -> list[str]:
-    """Breaks a quoted string after each escaped line end, and not after an escaped backslash before an n."""
-    lines, start, at = [], 0, 0
-    while (at := quoted.find("\\", at)) >= 0:
-        end = quoted[at + 1 : at + 2] == "n"
-        at += 2
-        if end and at < len(quoted) - 1:
-            lines.append(quoted[start:at])
-            start = at
-    return [*lines, quoted[start:]]
-
-
-def _is_folded(lines: list[str]) -> bool:
-    return len(lines) > FOLD_LINES or sum(map(len, lines)) > FOLD_CHARACTERS
-
-
-def folded(arguments: Pairs) -> set[int]:
-    """Which arguments are shown only in part until somebody opens them."""
-    return {n for n, (_, value) in enumerate(arguments) if _is_folded(lines_of(value))}
-
-
-def argument(name: str, value: str) -> dict[str, Any]:
-    """One argument as the views get it; `key` is equal for equal values."""
-    lines = lines_of(value)
+    `routine` marks what the title says too; `key` is equal for equal values. What is `folded` is a beginning.
+    """
+    lines, name = lines_of(value), row_name(pointer)
     key = sha256(value.encode("utf-8", "replace")).hexdigest()[:24]
-    if not _is_folded(lines):
-        return {"name": visible(name), "text": "\n".join(lines), "key": key}
+    row = {
+        "pointer": visible(pointer),
+        "name": middle(name, LONG_NAME),
+        "routine": is_routine(pointer, value),
+    }
+    if not is_folded(pointer, value):
+        return row | {"text": "\n".join(lines), "key": key}
     structure = value[:1] in "[{"
     head = [one_line(value, 160)] if structure else [one_line(line, 160) for line in lines[:2]]
     size = (
@@ -86,7 +45,9 @@ def argument(name: str, value: str) -> dict[str, Any]:
     )
     if len(lines) <= FOLD_LINES:
         size = f"{sum(map(len, lines))} characters"
-    return {"name": visible(name), "text": "\n".join(head), "folded": size, "key": key}
+    if len(name) > LONG_NAME:
+        size += f" under a name of {len(name)} characters"
+    return row | {"text": "\n".join(head), "folded": size, "key": key}
 
 
 def mark(name: str, value: str, last: Mapping[str, str]) -> list[str]:

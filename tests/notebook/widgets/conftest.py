@@ -36,6 +36,9 @@ def browser() -> Iterator[Callable[[Any], Page]]:
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        "mew_lab.workbench.cards.ARMING", 0.0
+    )  # tests/workbench/test_gate.py has the real one
     yield up("demo", journal=None)
     close_all()
 

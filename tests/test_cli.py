@@ -23,7 +23,19 @@ from mew_lab.cli import build_parser, main
 from mew_lab.log.reading import read_journal
 
 ROOT = Path(__file__).resolve().parents[1]
-COMMANDS = ["serve", "join", "tail", "replay", "audit", "bridge", "agent", "tools-agent", "conform", "demo"]
+COMMANDS = [
+    "serve",
+    "join",
+    "tail",
+    "replay",
+    "audit",
+    "journal",
+    "bridge",
+    "agent",
+    "tools-agent",
+    "conform",
+    "demo",
+]
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("MEW_LAB_")} | {
     "PYTHONPATH": str(ROOT),
     "PYTHONUNBUFFERED": "1",
@@ -278,6 +290,7 @@ def test_a_space_that_was_killed_is_served_again_replayed_and_audited(start: Any
     done = start("replay", "j.jsonl")
     assert done.ends() == 0
     assert re.fullmatch(r"\d+ events, no difference", done.lines[0])
+    assert re.match(r"\d+ lines in one chain, head [0-9a-f]{8}; \d+ kept heads found", done.lines[1])
     chats = [one for one in read_journal(tmp_path / "j.jsonl") if "before the kill" in (one.raw or "")]
     id = json.loads(chats[0].raw or "")["id"]
     audit = start("audit", "j.jsonl", id)
@@ -288,8 +301,13 @@ def test_a_space_that_was_killed_is_served_again_replayed_and_audited(start: Any
     (tmp_path / "k.jsonl").write_bytes((tmp_path / "j.jsonl").read_bytes().replace(b'"join"', b'"come"', 1))
     differs = start("replay", "k.jsonl")
     assert differs.ends() == 1
-    assert len(differs.lines) == 1
-    assert "k.jsonl" in differs.lines[0] and "differs in raw" in differs.lines[0]
+    assert len(differs.lines) == 2
+    told, why = differs.lines if "vouched" in differs.lines[0] else reversed(differs.lines)
+    assert "k.jsonl" in why and "differs in raw" in why
+    line = next(
+        n for n, one in enumerate((tmp_path / "k.jsonl").read_bytes().splitlines(), 1) if b'"come"' in one
+    )
+    assert told.startswith(f"line {line} of k.jsonl is not vouched for: ")
 
 
 def test_a_port_in_use_is_one_line(start: Any) -> None:

@@ -279,13 +279,58 @@ def _tail(options: argparse.Namespace) -> None:
 def _replay(options: argparse.Namespace) -> None:
     from mew_lab.log.replay import replay
 
-    _say(str(replay(options.file)))
+    with _vouched(options.file):
+        _say(str(replay(options.file)))
 
 
 def _audit(options: argparse.Namespace) -> None:
     from mew_lab.log.log import open_log
 
-    _say(str(open_log(options.file).audit(options.id)))
+    with _vouched(options.file, tell=False):
+        _say(str(open_log(options.file).audit(options.id)))
+
+
+@contextlib.contextmanager
+def _vouched(file: Path, heads: Path | None = None, *, tell: bool = True) -> Iterator[None]:
+    """Says behind an answer whether the journal stands as it was written; exits with 1 where it does not.
+
+    Args:
+        tell: Whether to say it also where it does.
+    """
+    from mew_lab.log.integrity import kept_heads, verify
+    from mew_lab.log.reading import read_journal
+
+    flaw = None
+    try:
+        yield
+    finally:
+        if file.is_file() and read_journal(file).format == "own":
+            found = verify(file, kept_heads(file, heads))
+            flaw = found.flaw
+            if tell or flaw is not None:
+                _say(str(found))
+    if flaw is not None:
+        raise SystemExit(1)
+
+
+def _journal(options: argparse.Namespace) -> None:
+    from mew_lab.log.integrity import kept_heads
+    from mew_lab.log.prune import Pruned, prune
+
+    if options.action == "verify":
+        with _vouched(options.file, options.heads):
+            return
+
+    def agree(goes: Pruned) -> bool:
+        _say(f"deletes {goes}")
+        if options.yes:
+            return True
+        if not sys.stdin.isatty():
+            raise MewError("nothing is deleted without a yes; say --yes where nobody can be asked")
+        return _yes_or_no("Delete them for ever?")
+
+    done = prune(options.file, keep=options.keep, agree=agree, heads=kept_heads(options.file, options.heads))
+    _say("nothing was deleted" if done is None else f"deleted {len(done.files)} files")
 
 
 # --- demo ------------------------------------------------------------------------------------------------------
@@ -324,6 +369,7 @@ RUN: Mapping[str, Callable[[argparse.Namespace], None]] = {
     "tail": _tail,
     "replay": _replay,
     "audit": _audit,
+    "journal": _journal,
     "bridge": _bridge,
     "agent": _agent,
     "tools-agent": _tools_agent,

@@ -67,6 +67,8 @@ def build_parser() -> argparse.ArgumentParser:
     audit.add_argument("file", type=Path, metavar="FILE", help="the journal of a gateway")
     audit.add_argument("id", metavar="ID", help="the envelope's id, or a beginning that only it has")
 
+    _add_journal(add("journal", "verifies a journal, or deletes its older files"))
+
     bridge = add("bridge", "lets an MCP server take part in a space elsewhere")
     bridge.add_argument("url", metavar="URL", help="ws://… of the gateway")
     _add_elsewhere(bridge)
@@ -97,6 +99,31 @@ def _add_agent(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--base-url", metavar="URL", help="a server of the chat completions API")
     about = "the environment variable that holds that server's key; OPENAI_API_KEY unless given"
     parser.add_argument("--key-env", metavar="NAME", help=about)
+
+
+def _add_journal(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True)
+    abouts = {
+        "verify": "names the first line that is not as it was written",
+        "prune": "deletes the older files of a journal that nobody writes, behind a snapshot to go on from",
+    }
+    for name, about in abouts.items():
+        one = actions.add_parser(name, help=about, description=about, allow_abbrev=False)
+        one.add_argument("file", type=Path, metavar="FILE", help="the first file of the journal of a gateway")
+        about = (
+            "heads of the chain that were kept elsewhere; those beside the tokens of the space unless given"
+        )
+        one.add_argument("--heads", type=Path, metavar="FILE", help=about)
+        if name == "prune":
+            about = "how many of the newest files stay; 1 unless given, with 0 the snapshot alone is left"
+            one.add_argument("--keep", type=_count, default=1, metavar="N", help=about)
+            one.add_argument("--yes", action="store_true", help="deletes without asking")
+
+
+def _count(word: str) -> int:
+    if not word.isascii() or not word.isdecimal() or len(word) > 9:
+        raise argparse.ArgumentTypeError(f"{word[:20]!r} is no number of files")
+    return int(word)
 
 
 def _add_tools_agent(parser: argparse.ArgumentParser) -> None:

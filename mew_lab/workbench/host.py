@@ -35,6 +35,7 @@ from mew_lab.space.core import Space
 from mew_lab.space.events import Record
 from mew_lab.space.turn import Turn
 from mew_lab.transport.link import Link
+from mew_lab.workbench.heads import HeadKeeper
 from mew_lab.workbench.resuming import SERVED, Past
 from mew_lab.workbench.seed import source
 
@@ -124,6 +125,7 @@ class Host:
         """The own token of each participant that a space.yaml names, or that is left from before."""
         self.minted: dict[str, Key] = {}
         """Those that were minted since, for seats and for the invited."""
+        self._heads: HeadKeeper | None = None
         self._at = (host, port)
         self._server: Server | None = None
         self._port = 0
@@ -219,6 +221,7 @@ class Host:
                 journal=self.journal,
                 used=past.used,
             )
+            self._keep_heads()
             self.keys = past.keys()
             for name, key in self.keys.items():
                 self.gateway.tokens.add(self.name, name, key.token)
@@ -244,12 +247,19 @@ class Host:
                 raise ConfigError(f"cannot open the space {self.name!r}: {wrong}") from None
             self._owner = config.owner or ""
             first()
+            self._keep_heads()
             host, port = self._at
             if port is not None:
                 await self._serve(config, host, port)
         except BaseException:
             await self.close()
             raise
+
+    def _keep_heads(self) -> None:
+        """Has the head of the journal's chain kept beside the tokens while the space runs."""
+        if self.journal is not None:
+            self._heads = HeadKeeper(self.journal, self.folder, fault=logger.warning)
+            self._heads.start()
 
     async def _serve(self, config: SpaceConfig, host: str, port: int) -> None:
         server = Server(
@@ -379,6 +389,9 @@ class Host:
             await server.stop()
         self.gateway.close()
         for one in (self, *self._others):
+            if one._heads is not None:
+                heads, one._heads = one._heads, None
+                heads.stop()
             if one.journal is not None:
                 with contextlib.suppress(MewError):
                     one.journal.close()

@@ -165,7 +165,14 @@ def _tools_agent(options: argparse.Namespace) -> None:
 
     async def run() -> bool:
         if options.action == "serve":
-            await command.serve(options.file, http=options.http, ended=_ended_by_signal(), say=_say, **how)
+            await command.serve(
+                options.file,
+                http=options.http,
+                token_file=options.token_file,
+                ended=_ended_by_signal(),
+                say=_say,
+                **how,
+            )
             return False
         if options.action == "join":
             from mew_lab.sdk.client import MEWClient

@@ -21,7 +21,15 @@ from mew_lab.errors import ConfigError
 from mew_lab.protocol.filename import folder_name, is_plain
 from mew_lab.protocol.token import LEAST_TOKEN, Token
 
-__all__ = ["SHORT_TOKENS", "Tokens", "mint", "read_token_file", "token_path", "write_token_file"]
+__all__ = [
+    "SHORT_TOKENS",
+    "Tokens",
+    "mint",
+    "read_token_file",
+    "short_allowed",
+    "token_path",
+    "write_token_file",
+]
 
 TOKEN_BYTES = 32
 SHORT_TOKENS = "MEW_SHORT_TOKENS"  # the environment variable that allows short tokens in files of others
@@ -174,6 +182,11 @@ def write_token_file(folder: Path | str, space: str, participant: str, token: To
             path=str(path),
         ) from None
     return path
+
+
+def short_allowed() -> bool:
+    """Whether the environment says that short tokens in files of others may be used."""
+    return os.environ.get(SHORT_TOKENS, "").strip().lower() in {"1", "true", "yes", "on"}
 
 
 def read_token_file(path: Path | str, *, short: bool = True) -> Token:

@@ -174,7 +174,7 @@ def test_the_tokens_of_each_space_lie_in_a_folder_of_its_own_whatever_it_is_call
 def test_a_short_token_in_a_file_is_refused_where_short_ones_are_not_to_be(tmp_path: Path) -> None:
     path = write_token_file(tmp_path, "demo", "bot", Token("fifteen-letters"))
     assert read_token_file(path).reveal() == "fifteen-letters"
-    with pytest.raises(ConfigError, match="fewer than 16 characters.*MEW_SHORT_TOKENS=1") as refused:
+    with pytest.raises(ConfigError, match=r"fewer than 16 characters.*MEW_SHORT_TOKENS=1") as refused:
         read_token_file(path, short=False)
     assert "fifteen-letters" not in str(refused.value)
     assert read_token_file(write_token_file(tmp_path, "demo", "bot", Token("x" * 16)), short=False)

@@ -398,7 +398,7 @@ def test_a_space_may_be_called_by_any_text(space: str) -> None:
 def test_a_short_token_is_refused_in_a_configuration_that_is_made_in_python() -> None:
     people = {"bot": ParticipantConfig(tokens=["fifteen-letters"])}
     with pytest.raises(
-        ValueError, match="a token of bot has fewer than 16 characters.*short_tokens=True"
+        ValueError, match=r"a token of bot has fewer than 16 characters.*short_tokens=True"
     ) as refused:
         SpaceConfig(name="demo", participants=people)
     assert "fifteen-letters" not in str(refused.value)

@@ -155,7 +155,7 @@ async def test_over_http_it_is_served_with_the_token_of_a_file_that_is_made_once
 ) -> None:
     monkeypatch.delenv("MEW_SHORT_TOKENS", raising=False)
     file = tmp_path / "an agent.json"
-    tool = {"name": "t", "description": "d", "inputSchema": {"type": "object"}, "prompt": "p"}
+    tool = {"name": "t", "description": "d", "parameters": {"type": "object"}, "prompt": "p"}
     about = {"name": "A", "version": "1", "description": "d", "mode": "tools", "tools": [tool]}
     file.write_text(json.dumps({"metadata": about, "settings": {"model": "offline"}}))
     ended = asyncio.Event()

@@ -458,17 +458,22 @@ def test_no_escape_of_a_peer_reaches_a_terminal_whatever_the_kind(
     here, _ = pair()
     anna = gateway.admit("demo", "anna", MemoryPeer(here))
     payload = {
-        "text": "t", "reason": "r", "status": "s", "method": "tools/call", "error": "e", "message": "m",
+        "text": "t",
+        "reason": "r",
+        "status": "s",
+        "method": "tools/call",
+        "error": "e",
+        "message": "m",
         "params": {"name": "n", "arguments": {"path": "p"}, "uri": "u"},
         "result": {"content": [{"type": "text", "text": "x"}], "tools": [{"name": "n", "description": "d"}]},
-
-            "recipient": "bert",
-            "participant_id": "new",
-            "grant_id": "g",
-            "stream_id": "stream-1",
-            "direction": "up"
-        ,
-        "capabilities": [{"kind": "chat", "description": "d"}], "description": "d", "encoding": "e",
+        "recipient": "bert",
+        "participant_id": "new",
+        "grant_id": "g",
+        "stream_id": "stream-1",
+        "direction": "up",
+        "capabilities": [{"kind": "chat", "description": "d"}],
+        "description": "d",
+        "encoding": "e",
     }
     ids = []
     for n, kind in enumerate([*KINDS, "unknown/kind", f"chat{HOSTILE}"]):

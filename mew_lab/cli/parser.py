@@ -142,6 +142,8 @@ def _add_tools_agent(parser: argparse.ArgumentParser) -> None:
         if name == "serve":
             about = "over HTTP on 127.0.0.1, on a free port unless one is given; stdio without this option"
             one.add_argument("--http", metavar="PORT", nargs="?", type=int, const=0, help=about)
+            about = "with --http: a file with the token that clients must show; one is made unless given"
+            one.add_argument("--token-file", metavar="PATH", type=Path, help=about)
         elif name == "join":
             one.add_argument("url", metavar="URL", help="ws://… of the gateway")
             _add_elsewhere(one)

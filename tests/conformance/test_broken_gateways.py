@@ -25,7 +25,7 @@ from mew_lab.protocol.covers import Coverage
 from mew_lab.protocol.envelope import Envelope, complete
 from mew_lab.protocol.frames import split
 from mew_lab.protocol.kinds import is_reserved
-from mew_lab.protocol.permit import CapabilitySet, Verdict
+from mew_lab.protocol.permit import CapabilitySet
 from mew_lab.protocol.token import Token
 from mew_lab.space import controls, core, grants, membership, streams
 from mew_lab.space.core import Space
@@ -71,8 +71,10 @@ def sends_a_welcome_to_all(patch: Patch) -> None:
 def checks_no_capability_over_http(patch: Patch) -> None:
     check = Space._check_capability
 
-    def lax(self: Space, sender: Sender, envelope: Envelope) -> Verdict:
-        return Verdict(True, 0) if sender.connection is None else check(self, sender, envelope)
+    def lax(self: Space, turn: Turn, sender: Sender, envelope: Envelope) -> Any:
+        if sender.connection is None:
+            return "", sender.member.rights.held[0]
+        return check(self, turn, sender, envelope)
 
     patch.setattr(Space, "_check_capability", lax)
 
@@ -94,13 +96,13 @@ def applies_a_revoke_only_at_the_next_join(patch: Patch) -> None:
         lost.setdefault(member.name, []).append(member.capabilities)
         give(self, member, rights)
 
-    def lenient(self: Space, sender: Sender, envelope: Envelope) -> Verdict:
+    def lenient(self: Space, turn: Turn, sender: Sender, envelope: Envelope) -> Any:
         try:
-            return check(self, sender, envelope)
+            return check(self, turn, sender, envelope)
         except Refusal:
             for old in lost.get(sender.member.name, ()):
                 if old.permit(envelope.kind, envelope.to, envelope.payload).allowed:
-                    return Verdict(True, 0)
+                    return "", sender.member.rights.held[0]
             raise
 
     def forgetting(turn: Turn, event: Any) -> None:

@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import hmac
 import os
-import re
 import secrets
 import stat
 from collections.abc import Callable
@@ -19,17 +18,23 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mew_lab.errors import ConfigError
-from mew_lab.protocol.token import Token
+from mew_lab.protocol.filename import folder_name, is_plain
+from mew_lab.protocol.token import LEAST_TOKEN, Token
+from mew_lab.transport.folder import KEPT, open_below, open_folder
 
-__all__ = ["Tokens", "mint", "read_token_file", "write_token_file"]
+__all__ = [
+    "SHORT_TOKENS",
+    "Tokens",
+    "mint",
+    "read_token_file",
+    "short_allowed",
+    "token_path",
+    "write_token_file",
+]
 
 TOKEN_BYTES = 32
+SHORT_TOKENS = "MEW_SHORT_TOKENS"  # the environment variable that allows short tokens in files of others
 MAX_TOKEN = 4096  # characters; what is longer is no token but a mistaken file
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z", re.ASCII)
-# Names that mean a device on Windows, with any extension: no file can be called so there.
-_DEVICES = frozenset(
-    {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))}
-)
 _POSIX = os.name == "posix"  # elsewhere the mode bits do not tell who may read a file
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
@@ -129,6 +134,22 @@ def _private_folder(folder: Path) -> None:
             folder.chmod(0o700)
 
 
+def token_path(folder: Path | str, space: str, participant: str) -> Path:
+    """Where the token of a participant lies below a folder of tokens: `<folder>/<space>/<participant>.token`.
+
+    Raises:
+        ConfigError: when the participant's name cannot be a file name.
+    """
+    if not is_plain(participant):
+        raise ConfigError(f"{participant[:80]!r} cannot be part of a token file's name", key=participant[:80])
+    place = Path(folder)
+    try:
+        there = [one.name for one in place.iterdir()]
+    except OSError:
+        there = []
+    return place / folder_name(space, among=there) / f"{participant}.token"
+
+
 def write_token_file(folder: Path | str, space: str, participant: str, token: Token) -> Path:
     """Writes `<folder>/<space>/<participant>.token`, readable by its owner alone; returns its path.
 
@@ -137,16 +158,17 @@ def write_token_file(folder: Path | str, space: str, participant: str, token: To
     Raises:
         ConfigError: when the names cannot be file names, or the file cannot be written.
     """
-    for name in (space, participant):
-        if not _NAME.match(name) or name.split(".")[0].casefold() in _DEVICES:
-            raise ConfigError(f"{name[:80]!r} cannot be part of a token file's name", key=name[:80])
-    place = Path(folder) / space
-    path = place / f"{participant}.token"
+    path = token_path(folder, space, participant)
+    place = path.parent
     fresh = place / f".{participant}.{secrets.token_hex(8)}"
     try:
+        if KEPT in place.absolute().parts:
+            within = open_folder(place, make=True)  # which says what is wrong with it
+            if within is not None:
+                os.close(within)
         _private_folder(Path(folder))
         _private_folder(place)
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW, 0o600)
+        descriptor = open_below(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW)
         try:
             with os.fdopen(descriptor, "w", encoding="ascii") as file:
                 file.write(token.reveal() + "\n")
@@ -167,15 +189,22 @@ def write_token_file(folder: Path | str, space: str, participant: str, token: To
     return path
 
 
-def read_token_file(path: Path | str) -> Token:
-    """The token that a file holds.
+def short_allowed() -> bool:
+    """Whether the environment says that short tokens in files of others may be used."""
+    return os.environ.get(SHORT_TOKENS, "").strip().lower() in {"1", "true", "yes", "on"}
+
+
+def read_token_file(path: Path | str, *, short: bool = True) -> Token:
+    """The token that a file holds; unless `short`, of at least 16 characters.
 
     Raises:
-        ConfigError: when it cannot be read, others than its owner may read it, or it holds no token.
+        ConfigError: when it cannot be read, others than its owner may read it, or it holds no such token.
     """
     path = Path(path)
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe must not hold us up
+        descriptor = open_below(
+            path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
+        )  # a pipe must not hold us up
         with os.fdopen(descriptor, "rb") as file:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
@@ -197,6 +226,12 @@ def read_token_file(path: Path | str) -> Token:
     if not secret or len(secret) > MAX_TOKEN or not secret.isprintable() or " " in secret:
         raise ConfigError(
             f"the token file {path} holds no token: one line of printable characters is expected",
+            path=str(path),
+        )
+    if len(secret) < LEAST_TOKEN and not short:
+        raise ConfigError(
+            f"the token file {path} holds a token of fewer than {LEAST_TOKEN} characters, which could be guessed; "
+            f"have another made, or set {SHORT_TOKENS}=1 to use it all the same",
             path=str(path),
         )
     return Token(secret)

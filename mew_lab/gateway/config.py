@@ -26,9 +26,12 @@ from pydantic import (
 
 from mew_lab.errors import ConfigError
 from mew_lab.gateway.limits import Limits
+from mew_lab.gateway.shares import JournalLimits
 from mew_lab.protocol.envelope import MAX_MESSAGE
+from mew_lab.protocol.filename import MAX_SPACE, is_space_id
 from mew_lab.protocol.permit import Capability
-from mew_lab.protocol.token import Token
+from mew_lab.protocol.token import LEAST_TOKEN, Token
+from mew_lab.protocol.visible import visible
 from mew_lab.space.core import BASELINE
 from mew_lab.space.state import SpaceLimits, is_participant_id
 
@@ -69,9 +72,9 @@ def _participant_id(name: str) -> str:
 
 
 def _space_name(name: str) -> str:
-    if not is_participant_id(name):
+    if not is_space_id(name):
         raise ValueError(
-            f"{name[:80]!r} cannot be a space's name: 1 to 64 of A-Z a-z 0-9 . _ -, no sign first"
+            f"{visible(name[:80])!r} cannot be a space's name: 1 to {MAX_SPACE} characters without control characters"
         )
     return name
 
@@ -210,7 +213,11 @@ class Defaults(Section):
 
 
 class LimitsConfig(Section):
-    """How much may be asked of a space and its port; None is what the house grants."""
+    """How much may be asked of a space and its port; None is what the house grants.
+
+    The journal's are bytes: a second and at once of one participant (2 MiB, 64 MiB), in all of one participant
+    (`journal_bytes`, 4 GiB), and to be left free on the disk (`journal_floor`, 128 MiB).
+    """
 
     participants: int | None = Field(default=None, ge=1)
     streams: int | None = Field(default=None, ge=0)
@@ -219,8 +226,14 @@ class LimitsConfig(Section):
     capabilities: int | None = Field(default=None, ge=1)
     connections: int | None = Field(default=None, ge=1)
     unauthenticated: int | None = Field(default=None, ge=1)
-    messages_per_second: float | None = Field(default=None, gt=0)
+    messages_per_second: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     burst: int | None = Field(default=None, ge=200)
+    bytes_per_second: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    burst_bytes: int | None = Field(default=None, ge=64 * 1024)
+    journal_bytes_per_second: float | None = Field(default=None, gt=0)
+    journal_burst: int | None = Field(default=None, ge=1024 * 1024)
+    journal_bytes: int | None = Field(default=None, ge=1024 * 1024)
+    journal_floor: int | None = Field(default=None, ge=0)
 
     @property
     def of_space(self) -> SpaceLimits:
@@ -231,6 +244,17 @@ class LimitsConfig(Section):
     def of_server(self) -> Limits:
         """Those that a port watches over."""
         return Limits(**self._given(one.name for one in fields(Limits)))
+
+    @property
+    def of_journal(self) -> JournalLimits:
+        """Those of what a journal takes; `journal_bytes` is the total."""
+        given = {
+            "bytes_per_second": self.journal_bytes_per_second,
+            "burst": self.journal_burst,
+            "total": self.journal_bytes,
+            "floor": self.journal_floor,
+        }
+        return JournalLimits(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
 
     def _given(self, names: Iterable[str]) -> dict[str, Any]:
         return {name: value for name in names if (value := getattr(self, name, None)) is not None}
@@ -299,9 +323,25 @@ class SpaceSettings(Section):
 class SpaceConfig(SpaceSettings):
     """One space: its name, who may join it, and its limits.
 
-    `logs` says which log files in the peers' format are written; None: none.
+    `logs` says which log files in the peers' format are written; None: none. A token of fewer than 16 characters is
+    refused unless `short_tokens` allows it.
     """
 
     name: SpaceName
     participants: dict[ParticipantId, ParticipantConfig] = Field(default_factory=dict)
     logs: LogsConfig | None = None
+    short_tokens: bool = False
+
+    @model_validator(mode="after")
+    def _hard_to_guess(self) -> SpaceConfig:
+        short = [
+            name
+            for name, one in self.participants.items()
+            if any(len(token.reveal()) < LEAST_TOKEN for token in one.tokens)
+        ]
+        if short and not self.short_tokens:
+            raise ValueError(
+                f"a token of {short[0]} has fewer than {LEAST_TOKEN} characters, so it could be guessed; leave tokens "
+                "out to have them made, or say short_tokens=True"
+            )
+        return self

@@ -21,22 +21,29 @@ from mew_lab.errors import JournalError, NotAdmitted
 from mew_lab.gateway.auth import Tokens
 from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.duties import carry_out
-from mew_lab.gateway.outbox import Frame, Peer
+from mew_lab.gateway.outbox import Peer
 from mew_lab.gateway.ring import Page
-from mew_lab.gateway.running import Recorder, Running
-from mew_lab.protocol.envelope import PROTOCOL, compact
-from mew_lab.protocol.kinds import GATEWAY
-from mew_lab.space.core import Space
+from mew_lab.gateway.running import Kept, Recorder, Running
+from mew_lab.gateway.shares import journal_bytes, payer
+from mew_lab.gateway.unrecorded import (
+    JOURNAL_MESSAGE,
+    NO_ROOM,
+    note_counts,
+    note_refused,
+    over_share,
+    unrecorded,
+)
+from mew_lab.space.core import Space, resumed
 from mew_lab.space.events import (
+    JOURNAL_HEAD,
     Close,
-    Deliver,
     Effect,
     Enrolled,
     Event,
     FrameReceived,
+    GrantEnded,
     Joined,
     Left,
-    Limited,
     Noted,
     Oversize,
     Received,
@@ -44,16 +51,11 @@ from mew_lab.space.events import (
     Reply,
 )
 from mew_lab.space.opening import opened
-from mew_lab.space.turn import Turn, timestamp
+from mew_lab.space.turn import Turn
 
 __all__ = ["Gateway", "Recorder"]
 
 logger = logging.getLogger(__name__)
-
-JOURNAL_MESSAGE = (
-    "this gateway cannot write its journal, so it takes no message; free the disk, then send again"
-)
-MAX_OWED = 10_000  # effects of leaves and notes that wait for the journal
 
 
 class Gateway:
@@ -108,7 +110,10 @@ class Gateway:
             limit=config.message_bytes,
             limits=config.limits.of_space,
         )
-        running = Running(space, journal, queue_bytes=config.queue_bytes)
+        limits = config.limits.of_journal
+        running = Running(
+            space, journal, queue_bytes=config.queue_bytes, wake=self._end_grants, limits=limits
+        )
         running.last = self._clock()
         self._write(running, [opened(space, running.last)])
         self._spaces[config.name] = running
@@ -124,12 +129,14 @@ class Gateway:
         connections: int,
         journal: Recorder | None = None,
         queue_bytes: int = SpaceConfig.model_fields["queue_bytes"].default,
+        used: Mapping[str, int] | None = None,
     ) -> None:
         """Goes on with a space that ran before, as it was then; whoever was connected has left.
 
         Args:
             since: When it was last heard of: its time never runs backwards.
             connections: The highest number in a name of its connections, so that no name comes twice.
+            used: How many bytes of the journal each participant has caused before.
 
         Raises:
             ValueError: when one of that name runs here already.
@@ -137,9 +144,11 @@ class Gateway:
         """
         if space.name in self._spaces:
             raise ValueError(f"a space {space.name!r} runs in this gateway already; choose another name")
-        running = Running(space, journal, queue_bytes=queue_bytes, since=since)
+        running = Running(
+            space, journal, queue_bytes=queue_bytes, wake=self._end_grants, since=since, used=used
+        )
         running.connections = connections
-        self._feed(running, Noted("resumed", space.state.owner, ""))
+        self._feed(running, resumed(space.state.owner))
         self._spaces[space.name] = running
         for name in (*space.state.connections, *space.state.sinks):
             self._feed(running, Left(name, "the gateway was started anew"))
@@ -185,6 +194,10 @@ class Gateway:
         """The participant that a runtime id or a participant's own name means."""
         return self._spaces[space].space.state.logical(name)
 
+    def time(self, space: str) -> datetime:
+        """The time that the space would be given now."""
+        return max(self._spaces[space].last, self._clock())
+
     def message_bytes(self, space: str) -> int:
         """The longest message that the space takes, in bytes."""
         return self._spaces[space].space.limit
@@ -227,6 +240,12 @@ class Gateway:
         name = f"c{running.connections}"
         running.peers[name] = peer
         event = Joined(name, participant, runtime_id or participant, via)
+        if (
+            participant == running.space.state.owner
+            and isinstance(running.journal, Kept)
+            and not running.owed
+        ):
+            self._feed(running, Noted(JOURNAL_HEAD, participant, running.journal.head[1].decode()))
         try:
             effects = self._feed(running, event)
         except JournalError:
@@ -262,12 +281,6 @@ class Gateway:
         else:
             self._feed(running, Received(message, connection))
 
-    def limited(self, space: str, connection: str, *, count: int) -> None:
-        """So many messages of a connection were over its rate, and were not kept."""
-        running = self._spaces.get(space)
-        if running is not None:
-            self._feed(running, Limited(connection, count))
-
     def post(self, space: str, name: str, text: str | bytes) -> Reply:
         """A message came in by HTTP, from an authenticated participant posting under `name`. Spec: §5.3."""
         running = self._spaces[space]
@@ -289,6 +302,9 @@ class Gateway:
         running = self._spaces.get(space)
         if running is not None:
             running.peers.pop(connection, None)
+            left = running.space.state.connections.get(connection)
+            if left is not None and running.shares is not None:
+                note_refused(running, left.participant)
             self._feed(running, Left(connection, reason))
 
     def note(self, space: str, event: str, *, participant: str, detail: str) -> None:
@@ -301,6 +317,7 @@ class Gateway:
             for connection, peer in list(running.peers.items()):
                 peer.close(code, reason)
                 self.leave(name, connection, reason)
+            running.ends.cancel()
             del self._spaces[name]
 
     # --- the one way ---
@@ -321,17 +338,50 @@ class Gateway:
 
     def _turn(self, running: Running, event: Event) -> tuple[object, ...]:
         now = running.last = max(running.last, self._clock())
+        if isinstance(event, Received | Joined | Enrolled) and running.space.state.over(now):
+            self._turn(running, GrantEnded())  # its timer is late
         turn = running.space.plan(event, now)
+        records = [effect for effect in turn.effects if type(effect) is Record]
+        shares, share, size = running.shares, None, 0
+        if shares is not None and (records or running.room is not None):
+            size = journal_bytes(records)
+            if who := payer(event, running.space.state):
+                share = shares.of(who, now)
+                if size and (why := share.exceeded(now)):
+                    return over_share(running, event, turn, who, why)
         try:
+            if (
+                size
+                and running.room is not None
+                and not isinstance(event, Left | Noted | GrantEnded)
+                and running.room.low(size)
+            ):
+                raise JournalError(f"Cannot go on with the journal of {running.space.name}: {NO_ROOM}")
             self._pay(running)
-            self._record(running, turn)
+            self._record(running, turn, records)
         except JournalError as fault:
-            return self._unrecorded(running, event, turn, fault)
+            answer = unrecorded(running, event, turn, fault)
+            self._await_end(running)
+            return answer
+        if share is not None:
+            share.charge(size)
+            if share.messages:
+                note_refused(running, who)
+        note_counts(running)
         turn.commit()
+        self._await_end(running)
         return self._apply(running, turn)
 
-    def _record(self, running: Running, turn: Turn) -> None:
-        self._write(running, [effect for effect in turn.effects if type(effect) is Record])
+    def _await_end(self, running: Running) -> None:
+        running.ends.set(running.space.state.next_end, self._clock)
+
+    def _end_grants(self, running: Running) -> None:
+        if running.space.state.over(max(running.last, self._clock())):
+            self._feed(running, GrantEnded())
+        self._await_end(running)
+
+    def _record(self, running: Running, turn: Turn, records: list[Record]) -> None:
+        self._write(running, records)
         if self.observe_turn is not None:
             try:
                 self.observe_turn(running.space, turn)
@@ -348,44 +398,9 @@ class Gateway:
     def _pay(self, running: Running) -> None:
         """Records and delivers what a full disk has left waiting, in its order."""
         while running.owed:
-            self._record(running, running.owed[0])
+            turn = running.owed[0]
+            self._record(running, turn, [effect for effect in turn.effects if type(effect) is Record])
             self._apply(running, running.owed.pop(0))
-
-    def _unrecorded(
-        self, running: Running, event: Event, turn: Turn, fault: JournalError
-    ) -> tuple[object, ...]:
-        logger.error("%s: %s", running.space.name, fault)
-        if isinstance(event, Left | Noted):  # it has happened: nothing can refuse it
-            turn.commit()
-            if len(running.owed) < MAX_OWED:
-                running.owed.append(turn)
-            return ()
-        if isinstance(event, Joined | Enrolled):
-            raise fault
-        connection = event.connection
-        if connection is not None:
-            peer = running.peers.get(connection)
-            if peer and connection in running.space.state.connections:
-                peer.put(Frame(self._complaint(running, connection, turn)))
-            return ()
-        return (Reply(503, {"error": "journal_unavailable", "message": JOURNAL_MESSAGE}),)
-
-    def _complaint(self, running: Running, connection: str, turn: Turn) -> str:
-        """A system/error outside the space's own count, since no record of it will ever be."""
-        members: dict[str, Any] = {
-            "protocol": PROTOCOL,
-            "id": f"unrecorded-{secrets.token_hex(8)}",
-            "ts": timestamp(running.last),
-            "from": GATEWAY,
-            "to": [running.space.state.connections[connection].runtime_id],
-            "kind": "system/error",
-        }
-        would_be = next((effect.envelope for effect in turn.effects if type(effect) is Deliver), None)
-        if would_be is not None:  # the message itself, or the error that would have named it
-            own = would_be.kind != "system/error"
-            members["correlation_id"] = [would_be.id] if own else list(would_be.correlation_id)
-        members["payload"] = {"error": "journal_unavailable", "message": JOURNAL_MESSAGE}
-        return compact(members)
 
     def _apply(self, running: Running, turn: Turn) -> tuple[Effect, ...]:
         for effect in turn.effects:

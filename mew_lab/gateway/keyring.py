@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mew_lab.errors import ConfigError
-from mew_lab.gateway.auth import Tokens, mint, read_token_file, write_token_file
+from mew_lab.gateway.auth import Tokens, mint, read_token_file, token_path, write_token_file
 from mew_lab.gateway.faults import Fault, all_of
 from mew_lab.gateway.space_file import SpaceFile
 from mew_lab.protocol.token import Token
 
-__all__ = ["Key", "issue", "variable"]
+__all__ = ["Key", "hide", "issue", "variable"]
 
 
 class Key(NamedTuple):
@@ -58,7 +58,7 @@ def issue(file: SpaceFile, tokens: Tokens, *, environ: Mapping[str, str] = os.en
             faults.append(Fault(source, str(fault)))
     if faults:
         raise all_of(faults, file.path)
-    _hide(file.folder / ".mew")
+    hide(file.folder / ".mew")
     return keys
 
 
@@ -67,15 +67,17 @@ def _own(file: SpaceFile, participant: str, environ: Mapping[str, str]) -> Key:
     if given:
         return Key(Token(given), None)
     space, kept = file.config.name, file.folder / ".mew" / "tokens"
-    name = f"{participant}.token"
-    for path in (kept / space / name, file.folder / "tokens" / name):
+    for path in (
+        token_path(kept, space, participant),
+        file.path.parent / "tokens" / f"{participant}.token",  # where peers keep them
+    ):
         if os.path.lexists(path):
             return Key(read_token_file(path), path)
     token = mint()
     return Key(token, write_token_file(kept, space, participant, token))
 
 
-def _hide(folder: Path) -> None:
+def hide(folder: Path) -> None:
     """Sees to it that git does not take what lies in `.mew`."""
     ignore = folder / ".gitignore"
     if folder.is_dir() and not ignore.exists():

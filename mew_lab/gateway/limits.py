@@ -1,18 +1,20 @@
-"""How much may anybody ask of this gateway?  Numbers, and the bucket that counts messages.
+"""The limits of one server, and the bucket that says when a participant is ahead of its rate.
 
-Every limit has the code `limit_exceeded`; whoever meets one is told so, and nobody else notices.
+Every limit of numbers has the code `limit_exceeded`; whoever meets one is told so, and nobody else notices. A rate is
+no limit of that kind: a WebSocket above it is read later, and nothing that it sends is lost.
 
 Spec: §5.2 (rulings on limits before admission).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-__all__ = ["Bucket", "Limits", "Rates"]
+__all__ = ["UNREAD", "Bucket", "Limits", "Rates"]
 
-
-TELL_EVERY = 0.1  # seconds between two errors to somebody who sends too much
+UNREAD = 5.0  # seconds that a connection goes unread at most
+PORTION = 0.02  # seconds of its rate that a slowed connection is read at a time: a turn for each message would cost more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,38 +43,70 @@ class Limits:
     """Messages of one participant, over all its connections and HTTP, in the long run."""
     burst: int = 2000
     """Messages of one participant at once."""
+    bytes_per_second: float = 8 * 1024 * 1024.0
+    """The same in bytes."""
+    burst_bytes: int = 16 * 1024 * 1024
+    """Bytes of one participant at once; one message never counts for more."""
+
+
+class _Level:
+    """An amount that time fills and use empties. It may fall below zero, but not far."""
+
+    __slots__ = ("_at", "_least", "_left", "_most", "_rate")
+
+    def __init__(self, rate: float, most: float, now: float) -> None:
+        self._rate = rate
+        self._most = most
+        self._least = min(0.0, 1.0 - UNREAD * rate)
+        self._left = most
+        self._at = now
+
+    def take(self, amount: float, now: float) -> None:
+        left = min(self._most, self._left + (now - self._at) * self._rate) - min(amount, self._most)
+        self._left = max(left, self._least)
+        self._at = now
+
+    def until(self, amount: float, now: float) -> float:
+        """Seconds until it holds so much."""
+        return (amount - self._left) / self._rate - (now - self._at)
+
+    @property
+    def portion(self) -> float:
+        """How much a slowed connection waits for."""
+        return max(1.0, min(self._most / 2, PORTION * self._rate))
 
 
 class Bucket:
-    """Counts the messages of one participant: full at first, filled by time, emptied by messages."""
+    """The rate of one participant in messages and in bytes: full at first, filled by time, emptied by messages."""
 
-    __slots__ = ("_at", "_left", "_limits", "_refused", "_told")
+    __slots__ = ("_bytes", "_messages")
 
     def __init__(self, limits: Limits, now: float) -> None:
-        self._limits = limits
-        self._left = float(limits.burst)
-        self._at = now
-        self._refused = 0  # messages refused since the sender was told
-        self._told = now - TELL_EVERY
+        self._messages = _Level(limits.messages_per_second, float(limits.burst), now)
+        self._bytes = _Level(limits.bytes_per_second, float(limits.burst_bytes), now)
 
-    def take(self, now: float) -> bool:
-        """Whether one more message is within the limit at `now`."""
-        limits = self._limits
-        left = min(limits.burst, self._left + (now - self._at) * limits.messages_per_second)
-        self._at = now
-        if left < 1.0:
-            self._left = left
-            self._refused += 1
-            return False
-        self._left = left - 1.0
-        return True
+    def take(self, size: int, now: float, *, messages: int = 1) -> None:
+        """Counts a message of so many bytes, whether there was room for it or not."""
+        self._messages.take(messages, now)
+        self._bytes.take(size, now)
 
-    def to_tell(self, now: float) -> int:
-        """How many refused messages to tell the sender of at `now`; 0 when it was told a moment ago."""
-        if now - self._told < TELL_EVERY:
-            return 0
-        count, self._refused, self._told = self._refused, 0, now
-        return count
+    def wait(self, now: float) -> float:
+        """Seconds until one more message is within the rate; 0 when it is now."""
+        return max(0.0, self._messages.until(1.0, now), self._bytes.until(1.0, now))
+
+    def pause(self, now: float) -> float:
+        """Seconds for which a connection is not to be read; 0 when one more message is within the rate now.
+
+        It is longer than `wait`, so that a portion of messages is then read at once, but never over `UNREAD`.
+        """
+        messages, size = self._messages, self._bytes
+        if messages.until(1.0, now) <= 0.0 and size.until(1.0, now) <= 0.0:
+            return 0.0
+        return min(UNREAD, max(messages.until(messages.portion, now), size.until(size.portion, now)))
+
+    def retry_after(self, now: float) -> int:
+        """Whole seconds after which a client may try again, as `Retry-After` says them."""
+        return max(1, math.ceil(self.wait(now)))
 
 
 class Rates:

@@ -10,6 +10,7 @@ It knows no envelope, no space and no rule.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any, Protocol
@@ -160,11 +161,17 @@ class Outbox:
         self._pump: asyncio.Task[None] | None = None
         self._goodbye: tuple[int, str] | None = None  # set when nothing more is taken
         self._ended = False  # the socket is gone
+        self._parting = asyncio.Event()  # set when the goodbye is ours
 
     @property
     def closing(self) -> bool:
-        """Whether a close or a cut has begun: what still comes in is to be dropped."""
+        """Whether a close or a cut has begun, or the socket is gone."""
         return self._goodbye is not None
+
+    @property
+    def dismissed(self) -> bool:
+        """Whether a close or a cut of ours has begun: what still comes in is to be dropped."""
+        return self._parting.is_set()
 
     def put(self, frame: Frame) -> None:
         """Queues a message; cuts the reader when too much waits."""
@@ -184,7 +191,7 @@ class Outbox:
         """Sends what is queued, unless `drop`, then closes."""
         if self._goodbye is not None:
             return
-        self._goodbye = (code, reason)
+        self._part_with(code, reason)
         if drop:
             self._queue.clear()
             self._size = 0
@@ -199,6 +206,24 @@ class Outbox:
             return True
         return await self._wire.ping(timeout) and self._goodbye is None
 
+    async def unread(self, seconds: float) -> None:
+        """Returns after so many seconds, or when a close of ours begins; until then nothing is read from the socket."""
+        if self._wire is not None:
+            self._wire.pause(seconds)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._parting.wait()
+            if self._wire is not None:
+                self._wire.resume()
+
+    def count_extras(self, count: Callable[[int, int], float]) -> None:
+        """From now on `count(bytes, messages)` hears of what is read beside messages: pings and pieces of messages.
+
+        It answers for how many seconds the socket is not to be read.
+        """
+        if self._wire is not None:
+            self._wire.count_extras(count)
+
     def ended(self) -> None:
         """To be called when the socket is gone: forgets what was queued."""
         self._ended = True
@@ -212,6 +237,10 @@ class Outbox:
         """Waits until a close that has begun is on the wire, or given up."""
         if self._pump is not None:
             await asyncio.wait({self._pump})
+
+    def _part_with(self, code: int, reason: str) -> None:
+        self._goodbye = (code, reason)
+        self._parting.set()
 
     # --- the two ways out ---
 
@@ -253,6 +282,8 @@ class Outbox:
             self._pump = None
         if not pump.cancelled() and pump.exception() is not None:
             self.ended()  # the socket went away while we wrote; whoever reads from it tells the gateway
+        elif self._goodbye is None:
+            self.flush()  # something may have come since it found nothing more
 
     async def _drain(self) -> None:
         """The long way: the ASGI `send`, which waits for a slow reader; between, the short way if it goes."""
@@ -283,7 +314,7 @@ class Outbox:
                 self._wire.abort()
 
     def _condemn(self, reason: str) -> None:
-        self._goodbye = (CLOSE_SLOW, reason)
+        self._part_with(CLOSE_SLOW, reason)
         self._queue.clear()
         self._size = 0
         # Later: the caller is in the middle of delivering, and a cut makes the gateway take a step.

@@ -23,7 +23,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from mew_lab.gateway.door import MISSING_BEARER, Identity, bearer, whose
+from mew_lab.gateway.door import MISSING_BEARER, Identity, bearer, whose, without_join
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.limits import Limits, Rates
 from mew_lab.gateway.openapi import DESCRIPTION
@@ -116,9 +116,10 @@ class Routes:
         content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if content_type != "application/json":
             raise HTTPException(415, "Content-Type must be application/json")
+        self._check_rate(identity)  # before the body: what is refused need not be read
         body = await self._body(request, limit=OVERSIZE * self._gateway.message_bytes(identity.space))
-        if not self._within_rate(identity):
-            return refusal(429, "limit_exceeded", TOO_FAST)
+        self._count(identity, len(body))
+        body = _without_join(body, limit=self._gateway.message_bytes(identity.space))
         reply = self._gateway.post(identity.space, request.path_params["id"], body)
         await asyncio.sleep(0)  # outboxes write at the end of a turn, and the answer is to come last
         said = reply.body
@@ -135,8 +136,7 @@ class Routes:
         asked = request.query_params
         after = _moment(asked["since"]) if "since" in asked else None
         limit = _limit(asked["limit"]) if "limit" in asked else None
-        if not self._within_rate(identity):
-            return refusal(429, "limit_exceeded", TOO_FAST)
+        self._count(identity, 0)
         page = self._gateway.history(*identity, after=after, limit=limit)
         if page is None:
             return refusal(
@@ -166,9 +166,17 @@ class Routes:
             raise HTTPException(403, BAD_TOKEN)
         return identity
 
-    def _within_rate(self, identity: Identity) -> bool:
+    def _check_rate(self, identity: Identity) -> None:
         now = asyncio.get_running_loop().time()
-        return self._rates.of(*identity, now).take(now)
+        bucket = self._rates.of(*identity, now)
+        if bucket.wait(now):
+            raise HTTPException(429, "limit_exceeded", {"retry-after": str(bucket.retry_after(now))})
+
+    def _count(self, identity: Identity, size: int) -> None:
+        """Counts a request with a body of so many bytes, unless its participant is ahead of its rate."""
+        self._check_rate(identity)
+        now = asyncio.get_running_loop().time()
+        self._rates.of(*identity, now).take(size, now)
 
     async def _body(self, request: Request, *, limit: int) -> str | bytes:
         parts: list[bytes] = []
@@ -189,6 +197,15 @@ class Routes:
             return body.decode()
         except UnicodeDecodeError:
             return body  # the space says what is wrong with it
+
+
+def _without_join(body: str | bytes, *, limit: int) -> str | bytes:
+    """A body as it may be journaled: a join frame holds a token, and belongs to a WebSocket."""
+    if isinstance(body, str):
+        return without_join(body, limit=limit)
+    return without_join(body.decode("utf-8", "surrogateescape"), limit=limit).encode(
+        "utf-8", "surrogateescape"
+    )
 
 
 def _moment(text: str) -> datetime:
@@ -261,4 +278,5 @@ def refusal(status: int, error: str, message: str = "", **headers: str) -> JSONR
 
 async def _as_json(request: Request, fault: Exception) -> JSONResponse:
     assert isinstance(fault, HTTPException)
-    return refusal(fault.status_code, fault.detail, **(fault.headers or {}))
+    message = TOO_FAST if fault.status_code == 429 else ""
+    return refusal(fault.status_code, fault.detail, message, **(fault.headers or {}))

@@ -35,13 +35,17 @@ class AppendedFile:
     Args:
         root: the folder, and `name` the path below it.
         fault: is given a sentence when lines begin to be lost.
+        private: whether a file that others may read is made the owner's alone.
     """
 
-    def __init__(self, root: Path, name: str, *, fault: Callable[[str], object]) -> None:
+    def __init__(
+        self, root: Path, name: str, *, fault: Callable[[str], object], private: bool = False
+    ) -> None:
         self.path = root / name
         self.lost = 0
         """Lines that could not be written."""
         self._root = root
+        self._private = private and os.name == "posix"
         self._parts = PurePosixPath(name).parts
         self._fault = fault
         self._well = True
@@ -53,8 +57,11 @@ class AppendedFile:
         try:
             file = self._open()
             try:
-                if not stat.S_ISREG(os.fstat(file).st_mode):
+                found = os.fstat(file)
+                if not stat.S_ISREG(found.st_mode):
                     raise OSError(0, "it is no plain file")
+                if self._private and stat.S_IMODE(found.st_mode) & 0o077:
+                    os.fchmod(file, 0o600)  # others may have made it, and an invited one's token may be in it
                 written = os.write(file, data)
             finally:
                 os.close(file)
@@ -135,7 +142,9 @@ class Sinks:
         self._waiting: set[str] = set()
         for name, one in file.config.participants.items():
             if one.output_log:
-                self.files[name] = AppendedFile(file.folder, one.output_log, fault=partial(self._told, name))
+                self.files[name] = AppendedFile(
+                    file.folder, one.output_log, fault=partial(self._told, name), private=True
+                )
                 if not one.auto_connect:
                     self._waiting.add(name)
 
@@ -145,7 +154,15 @@ class Sinks:
         Raises:
             NotAdmitted: when the space does not take one.
         """
-        self._gateway.before_post = self._posted
+        others = self._gateway.before_post
+
+        def posted(space: str, participant: str) -> None:
+            if space == self._space:
+                self._posted(participant)
+            else:
+                others(space, participant)
+
+        self._gateway.before_post = posted
         for name in self.files:
             if name not in self._waiting:
                 self._attach(name)
@@ -153,9 +170,9 @@ class Sinks:
     def _told(self, participant: str, sentence: str) -> None:
         self._fault(f"{participant}: {sentence}")
 
-    def _posted(self, space: str, participant: str) -> None:
+    def _posted(self, participant: str) -> None:
         """A participant is about to speak by HTTP."""
-        if space == self._space and participant in self._waiting:
+        if participant in self._waiting:
             self._waiting.discard(participant)
             try:
                 self._attach(participant)

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
@@ -21,7 +22,7 @@ from mew_lab.gateway.burst import Burst
 from mew_lab.gateway.door import MISSING_BEARER, Claim, Identity, bearer, read_join, whose, without_join
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.limits import Limits, Rates
-from mew_lab.gateway.outbox import Outbox, Send
+from mew_lab.gateway.outbox import Outbox, Peer, Send
 
 __all__ = ["Sockets", "refuse_upgrade"]
 
@@ -36,6 +37,8 @@ STOPPING = 1012
 TRY_LATER = 1013
 FULL = "this space takes no more connections"
 UNKNOWN = "token or space unknown"
+IN_A_ROW = 32  # messages of one connection before others have their turn
+TELL_EVERY = 10.0  # seconds between two lines about wrong tokens
 OVERSIZE = 4  # times the limit: up to here a message is refused, beyond it the socket closes
 
 logger = logging.getLogger(__name__)
@@ -76,6 +79,9 @@ class Sockets:
         self.rates = rates
         self.burst = Burst()
         self._strangers = 0
+        self._wrong = 0  # wrong tokens since that was logged
+        self._tell_at = 0.0
+        self._probing: Counter[str] = Counter()  # newcomers a space that wait whether an older one answers
         self._open: set[Outbox] = set()
         self._none_open = asyncio.Event()
         self._stopping = False
@@ -114,7 +120,16 @@ class Sockets:
                     await self._none_open.wait()
 
     async def refusal_delay(self) -> None:
-        """Makes a guess take its time; where too many wait already, the answer comes at once."""
+        """Makes a guess take its time; where too many wait already, the answer comes at once.
+
+        It is logged, at most once in `TELL_EVERY` seconds, without what was guessed.
+        """
+        self._wrong += 1
+        now = asyncio.get_running_loop().time()
+        if now >= self._tell_at:
+            self._tell_at = now + TELL_EVERY
+            logger.warning("refused since the last such line, for an unknown token or space: %d", self._wrong)
+            self._wrong = 0
         if self._strangers < self.limits.unauthenticated:
             with self._counted():
                 await asyncio.sleep(self.limits.refusal_delay)
@@ -140,7 +155,15 @@ class Sockets:
 
     def full(self, space: str) -> bool:
         """Whether the space has as many connections as it may."""
-        return self.gateway.connections(space) >= self.limits.connections
+        return self.gateway.connections(space) + self._probing[space] >= self.limits.connections
+
+    async def answers(self, holder: Peer, space: str) -> bool:
+        """Whether the connection that has an id lives; who waits for that counts as a connection."""
+        self._probing[space] += 1
+        try:
+            return await holder.alive(self.limits.probe)
+        finally:
+            self._probing[space] -= 1
 
     @contextlib.contextmanager
     def _counted(self) -> Iterator[None]:
@@ -264,7 +287,7 @@ class _Visit:
             raise _Refused(TRY_LATER, "limit_exceeded", FULL)
         holder = gateway.holder(space, runtime_id)
         if holder is not None and gateway.logical(space, runtime_id) == participant:
-            if await holder.alive(self._sockets.limits.probe):
+            if await self._sockets.answers(holder, space):
                 raise _Refused(TAKEN, f"{runtime_id!r} is connected already, and answers")
             if gateway.holder(space, runtime_id) is holder:
                 gateway.replace(space, runtime_id)
@@ -275,13 +298,23 @@ class _Visit:
     # --- what does it say? ---
 
     async def _converse(self, identity: Identity) -> str:
-        """Hands every message to the gateway; says why it ended."""
+        """Hands every message to the gateway; says why it ended.
+
+        Who is ahead of its rate is not read for a while; nothing that it sent is dropped.
+        """
         gateway, space, name, receive = self._gateway, self._space, self._name, self._receive
         now = asyncio.get_running_loop().time
         bucket = self._sockets.rates.of(*identity, now())
         limit = gateway.message_bytes(space)
-        burst = self._sockets.burst
+        burst, outbox = self._sockets.burst, self.outbox
         first, self._first = self._first, None
+        in_a_row = 0  # messages that were handled without a look at other connections
+
+        def extra(size: int, messages: int) -> float:
+            bucket.take(size, now(), messages=messages)
+            return bucket.pause(now())
+
+        outbox.count_extras(extra)
         try:
             while True:
                 event = await (first or burst.before_waiting(receive()))
@@ -291,17 +324,25 @@ class _Visit:
                 text = event.get("text")
                 message: str | bytes = event["bytes"] if text is None else text
                 burst.hold()
-                if self.outbox.closing:
+                if outbox.dismissed:
                     continue  # it was closed by us; what was on its way is no message any more
-                if not bucket.take(now()):
-                    count = bucket.to_tell(now())
-                    if count:
-                        gateway.limited(space, name, count=count)
-                elif len(message) > limit * OVERSIZE:
-                    self.outbox.close(TOO_BIG, f"a message of over {limit * OVERSIZE} bytes")
+                at = now()
+                bucket.take(len(message), at)
+                if len(message) > limit * OVERSIZE:
+                    outbox.close(TOO_BIG, f"a message of over {limit * OVERSIZE} bytes")
                 elif text is None:
                     gateway.receive(space, name, message)
                 else:
                     gateway.receive(space, name, without_join(text, limit=limit))
+                in_a_row += 1
+                pause = bucket.pause(at)
+                if pause:
+                    burst.flush()
+                    in_a_row = 0
+                    await outbox.unread(pause)
+                elif in_a_row == IN_A_ROW:
+                    burst.flush()
+                    in_a_row = 0
+                    await asyncio.sleep(0)
         finally:
             burst.flush()

@@ -31,7 +31,7 @@ from mew_lab.gateway.config import (
 )
 from mew_lab.gateway.faults import Fault, all_of, told
 from mew_lab.protocol.pattern import warnings
-from mew_lab.protocol.token import Token, mask
+from mew_lab.protocol.token import LEAST_TOKEN, Token, mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.config import read_yaml
 
@@ -51,8 +51,14 @@ class SpaceFile(NamedTuple):
 
     @property
     def folder(self) -> Path:
-        """Where what the file names is: programs run here, logs and tokens are kept here."""
-        return self.path.parent
+        """Where the file's relative paths begin: beside the file, or above the folder `.mew` that holds it."""
+        beside = self.path.parent
+        return beside.parent if beside.name == ".mew" else beside
+
+    @property
+    def logs(self) -> Path:
+        """The folder of logs, beside the file."""
+        return self.path.parent / "logs"
 
     @property
     def command_lines(self) -> tuple[str, ...]:
@@ -169,6 +175,7 @@ def _config(file: _File, switches: Mapping[str, bool]) -> SpaceConfig:
     settings = {name: getattr(file.space, name) for name in SpaceSettings.model_fields}
     return SpaceConfig(
         name=file.space.id,
+        short_tokens=True,  # peers use them; a remark says so
         participants=participants,
         logs=logs if switches.get("GATEWAY_LOGGING", logging.enabled) else None,
         **settings,
@@ -193,6 +200,11 @@ def _remarks(said: object) -> Iterator[str]:
     for key, patterns in _capability_lists(said):
         yield from warnings(patterns, key=key)
     for name, one in _participants(said).items():
+        tokens = one.get("tokens")
+        for at, token in enumerate(tokens if isinstance(tokens, list) else ()):
+            if isinstance(token, str) and len(token) < LEAST_TOKEN:
+                short = f"it has fewer than {LEAST_TOKEN} characters, so it could be guessed"
+                yield f"participants.{name}.tokens[{at}]: {short}; leave tokens out, and one is made"
         if one.get("auto_connect") and not one.get("output_log"):
             yield f"participants.{name}.auto_connect: it does nothing without output_log"
 

@@ -1,8 +1,9 @@
 """What do we use of the server library's inside?  One attribute, looked up in one guarded function.
 
 `wire_of` finds the library's protocol object behind an ASGI `send`, and gives its socket a face: write an
-encoded frame, see how much waits, ping, hang up. Where the inside is not as expected it gives None, and all
-that uses it has another way: slower, without ghost probes, but right. A canary test says when it happens.
+encoded frame, see how much waits, ping, read nothing for a while, hang up. Where the inside is not as expected it
+gives None, and all that uses it has another way: slower, without ghost probes, but right. A canary test says when
+it happens.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ import secrets
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from mew_lab.gateway.limits import UNREAD
+
 __all__ = ["Wire", "hang_up", "silent", "wire_of"]
 
 PING = 0x89  # FIN and the opcode of a ping (RFC 6455 §5.5.2)
 PING_BYTES = 8
+PIECE = 512  # bytes that a ping or a piece of a message counts beside its data: empty ones must not be free
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +28,10 @@ logger = logging.getLogger(__name__)
 class Wire:
     """The socket below one accepted WebSocket. Takes whole encoded frames only."""
 
-    __slots__ = ("_pings", "abort", "closing", "waiting", "write")
+    __slots__ = (
+        *("_loop", "_pings", "_protocol", "_read_since", "_timer", "_unread_since"),
+        *("abort", "closing", "waiting", "write"),
+    )
 
     def __init__(self, protocol: Any) -> None:
         transport = protocol.transport
@@ -36,32 +43,96 @@ class Wire:
         """Whether the socket takes nothing more."""
         self.abort: Callable[[], None] = transport.abort
         """Hangs up at once; what waits is lost."""
+        self._protocol = protocol
+        self._loop = asyncio.get_running_loop()
         self._pings: dict[bytes, asyncio.Future[None]] = {}
-        handled = protocol.handle_pong
+        self._timer: asyncio.TimerHandle | None = None  # while it is not read
+        self._unread_since = 0.0
+        self._read_since = float("-inf")  # when reading began again
+        heard = protocol.handle_pong
 
         def handle_pong(event: Any) -> None:
             answered = self._pings.pop(bytes(event.data), None)
             if answered is not None and not answered.done():
                 answered.set_result(None)
-            handled(event)
+            heard(event)
 
         protocol.handle_pong = handle_pong
+        overdue = getattr(protocol, "keepalive_timeout", None)
+
+        def keepalive_timeout() -> None:
+            left = self._patience(protocol.ping_timeout)
+            if left > 0.0 and not self.closing():
+                protocol.pong_timer = self._loop.call_later(left, protocol.keepalive_timeout)
+            elif overdue is not None:
+                overdue()
+
+        if overdue is not None:
+            protocol.keepalive_timeout = keepalive_timeout
+
+    # --- reading later ---
+
+    def pause(self, seconds: float) -> None:
+        """Reads nothing for so long, so that the sender's own system holds it back; never over `UNREAD` at a time."""
+        now = self._loop.time()
+        if self._timer is None:
+            self._unread_since = now
+            self._protocol.transport.pause_reading()
+        else:
+            self._timer.cancel()
+        end = min(max(self._timer.when() if self._timer else now, now + seconds), self._unread_since + UNREAD)
+        self._timer = self._loop.call_at(end, self.resume)
+
+    def resume(self) -> None:
+        """Reads again, unless the library itself waits for its messages to be taken."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._read_since = self._loop.time()
+            if not getattr(self._protocol, "read_paused", False) and not self.closing():
+                self._protocol.transport.resume_reading()
+
+    def count_extras(self, count: Callable[[int, int], float]) -> None:
+        """Has `count(bytes, messages)` told of each ping and each piece of a message.
+
+        What it answers is for how many seconds the socket is not to be read.
+        """
+        protocol = self._protocol
+
+        def counted(handle: Callable[..., None], size: int, messages: int) -> Callable[..., None]:
+            def handled(*event: Any) -> None:
+                handle(*event)
+                seconds = count(size, messages)
+                if seconds:
+                    self.pause(seconds)
+
+            return handled
+
+        if hasattr(protocol, "handle_ping") and hasattr(protocol, "handle_cont"):
+            protocol.handle_ping = counted(protocol.handle_ping, PIECE, 1)
+            protocol.handle_cont = counted(protocol.handle_cont, PIECE, 0)
+
+    def _patience(self, seconds: float) -> float:
+        """How much of a time in which an answer must come is left: it counts while the socket is read."""
+        return seconds if self._timer is not None else seconds - (self._loop.time() - self._read_since)
+
+    # --- is anybody there? ---
 
     async def ping(self, timeout: float) -> bool:
-        """Whether the other end answers a ping within `timeout` seconds."""
+        """Whether the other end answers a ping within `timeout` seconds in which its socket is read."""
         if self.closing():
             return False
         payload = secrets.token_bytes(PING_BYTES)
-        answered = self._pings[payload] = asyncio.get_running_loop().create_future()
+        answered = self._pings[payload] = self._loop.create_future()
         self.write(bytes((PING, PING_BYTES)) + payload)
+        left = timeout
         try:
-            async with asyncio.timeout(timeout):
-                await answered
-        except TimeoutError:
-            return False
+            while left > 0.0 and not answered.done() and not self.closing():
+                await asyncio.wait({answered}, timeout=left)
+                left = self._patience(timeout)
         finally:
             self._pings.pop(payload, None)
-        return not self.closing()
+        return answered.done() and not self.closing()
 
 
 def wire_of(send: Any) -> Wire | None:
@@ -69,7 +140,8 @@ def wire_of(send: Any) -> Wire | None:
     try:
         protocol = send.__self__
         transport = protocol.transport
-        known = callable(transport.write) and callable(transport.abort) and callable(protocol.handle_pong)
+        needed = (transport.write, transport.abort, transport.pause_reading, transport.resume_reading)
+        known = all(map(callable, needed)) and callable(protocol.handle_pong)
         if known and not transport.is_closing() and transport.get_write_buffer_size() >= 0:
             return Wire(protocol)
     except Exception as fault:

@@ -19,7 +19,7 @@ from mew_lab.protocol.covers import covers, possesses
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.miss import quote
 from mew_lab.protocol.permit import Capability
-from mew_lab.space.events import Record
+from mew_lab.space.events import Record, outline
 from mew_lab.space.rights import Held
 
 __all__ = ["Audit", "Given", "Right", "audit"]
@@ -91,7 +91,12 @@ class Audit(NamedTuple):
         if self.cause is not None:
             lines[1:] = [f"sent by the gateway because of {_title(self.cause)}, record {self.cause.seq}"]
         elif record.verdict == "refused":
-            lines.append(f"refused with {record.code}: {_readable(record.detail)}")
+            known = outline(record)
+            lines.append(f"refused with {record.code}: {_readable(known.why if known else record.detail)}")
+            if known:
+                lines.append(
+                    f"what it said is {known}; the SHA-256 of the whole is {_readable(known.sha256)}"
+                )
         elif self.right is not None:
             lines.append(f"accepted, because {record.participant} held {self.right}")
         lines += map(str, self.grants)
@@ -126,6 +131,7 @@ def audit(records: Iterable[Record], which: str | int) -> Audit:
     found: list[tuple[Record, Record | None]] = []
     placed: tuple[Record, Record | None] | None = None
     event: Record | None = None
+    unknown = 0
     place = int(which) if isinstance(which, int) or (which.isdecimal() and which.isascii()) else None
     for record in records:
         if player is not None:
@@ -135,6 +141,7 @@ def audit(records: Iterable[Record], which: str | int) -> Audit:
                 player, doubt = None, f"what granters held themselves is not known: {fault}"
         if record.event not in CAUSED:
             event = record
+        unknown += outline(record) is not None
         cause = event if record.event in CAUSED else None
         if record.seq == place:
             placed = record, cause
@@ -149,6 +156,11 @@ def audit(records: Iterable[Record], which: str | int) -> Audit:
     if chosen is None:
         raise JournalError(
             f"this journal holds no envelope with the id {quote(which)}; mew-lab tail --json lists those that it holds"
+            + (
+                f". Of {unknown} refused ones only the beginning is kept, so their ids are not known"
+                if unknown
+                else ""
+            )
         )
     record, cause = chosen
     right = Right(record.pattern, record.grant) if record.pattern and record.verdict == "accepted" else None

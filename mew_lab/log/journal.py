@@ -2,7 +2,8 @@
 
 A batch of records goes to the operating system in one call, whole or not at all: a write that fails leaves
 no half line that could swallow the next one, and may be tried again. A full file is followed by the next
-one, whose first line names its predecessor.
+one, whose first line names its predecessor. Each line carries the chain described in line.py, over all files of
+a journal; integrity.py verifies it.
 
 It does not know what a message means, nor what decides. What a line looks like stands in line.py, how files
 are read in reading.py. There is no lock: a `Journal` belongs to the one thread that runs its gateway.
@@ -13,47 +14,52 @@ Spec: §3.6.8.
 from __future__ import annotations
 
 import os
-import re
+import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 from mew_lab.errors import JournalError
-from mew_lab.log.line import read_members, write_line
+from mew_lab.log.line import (
+    CHAIN_BYTES,
+    NO_CHAIN,
+    chain_line,
+    read_line,
+    read_members,
+    split_chain,
+    write_line,
+)
 from mew_lab.log.reading import LINE_LIMIT, Reading, continued, first_record, read_journal, successor
 from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.filename import folder_name
 from mew_lab.space.events import Record
+from mew_lab.transport.folder import open_below, open_folder
 
 if sys.platform == "win32":
     fcntl = None
 else:
     import fcntl
 
-__all__ = ["ROTATE_AT", "Journal", "Reading", "journal_path", "read_journal"]
+__all__ = ["ROTATE_AT", "Head", "Journal", "Reading", "journal_path", "read_journal"]
 
 FORMAT = 1
 ROTATE_AT = 256 * 1024 * 1024
-
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
-_DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE | re.ASCII)
 
 
 def journal_path(root: str | os.PathLike[str], *, space: str, now: datetime) -> Path:
     """Where the journal of a space that opens `now` lies: `<root>/.mew/<space>/<utc>.jsonl`.
 
-    A space whose name is no plain file name lies under a digest of it, so that no name leads out of `.mew`.
+    A space whose name is no plain file name lies in a folder of another name, so that none leads out of `.mew`.
 
     Raises:
         JournalError: when a link in `.mew` leads elsewhere.
     """
-    plain = _PLAIN_NAME.fullmatch(space) and not _DEVICE.fullmatch(space) and not space.endswith(".")
-    name = space
-    if not plain:
-        name = f"space-{sha256(space.encode('utf-8', 'backslashreplace')).hexdigest()[:32]}"
     folder = Path(root) / ".mew"
+    there = [one.name for one in folder.iterdir()] if folder.is_dir() else []
+    name = folder_name(space, among=there)
     path = folder / name / now.astimezone(UTC).strftime("%Y%m%dT%H%M%S_%fZ.jsonl")
     if not path.parent.resolve().is_relative_to(folder.resolve()):
         raise JournalError(
@@ -66,8 +72,11 @@ def journal_path(root: str | os.PathLike[str], *, space: str, now: datetime) -> 
 
 def _make_folders(folder: Path) -> None:
     """The folder and what is missing above it, for the owner alone; `.mew` hides itself from git."""
-    for one in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
+    for one in reversed([one for one in (folder, *folder.parents) if not os.path.lexists(one)]):
         one.mkdir(mode=0o700)
+    above = open_folder(folder)  # before anything is written there
+    if above is not None:
+        os.close(above)
     for one in (folder, *folder.parents):
         ignore = one / ".gitignore"
         if one.name == ".mew" and not ignore.exists():
@@ -81,7 +90,7 @@ def _create(path: Path) -> int:
         flags |= getattr(os, name, 0)
     try:
         _make_folders(path.parent)
-        return _owned(os.open(path, flags, 0o600), path)
+        return _owned(open_below(path, flags, make=True), path)
     except FileExistsError:
         raise JournalError(
             f"Cannot begin the journal {path}: there is a file already, and a journal never writes over one. "
@@ -102,7 +111,7 @@ def _reopen(path: Path) -> int:
     for name in ("O_NOFOLLOW", "O_BINARY"):
         flags |= getattr(os, name, 0)
     try:
-        return _owned(os.open(path, flags), path)
+        return _owned(open_below(path, flags), path)
     except OSError as fault:
         raise JournalError(
             f"Cannot go on with the journal {path}: {fault.strerror}. Name a file that can be written to.",
@@ -127,21 +136,28 @@ def _owned(fd: int, path: Path) -> int:
     return fd
 
 
-def _whole_lines(fd: int) -> tuple[int, bytes]:
-    """How many bytes of a file are whole lines, and what stands behind them."""
+def _whole_lines(fd: int) -> tuple[int, bytes, bytes]:
+    """How many bytes of a file are whole lines, what stands behind them, and the last whole line."""
     size = os.fstat(fd).st_size
-    os.lseek(fd, max(0, size - LINE_LIMIT - 1), os.SEEK_SET)
+    os.lseek(fd, max(0, size - 2 * LINE_LIMIT - 1), os.SEEK_SET)
     end = b""
     while part := os.read(fd, 1 << 20):
         end += part
-    tail = end[end.rfind(b"\n") + 1 :]
-    return size - len(tail), tail
+    cut = end.rfind(b"\n") + 1
+    return size - len(end) + cut, end[cut:], end[end.rfind(b"\n", 0, max(0, cut - 1)) + 1 : cut]
 
 
 def _is_stub(path: Path) -> bool:
     """Whether a file of ours ends within its first line."""
     data = path.read_bytes()
     return b"\n" not in data and data[:7] == b'{"seq":'[: len(data)]
+
+
+class Head(NamedTuple):
+    """Where the chain of a journal's lines ends: the `seq` of the last record, and the chain of its line."""
+
+    seq: int = 0
+    chain: bytes = NO_CHAIN
 
 
 class Journal:
@@ -179,6 +195,7 @@ class Journal:
         self._size = 0
         self._torn = False  # the last line is not ended
         self._cut = False  # half a line stands behind what counts
+        self._head = Head()
         self._fd = _create(first)
 
     @classmethod
@@ -207,12 +224,14 @@ class Journal:
         self._opened = opened
         self._torn = self._cut = False
         self._fd = _reopen(found[-1])
-        whole, tail = _whole_lines(self._fd)
+        whole, tail, last = _whole_lines(self._fd)
         self._size = whole
         if tail and read_members(tail) is not None:  # a whole record, but for the end of its line
-            self._size, self._torn = whole + len(tail), True
+            self._size, self._torn, last = whole + len(tail), True, tail
         elif tail:
             self._cut = True
+        record = read_line(last)
+        self._head = Head(record.seq if record else 0, split_chain(last)[1] or NO_CHAIN)
         following = successor(found)
         if following.is_file() and following.stat().st_size < LINE_LIMIT and _is_stub(following):
             following.unlink()  # begun when the last was full, and killed before its first line was whole
@@ -225,6 +244,17 @@ class Journal:
     def path(self) -> Path:
         """The file that is written now."""
         return self.paths[-1]
+
+    @property
+    def head(self) -> Head:
+        """Where the chain of lines ends now."""
+        return self._head
+
+    @property
+    def epoch(self) -> int | None:
+        """The run of the space that is recorded; None when it is not known."""
+        found = (read_members(self._opened.detail) or {}).get("epoch")
+        return found if type(found) is int else None
 
     @property
     def space(self) -> str:
@@ -245,17 +275,26 @@ class Journal:
         if batch[0].event == "opened":
             batch[0] = self._opened = self._completed(batch[0])
         lines = [write_line(record) for record in batch]
-        longest = len(lines[0]) if len(lines) == 1 else max(map(len, lines))
+        sizes = [len(line) + CHAIN_BYTES for line in lines]
+        longest = max(sizes)
         if longest > LINE_LIMIT:  # the reader would not take it
             raise self._fault(f"a line would have {longest} bytes, and the most is {LINE_LIMIT}")
         if not self._size and batch[0].event != "opened":
             self._opened = self._opened._replace(space=self._opened.space or batch[0].space, now=batch[0].now)
             lines.insert(0, write_line(self._opened))
-        data = b"".join(lines)
-        if self._size and self._size + len(data) > self.rotate_at:
-            self._rotate(data, batch[0].now)
+            sizes.append(len(lines[0]) + CHAIN_BYTES)
+        seq = batch[-1].seq
+        if self._size and self._size + sum(sizes) > self.rotate_at:
+            self._rotate(lines, seq, batch[0].now)
         else:
-            self._write(data)
+            self._write(lines, seq)
+
+    def free_space(self) -> int:
+        """Bytes that are free on the disk of the journal; very many where nobody can tell."""
+        try:
+            return shutil.disk_usage(self.path.parent).free
+        except (OSError, AttributeError):  # Pyodide
+            return sys.maxsize
 
     def flush(self) -> None:
         """Asks the operating system to bring what was written to the disk."""
@@ -281,13 +320,22 @@ class Journal:
             path=str(self.path),
         )
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, lines: Sequence[bytes], seq: int) -> None:
         if self._cut:
             try:
                 os.ftruncate(self._fd, self._size)
             except OSError as fault:
                 raise self._fault(fault.strerror or str(fault)) from None
             self._cut = False
+        chain = self._head.chain
+        if len(lines) == 1:
+            data, chain = chain_line(lines[0], chain)
+        else:
+            chained = []
+            for line in lines:
+                line, chain = chain_line(line, chain)
+                chained.append(line)
+            data = b"".join(chained)
         if self._torn:  # half a line stands there and could not be taken back: end it, so that ours is whole
             data = b"\n" + data
         try:
@@ -298,6 +346,7 @@ class Journal:
         if written == len(data):
             self._size += written
             self._torn = False
+            self._head = Head(seq, chain)
             return
         if written:
             try:
@@ -307,15 +356,16 @@ class Journal:
                 self._torn = True
         raise self._fault(why)
 
-    def _rotate(self, data: bytes, now: datetime) -> None:
+    def _rotate(self, lines: Iterable[bytes], seq: int, now: datetime) -> None:
         """Goes on in the next file; when that fails, all is as before and the next append tries again."""
         before = self._fd, self._size, self._torn, self.paths
         path = successor(self.paths)
         about = {**(read_members(self._opened.detail) or {"format": FORMAT}), "previous": self.path.name}
+        about.pop("pruned", None)
         opened = self._opened._replace(seq=0, now=now, detail=compact(about))
         self._fd, self._size, self._torn, self.paths = _create(path), 0, False, (*self.paths, path)
         try:
-            self._write(write_line(opened) + data)
+            self._write((write_line(opened), *lines), seq)
         except JournalError:
             os.close(self._fd)
             self._fd, self._size, self._torn, self.paths = before

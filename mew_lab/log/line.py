@@ -4,6 +4,10 @@
 break, or is no JSON object) stands in the header instead, as `text` or, when it is not even Unicode, as
 `base64`. Either way it is read back to the byte.
 
+In a journal one more member follows, `"chain"`: the SHA-256, in hexadecimal, of the `chain` of the line before
+(64 zeros where there is none) and of all bytes of this line that stand before `,"chain"`. So no line can be
+changed, put in or taken out without changing the chain of every line behind it.
+
 This module opens no file and does not know what a message means.
 """
 
@@ -11,8 +15,10 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from datetime import UTC, datetime
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any
 
 import orjson
@@ -21,7 +27,12 @@ from mew_lab.errors import ProtocolError
 from mew_lab.protocol.envelope import MAX_DEPTH, compact
 from mew_lab.space.events import Record
 
-__all__ = ["read_line", "read_members", "write_line"]
+__all__ = ["NO_CHAIN", "chain_line", "read_line", "read_members", "split_chain", "write_line"]
+
+NO_CHAIN = b"0" * 64
+_CHAIN = b',"chain":"'
+CHAIN_BYTES = len(_CHAIN) + 64 + 2  # with the end of the line's object
+_CHAINED = re.compile(rb',"chain":"([0-9a-f]{64})"\}\Z')
 
 _MARK = b',"envelope":'
 _END = ord("}")
@@ -129,9 +140,27 @@ def write_line(record: Record) -> bytes:
     return _header(record, text=raw) + b"\n"
 
 
+def chain_line(line: bytes, before: bytes) -> tuple[bytes, bytes]:
+    """A line of `write_line` with its chain, which follows from that of the line before; and that chain."""
+    body = line[:-2]
+    chain = sha256(before + body).hexdigest().encode()
+    return body + _CHAIN + chain + b'"}\n', chain
+
+
+def split_chain(line: bytes) -> tuple[bytes, bytes]:
+    """The bytes of a line that its chain vouches for, and that chain; the chain is empty where there is none."""
+    data = line.rstrip(b"\r\n")
+    if data[-2:] != b'"}':  # the envelope is last
+        return data, b""
+    found = _CHAINED.search(data, max(0, len(data) - CHAIN_BYTES))
+    return (data[: found.start()], found[1]) if found else (data, b"")
+
+
 def read_line(data: bytes) -> Record | None:
     """The record that one line holds; None when it is not a whole record, whatever it is."""
     data = data.rstrip(b"\r\n")
+    if data[-CHAIN_BYTES : -CHAIN_BYTES + len(_CHAIN)] == _CHAIN and data[-2:] == b'"}':
+        data = data[:-CHAIN_BYTES] + b"}"
     at = data.find(_MARK)
     raw: str | None = None
     try:

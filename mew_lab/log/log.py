@@ -28,7 +28,8 @@ from mew_lab.log.peers import merge_decisions
 from mew_lab.log.reading import Reading, continued, first_record, read_journal
 from mew_lab.log.table import COLUMNS, Column, to_frame
 from mew_lab.protocol.envelope import compact
-from mew_lab.space.events import Record
+from mew_lab.space.events import Record, outline
+from mew_lab.space.refusal import KEPT_BYTES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -138,6 +139,7 @@ class Log:
         self._characters, self._most = 0, characters
         self._envelopes: int | None = None if keep is None else 0
         self._faults: tuple[str, ...] | None = None if keep is None else ()
+        self._unknown = 0  # refused messages of which only the beginning is kept
         self._frame: _Frame | None = None
 
     @classmethod
@@ -167,6 +169,7 @@ class Log:
         if record.raw is not None:
             self._envelopes = (self._envelopes or 0) + 1
             self._characters += len(record.raw)
+            self._unknown += outline(record) is not None
         if self._keep is None:
             return
         # A quarter at a time, so that the cost of a record is the same however long the session lasts.
@@ -229,11 +232,11 @@ class Log:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What could not be read, as sentences; reads the files if nothing has yet."""
+        """What could not be read or is not known, as sentences; reads the files if nothing has yet."""
         if self._faults is None:
             for _ in self._read():
                 pass
-        return self._faults or ()
+        return (*(self._faults or ()), *_not_known(self._unknown))
 
     def __len__(self) -> int:
         if self._envelopes is None:
@@ -312,12 +315,19 @@ class Log:
 
     def _read(self) -> Iterator[Record]:
         """The records in the files; a pass to the end also counts them and keeps what was wrong with them."""
-        envelopes, faults = 0, list[str]()
+        envelopes, unknown, faults = 0, 0, list[str]()
         for record in Files(self._source.paths if self._source else ()).read(faults):
             envelopes += record.raw is not None
+            unknown += outline(record) is not None
             yield record
         if self._keep is None:
-            self._envelopes, self._faults = envelopes, tuple(faults)
+            self._envelopes, self._unknown, self._faults = envelopes, unknown, tuple(faults)
+
+
+def _not_known(messages: int) -> Iterator[str]:
+    if messages:
+        told = "1 refused message is" if messages == 1 else f"{messages} refused messages are"
+        yield f"{told} not known: only the beginning of what was over {KEPT_BYTES} bytes is kept"
 
 
 def _count(envelopes: int) -> str:

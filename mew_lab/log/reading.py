@@ -9,19 +9,30 @@ It keeps nothing that it has read, so a file may be larger than the memory.
 
 from __future__ import annotations
 
+import glob
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, NamedTuple
 
 from mew_lab.errors import JournalError
 from mew_lab.log.line import read_line, read_members
 from mew_lab.log.peers import Line, read_decisions, read_history
 from mew_lab.space.events import Record
 
-__all__ = ["LINE_LIMIT", "Reading", "continued", "first_record", "read_journal", "successor"]
+__all__ = [
+    "LINE_LIMIT",
+    "Anew",
+    "Reading",
+    "begun_anew",
+    "continued",
+    "first_record",
+    "missing",
+    "read_journal",
+    "successor",
+]
 
 LINE_LIMIT = 8 * 1024 * 1024  # bytes
 
@@ -153,6 +164,31 @@ def first_record(path: Path) -> Record | None:
     return record
 
 
+class Anew(NamedTuple):
+    """Where a pruned journal begins: what was deleted ended with record `seq` and with the line of this `chain`.
+
+    `number` is that of the file in which it goes on, and `previous` the name that it says it goes on from.
+    Where files were `kept`, the chain goes on in them from what was deleted; else behind the snapshot.
+    """
+
+    seq: int
+    chain: str
+    number: int
+    previous: str
+    kept: bool
+
+
+def begun_anew(about: Mapping[str, Any]) -> Anew | None:
+    """What the first line of a journal says of files that were pruned; None where none were."""
+    pruned = about.get("pruned")
+    if type(pruned) is not dict:
+        return None
+    seq, chain, number, previous, kept = (pruned.get(key) for key in Anew._fields)
+    if type(seq) is not int or type(chain) is not str or type(number) is not int or type(previous) is not str:
+        return None
+    return Anew(seq, chain, number, previous, kept is True) if 2 <= number < 10**9 else None
+
+
 def continued(first: Path) -> tuple[Path, ...]:
     """The file, and those that say in their first line that they go on from it.
 
@@ -161,20 +197,48 @@ def continued(first: Path) -> tuple[Path, ...]:
     """
     read_journal(first).close()
     paths = [first]
+    anew = begun_anew(_about(first) or {})
+    previous = anew.previous if anew else first.name
     while True:
         path = successor(paths)
-        if not path.is_file():
+        about = _about(path) if path.is_file() else None
+        if about is None or about.get("previous") != previous:
             return tuple(paths)
-        try:
-            opened = first_record(path)
-        except JournalError:
-            return tuple(paths)
-        about = read_members(opened.detail) if opened is not None and opened.event == "opened" else None
-        if (about or {}).get("previous") != paths[-1].name:
-            return tuple(paths)
+        previous = path.name
         paths.append(path)
+
+
+def _about(path: Path) -> dict[str, Any] | None:
+    """What the first line of a journal says of it; None where it says nothing, or the file is no journal."""
+    try:
+        opened = first_record(path)
+    except JournalError:
+        return None
+    return read_members(opened.detail) if opened is not None and opened.event == "opened" else None
 
 
 def successor(paths: Sequence[Path]) -> Path:
     """Where a journal of these files goes on when the last of them is full."""
-    return paths[0].with_name(f"{paths[0].stem}-{len(paths) + 1}{paths[0].suffix}")
+    first = paths[0]
+    if len(paths) > 1:
+        number = int(paths[-1].stem.rpartition("-")[2]) + 1
+    else:
+        anew = begun_anew(_about(first) or {})
+        number = anew.number if anew else 2
+    return first.with_name(f"{first.stem}-{number}{first.suffix}")
+
+
+def missing(paths: Sequence[Path]) -> Path | None:
+    """A file of this journal that is there although one before it is not; None where none is."""
+    first, last = paths[0], successor(paths)
+    expected = int(last.stem.rpartition("-")[2])
+    for path in sorted(first.parent.glob(f"{glob.escape(first.stem)}-*{first.suffix}")):
+        number = path.stem[len(first.stem) + 1 :]
+        if (
+            number.isdecimal()
+            and number.isascii()
+            and int(number) > expected
+            and "previous" in (_about(path) or {})
+        ):
+            return path
+    return None

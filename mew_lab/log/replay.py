@@ -16,19 +16,22 @@ import json
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mew_lab.errors import JournalError, MewError, ReplayMismatch
 from mew_lab.log.line import read_line, read_members, write_line
 from mew_lab.log.log import open_log
+from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.miss import quote
 from mew_lab.space.core import Space
 from mew_lab.space.events import (
     Enrolled,
     Event,
     FrameReceived,
+    GrantEnded,
     Joined,
     Left,
     Limited,
@@ -37,13 +40,19 @@ from mew_lab.space.events import (
     Oversize,
     Received,
     Record,
+    RefusedBefore,
     Void,
+    outline,
 )
 from mew_lab.space.opening import reopened
+from mew_lab.space.snapshot import restore
 
-__all__ = ["CAUSED", "Player", "Replayed", "event_of", "replay", "replay_records"]
+__all__ = ["CAUSED", "SNAPSHOT", "Player", "Replayed", "event_of", "replay", "replay_records"]
 
-CAUSED = frozenset({"sent", "lapsed"})  # records of what an event leads to, and never of an event
+SNAPSHOT = "snapshot"
+CAUSED = frozenset(
+    {"sent", "lapsed", "name_freed"}
+)  # records of what an event leads to, and never of an event
 AROUND = 24  # characters shown before a difference
 QUOTED = 256  # characters of a stream's name that the refusal of a frame repeats, bytes beyond ASCII escaped
 NUMBERED = re.compile(r"[0-9]{1,15}\Z")
@@ -56,7 +65,8 @@ class Replayed(NamedTuple):
 
     `space` is as it was after the last of `events` events, at `last`. `unwritten` are the records of the last event
     that the journal does not hold, because its gateway ended while it wrote them. `void` names the participants
-    whose tokens were void at the end, `connections` is the highest number in a connection's name.
+    whose tokens were void at the end, `connections` is the highest number in a connection's name. `unknown` counts
+    the refused messages that could not be judged again, because only their beginning is kept.
     """
 
     space: Space
@@ -65,12 +75,21 @@ class Replayed(NamedTuple):
     unwritten: tuple[Record, ...]
     void: frozenset[str]
     connections: int
+    unknown: int = 0
+    carried: Mapping[str, Any] = MappingProxyType({})
+    """What a snapshot tells of pruned records beside the space: who was enrolled with what, and the last port."""
 
     def __str__(self) -> str:
         told = f"{self.events} event{'' if self.events == 1 else 's'}, no difference"
         if self.unwritten:
             told += (
                 f"; the last one's records end {len(self.unwritten)} short, as when its gateway was killed"
+            )
+        if self.unknown:
+            one = self.unknown == 1
+            told += (
+                f"; {self.unknown} refused message{' was' if one else 's were'} not judged again, since only "
+                f"{'its' if one else 'their'} beginning is kept"
             )
         return told
 
@@ -117,6 +136,11 @@ class Player:
         self._last = datetime.min.replace(tzinfo=UTC)
         self._void: set[str] = set()
         self._connections = 0
+        self._unknown = 0
+        self._parts: list[str] = []
+        self._awaited = 0  # parts of a snapshot still to come
+        self._carried: Mapping[str, Any] = {}
+        self._on_trust = False  # what is foretold follows a refusal that could not be judged again
 
     @property
     def space(self) -> Space:
@@ -137,9 +161,16 @@ class Player:
             raise self._impossible(record, "it does not begin with the opening of a space")
         elif self._foretold:
             self._compare(record, self._foretold.popleft())
+        elif self._awaited:
+            self._restore(self._space, record)
         else:
             self._step(self._space, record)
         self._last = record.now
+
+    @property
+    def between(self) -> bool:
+        """Whether the last event was told to its end."""
+        return self._space is not None and not self._foretold and not self._awaited
 
     def end(self) -> Replayed:
         """What came out."""
@@ -152,6 +183,8 @@ class Player:
             tuple(self._foretold),
             frozenset(self._void),
             self._connections,
+            self._unknown,
+            self._carried,
         )
 
     def _open(self, record: Record) -> None:
@@ -177,16 +210,40 @@ class Player:
         except MewError as fault:
             raise self._impossible(record, str(fault)) from None
         self._void.clear()
+        pruned = about.get("pruned")
+        self._parts.clear()
+        self._awaited = int(pruned.get("parts", 0)) if isinstance(pruned, dict) else 0
+
+    def _restore(self, space: Space, record: Record) -> None:
+        """Takes a part of the snapshot that stands for pruned records; with the last the space is as it was then."""
+        if record.event != SNAPSHOT:
+            raise self._impossible(record, f"{self._awaited} more parts of its snapshot should stand here")
+        self._parts.append(record.detail)
+        self._awaited -= 1
+        if self._awaited:
+            return
+        try:
+            told = json.loads("".join(self._parts))
+            restore(space, compact(told["state"]))
+            self._void = set(map(str, told["void"]))
+            self._connections = int(told["connections"])
+            self._carried = {"enrolled": dict(told["enrolled"]), "port": int(told["port"])}
+        except (KeyError, TypeError, ValueError, RecursionError, MewError) as fault:
+            raise self._impossible(record, f"its snapshot cannot be read ({fault})") from None
+        self._parts.clear()
 
     def _step(self, space: Space, record: Record) -> None:
         if record.event in CAUSED:
             self._compare(record, None)
         try:
-            turn = space.plan(event_of(record), record.now)
+            event = event_of(record)
+            turn = space.plan(event, record.now)
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError, MewError) as fault:
             raise self._impossible(record, f"its {record.event} cannot be read ({fault})") from None
         turn.commit()
         self._events += 1
+        self._on_trust = type(event) is RefusedBefore
+        self._unknown += self._on_trust
         if numbered := NUMBERED.search(record.connection):
             self._connections = max(self._connections, int(numbered[0]))
         for effect in turn.effects:
@@ -202,6 +259,8 @@ class Player:
         """Spec: §3.6.8."""
         if made is not None and (journaled == made or journaled == read_line(write_line(made))):
             return
+        if made is not None and self._on_trust and _alike(journaled, made):
+            return
         where = f"record {journaled.seq} of {self._name}"
         if made is None:
             told = f"{where} ({_named(journaled)}) is nothing that a fresh space would record"
@@ -213,6 +272,14 @@ class Player:
 
     def _impossible(self, record: Record, why: str) -> JournalError:
         return JournalError(f"{self._name} cannot be replayed at record {record.seq}: {why}", path=self._name)
+
+
+def _alike(journaled: Record, made: Record) -> bool:
+    """Whether both tell the same refusal to the same receivers, under the same id; why, only one of them knows."""
+    if made.event != "sent" or journaled._replace(raw=made.raw) != made:
+        return False
+    said, ours = (read_members(one.raw or "") or {} for one in (journaled, made))
+    return all(said.get(key) == ours.get(key) for key in ("protocol", "id", "ts", "from", "to"))
 
 
 def event_of(record: Record) -> Event:
@@ -237,6 +304,8 @@ def event_of(record: Record) -> Event:
             text = record.raw if record.received is None else record.received
             if text is None:
                 raise ValueError("the text is missing")
+            if outline(record) is not None:
+                return RefusedBefore(record)
             return Received(text, connection, *speaker)
         case "frame":
             return FrameReceived(record.connection, _frame(record.code, **json.loads(record.detail)), False)
@@ -245,6 +314,8 @@ def event_of(record: Record) -> Event:
             return Oversize(connection, about["size"], about["sha256"], *speaker)
         case "limited":
             return Limited(record.connection, json.loads(record.detail)["messages"])
+        case "grant_ended":
+            return GrantEnded()
     return Noted(record.event, record.participant, record.detail)
 
 

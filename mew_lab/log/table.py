@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mew_lab.log.line import read_members
 from mew_lab.protocol.describe import describe
-from mew_lab.space.events import Record
+from mew_lab.space.events import Record, outline
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,11 +91,15 @@ def _size(entry: Entry) -> int:
     raw = entry.record.raw
     if raw is None:
         return 0
+    if (known := outline(entry.record)) is not None:
+        return known.size
     return len(raw) if raw.isascii() else len(raw.encode("utf-8", "surrogatepass"))
 
 
 def _what(entry: Entry) -> str:
     kind = entry.members.get("kind")
+    if kind is None and (known := outline(entry.record)) is not None:
+        return str(known)
     return describe(kind, entry.payload) if type(kind) is str else ""
 
 
@@ -125,7 +129,12 @@ COLUMNS: tuple[Column, ...] = (
     Column("detail", "object", "what else the record says", attrgetter("record.detail")),
     Column("size", "int64", "bytes of the exact text", _size),
     Column("payload", "mew_payload", "a dict, read from the exact text when asked", attrgetter("record.raw")),
-    Column("raw", "object", "the exact text", attrgetter("record.raw")),
+    Column(
+        "raw",
+        "object",
+        "the exact text; of a long one that was refused the beginning",
+        attrgetter("record.raw"),
+    ),
 )
 
 

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 if TYPE_CHECKING:
     from mew_lab.workbench.lab import Lab
@@ -45,13 +45,28 @@ class Views:
         self._lab = lab
         self._made: dict[str, Any] = {}
         _all.add(self)
+        me = ref(self)
+
+        def over(lab: Lab) -> None:
+            if (views := me()) is not None:
+                views._over(lab)
+
+        lab.on_down.append(over)
 
     def __getattr__(self, name: str) -> Any:
         if name not in PARTS:
             raise AttributeError(f"lab.view has no {name!r}; its parts are {', '.join(PARTS)}")
         if name not in self._made:
             self._made[name] = _makers()[name](self._lab)
+            if self._lab.closed:
+                self._over(self._lab)
         return self._made[name]
+
+    def _over(self, lab: Lab) -> None:
+        for view in tuple(self._made.values()):
+            view.end(
+                f"{lab.name} is down: what is shown here is over. Start it again, then run this cell again."
+            )
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *PARTS]

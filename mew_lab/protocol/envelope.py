@@ -38,6 +38,9 @@ PROTOCOL = "mew/v0.4"
 MAX_MESSAGE = 1024 * 1024  # bytes of UTF-8; a gateway may be configured otherwise
 MAX_DEPTH = 64
 MAX_ID = 256
+LEAST, MOST = -(2**63), 2**64 - 1  # integers that all readers of JSON with 64 bits take alike
+SHORT = 19  # characters; an integer of fewer is never out of range
+LONGEST = 20  # characters; an integer of more always is
 
 
 class Envelope:
@@ -145,6 +148,10 @@ class _Unclean(ValueError):
     """Raised inside the decoder's hooks: well-formed for a lenient reader, refused by ours."""
 
 
+class _OutOfRange(Exception):
+    """Raised inside the decoder's hooks: an integer that readers of JSON take differently."""
+
+
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
@@ -166,6 +173,18 @@ def _float(text: str) -> float:
 
 
 def _int(text: str) -> int:
+    if len(text) < SHORT:
+        return int(text)
+    number = int(text) if len(text) <= LONGEST else None
+    if number is None or not LEAST <= number <= MOST:
+        raise _OutOfRange(
+            f"the integer {text[:40]}{'…' if len(text) > 40 else ''} lies outside {LEAST} to {MOST}: readers of JSON "
+            "take it differently, so send it as a string"
+        )
+    return number
+
+
+def _any_int(text: str) -> int:
     if len(text) > 310:
         raise _Unclean(f"the number {text[:20]}… is too large for a double")
     number = int(text)
@@ -176,12 +195,24 @@ def _int(text: str) -> int:
     return number
 
 
-_decode = json.JSONDecoder(object_pairs_hook=_pairs, parse_float=_float, parse_constant=_constant).decode
-# A hook for integers costs a call for each of them, so it is used only where a very long run of digits stands.
-_decode_long = json.JSONDecoder(
-    object_pairs_hook=_pairs, parse_float=_float, parse_int=_int, parse_constant=_constant
-).decode
-_LONG_DIGITS = re.compile(r"[0-9]{309}")
+def _decoder(parse_int: Callable[[str], int] | None) -> Callable[[str], Any]:
+    return json.JSONDecoder(
+        object_pairs_hook=_pairs, parse_float=_float, parse_int=parse_int, parse_constant=_constant
+    ).decode
+
+
+_decode, _decode_checked, _decode_any = _decoder(None), _decoder(_int), _decoder(_any_int)
+# A hook for integers costs a call for each of them. A message of many is looked through first, which costs less.
+_FEW = 1024  # characters that hold few integers
+_DIGITS = bytes(ord("0") if chr(byte).isdigit() and byte < 128 else ord(" ") for byte in range(256))
+_LONG_RUN = b"0" * SHORT
+
+
+def _has_long_run(data: bytes) -> bool:
+    """Whether as many digits as a number out of range has at least stand in a row."""
+    return _LONG_RUN in data.translate(_DIGITS)
+
+
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|([\[{])|([\]}])', re.DOTALL)
 
@@ -201,23 +232,25 @@ def too_deep(text: str) -> bool:
     return False
 
 
-def read_strict(text: str | bytes, *, limit: int = MAX_MESSAGE) -> dict[str, Any]:
+def read_strict(text: str | bytes, *, limit: int = MAX_MESSAGE, any_integer: bool = False) -> dict[str, Any]:
     """The one JSON object that `text` holds, read so that no two readers can understand it differently.
 
-    Duplicate keys, NaN and Infinity, numbers that overflow a double, lone surrogates, nesting over 64 and texts
-    over `limit` bytes are refused.
+    Duplicate keys, NaN and Infinity, numbers that overflow a double, integers outside -2^63 to 2^64-1, lone
+    surrogates, nesting over 64 and texts over `limit` bytes are refused. `any_integer` takes integers of up to the
+    size of a double, as earlier versions did.
 
     Raises:
-        ProtocolError: with `code` `message_too_large` or `invalid_json`.
+        ProtocolError: with `code` `message_too_large`, `invalid_number` or `invalid_json`.
 
     Spec: §3, §4.2.
     """
     shown = text if isinstance(text, str) else text.decode("utf-8", "replace")
     try:
         if isinstance(text, bytes):
-            size, text = len(text), text.decode()
+            data, text = text, text.decode()
         else:
-            size = len(text) if text.isascii() else len(text.encode())
+            data = text.encode()
+        size = len(data)
         if size > limit:
             raise ProtocolError(
                 f"the message has {size} bytes; this gateway takes at most {limit}",
@@ -226,14 +259,16 @@ def read_strict(text: str | bytes, *, limit: int = MAX_MESSAGE) -> dict[str, Any
             )
         if too_deep(text):
             raise _Unclean(f"it is nested more than {MAX_DEPTH} levels deep")
-        long = len(text) > 308 and _LONG_DIGITS.search(text)
-        value = (_decode_long if long else _decode)(text)
+        checked = _decode_any if any_integer else _decode_checked
+        value = (_decode if size > _FEW and not _has_long_run(data) else checked)(text)
         if "\\u" in text and _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeError:
         raise ProtocolError(
             "the message is not valid UTF-8 text or holds a lone surrogate", code="invalid_json", raw=shown
         ) from None
+    except _OutOfRange as fault:
+        raise ProtocolError(str(fault), code="invalid_number", raw=shown) from None
     except ValueError as fault:
         raise ProtocolError(
             f"the message is not strict JSON: {fault}", code="invalid_json", raw=shown

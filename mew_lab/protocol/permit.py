@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -132,10 +132,18 @@ class CapabilitySet:
     def __repr__(self) -> str:
         return f"CapabilitySet({list(self.patterns)!r})"
 
-    def permit(self, kind: str, to: Sequence[str] = (), payload: Mapping[str, Any] | None = None) -> Verdict:
+    def permit(
+        self,
+        kind: str,
+        to: Sequence[str] = (),
+        payload: Mapping[str, Any] | None = None,
+        *,
+        order: Callable[[int], Any] | None = None,
+    ) -> Verdict:
         """May a message of `kind`, to these addressees, with this payload be sent?
 
-        `to` holds logical names; empty is a broadcast. An absent payload counts as `{}`.
+        `to` holds logical names; empty is a broadcast. An absent payload counts as `{}`. `order` is the sort key of
+        a capability's index: which of several that permit the answer names. Without it the first one counts.
 
         Spec: §4.2.
         """
@@ -143,6 +151,8 @@ class CapabilitySet:
         candidates = self._by_kind.get(kind)
         if candidates is None:
             candidates = self._of_kind(kind)
+        if order is not None:
+            candidates = tuple(sorted(candidates, key=lambda pair: order(pair[0])))
         for at, capability in candidates:
             if capability.permits_body(to, body):
                 return self._verdicts[at]

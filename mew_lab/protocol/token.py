@@ -13,8 +13,9 @@ import logging
 import traceback
 from typing import Any, NoReturn
 
-__all__ = ["SecretFilter", "Token", "mask"]
+__all__ = ["LEAST_TOKEN", "SecretFilter", "Token", "mask"]
 
+LEAST_TOKEN = 16  # characters; a token of fewer could be guessed
 _SHOWN = 4  # characters of the end that tell two tokens apart
 _LONG = 12  # a shorter secret shows nothing of itself
 _MASKABLE = 4  # a shorter text stands everywhere, so masking it would only destroy what surrounds it

@@ -21,6 +21,7 @@ __all__ = ["Acknowledgement", "Grant", "Grants", "Revocation"]
 MAX_ENTRIES = 1000  # grants, and revokes; the oldest go
 MAX_BYTES = 4_000_000  # of the messages that they came in
 MAX_ACKNOWLEDGEMENTS = 8  # of one grant: as many connections as a participant may have
+MAX_TIME = 40  # characters of an RFC 3339 time
 MAX_TEXT = 300  # characters of a reason or a status
 
 
@@ -33,7 +34,10 @@ class Acknowledgement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """One grant; `id` is its `grant_id`, `revoked_by` who revoked it by that id (empty: nobody did)."""
+    """One grant; `id` is its `grant_id`, `revoked_by` who revoked it by that id (empty: nobody did).
+
+    `expires_at` and `max_uses` are when it ends as its granter stated it; whether it does is the gateway's to know.
+    """
 
     id: str
     granter: str
@@ -44,6 +48,14 @@ class Grant:
     size: int
     acknowledged: tuple[Acknowledgement, ...] = ()
     revoked_by: str = ""
+    expires_at: str = ""
+    max_uses: int | None = None
+
+    @property
+    def ends(self) -> dict[str, Any]:
+        """The end as it stands in a payload; empty where none was stated."""
+        told = {"expires_at": self.expires_at or None, "max_uses": self.max_uses}
+        return {key: value for key, value in told.items() if value is not None}
 
     @classmethod
     def of(cls, envelope: Envelope) -> Grant:
@@ -51,7 +63,18 @@ class Grant:
         payload = envelope.payload
         recipient, reason = _name(payload.get("recipient")), _text(payload.get("reason"))
         patterns, size = _patterns(payload.get("capabilities")), len(envelope.raw)
-        return cls(envelope.id, envelope.sender, recipient, envelope.to, patterns, reason, size)
+        until, uses = payload.get("expires_at"), payload.get("max_uses")
+        return cls(
+            envelope.id,
+            envelope.sender,
+            recipient,
+            envelope.to,
+            patterns,
+            reason,
+            size,
+            expires_at=until if isinstance(until, str) and len(until) <= MAX_TIME else "",
+            max_uses=uses if type(uses) is int else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)

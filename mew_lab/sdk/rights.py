@@ -16,6 +16,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from mew_lab.errors import LocalProtocolError
@@ -68,11 +69,22 @@ class Rights:
     # --- giving and taking ---
 
     async def grant(
-        self, recipient: str, capabilities: Iterable[Mapping[str, Any]], *, reason: str | None = None
+        self,
+        recipient: str,
+        capabilities: Iterable[Mapping[str, Any]],
+        *,
+        reason: str | None = None,
+        expires_at: datetime | None = None,
+        max_uses: int | None = None,
     ) -> Grant:
         """Lets `recipient` do more; returns the grant once the gateway has taken it. Its `id` is what `revoke` takes.
 
         Whether the recipient has taken note stands later in `grants.get(id).acknowledged`.
+
+        Args:
+            expires_at: When the gateway ends it, aware; None: never.
+            max_uses: After how many messages the gateway ends it; None: never. Both are an extension: a gateway of
+                mew_lab keeps and applies them, others ignore them.
 
         Raises:
             Refused: the gateway says why: this participant does not hold it itself, nobody is called so …
@@ -81,21 +93,44 @@ class Rights:
 
         Spec: §3.6.1.
         """
-        sent = await self._saying.send_accepted(self.complete_grant(recipient, capabilities, reason=reason))
+        sent = await self._saying.send_accepted(
+            self.complete_grant(
+                recipient, capabilities, reason=reason, expires_at=expires_at, max_uses=max_uses
+            )
+        )
         return self.grants.get(sent.id) or Grant.of(sent)
 
     def complete_grant(
-        self, recipient: str, capabilities: Iterable[Mapping[str, Any]], *, reason: str | None = None
+        self,
+        recipient: str,
+        capabilities: Iterable[Mapping[str, Any]],
+        *,
+        reason: str | None = None,
+        expires_at: datetime | None = None,
+        max_uses: int | None = None,
     ) -> Envelope:
         """The grant as `grant` would send it, so that its id is known before.
 
         Raises:
             CapabilityViolation: this participant may not grant.
-            LocalProtocolError: it is no envelope.
+            LocalProtocolError: it is no envelope, or `expires_at` has no time zone.
         """
-        payload = {"recipient": recipient, "capabilities": [dict(one) for one in capabilities]}
-        given = {} if reason is None else {"reason": reason}
-        return self._saying.complete("capability/grant", {**payload, **given}, to=recipient)
+        payload: dict[str, Any] = {
+            "recipient": recipient,
+            "capabilities": [dict(one) for one in capabilities],
+        }
+        if reason is not None:
+            payload["reason"] = reason
+        if expires_at is not None:
+            if expires_at.tzinfo is None:
+                raise LocalProtocolError(
+                    f"Cannot grant to {recipient!r} until {expires_at}: the time needs its zone",
+                    section="§3.6.1",
+                )
+            payload["expires_at"] = expires_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        if max_uses is not None:
+            payload["max_uses"] = max_uses
+        return self._saying.complete("capability/grant", payload, to=recipient)
 
     async def revoke(
         self,
@@ -187,7 +222,8 @@ class Rights:
             self._changes(CapabilitiesChange(before, after))
 
     def _acknowledge(self, grant: Grant) -> None:
-        self._saying.quietly("capability/grant-ack", {"status": "accepted"}, to=grant.granter, about=grant.id)
+        payload = {"status": "accepted", **grant.ends}
+        self._saying.quietly("capability/grant-ack", payload, to=grant.granter, about=grant.id)
 
     def _kept(self, error: Envelope) -> None:
         for id in error.correlation_id:

@@ -18,30 +18,44 @@ from hashlib import sha256
 from typing import Any
 
 from mew_lab.errors import ProtocolError
-from mew_lab.protocol.envelope import MAX_MESSAGE, Draft, Envelope, check_shape, complete, read_strict
+from mew_lab.protocol.envelope import (
+    MAX_MESSAGE,
+    Draft,
+    Envelope,
+    check_shape,
+    compact,
+    complete,
+    read_strict,
+)
 from mew_lab.protocol.kinds import HANDLES, is_reserved
-from mew_lab.protocol.permit import Verdict
 from mew_lab.space import controls, grants, invites, streams
+from mew_lab.space.ends import by_end, soonest, standing
 from mew_lab.space.events import (
+    JOURNAL_HEAD,
     Deliver,
     Effect,
     Enrolled,
     Event,
     FrameReceived,
+    GrantEnded,
     Joined,
     Left,
     Limited,
+    Noted,
     Oversize,
     Received,
+    RefusedBefore,
     Reply,
 )
 from mew_lab.space.membership import join, leave
+from mew_lab.space.names import naming_participants
 from mew_lab.space.outcome import Rule
-from mew_lab.space.refusal import Refusal, posing, refuse, refuse_unread
-from mew_lab.space.state import LIMITS, Handle, Sender, SpaceLimits, State
+from mew_lab.space.refusal import Refusal, posing, refuse, refuse_again, refuse_unread
+from mew_lab.space.rights import Held
+from mew_lab.space.state import EDITION, LIMITS, Handle, Sender, SpaceLimits, State
 from mew_lab.space.turn import Turn, timestamp
 
-__all__ = ["BASELINE", "RULES", "Space"]
+__all__ = ["BASELINE", "RULES", "Space", "resumed"]
 
 BASELINE: tuple[dict[str, Any], ...] = ({"kind": "mcp/response"},)
 LASTING = frozenset({"capability/grant", "space/invite"})  # kinds whose ids name a grant
@@ -66,12 +80,17 @@ RULES: Mapping[str, Rule] = {
 }
 
 
+def resumed(owner: str) -> Noted:
+    """The note that a space goes on from its journal, by the rules of this version."""
+    return Noted("resumed", owner, compact({"edition": EDITION}))
+
+
 class Space:
     """One space: its members, what they may do, and the one order of its messages.
 
     `plan` says what an event leads to, and `Plan.commit` makes it so; `step` does both. Time enters only as `now`,
     which never runs backwards. `epoch` is a 64-bit number that makes this run's ids its own; `owner` the participant
-    that nobody can revoke or kick; `limit` the longest message in bytes.
+    that nobody can revoke or kick; `limit` the longest message in bytes; `edition` which rules it obeys.
     """
 
     def __init__(
@@ -84,11 +103,12 @@ class Space:
         baseline: Iterable[Mapping[str, Any]] = BASELINE,
         limit: int = MAX_MESSAGE,
         limits: SpaceLimits = LIMITS,
+        edition: int = EDITION,
     ) -> None:
         self.name = name
         self.epoch = epoch
         self.limit = limit
-        self.state = State(baseline, owner=owner, limits=limits)
+        self.state = State(baseline, owner=owner, limits=limits, edition=edition)
         self._own_ids = f"gw-{epoch:016x}-"
         for participant, capabilities in (participants or {}).items():
             turn = Turn(self.state, space=name, epoch=epoch, now=datetime.min)
@@ -124,8 +144,17 @@ class Space:
                 self._oversize(turn, event)
             case Limited():
                 self._limited(turn, event)
+            case GrantEnded():
+                grants.end_due(turn)
+            case RefusedBefore():
+                self._refused_before(turn, event)
             case _:
                 turn.record(event.event, participant=event.participant, detail=event.detail)
+                if event.event == "resumed":
+                    edition = _edition(event.detail)
+                    turn.then(lambda: setattr(self.state, "edition", max(self.state.edition, edition)))
+                if event.event == JOURNAL_HEAD:
+                    turn.then(lambda: setattr(self.state, "journal_head", event.detail))
         return turn
 
     # --- text messages ---
@@ -154,7 +183,7 @@ class Space:
         envelope: Envelope | None = None
         members: dict[str, Any] = {}
         try:
-            members = read_strict(event.text, limit=self.limit)
+            members = read_strict(event.text, limit=self.limit, any_integer=self.state.edition == 0)
             check_shape(members, raw=text)
             draft = Draft(text, members)
             self._check_identity(sender, members)
@@ -168,7 +197,7 @@ class Space:
                 sender=sender.runtime_id,
                 to=self._resolved(members),
             )
-            verdict = self._check_capability(sender, envelope)
+            pattern, right = self._check_capability(turn, sender, envelope)
             handle = self._check_handle(sender, envelope)
             rule = RULES.get(envelope.kind)
             outcome = rule(turn, sender, envelope) if rule else None
@@ -186,8 +215,10 @@ class Space:
             if handle is not None:
                 id, taken = envelope.id, handle
                 turn.then(lambda: self.state.take_handle(id, taken))
-            self._route(turn, sender, (outcome and outcome.relayed) or envelope, verdict, text)
+            self._route(turn, sender, (outcome and outcome.relayed) or envelope, pattern, right, text)
             reply = outcome.then() if outcome else None
+            if right.limited:
+                grants.spend(turn, right)
             if sender.connection is None:
                 accepted = {"id": envelope.id, "status": "accepted", "timestamp": timestamp(turn.now)}
                 turn.do(reply or Reply(200, accepted))
@@ -219,11 +250,14 @@ class Space:
         resolved = tuple(self.state.address(name) for name in to)
         return resolved if resolved != tuple(to) else None
 
-    def _check_capability(self, sender: Sender, envelope: Envelope) -> Verdict:
+    def _check_capability(self, turn: Turn, sender: Sender, envelope: Envelope) -> tuple[str, Held]:
+        """What lets the message pass, as text, and its origin: one without end, else the one that ends first. R25."""
         to = tuple(self.state.logical(name) for name in envelope.to)
-        verdict = sender.member.capabilities.permit(envelope.kind, to, envelope.payload)
+        rights, ends = standing(self.state, sender.member.name, turn.now), self.state.ends
+        payload = naming_participants(self.state, envelope)
+        verdict = rights.capabilities.permit(envelope.kind, to, payload, order=by_end(rights, ends))
         if not verdict.allowed:
-            held = list(sender.member.capabilities.patterns)
+            held = list(rights.capabilities.patterns)
             raise Refusal(
                 "capability_violation",
                 f"Participant {sender.runtime_id} lacks capability for {envelope.kind[:80]}",
@@ -232,7 +266,11 @@ class Space:
                 your_capabilities=held,
                 nearest=verdict.nearest,
             )
-        return verdict
+        at = verdict.index or 0
+        origins = rights.origins[at]
+        return rights.texts[at], min(
+            origins, key=lambda one: soonest(ends, one)
+        ) if rights.limited else origins[0]
 
     def _check_handle(self, sender: Sender, envelope: Envelope) -> Handle | None:
         """Ids of what others refer to are taken once, by what is accepted; a participant may reuse its own after a
@@ -254,18 +292,19 @@ class Space:
             )
         return mine
 
-    def _route(self, turn: Turn, sender: Sender, envelope: Envelope, verdict: Verdict, text: str) -> None:
-        rights, at = sender.member.rights, verdict.index or 0
+    def _route(
+        self, turn: Turn, sender: Sender, envelope: Envelope, pattern: str, right: Held, text: str
+    ) -> None:
         turn.record(
             "received",
             participant=sender.member.name,
             connection=sender.connection.name if sender.connection else "",
             via=sender.via,
             verdict="accepted",
-            pattern=rights.texts[at],
+            pattern=pattern,
             received=text if text != envelope.raw else None,
             raw=envelope.raw,
-            grant=rights.grants[at],
+            grant=right.grant,
             runtime_id=posing(sender),
         )
         receivers = self.state.audience
@@ -294,6 +333,14 @@ class Space:
         payload = {"error": "invalid_request", "code": "message_too_large", "message": message}
         refuse_unread(turn, sender, "oversize", {"size": event.size, "sha256": event.sha256}, payload)
 
+    def _refused_before(self, turn: Turn, event: RefusedBefore) -> None:
+        record = event.record
+        runtime_id = record.runtime_id or record.participant
+        who = Received("", record.connection or None, record.participant, runtime_id, record.via)
+        sender = self._sender(who)
+        if sender is not None:
+            refuse_again(turn, sender, record)
+
     def _limited(self, turn: Turn, event: Limited) -> None:
         sender = self._sender(event)
         if sender is None:
@@ -303,3 +350,12 @@ class Space:
         )
         payload = {"error": "limit_exceeded", "messages": event.messages, "message": message}
         refuse_unread(turn, sender, "limited", {"messages": event.messages}, payload)
+
+
+def _edition(detail: str) -> int:
+    """The edition that a note of a resumed space names; 0 where it names none, as in earlier versions."""
+    try:
+        found = read_strict(detail).get("edition")
+    except ProtocolError:
+        return 0
+    return found if type(found) is int else 0

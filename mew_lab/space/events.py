@@ -7,6 +7,7 @@ causes, and a `Reply` (HTTP) last. A driver obeys; it decides nothing.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 from mew_lab.protocol.envelope import Envelope
 
 __all__ = [
+    "JOURNAL_HEAD",
     "LOG_SINK",
     "TOKEN_PLACEHOLDER",
     "Close",
@@ -22,21 +24,28 @@ __all__ = [
     "Enrolled",
     "Event",
     "FrameReceived",
+    "GrantEnded",
     "Joined",
     "Left",
     "Limited",
     "Mint",
     "Noted",
+    "Outline",
     "Oversize",
     "Received",
     "Record",
+    "RefusedBefore",
     "Relay",
     "Reply",
     "Void",
+    "outline",
 ]
 
 LOG_SINK = "log"
 """`via` of a log sink: it hears what its participant hears, speaks never, and takes no runtime id."""
+
+JOURNAL_HEAD = "journal_head"
+"""The note that tells the chain of the last line of the journal; the owner's next welcomes repeat it."""
 
 TOKEN_PLACEHOLDER = "<token>"
 """Stands where a minted token will stand: a space never sees one."""
@@ -104,15 +113,16 @@ class Limited(NamedTuple):
     messages: int
 
 
+class GrantEnded(NamedTuple):
+    """The time of some grants is over: those whose `expires_at` has come."""
+
+
 class Noted(NamedTuple):
     """Something beside the wire that the journal should tell, such as who or what decided a proposal."""
 
     event: str
     participant: str
     detail: str
-
-
-Event = Enrolled | Joined | Left | Received | FrameReceived | Oversize | Limited | Noted
 
 
 class Record(NamedTuple):
@@ -122,6 +132,7 @@ class Record(NamedTuple):
     `to` names the connections that a private message went to. `pattern` is the capability that let the message
     pass, `grant` the id of the grant that it came from (empty: configured, or the baseline), `runtime_id` as whom
     somebody without a connection spoke, where it was not the participant's own name. Tokens never stand here.
+    Of a long message that was refused, `raw` is only the beginning; `outline` tells what else is known of it.
     """
 
     seq: int
@@ -140,6 +151,55 @@ class Record(NamedTuple):
     to: tuple[str, ...] = ()
     grant: str = ""
     runtime_id: str = ""
+
+
+class RefusedBefore(NamedTuple):
+    """A replay meets a refusal whose message was not kept whole: verdict and counter come from its record."""
+
+    record: Record
+
+
+Event = (
+    Enrolled
+    | Joined
+    | Left
+    | Received
+    | FrameReceived
+    | Oversize
+    | Limited
+    | RefusedBefore
+    | GrantEnded
+    | Noted
+)
+
+OUTLINE = '{"size":'  # begins the detail of such a record, and no capability and no sentence
+
+
+class Outline(NamedTuple):
+    """What is kept of a refused message beside its beginning.
+
+    `size` counts its bytes and `sha256` is of them; `messages` is the counter of the gateway's own messages when it
+    was refused; `why` is what the record of a shorter message says in `detail`.
+    """
+
+    size: int
+    sha256: str
+    messages: int
+    why: str
+
+    def __str__(self) -> str:
+        return f"not known: {self.size} bytes were refused, and only the beginning is kept"
+
+
+def outline(record: Record) -> Outline | None:
+    """What is known of a refused message of which only the beginning was kept; None for every other record."""
+    if record.verdict != "refused" or record.event != "received" or not record.detail.startswith(OUTLINE):
+        return None
+    try:
+        found = Outline(**json.loads(record.detail))
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return found if tuple(map(type, found)) == (int, str, int, str) else None
 
 
 class Deliver(NamedTuple):

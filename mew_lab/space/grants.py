@@ -11,15 +11,26 @@ from typing import Any
 from mew_lab.protocol.covers import disjoint, possesses
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.permit import Capability
+from mew_lab.space.ends import read_end, rests_on, standing
 from mew_lab.space.events import Enrolled
 from mew_lab.space.membership import welcome_anew
+from mew_lab.space.names import free_name, is_free
 from mew_lab.space.outcome import Outcome, capabilities_in, named, text_in
 from mew_lab.space.refusal import Refusal, complain
-from mew_lab.space.rights import Held, Rights, lapsed
+from mew_lab.space.rights import End, Held, Rights, lapsed
 from mew_lab.space.state import Member, Sender, SpaceLimits, is_participant_id
 from mew_lab.space.turn import Turn
 
-__all__ = ["bounded", "enrol", "grant", "let_fall", "protect", "revoke"]
+__all__ = [
+    "bounded",
+    "end_due",
+    "enrol",
+    "grant",
+    "let_fall",
+    "protect",
+    "revoke",
+    "spend",
+]
 
 
 def protect(turn: Turn, member: Member, deed: str) -> None:
@@ -56,7 +67,7 @@ def enrol(turn: Turn, event: Enrolled) -> None:
     What it was granted stays; what others hold only through it may fall.
 
     Raises:
-        ValueError: when nobody can be called so, or another participant is or was.
+        ValueError: when nobody can be called so, or the name is another participant's, or in use as its runtime id.
         ConfigError: when a capability is none.
     """
     state, name = turn.state, event.participant
@@ -66,7 +77,7 @@ def enrol(turn: Turn, event: Enrolled) -> None:
             "and not gateway or system"
         )
     owner = state.runtime_owners.get(name.casefold(), name)
-    if owner != name:
+    if owner != name and not is_free(turn, name, owner):
         raise ValueError(f"{name!r} cannot be enrolled: the name belongs to participant {owner!r}")
     capabilities = [Capability.of(one, key=f"[{at}]") for at, one in enumerate(event.capabilities)]
     configured = state.configured(capabilities)
@@ -75,7 +86,7 @@ def enrol(turn: Turn, event: Enrolled) -> None:
     if member is None:
         newcomer = Member(name, configured)
         turn.then(lambda: state.members.update({name: newcomer}))
-        turn.then(lambda: state.runtime_owners.setdefault(name.casefold(), name))
+        free_name(turn, name)
         return
     turn.then(lambda: setattr(member, "kicked", False))
     granted = [one for one in member.rights.held if one.grant]
@@ -93,20 +104,26 @@ def grant(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
     given = capabilities_in(envelope, "capabilities")
     if state.grants >= state.limits.grants:
         raise Refusal("limit_exceeded", f"this space has had {state.limits.grants} grants, and takes no more")
+    end = read_end(envelope, recipient=recipient.name, now=turn.now) if state.edition else End(recipient.name)
+    rights_of_giver = standing(state, giver.name, turn.now)
     for capability in given:
-        possession = possesses(giver.capabilities.capabilities, capability)
+        possession = possesses(rights_of_giver.capabilities.capabilities, capability)
         if possession.answer != "yes":
             raise Refusal(
                 "cannot_grant",
                 f"{sender.runtime_id} cannot grant {compact(capability.pattern)[:200]}, because it does not "
                 f"hold it: {possession.reason}",
             )
-    held = [Held(one, envelope.id, giver.name, False) for one in given]
+    end = end._replace(rests_on=rests_on(rights_of_giver, state.ends, given))
+    limited = end != End(recipient.name)
+    held = [Held(one, envelope.id, giver.name, False, limited) for one in given]
     rights = bounded(Rights([*recipient.rights.held, *held]), state.limits, recipient.name)
 
     def add() -> None:
         turn.give(recipient, rights)
         turn.then(lambda: setattr(state, "grants", state.grants + 1))
+        if limited:
+            turn.then(lambda: state.ends.update({envelope.id: end}))
         welcome_anew(turn, recipient)
 
     return Outcome(add)
@@ -168,16 +185,57 @@ def let_fall(turn: Turn, *, also: Iterable[str] = ()) -> None:
     fallen = lapsed({name: turn.rights(member) for name, member in members.items()})
     for name, lost in fallen.items():
         turn.give(members[name], turn.rights(members[name]).without(lost))
-        for one in lost:
-            turn.record(
-                "lapsed",
-                participant=name,
-                pattern=compact(one.capability.pattern),
-                detail=one.granter,
-                grant=one.grant,
-            )
+        _tell_lapsed(turn, name, lost)
     for name in dict.fromkeys((*also, *fallen)):
         welcome_anew(turn, members[name])
+
+
+def spend(turn: Turn, held: Held) -> None:
+    """A message was accepted by a limited grant: it costs one use, and one of each grant that this one rests on.
+
+    Spec: §3.6.1, ruling R25.
+    """
+    ends = turn.state.ends
+    over: list[str] = []
+    for id in (held.grant, *ends[held.grant].rests_on):
+        end = ends.get(id)
+        if end is None or end.uses is None:
+            continue
+        left = end._replace(uses=end.uses - 1)
+        turn.then(lambda id=id, left=left: ends.update({id: left}))  # type: ignore[misc]
+        if not left.uses:
+            over.append(id)
+    if over:
+        _end(turn, over)
+
+
+def end_due(turn: Turn) -> None:
+    """Ends the grants whose time is over, as a revoke would.
+
+    Spec: §3.6.2, rulings R13 and R25.
+    """
+    over = turn.state.over(turn.now)
+    if over:
+        turn.record("grant_ended", detail=compact(list(over)))
+        _end(turn, over)
+
+
+def _end(turn: Turn, ids: Iterable[str]) -> None:
+    losing: dict[str, list[Held]] = {}
+    for id in ids:
+        member = turn.state.members[turn.state.ends[id].recipient]
+        losing.setdefault(member.name, []).extend(one for one in turn.rights(member).held if one.grant == id)
+    for name, lost in losing.items():
+        member = turn.state.members[name]
+        turn.give(member, turn.rights(member).without(lost))
+        _tell_lapsed(turn, name, lost)
+    let_fall(turn, also=[name for name, lost in losing.items() if lost])
+
+
+def _tell_lapsed(turn: Turn, name: str, lost: Iterable[Held]) -> None:
+    for one in lost:
+        pattern = compact(one.capability.pattern)
+        turn.record("lapsed", participant=name, pattern=pattern, detail=one.granter, grant=one.grant)
 
 
 def _granted(turn: Turn, grant_id: str, recipient: Member | None) -> list[tuple[Member, Held]]:

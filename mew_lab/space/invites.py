@@ -14,12 +14,14 @@ from mew_lab.protocol.covers import possesses
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.permit import Capability
 from mew_lab.protocol.profiles import STARTER
+from mew_lab.space.ends import rests_on, standing
 from mew_lab.space.events import TOKEN_PLACEHOLDER, Close, Mint, Reply, Void
 from mew_lab.space.grants import bounded, let_fall, protect
 from mew_lab.space.membership import CLOSE_KICKED, depart
+from mew_lab.space.names import free_name, is_known
 from mew_lab.space.outcome import Outcome, capabilities_in, named, text_in
 from mew_lab.space.refusal import Refusal
-from mew_lab.space.rights import Held, Rights
+from mew_lab.space.rights import End, Held, Rights
 from mew_lab.space.state import Member, Sender, is_participant_id
 from mew_lab.space.turn import Turn
 
@@ -43,7 +45,7 @@ def invite(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
             "are allowed",
         )
     member = state.members.get(name)
-    if name.casefold() in state.runtime_owners and not (member and member.kicked):
+    if is_known(turn, name) and not (member and member.kicked):
         raise Refusal(
             "already_exists",
             f"{name} is known in this space already; nobody was invited and no token was made",
@@ -64,18 +66,28 @@ def invite(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
         if "initial_capabilities" in envelope.payload
         else list(_STARTER)
     )
-    granted = [one for capability in wanted for one in _granted(sender, envelope, capability)]
+    giver = standing(state, sender.member.name, turn.now)
+    granted = [one for capability in wanted for one in _granted(sender, giver, envelope, capability)]
+    end = End(
+        name, rests_on=rests_on(giver, state.ends, [one.capability for one in granted if not one.rooted])
+    )
+    limited = end != End(name)
+    granted = [one if one.rooted else one._replace(limited=limited) for one in granted]
     rights = bounded(Rights([*granted, *state.configured(()).held]), state.limits, name)
     newcomer = Member(name, rights)
     newcomer.admissions = member.admissions if member else 0
 
     def bring_in() -> Reply | None:
         turn.then(lambda: state.members.update({name: newcomer}))
-        turn.then(lambda: state.runtime_owners.setdefault(name.casefold(), name))
+        free_name(turn, name)
         turn.then(lambda: setattr(state, "invites", state.invites + 1))
+        if limited:
+            turn.then(lambda: state.ends.update({envelope.id: end}))
         turn.do(Mint(name))
         ack = {"status": "created", "participant_id": name, "token": TOKEN_PLACEHOLDER}
-        here = (sender.connection,) if sender.connection else tuple(sender.member.connections)  # no log sinks
+        inviter = sender.member
+        sinks = inviter.sinks if state.edition >= 1 else []
+        here = (sender.connection,) if sender.connection else tuple(inviter.connections or sinks)
         turn.say(
             "space/invite-ack",
             ack,
@@ -91,14 +103,14 @@ def invite(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
     return Outcome(bring_in, _without_email(envelope))
 
 
-def _granted(sender: Sender, envelope: Envelope, capability: Capability) -> list[Held]:
+def _granted(sender: Sender, rights: Rights, envelope: Envelope, capability: Capability) -> list[Held]:
     """What a wanted capability becomes: of a list of kinds, what is in the starter profile stands by itself."""
     giver = sender.member
     found = []
     for one in _singles(capability):
         starter = possesses(_STARTER, one).answer == "yes"
         if not starter:
-            possession = possesses(giver.capabilities.capabilities, one)
+            possession = possesses(rights.capabilities.capabilities, one)
             if possession.answer != "yes":
                 raise Refusal(
                     "cannot_grant",

@@ -36,16 +36,14 @@ def welcome_anew(turn: Turn, member: Member) -> None:
 
 
 def _welcome(turn: Turn, to: Connection, present: Iterable[Connection]) -> None:
-    turn.say(
-        "system/welcome",
-        {
-            "you": described(turn, to),
-            "participants": [described(turn, one) for one in present if one.runtime_id != to.runtime_id],
-            "active_streams": described_streams(turn),
-        },
-        to=(to.runtime_id,),
-        privately=(to,),
-    )
+    payload: dict[str, Any] = {
+        "you": described(turn, to),
+        "participants": [described(turn, one) for one in present if one.runtime_id != to.runtime_id],
+        "active_streams": described_streams(turn),
+    }
+    if to.participant == turn.state.owner and turn.state.journal_head:
+        payload["journal_head"] = turn.state.journal_head  # an extension: others ignore it
+    turn.say("system/welcome", payload, to=(to.runtime_id,), privately=(to,))
 
 
 def _refusal(turn: Turn, event: Joined) -> Close | None:

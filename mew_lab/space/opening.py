@@ -16,7 +16,7 @@ from mew_lab.errors import MewError, ProtocolError
 from mew_lab.protocol.envelope import MAX_MESSAGE, compact
 from mew_lab.space.core import BASELINE, Space
 from mew_lab.space.events import Record
-from mew_lab.space.state import SpaceLimits
+from mew_lab.space.state import EDITION, SpaceLimits
 
 __all__ = ["opened", "reopened"]
 
@@ -29,6 +29,7 @@ def opened(space: Space, now: datetime) -> Record:
         "message_bytes": space.limit,
         "baseline": [one.pattern for one in space.state.baseline],
         "limits": space.state.limits._asdict(),
+        "edition": space.state.edition,
     }
     return Record(0, now, "opened", space.name, detail=compact(about))
 
@@ -49,6 +50,7 @@ def reopened(record: Record) -> Space:
             owner=str(about.get("owner", "")),
             limit=_whole(about.get("message_bytes", MAX_MESSAGE)),
             baseline=about.get("baseline", BASELINE),
+            edition=_known(about.get("edition", 0)),
             limits=SpaceLimits(**{key: _whole(most) for key, most in about.get("limits", {}).items()}),
         )
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError, MewError) as fault:
@@ -58,6 +60,12 @@ def reopened(record: Record) -> Space:
             section="§3.6.8",
             raw=record.detail,
         ) from None
+
+
+def _known(edition: object) -> int:
+    if not 0 <= _whole(edition) <= EDITION:
+        raise ValueError(f"its rules are of edition {edition}, and this version knows those up to {EDITION}")
+    return _whole(edition)
 
 
 def _whole(value: object) -> int:

@@ -7,15 +7,20 @@ Spec: §3.8.2, §5.3.
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
 from mew_lab.protocol.envelope import MAX_ID, Envelope, compact
-from mew_lab.space.events import Reply
+from mew_lab.space.events import Outline, Record, Reply, outline
 from mew_lab.space.state import Connection, Sender
 from mew_lab.space.turn import Turn
 
-__all__ = ["Refusal", "complain", "refuse", "refuse_unread"]
+__all__ = ["KEPT_BYTES", "Refusal", "complain", "refuse", "refuse_again", "refuse_unread"]
+
+KEPT_BYTES = 4096  # of a refused message
+KEPT_WHY = 1024  # characters of the reason, where it stands beside an outline
 
 # HTTP statuses of refusals; 400 for all others. Spec: §5.3.
 STATUSES = {
@@ -74,18 +79,9 @@ def refuse(
     envelope: Envelope | None,
     members: Mapping[str, Any],
 ) -> None:
-    """Journals a refused message with its text, and tells its sender why."""
-    turn.record(
-        "received",
-        participant=sender.member.name,
-        connection=sender.connection.name if sender.connection else "",
-        via=sender.via,
-        verdict="refused",
-        code=refusal.code,
-        detail=refusal.pattern or str(refusal),
-        raw=text,
-        runtime_id=posing(sender),
-    )
+    """Journals a refused message with its text, or with the beginning of a long one, and tells its sender why."""
+    raw, detail = _kept(text, refusal.pattern or str(refusal), turn.messages)
+    _record(turn, sender, refusal.code, detail, raw)
     named = envelope.id if envelope else members.get("id", "")
     correlation = (named,) if isinstance(named, str) and 0 < len(named) <= MAX_ID else ()
     said = complain(turn, sender, refusal.payload, correlation, kind=refusal.kind)
@@ -98,6 +94,60 @@ def refuse(
             )
             body = said.members
         turn.do(Reply(STATUSES.get(refusal.code, 400), body))
+
+
+def refuse_again(turn: Turn, sender: Sender, record: Record) -> None:
+    """Refuses what was refused before, with its own record; what its sender was told is not known any more.
+
+    Raises:
+        ValueError: when the record does not tell what such a record tells.
+    """
+    known = outline(record)
+    if known is None:
+        raise ValueError("it does not tell what was refused")
+    turn.skip_to(known.messages)
+    _record(turn, sender, record.code, record.detail, record.raw or "")
+    message = f"a message of {known.size} bytes was refused; only its beginning is kept"
+    complain(turn, sender, {"error": record.code, "message": message})
+
+
+def _record(turn: Turn, sender: Sender, code: str, detail: str, raw: str) -> None:
+    turn.record(
+        "received",
+        participant=sender.member.name,
+        connection=sender.connection.name if sender.connection else "",
+        via=sender.via,
+        verdict="refused",
+        code=code,
+        detail=detail,
+        raw=raw,
+        runtime_id=posing(sender),
+    )
+
+
+def _kept(text: str, why: str, messages: int) -> tuple[str, str]:
+    """What the journal keeps of a refused message, and the detail of its record."""
+    if len(text) * 4 <= KEPT_BYTES:  # no character has more than four bytes
+        return text, why
+    data = _utf8(text)
+    if len(data) <= KEPT_BYTES:
+        return text, why
+    beginning = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode(data[:KEPT_BYTES])
+    about = Outline(
+        len(data),
+        sha256(data).hexdigest(),
+        messages,
+        why[:KEPT_WHY].encode("utf-8", "backslashreplace").decode(),
+    )
+    return beginning, compact(about._asdict())
+
+
+def _utf8(text: str) -> bytes:
+    """The bytes that came in: those that are no UTF-8 stand in the text as lone surrogates."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
 
 
 def refuse_unread(

@@ -12,9 +12,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from mew_lab.protocol.permit import Capability, CapabilitySet
-from mew_lab.space.rights import Held, Rights
+from mew_lab.space.rights import End, Held, Rights
 
 __all__ = [
+    "EDITION",
     "LIMITS",
     "Connection",
     "Handle",
@@ -28,6 +29,12 @@ __all__ = [
 ]
 
 MAX_HANDLES = 100_000
+EDITION = 1
+"""Which rules a space obeys: a journal names them, so that one of an earlier version is replayed as it was then.
+
+0: names in payloads were matched as written, a runtime id was never freed, a grant had no end of its own, integers of
+more than 64 bits were taken, and an invite was not acknowledged to a log sink.
+"""
 _PARTICIPANT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z", re.ASCII)
 _RESERVED_NAMES = frozenset({"gateway", "system"})
 
@@ -142,8 +149,14 @@ class State:
     """Everything that a step reads, and that a commit changes."""
 
     def __init__(
-        self, baseline: Iterable[Mapping[str, Any]], *, owner: str = "", limits: SpaceLimits = LIMITS
+        self,
+        baseline: Iterable[Mapping[str, Any]],
+        *,
+        owner: str = "",
+        limits: SpaceLimits = LIMITS,
+        edition: int = EDITION,
     ) -> None:
+        self.edition = edition
         self.owner = owner  # the participant that nobody can revoke or kick
         self.limits = limits
         self.baseline = tuple(Capability.of(one) for one in baseline)
@@ -151,18 +164,21 @@ class State:
         self.connections: dict[str, Connection] = {}  # in order of arrival: the order of delivery
         self.sinks: dict[str, Connection] = {}
         self.audience: tuple[str, ...] = ()  # who hears what is said to all: connections, then log sinks
-        self.runtime_owners: dict[str, str] = {}  # casefolded name or runtime id -> participant, for life
-        self.aliases: dict[str, str] = {}  # runtime id as it was written -> participant, for life
+        self.runtime_owners: dict[str, str] = {}  # casefolded name or runtime id -> participant
+        self.aliases: dict[str, str] = {}  # runtime id as it was written -> participant
         self.live: dict[str, Connection] = {}  # runtime id -> connection
         self.handles: OrderedDict[str, Handle] = OrderedDict()
         self.lasting: dict[str, Handle] = {}  # ids of grants and invites: never forgotten
         self.grants = 0
+        self.ends: dict[str, End] = {}  # grants that are held and end by themselves
+        self.next_end: datetime | None = None  # the first `expires_at` of them
         self.invites = 0
         self.streams: dict[str, Stream] = {}
         self.streams_opened = 0
         self.refused_frames: dict[str, tuple[datetime, int, int]] = {}  # connection -> window, told, untold
         self.messages = 0  # gateway envelopes made so far
         self.records = 0  # journal records made so far
+        self.journal_head = ""  # what a note told last
 
     def configured(self, capabilities: Iterable[Capability]) -> Rights:
         """What a participant holds that was given these by the host: them, and the baseline."""
@@ -171,6 +187,24 @@ class State:
     def heard(self) -> None:
         """To be called when a connection or a sink came or went."""
         self.audience = (*self.connections, *self.sinks)
+
+    def ended(self, ids: Iterable[str]) -> None:
+        """Forgets the ends of these grants."""
+        for id in ids:
+            self.ends.pop(id, None)
+        self.next_end = min((one.expires_at for one in self.ends.values() if one.expires_at), default=None)
+
+    def over(self, now: datetime) -> tuple[str, ...]:
+        """The grants whose time is over and that are still held, in the order in which they were given."""
+        if self.next_end is None or now < self.next_end:
+            return ()
+        return tuple(id for id, one in self.ends.items() if one.expires_at and one.expires_at <= now)
+
+    def holders(self, name: str) -> tuple[Connection, ...]:
+        """The connections, log sinks and parties of streams whose runtime id is this name in any spelling."""
+        streams = [one for stream in self.streams.values() for one in (*stream.writers, *stream.target)]
+        everybody = (*self.connections.values(), *self.sinks.values(), *streams)
+        return tuple(one for one in everybody if one.runtime_id.casefold() == name.casefold())
 
     def handle(self, id: str) -> Handle | None:
         """Who took an id, None when nobody did, or so long ago that it is forgotten."""
@@ -189,7 +223,7 @@ class State:
     def logical(self, name: str) -> str:
         """The logical participant that a runtime id or name in `to` means; the name itself when unknown.
 
-        An id that nobody uses now still means who used it last: nobody else ever may.
+        An id that nobody uses now means the participant that used it, until another is enrolled under that name.
         """
         return self.aliases.get(name, name)
 

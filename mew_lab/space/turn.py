@@ -69,12 +69,20 @@ class Turn:
             change()
         for name, rights in (self._rights or {}).items():
             state.members[name].rights = rights
+        if self._rights and state.ends:
+            self._forget_ends(self._rights)
         if self._streams is not None:
             state.streams = self._streams
         if self._gone is not None:
             for name in self._gone:
                 self._forget(name)
             state.heard()
+
+    def _forget_ends(self, changed: dict[str, Rights]) -> None:
+        """A grant that is held no more has no end to wait for."""
+        held = {one.grant for rights in changed.values() for one in rights.held if one.limited}
+        ends = self.state.ends
+        self.state.ended([id for id, end in ends.items() if end.recipient in changed and id not in held])
 
     def _forget(self, name: str) -> None:
         state = self.state
@@ -152,6 +160,23 @@ class Turn:
         """The next id of the gateway's own: derived from the epoch and a counter, so a replay gives the same."""
         self._messages += 1
         return f"gw-{self.epoch:016x}-{self._messages}"
+
+    @property
+    def messages(self) -> int:
+        """How many ids of its own the gateway will have given."""
+        return self._messages
+
+    def skip_to(self, messages: int) -> None:
+        """Takes the counter of ids from a record of this very step.
+
+        Raises:
+            ValueError: when no step could have brought it there.
+        """
+        if not self._messages <= messages <= self._messages + 1:
+            raise ValueError(
+                f"it says {messages} messages of the gateway's own, where {self._messages} were sent"
+            )
+        self._messages = messages
 
     def compose(
         self,

@@ -1,9 +1,11 @@
 """What has this person granted for a while, and what would a grant have let through?  The bookkeeping of one lab.
 
-The gateway knows grants, no end of them: where a grant is given for some minutes or some uses, the workbench revokes
-it when they are over, and when the lab goes down, for a resumed space would bring it back. A use is an envelope that
-the gateway let through by the grant; the revoke follows the last one that was allowed, so what its holder had sent by
-then passes too. A revoke that fails is a fault of the lab, and is tried again every ten seconds until it succeeds.
+A grant for some minutes or some uses states its end in its payload. Where the space runs here its gateway keeps that
+end, also after this process is gone, and the workbench only reads how it stands. The gateway of another process may
+not know such ends: there the workbench counts too, and revokes the grant when it is over and when the lab goes down. A
+use is then an envelope that the grant could have let through; the revoke follows the last one that was allowed, so
+what its holder had sent by then passes too. A revoke that fails is a fault of the lab, and is tried again every ten
+seconds until it succeeds.
 
 Everything but `would_match`, which any thread may ask, runs on the loop's thread. Spec: §3.6.1, §3.6.2; threat 22.
 """
@@ -15,18 +17,19 @@ import contextlib
 import logging
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import MewError, Refused
-from mew_lab.log.line import read_members
-from mew_lab.protocol.describe import describe
-from mew_lab.protocol.permit import Capability, CapabilitySet
+from mew_lab.protocol.permit import CapabilitySet
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.grants import Revocation
 from mew_lab.workbench.following import Heard
+from mew_lab.workbench.given import Given
+from mew_lab.workbench.matching import Matches, matching, would_match
+from mew_lab.workbench.pinned_tools import rests_on
 from mew_lab.workbench.sentences import phrase
 from mew_lab.workbench.subscribers import Subscribers
 
@@ -34,68 +37,16 @@ if TYPE_CHECKING:
     from mew_lab.sdk.grants import Grant
     from mew_lab.workbench.lab import Lab
 
-__all__ = ["Example", "Given", "Granting", "Matches"]
+__all__ = ["Granting"]
 
 logger = logging.getLogger(__name__)
 
-LOOKED_AT = 20_000  # envelopes that a pattern is held against, the newest
 KEPT = 500  # grants that are remembered; those that are over go first
 MOST_MINUTES = 7 * 24 * 60
 AT_THE_END = 3.0  # seconds for the last revokes of a lab
 AGAIN = 10.0  # seconds until a revoke that failed is tried once more
-
-
-class Example(NamedTuple):
-    """An envelope that a pattern would have matched, in one line."""
-
-    t: float
-    sender: str
-    to: tuple[str, ...]
-    kind: str
-    what: str
-
-
-@dataclass(frozen=True, slots=True)
-class Matches:
-    """How many of the newest `looked_at` envelopes a pattern would have matched; the last three of them."""
-
-    count: int
-    examples: tuple[Example, ...]
-    looked_at: int
-
-    def __str__(self) -> str:
-        said = f"would have matched {self.count} of {self.looked_at} envelopes"
-        newest = [f"{one.sender} to {', '.join(one.to) or 'everybody'}: {one.what}" for one in self.examples]
-        return "\n  ".join([said + ("; the newest of them:" if newest else ""), *newest])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """A grant of this person. `ends` is seconds of the epoch, `uses` how many there may be; None is without end."""
-
-    id: str
-    to: str
-    patterns: tuple[Mapping[str, Any], ...]
-    reason: str
-    since: float
-    ends: float | None = None
-    uses: int | None = None
-    used: int = 0
-    state: Literal["stands", "revoking", "revoked"] = "stands"
-    why: str = ""
-
-    @property
-    def limited(self) -> bool:
-        """Whether it ends by itself."""
-        return self.ends is not None or self.uses is not None
-
-    @property
-    def left(self) -> str:
-        """When it ends, in few words."""
-        words = [] if self.uses is None else [f"{self.used} of {self.uses} uses"]
-        if self.ends is not None:
-            words.append(f"until {datetime.fromtimestamp(self.ends, UTC).astimezone():%H:%M:%S}")
-        return ", ".join(words) or "until it is revoked"
+LOOK = 0.05  # seconds after the end of a grant, until its state is read
+TAKING = frozenset({"capability/revoke", "space/kick"})
 
 
 class Granting:
@@ -112,12 +63,19 @@ class Granting:
         self._meanwhile: deque[Heard] = deque(maxlen=1000)
         self._follows = False
         self._attached = False
+        self._looking = False
+        self._taken: dict[str, str] = {}  # grant (empty: others) -> why it was revoked, since the last look
         self.on_change: Subscribers[Given] = Subscribers()
 
     @property
     def given(self) -> tuple[Given, ...]:
         """What was given, oldest first; at most 500."""
         return tuple(self._given.values())
+
+    @property
+    def kept(self) -> bool:
+        """Whether the gateway keeps the ends of grants, rather than this workbench."""
+        return self._lab.host is not None
 
     async def grant(
         self,
@@ -131,8 +89,8 @@ class Granting:
         """Lets `to` send what the patterns match; returns the id of the grant once the gateway has taken it.
 
         Args:
-            minutes: When it is revoked; None: never.
-            uses: After how many envelopes it is revoked; None: never.
+            minutes: When it ends; None: never.
+            uses: After how many envelopes it ends; None: never.
 
         Raises:
             ConfigError: a pattern is none.
@@ -157,10 +115,11 @@ class Granting:
             )
         self._attach()
         saying, rights = self._lab.me.participant.saying, self._lab.me.participant.rights
-        said = rights.complete_grant(to, wanted, reason=reason or None)
+        until = None if minutes is None else self._time() + timedelta(minutes=minutes)
+        said = rights.complete_grant(to, wanted, reason=reason or None, expires_at=until, max_uses=uses)
         one = Given(id=said.id, to=to, patterns=wanted, reason=reason, since=self._now(), uses=uses)
         try:
-            async with self._listening(uses is not None):
+            async with self._listening(limited if self.kept else uses is not None):
                 await saying.send_accepted(said)
         except Refused:
             raise
@@ -169,8 +128,15 @@ class Granting:
             self._put(one)
             self._over(one.id, "the gateway did not say whether it took it")
             raise
-        one = replace(one, since=self._now(), ends=None if minutes is None else self._now() + minutes * 60)
+        since = self._now()
+        if until is not None and minutes is not None and self.kept:
+            since = until.timestamp() - minutes * 60
+        one = replace(one, since=since, ends=None if minutes is None else since + minutes * 60)
         self._put(one)
+        if self.kept:
+            if limited:
+                self._look_at(one.id, minutes)
+            return one.id
         for heard in tuple(self._meanwhile) if uses is not None else ():
             self._count(one.id, heard)
         if minutes is not None:
@@ -179,6 +145,11 @@ class Granting:
                 minutes * 60, self._over, one.id, f"its {minutes:g} min are over"
             )
         return one.id
+
+    def _time(self) -> datetime:
+        """The time by which the gateway judges an end."""
+        host = self._lab.host
+        return self._clock() if host is None else host.gateway.time(host.name)
 
     def _now(self) -> float:
         return self._clock().timestamp()
@@ -211,8 +182,7 @@ class Granting:
 
         Spec: §3.6.2.
         """
-        known = self._lab.me.participant.rights.grants.get(grant_id)
-        one = self._given.get(grant_id)
+        known, one = self._lab.me.participant.rights.grants.get(grant_id), self._given.get(grant_id)
         recipient = one.to if one else known.recipient if known else None
         if recipient is None:
             raise MewError(f"cannot revoke {grant_id[:80]!r}: no such grant was seen here")
@@ -238,55 +208,34 @@ class Granting:
         return one_line(f"the grant of {given} to {one.to} is revoked: {what}", 600)
 
     def would_match(self, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
-        """How much of what was logged a capability would have matched, of one sender or of all.
-
-        A proposal counts as the request that it proposes; what the gateway refused counts as well.
+        """How much of what was logged a capability would have matched, of one sender or of all; for any thread.
 
         Raises:
             ConfigError: the pattern is none.
         """
-        *_, found = self._search(pattern, sender)
-        assert found is not None
-        return found
+        return would_match(self._lab.log, pattern, sender=sender)
 
     async def matching(self, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
         """The same on the loop, which has its turn after every thousand envelopes."""
-        for found in self._search(pattern, sender):
-            if found is not None:
-                return found
-            await asyncio.sleep(0)
-        raise AssertionError("a search ends with what it found")
+        return await matching(self._lab.log, pattern, sender=sender)
 
-    def _search(self, pattern: Mapping[str, Any], sender: str | None) -> Iterator[Matches | None]:
-        """None after each thousand envelopes, at the end what was found."""
-        capability = Capability.of(pattern)
-        count, looked_at, examples = 0, 0, list[Example]()
-        for record in reversed(self._lab.log.held):
-            if record.raw is None:
-                continue
-            if looked_at == LOOKED_AT:
-                break
-            looked_at += 1
-            if looked_at % 1000 == 0:
-                yield None
-            members = read_members(record.raw) or {}
-            heard = Heard(0, record.now.timestamp(), record.raw, record.verdict, record.code, "", "", members)
-            by = str(members.get("from") or record.participant)
-            if sender is not None and sender not in (by, record.participant):
-                continue
-            kind = "mcp/request" if heard.kind == "mcp/proposal" else heard.kind
-            if capability.permits(kind, heard.to, heard.payload):
-                count += 1
-                if len(examples) < 3:
-                    what = one_line(describe(heard.kind, dict(heard.payload)), 160)
-                    examples.append(Example(heard.t, by, heard.to, heard.kind, what))
-        yield Matches(count, tuple(examples), looked_at)
+    def tool_changed(self, participant: str, tool: str, how: str) -> None:
+        """Ends what was given for calls of a tool that describes itself otherwise now. Spec: threat 41."""
+        for one in self.given:
+            if one.state == "stands" and any(
+                rests_on(pattern, participant, tool) for pattern in one.patterns
+            ):
+                self._over(one.id, one_line(f"the tool {participant}/{tool} changed: {how}", 300))
 
     async def close(self) -> None:
-        """Revokes what was given for a while; called before the lab leaves its space. Never raises."""
+        """Revokes what ends nowhere else; called before the lab leaves its space. Never raises."""
         for timer in self._timers.values():
             timer.cancel()
-        over = [one.id for one in self.given if one.state != "revoked" and (one.limited or one.why)]
+        over = [
+            one.id
+            for one in self.given
+            if one.state != "revoked" and (one.why or (one.limited and not self.kept))
+        ]
         await asyncio.gather(*map(self._last, over))
 
     async def _last(self, id: str) -> None:
@@ -304,6 +253,13 @@ class Granting:
 
     def take(self, heard: Heard) -> None:
         """Counts the uses of what was given for some; told of every envelope."""
+        if self.kept:
+            if heard.kind in TAKING and not heard.refused:
+                self._take_note(heard)
+            if not self._looking:  # the space has changed when this envelope's turn is over
+                self._looking = True
+                asyncio.get_running_loop().call_soon(self._look)
+            return
         if heard.refused:
             return
         if heard.kind == "capability/grant":
@@ -321,10 +277,49 @@ class Granting:
         if one.used + 1 >= one.uses:
             self._over(one.id, f"its {one.uses} {'use is' if one.uses == 1 else 'uses are'} over")
 
+    def _take_note(self, heard: Heard) -> None:
+        grant, reason = heard.payload.get("grant_id"), heard.payload.get("reason")
+        why = one_line(reason, 300) if isinstance(reason, str) and reason else f"revoked by {heard.sender}"
+        if len(self._taken) < KEPT:
+            self._taken[grant if isinstance(grant, str) else ""] = why
+
+    def _look_at(self, id: str, minutes: float | None) -> None:
+        """Reads how a grant stands at its gateway, now and when its time is over."""
+        self._look()
+        one = self._given.get(id)
+        if one is None or one.state == "revoked" or minutes is None or self._lab.closed:
+            return
+        loop = asyncio.get_running_loop()
+        self._timers[id] = loop.call_later(minutes * 60 + LOOK, self._look_at, id, LOOK)
+
+    def _look(self) -> None:
+        """Takes over from the gateway which grants have ended, and how often the others were used."""
+        self._looking, taken = False, self._taken
+        self._taken = {}
+        core = self._lab.host.core if self._lab.host is not None else None
+        if core is None:
+            return
+        for one in self.given:
+            if not one.limited or one.state == "revoked":
+                continue
+            end = core.state.ends.get(one.id)
+            if end is None:
+                self._ended(one.id, self._why(one, taken))
+            elif end.max_uses is not None and end.uses is not None and end.max_uses - end.uses != one.used:
+                self._put(replace(one, used=end.max_uses - end.uses))
+
+    def _why(self, one: Given, taken: Mapping[str, str]) -> str:
+        if one.why or one.id in taken:
+            return one.why or taken[one.id]
+        if one.ends is not None and self._now() >= one.ends:
+            return f"its {round((one.ends - one.since) / 60, 6):g} min are over"
+        if one.uses is None or taken:
+            return "it was taken back, or what it rested on"
+        self._put(replace(one, used=one.uses))
+        return f"its {one.uses} {'use is' if one.uses == 1 else 'uses are'} over"
+
     def _by(self, one: Given, heard: Heard) -> bool:
-        """Whether the envelope passed by this grant; elsewhere than at the gateway, whether it could have."""
-        if self._lab.host is not None:
-            return heard.grant == one.id
+        """Whether the envelope could have passed by this grant."""
         return (
             one.id in self._told
             and heard.sender == one.to
@@ -361,7 +356,9 @@ class Granting:
         self._follow_no_more()
 
     def _follow_no_more(self) -> None:
-        counted = any(one.uses and one.state != "revoked" for one in self.given)
+        counted = any(
+            (one.limited if self.kept else one.uses) and one.state != "revoked" for one in self.given
+        )
         if self._follows and not counted and not self._asked:
             self._lab.following.remove(self)
             self._follows = False

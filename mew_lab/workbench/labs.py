@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from mew_lab.errors import ConfigError, MewError
-from mew_lab.gateway.auth import read_token_file
+from mew_lab.gateway.auth import read_token_file, short_allowed
 from mew_lab.gateway.space_file import names_file, read_space_file
 from mew_lab.log.journal import Journal, journal_path
 from mew_lab.log.log import Log
@@ -258,7 +258,8 @@ def token_from(
     """The token that is given, or stands in a file, or in an environment variable.
 
     Raises:
-        ConfigError: when not exactly one of them names one.
+        ConfigError: when not exactly one of them names one, or the one in the file is short (unless
+            MEW_SHORT_TOKENS says that it may be).
     """
     given = [one for one in (token, file, variable) if one is not None]
     if len(given) != 1:
@@ -268,7 +269,7 @@ def token_from(
     if token is not None:
         return Token(token)
     if file is not None:
-        return read_token_file(file)
+        return read_token_file(file, short=short_allowed())
     secret = os.environ.get(variable or "", "")
     if not secret:
         raise ConfigError(

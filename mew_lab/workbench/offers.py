@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from mew_lab.errors import MewError
 from mew_lab.protocol.envelope import digest
 from mew_lab.sdk.proposals import shown
-from mew_lab.workbench.granting import Matches
+from mew_lab.workbench.given import ENDS_HERE
+from mew_lab.workbench.matching import Matches
 from mew_lab.workbench.narrowing import narrowest
 
 if TYPE_CHECKING:
@@ -82,11 +83,13 @@ class Offers:
         if not to:
             raise MewError("cannot grant it: choose who runs it first")
         pattern = narrowest(to, shown(found.envelope)["payload"], values=values)
-        remarks = (
+        remarks: tuple[str, ...] = (
             (OPEN_WORLD,)
             if values
             else ("Any arguments are allowed, other paths and other targets in them too.",)
         )
+        if any(LIMITS[limit]) and not self._lab.granting.kept:
+            remarks = (*remarks, ENDS_HERE)
         key = digest({"proposal": found.digest, "to": found.proposer, "pattern": pattern, "limit": limit})
         matches = await self._lab.granting.matching(pattern, sender=found.proposer)
         offer = Offer(

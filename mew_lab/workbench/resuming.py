@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from mew_lab.errors import ConfigError
-from mew_lab.gateway.auth import read_token_file
+from mew_lab.gateway.auth import read_token_file, token_path
 from mew_lab.gateway.keyring import Key
+from mew_lab.gateway.shares import UNCOUNTED, journal_bytes
 from mew_lab.log.journal import Journal
-from mew_lab.log.replay import Replayed, replay
+from mew_lab.log.replay import CAUSED, Replayed, replay
 from mew_lab.protocol.envelope import compact
 from mew_lab.space.events import Record
 
@@ -50,6 +51,9 @@ class Past:
         """Reads it; `meet` is told the name and the journal before `observe` sees the first record."""
         self.path = Path(path)
         self.port = 0
+        self.used: dict[str, int] = {}
+        """About how many bytes of the journal each participant has caused."""
+        self._payer = ""
         self._enrolled: dict[str, str] = {}
         self.journal = Journal.resume(self.path)
         try:
@@ -67,6 +71,9 @@ class Past:
         except BaseException:
             self.journal.close()
             raise
+        carried = self._replayed.carried
+        self._enrolled = {**carried.get("enrolled", {}), **self._enrolled}
+        self.port = self.port or carried.get("port", 0)
         self.space = self._replayed.space
         self.since = self._replayed.last
         self.connections = self._replayed.connections
@@ -88,6 +95,10 @@ class Past:
         return next(above, Path.cwd())
 
     def _remember(self, record: Record) -> None:
+        if record.event not in CAUSED:
+            self._payer = "" if record.via in UNCOUNTED or not record.via else record.participant
+        if self._payer:
+            self.used[self._payer] = self.used.get(self._payer, 0) + journal_bytes((record,))
         if record.event == "enrolled":
             self._enrolled[record.participant] = record.detail
         elif record.event == SERVED:
@@ -103,7 +114,7 @@ class Past:
         """The tokens that are still good, of those whose files are still there and ours alone to read."""
         found: dict[str, Key] = {}
         for name in self.space.state.members:
-            path = self.folder / ".mew" / "tokens" / self.name / f"{name}.token"
+            path = token_path(self.folder / ".mew" / "tokens", self.name, name)
             if name in self._replayed.void or not os.path.lexists(path):
                 continue
             try:

@@ -14,7 +14,7 @@ from typing import Any
 from mew_lab.log.line import read_members
 from mew_lab.log.log import excess
 from mew_lab.protocol.describe import describe
-from mew_lab.space.events import Record
+from mew_lab.space.events import Record, outline
 from mew_lab.workbench.cards import Row
 from mew_lab.workbench.extract import members_of
 from mew_lab.workbench.following import author
@@ -127,8 +127,9 @@ class LiveRows:
         raw = record.raw or ""
         members = _members(raw)
         kind, to = _text(members.get("kind")), members.get("to")
-        what = describe(kind, members.get("payload"))
-        if "e+" in what or "…" in what:
+        known = outline(record)
+        what = str(known) if known else describe(kind, members.get("payload"))
+        if known is None and ("e+" in what or "…" in what):
             # It may show an integer beyond 64 bits, which is a float in the fast reading.
             what = describe(kind, (members_of(raw) or members).get("payload"))
         first, others = self._ties.get(seq, (0, ()))
@@ -138,13 +139,13 @@ class LiveRows:
             author(record, members),
             tuple(_text(one) for one in to) if isinstance(to, list) else (),
             kind,
-            what if members else "unreadable message",
+            what if members or known else "unreadable message",
             _text(members.get("context")),
             first,
             record.verdict,
             record.code or _in_a_word(record.pattern),
             _text(members.get("id")),
-            len(raw) if raw.isascii() else len(raw.encode("utf-8", "replace")),
+            known.size if known else len(raw) if raw.isascii() else len(raw.encode("utf-8", "replace")),
             others,
         )
 

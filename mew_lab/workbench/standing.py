@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mew_lab.protocol.envelope import compact
 from mew_lab.space.core import Space
+from mew_lab.space.rights import End
+from mew_lab.workbench.given import end_in_words
 
 if TYPE_CHECKING:
     from mew_lab.workbench.lab import Lab
@@ -25,12 +27,13 @@ MOST = 1000  # participants; a space takes no more unless it is told to
 
 class Right(NamedTuple):
     """A capability that is held. `grant` is the id of the grant or invite it came with, empty for what was configured;
-    `baseline` marks what everybody holds."""
+    `baseline` marks what everybody holds; `ends` is when it ends by itself, in few words."""
 
     pattern: Mapping[str, Any]
     grant: str = ""
     granter: str = ""
     baseline: bool = False
+    ends: str = ""
 
 
 class Standing(NamedTuple):
@@ -68,7 +71,13 @@ def _known(core: Space) -> list[Standing]:
     found = []
     for member in tuple(core.state.members.values()):
         rights = tuple(
-            Right(one.capability.pattern, one.grant, one.granter, id(one.capability) in baseline)
+            Right(
+                one.capability.pattern,
+                one.grant,
+                one.granter,
+                id(one.capability) in baseline,
+                _ends(core, one.grant) if one.limited else "",
+            )
             for one in member.rights.held
         )
         until = member.pause.until.timestamp() if member.pause and member.pause.until else None
@@ -87,6 +96,17 @@ def _known(core: Space) -> list[Standing]:
             )
         )
     return found
+
+
+def _ends(core: Space, grant: str) -> str:
+    end = core.state.ends.get(grant, End(""))
+    words = end_in_words(
+        end.expires_at.timestamp() if end.expires_at else None,
+        end.max_uses,
+        (end.max_uses or 0) - (end.uses or 0),
+    )
+    resting = f"with {', '.join(end.rests_on)}" if end.rests_on else ""
+    return ", ".join(filter(None, (words, resting)))
 
 
 def _told(lab: Lab) -> list[Standing]:

@@ -26,7 +26,14 @@ from mew_lab.log.journal import Journal
 
 CAPABILITIES = [{"kind": "chat"}, {"kind": "chat/*"}, {"kind": "mcp/request"}, {"kind": "participant/status"}]
 # Every check is on; only the numbers are out of the way.
-UNLIMITED = Limits(messages_per_second=1e9, burst=10**9, unauthenticated=1000, connections=1000)
+UNLIMITED = Limits(
+    messages_per_second=1e9,
+    burst=10**9,
+    bytes_per_second=1e12,
+    burst_bytes=10**12,
+    unauthenticated=1000,
+    connections=1000,
+)
 
 
 def gateway(participants: int, journal: Journal | None) -> tuple[Gateway, list[str]]:

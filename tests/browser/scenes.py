@@ -1,8 +1,13 @@
-"""What several notebooks of the browser tests begin with: a tool that adds, and a bot that may ask for it."""
+"""What several notebooks of the browser tests begin with: a tool that adds, and a bot that may ask for it; and how the
+person in them reads a long text to its end."""
 
 from __future__ import annotations
 
-__all__ = ["ADDING", "PROPOSE"]
+from collections.abc import Callable
+
+from playwright.sync_api import Locator
+
+__all__ = ["ADDING", "PROPOSE", "read_through"]
 
 ADDING = """%load_ext mew_lab
 import mew_lab
@@ -14,3 +19,14 @@ def add(a: int, b: int) -> int:
 bot = lab.join("bot", can="proposer")
 """
 PROPOSE = 'p = bot.call("notebook/add", {"a": 1, "b": 2})'
+
+
+def read_through(card: Locator, pause: Callable[[float], None]) -> None:
+    """Goes on, in each long text of the card, to what was not in sight yet until all of it was."""
+    for bar in card.locator(".mew-readbar").all():
+        on = bar.locator("button.mew-next")
+        for _ in range(400):
+            if on.get_attribute("aria-disabled") == "true":
+                break
+            on.evaluate("button => button.click()")
+            pause(0.25)

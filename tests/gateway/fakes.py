@@ -15,6 +15,13 @@ class FakeTransport:
         self.waiting = 0
         self.aborted = False
         self.closing = False
+        self.reading = True
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
 
     def write(self, data: bytes) -> None:
         self.writes.append(data)
@@ -38,8 +45,19 @@ class FakeProtocol:
         self.writable.set()
         self.sent: list[MutableMapping[str, Any]] = []
         self.gone = False
+        self.read_paused = False
+        self.ping_timeout = 0.1
+        self.pong_timer: asyncio.TimerHandle | None = None
+        self.overdue = 0
 
     def handle_pong(self, event: Any) -> None: ...
+
+    def handle_ping(self) -> None: ...
+
+    def handle_cont(self, event: Any) -> None: ...
+
+    def keepalive_timeout(self) -> None:
+        self.overdue += 1
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
         await self.writable.wait()

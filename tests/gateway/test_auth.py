@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mew_lab.errors import ConfigError
-from mew_lab.gateway.auth import Tokens, mint, read_token_file, write_token_file
+from mew_lab.gateway.auth import Tokens, mint, read_token_file, token_path, write_token_file
 from mew_lab.protocol.token import Token
 
 
@@ -150,10 +150,34 @@ def test_a_link_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     "name", ["../up", "a/b", "", ".", "..", "nul\0", "CON", "con.x", "x" * 300, "ä", "a b"]
 )
 def test_a_name_that_is_no_plain_file_name_is_refused(tmp_path: Path, name: str) -> None:
-    for space, participant in ((name, "bot"), ("demo", name)):
-        with pytest.raises(ConfigError, match="cannot be part of a token file's name"):
-            write_token_file(tmp_path, space, participant, mint())
+    with pytest.raises(ConfigError, match="cannot be part of a token file's name"):
+        write_token_file(tmp_path, "demo", name, mint())
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.threat(27)
+@pytest.mark.ruling("R27")
+def test_the_tokens_of_each_space_lie_in_a_folder_of_its_own_whatever_it_is_called(tmp_path: Path) -> None:
+    spaces = ["../up", "a/b", "..", "CON", "con.x", "{{NAME}}", "demo", "Demo", "a b", "A b", "ä"]
+    tokens = {space: mint() for space in spaces}
+    files = {space: write_token_file(tmp_path / "t", space, "bot", token) for space, token in tokens.items()}
+    assert {read_token_file(file).reveal() for file in files.values()} == {
+        one.reveal() for one in tokens.values()
+    }
+    assert {file.parent.parent for file in files.values()} == {tmp_path / "t"}
+    assert len({file.parent.name.casefold() for file in files.values()}) == len(spaces)
+    assert {space: token_path(tmp_path / "t", space, "bot") for space in spaces} == files  # found again
+    assert files["demo"].parent.name == "demo"
+
+
+@pytest.mark.threat(26)
+def test_a_short_token_in_a_file_is_refused_where_short_ones_are_not_to_be(tmp_path: Path) -> None:
+    path = write_token_file(tmp_path, "demo", "bot", Token("fifteen-letters"))
+    assert read_token_file(path).reveal() == "fifteen-letters"
+    with pytest.raises(ConfigError, match=r"fewer than 16 characters.*MEW_SHORT_TOKENS=1") as refused:
+        read_token_file(path, short=False)
+    assert "fifteen-letters" not in str(refused.value)
+    assert read_token_file(write_token_file(tmp_path, "demo", "bot", Token("x" * 16)), short=False)
 
 
 def test_a_token_that_no_header_could_carry_is_not_written(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from websockets.frames import Frame as ReferenceFrame
 from websockets.frames import Opcode
@@ -262,3 +264,17 @@ async def test_a_memory_peer_that_closes_lets_the_rest_be_read_or_not() -> None:
         with pytest.raises(LinkClosed) as closed:
             await there.receive()
         assert closed.value.code == 4403
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_what_comes_while_the_long_way_ends_is_not_left_lying(turns: int) -> None:
+    server = FakeServer()
+    outbox = Outbox(server.send, burst=Burst())
+    outbox.put(Frame("first"))
+    outbox.flush()
+    for _ in range(turns):  # one of them is between the last send and the end of its task
+        await asyncio.sleep(0)
+    outbox.put(Frame("second"))
+    outbox.flush()
+    await until(lambda: len(server.sent) == 2)
+    assert [one["text"] for one in server.sent] == ["first", "second"]

@@ -166,13 +166,27 @@ async def test_a_body_over_the_limit_is_refused_and_one_far_over_it_is_not_even_
         assert response.status_code == 413
 
 
-@pytest.mark.threat(9)
+@pytest.mark.threat(9, 37)
+@pytest.mark.ruling("R23")
 async def test_who_posts_too_fast_is_told_and_others_may_go_on(open_house: Open) -> None:
     house = await open_house(limits={"burst": 2, "messages_per_second": 0.001})
     answers = [await house.post("anna", CHAT) for _ in range(3)]
     assert [one.status_code for one in answers] == [200, 200, 429]
     assert answers[2].json()["error"] == "limit_exceeded"
+    assert int(answers[2].headers["Retry-After"]) >= 1
     assert (await house.post("bert", CHAT)).status_code == 200
+
+
+@pytest.mark.threat(37)
+@pytest.mark.ruling("R23")
+async def test_what_is_posted_again_after_the_time_that_was_told_passes(open_house: Open) -> None:
+    house = await open_house(limits={"burst": 1, "messages_per_second": 2.0})
+    assert (await house.post("anna", CHAT)).status_code == 200
+    refused = await house.post("anna", CHAT)
+    assert (refused.status_code, refused.json()["error"]) == (429, "limit_exceeded")
+    await asyncio.sleep(int(refused.headers["Retry-After"]))
+    assert (await house.post("anna", CHAT)).status_code == 200
+    assert sum(one.event == "received" for one in house.records) == 2
 
 
 async def test_what_does_not_exist_is_told_in_json(house: House) -> None:
@@ -374,3 +388,36 @@ async def test_the_description_is_there_for_everybody_but_a_foreign_host(house: 
     assert response.json()["openapi"] == "3.1.0"
     response = await house.http("GET", "/openapi.json", headers={"Host": "evil.test"})
     assert response.status_code == 421
+
+
+@pytest.mark.threat(1)
+@pytest.mark.parametrize("form", ["join", "system/join", "with blanks", "broken", "no UTF-8"])
+async def test_the_token_of_a_posted_join_frame_stands_in_no_journal(house: House, form: str) -> None:
+    secret = house.tokens["bert"].reveal()
+    payload = {"space": "demo", "token": secret, "participantId": "bert"}
+    body = {
+        "join": json.dumps({"type": "join", **payload}),
+        "system/join": json.dumps({"kind": "system/join", "payload": payload}),
+        "with blanks": json.dumps({"t": 1, "\u0074ype": "j\u006fin", **payload}, indent=3),
+        "broken": json.dumps({"type": "join", **payload})[:-1],
+        "no UTF-8": json.dumps({"type": "join", **payload})[:-1] + "\udcff}",
+    }[form]
+    headers = {**house.bearer("anna"), "Content-Type": "application/json"}
+    content = body.encode("utf-8", "surrogateescape")
+    answer = await house.http("POST", "/participants/anna/messages", content=content, headers=headers)
+    assert answer.status_code == 400
+    assert secret not in answer.text
+    assert secret not in repr(house.records)
+
+
+@pytest.mark.threat(26)
+async def test_wrong_tokens_are_logged_without_the_token_and_not_each_of_them(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    for n in range(5):
+        headers = {"Authorization": f"Bearer guess-number-{n}-of-many"}
+        assert (await house.http("GET", "/participants", headers=headers)).status_code == 403
+    assert [one.getMessage() for one in caplog.records] == [
+        "refused since the last such line, for an unknown token or space: 1"
+    ]
+    assert "guess-number" not in caplog.text

@@ -220,3 +220,38 @@ async def test_a_log_that_cannot_be_written_hurts_nobody(tmp_path: Path) -> None
     assert site.post("anna", kind="chat", payload={"text": "goes on"}) == 200
     assert site.sinks.files["eager"].lost == 2
     assert len(site.faults) == 1 and site.faults[0].startswith("eager: ")
+
+
+INVITER = """
+space: {id: demo}
+participants:
+  ann: {capabilities: [{kind: "*"}], output_log: ann.jsonl, auto_connect: true}
+  eve: {capabilities: [{kind: "*"}], output_log: eve.jsonl, auto_connect: true}
+"""
+
+
+@pytest.mark.req("P-3.6.6-1")
+@pytest.mark.ruling("R28")
+@pytest.mark.threat(1)
+def test_who_is_here_by_its_log_alone_gets_the_token_of_whom_it_invites_there_and_nobody_else(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "ann.jsonl").touch(mode=0o644)  # as a script of a peer makes it
+    records: list[Any] = []
+    site = Site(tmp_path, INVITER)
+    site.gateway.observe = records.append
+    assert site.post("ann", id="i-1", kind="space/invite", payload={"participant_id": "new"}) == 200
+    (ack,) = (one for one in site.lines("ann.jsonl") if one["kind"] == "space/invite-ack")
+    assert (ack["payload"]["status"], ack["correlation_id"], ack["to"]) == ("created", ["i-1"], ["ann"])
+    assert site.gateway.tokens.whose("demo", ack["payload"]["token"]) == "new"
+    assert stat.S_IMODE((tmp_path / "ann.jsonl").stat().st_mode) == 0o600
+    assert "space/invite-ack" not in site.kinds("eve.jsonl")
+    assert ack["payload"]["token"] not in repr(records) + (tmp_path / "eve.jsonl").read_text()
+
+
+@pytest.mark.ruling("R28")
+async def test_who_has_a_connection_gets_it_there_and_not_in_its_log(tmp_path: Path) -> None:
+    site = Site(tmp_path, INVITER)
+    attach(site.gateway, "demo", "ann")
+    assert site.post("ann", id="i-1", kind="space/invite", payload={"participant_id": "new"}) == 200
+    assert "space/invite-ack" not in site.kinds("ann.jsonl")

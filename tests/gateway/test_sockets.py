@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
 import socket
+import statistics
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from mew_lab.gateway import outbox
 from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.server import Server
-from mew_lab.transport.link import HandshakeRefused, LinkClosed
+from mew_lab.transport.link import HandshakeRefused, Link, LinkClosed
 
 from .conftest import ANYTHING, CHAT, UPGRADE, House, Open, closed_with, take, until
 
@@ -244,20 +248,191 @@ async def test_a_message_over_four_times_the_limit_closes_the_socket_with_1009(o
     assert (await take(bert))["payload"]["event"] == "leave"
 
 
-@pytest.mark.threat(9)
-async def test_who_sends_too_fast_is_told_and_the_connection_lives(open_house: Open) -> None:
-    house = await open_house(limits={"burst": 200, "messages_per_second": 0.1})
+# --- rates ---
+
+
+def numbered(count: int) -> list[str]:
+    return [json.dumps({"kind": "chat", "payload": {"text": str(n)}}) for n in range(count)]
+
+
+async def heard(link: Link, count: int) -> list[str]:
+    """The texts of so many chats, in the order in which they come."""
+    return [(await take(link, "chat"))["payload"]["text"] for _ in range(count)]
+
+
+@pytest.mark.threat(9, 37)
+@pytest.mark.ruling("R23")
+@pytest.mark.parametrize("inside", [True, False], ids=["", "without the server's inside"])
+async def test_who_sends_too_fast_is_slowed_and_loses_nothing(
+    open_house: Open, monkeypatch: pytest.MonkeyPatch, inside: bool
+) -> None:
+    if not inside:
+        monkeypatch.setattr(outbox, "wire_of", lambda send: None)
+    house = await open_house(limits={"burst": 200, "messages_per_second": 2000})
+    anna, bert = await house.join("anna"), await house.join("bert")
+    started = asyncio.get_running_loop().time()
+    sending = asyncio.gather(*(anna.send(text) for text in numbered(1200)))
+    assert await heard(bert, 1200) == [str(n) for n in range(1200)]
+    assert asyncio.get_running_loop().time() - started >= 0.45  # 1000 of them at 2000 a second
+    await sending
+    assert await heard(anna, 1200) == [str(n) for n in range(1200)]
+    assert [one for one in house.records if one.code] == []
+
+
+@pytest.mark.slow
+@pytest.mark.threat(9, 37)
+@pytest.mark.ruling("R23")
+async def test_six_thousand_at_once_all_arrive_in_order_and_nobody_else_waits(
+    house: House, record_property: Callable[[str, object], None]
+) -> None:
+    anna, bert, cora = [await house.join(name) for name in ("anna", "bert", "cora")]
+    got: list[str] = []
+    echoes: asyncio.Queue[float] = asyncio.Queue()
+    now = asyncio.get_running_loop().time
+
+    async def listen() -> None:
+        while len(got) < 6000:
+            text = (await take(cora, "chat"))["payload"]["text"]
+            if text.startswith("ping"):
+                echoes.put_nowait(now())
+            else:
+                got.append(text)
+
+    async def latency(count: int) -> float:
+        times = []
+        for _ in range(count):
+            sent = now()
+            await bert.send(json.dumps({"kind": "chat", "payload": {"text": "ping"}}))
+            times.append(await echoes.get() - sent)
+            await asyncio.sleep(0.01)
+        return statistics.median(times)
+
+    async def swallow(link: Link) -> None:
+        while True:
+            await link.receive()
+
+    tasks = [asyncio.ensure_future(one) for one in (listen(), swallow(bert), swallow(anna))]
+    alone = await latency(100)
+    sending = asyncio.gather(*(anna.send(text) for text in numbered(6000)))
+    await asyncio.sleep(0.5)  # the burst is through: from here on it is slowed
+    beside = await latency(100)
+    assert len(got) < 6000, "it was not slowed while the other was measured"
+    await sending
+    await tasks[0]
+    for one in tasks:
+        one.cancel()
+    assert got == [str(n) for n in range(6000)]
+    print(
+        f"another's echo: {alone * 1000:.2f} ms alone, {beside * 1000:.2f} ms beside, ratio {beside / alone:.2f}"
+    )
+    record_property("latency ratio beside a slowed sender", round(beside / alone, 2))
+
+
+@pytest.mark.ruling("R23")
+async def test_bytes_slow_a_sender_as_well(open_house: Open) -> None:
+    house = await open_house(limits={"bytes_per_second": 1_000_000, "burst_bytes": 65536})
+    anna, bert = await house.join("anna"), await house.join("bert")
+    started = asyncio.get_running_loop().time()
+    for _ in range(6):
+        await anna.send(json.dumps({"kind": "chat", "payload": {"text": "x" * 100_000}}))
+    assert [len(text) for text in await heard(bert, 6)] == [100_000] * 6
+    # One message costs no more than the burst: the first one empties it, five times 65,536 are waited for.
+    assert asyncio.get_running_loop().time() - started >= 0.25
+
+
+@pytest.mark.ruling("R23")
+async def test_what_a_slowed_sender_sent_before_it_left_arrives_and_its_leave_is_told(
+    open_house: Open,
+) -> None:
+    house = await open_house(limits={"burst": 200, "messages_per_second": 2000})
+    anna, bert = await house.join("anna"), await house.join("bert")
+    await take(anna, "system/presence")
+    for text in numbered(600):
+        await bert.send(text)
+    await bert.close(1000, "done")
+    assert await heard(anna, 600) == [str(n) for n in range(600)]
+    leave = await take(anna, "system/presence")
+    assert leave["payload"]["event"] == "leave"
+
+
+@pytest.mark.ruling("R23")
+async def test_a_slowed_sender_that_is_replaced_stops_at_once(open_house: Open) -> None:
+    house = await open_house(limits={"burst": 200, "messages_per_second": 0.5})
     anna = await house.join("anna")
-    for _ in range(210):
-        await anna.send(json.dumps(CHAT))
-    error = await take(anna, "system/error")
-    assert error["payload"]["error"] == "limit_exceeded"
-    assert sum(one.event == "received" for one in house.records) == 200
-    assert next(one.code for one in house.records if one.event == "limited") == "limit_exceeded"
-    bert = await house.join("bert")
-    await bert.send(json.dumps(CHAT))
-    assert (await take(bert))["kind"] == "chat"
-    assert (await take(anna, "system/presence"))["payload"]["event"] == "join"
+    for text in numbered(400):
+        await anna.send(text)
+    await until(lambda: sum(one.event == "received" for one in house.records) >= 200)
+    house.gateway.replace("demo", "anna")
+    assert (await closed_with(anna))[0] == 4409
+    assert sum(one.event == "received" for one in house.records) <= 202
+
+
+@pytest.mark.ruling("R23")
+async def test_a_slowed_sender_is_not_read(open_house: Open) -> None:
+    house = await open_house(limits={"burst": 200, "messages_per_second": 0.2})
+    await house.join("bert")
+    anna = socket.socket()
+    anna.connect(("127.0.0.1", house.server.port))
+    token = house.bearer("anna")["Authorization"]
+    upgrade = f"GET /ws?space=demo HTTP/1.1\nHost: {house.at}\n{UPGRADE}Authorization: {token}\n\n"
+    anna.sendall(upgrade.replace("\n", "\r\n").encode())
+    await until(lambda: any(one.participant == "anna" for one in house.records if one.event == "joined"))
+    text = b"x" * 50_000  # refused with a short error, so that nothing big comes back
+    stream = itertools.cycle(b"\x81\xfe" + len(text).to_bytes(2) + bytes(4) + text)
+    anna.setblocking(False)
+    rest, sent, stuck = b"", 0, 0
+    async with asyncio.timeout(20):
+        while stuck < 50:  # it takes nothing more, and goes on taking nothing
+            rest = rest or bytes(itertools.islice(stream, 1_000_000))
+            try:
+                taken = anna.send(rest)
+                rest, sent, stuck = rest[taken:], sent + taken, 0
+            except BlockingIOError:
+                stuck += 1
+            await asyncio.sleep(0.005)
+    assert sum(one.event == "refused" for one in house.records) <= 202
+    assert (
+        sent < 201 * len(text) + 40_000_000
+    )  # what was within the burst, and what the operating system holds
+    anna.close()
+
+
+@pytest.mark.ruling("R23")
+async def test_neither_the_probe_nor_the_ping_limit_counts_while_a_socket_is_not_read(
+    open_house: Open,
+) -> None:
+    house = await open_house(limits={"burst": 200, "messages_per_second": 300, "probe": 0.1, "ping": 0.15})
+    anna, bert = await house.join("anna"), await house.join("bert")
+    sending = asyncio.gather(*(anna.send(text) for text in numbered(600)))
+    # Clients that read answer pings: she behind what she sent.
+    reading, others = asyncio.ensure_future(heard(anna, 600)), asyncio.ensure_future(heard(bert, 600))
+    await until(lambda: sum(one.event == "received" for one in house.records) >= 220)
+    second = await house.open("/ws?space=demo", house.bearer("anna"))
+    assert (await closed_with(second))[0] == 4409
+    await sending
+    assert await others == await reading == [str(n) for n in range(600)]
+
+
+@pytest.mark.ruling("R23")
+async def test_pings_and_pieces_of_messages_count_too(open_house: Open) -> None:
+    house = await open_house(limits={"burst": 200, "messages_per_second": 500})
+    await house.join("bert")
+    reader, writer = await asyncio.open_connection("127.0.0.1", house.server.port)
+    token = house.bearer("anna")["Authorization"]
+    upgrade = f"GET /ws?space=demo HTTP/1.1\nHost: {house.at}\n{UPGRADE}Authorization: {token}\n\n"
+    writer.write(upgrade.replace("\n", "\r\n").encode())
+    await reader.readuntil(b"\r\n\r\n")
+    await until(lambda: any(one.participant == "anna" for one in house.records if one.event == "joined"))
+    started = asyncio.get_running_loop().time()
+    for _ in range(4):
+        for _ in range(100):
+            writer.write(b"\x89\x80" + bytes(4))
+        await asyncio.sleep(0.05)
+    answered = b""
+    while answered.count(b"\x8a\x00") < 400:
+        answered += await reader.read(65536)
+    assert asyncio.get_running_loop().time() - started >= 0.15
+    writer.close()
 
 
 @pytest.mark.threat(9)

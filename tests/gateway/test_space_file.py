@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mew_lab.errors import ConfigError
-from mew_lab.gateway.config import SpaceConfig
+from mew_lab.gateway.config import ParticipantConfig, SpaceConfig
 from mew_lab.gateway.limits import Limits
 from mew_lab.gateway.space_file import SpaceFile, parse_space_file, read_space_file
 from mew_lab.space.state import SpaceLimits
@@ -86,7 +86,9 @@ def test_every_key_of_the_peers_is_read() -> None:
     file = parsed(FIELD)
     config = file.config
     assert (config.name, config.default_participant, file.folder) == ("scenario", "human", PLACE.parent)
-    assert file.remarks == ()
+    short = "it has fewer than 16 characters, so it could be guessed; leave tokens out, and one is made"
+    theirs = ("human.tokens[0]", "human.tokens[1]", "agent.tokens[0]")
+    assert file.remarks == tuple(f"participants.{one}: {short}" for one in theirs)
     human, agent, files = (config.participants[name] for name in ("human", "agent", "files"))
     assert [token.reveal() for token in human.tokens] == ["human-token-1", "human-token-2"]
     assert (human.output_log, human.auto_connect, human.starts) == ("logs/human.jsonl", True, False)
@@ -219,7 +221,7 @@ def test_every_fault_is_in_one_message_with_its_key_path_and_what_would_help() -
         ("[]", "", "must be a mapping of keys to values, not a list"),
         ("space: demo", "space", "must be a mapping of keys to values, not text"),
         ("space: {id: 7}", "space.id", "must be text (in quotes"),
-        ("space: {id: gateway}", "space.id", "cannot be a space's name"),
+        ("space: {id: ''}", "space.id", "cannot be a space's name"),
         (
             "space: {id: s}\nparticipants: []",
             "participants",
@@ -373,3 +375,32 @@ def test_whatever_stands_in_it_a_file_is_read_or_its_faults_are_told(
         parsed(json.dumps(said))
     except ConfigError as fault:
         assert re.match(rf"{PLACE} (has \d+ faults?:\n- |is not the YAML)", str(fault))
+
+
+@pytest.mark.ruling("R27")
+def test_the_paths_of_a_file_in_a_folder_named_mew_begin_above_it(tmp_path: Path) -> None:
+    for path, folder, logs in (
+        (tmp_path / ".mew" / "space.yaml", tmp_path, tmp_path / ".mew" / "logs"),
+        (tmp_path / "space.yaml", tmp_path, tmp_path / "logs"),
+        (tmp_path / "mew" / "space.yaml", tmp_path / "mew", tmp_path / "mew" / "logs"),
+    ):
+        file = parse_space_file("space: {id: demo}", path=path, environ={})
+        assert (file.folder, file.logs) == (folder, logs)
+
+
+@pytest.mark.ruling("R27")
+@pytest.mark.parametrize("space", ["a/b", "..", "{{NAME}}", "two words", "CON", "gateway", "x" * 128, "é/ü"])
+def test_a_space_may_be_called_by_any_text(space: str) -> None:
+    assert parsed(json.dumps({"space": {"id": space}})).config.name == space
+
+
+@pytest.mark.threat(26)
+def test_a_short_token_is_refused_in_a_configuration_that_is_made_in_python() -> None:
+    people = {"bot": ParticipantConfig(tokens=["fifteen-letters"])}
+    with pytest.raises(
+        ValueError, match=r"a token of bot has fewer than 16 characters.*short_tokens=True"
+    ) as refused:
+        SpaceConfig(name="demo", participants=people)
+    assert "fifteen-letters" not in str(refused.value)
+    assert SpaceConfig(name="demo", participants=people, short_tokens=True).participants == people
+    assert SpaceConfig(name="demo", participants={"bot": ParticipantConfig(tokens=["x" * 16])})

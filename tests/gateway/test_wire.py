@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from mew_lab.gateway import outbox
+from mew_lab.gateway import wire as wire_module
 from mew_lab.gateway.burst import Burst
 from mew_lab.gateway.outbox import Outbox
 from mew_lab.gateway.wire import hang_up, silent, wire_of
 
-from .conftest import CHAT, House, closed_with, take
+from .conftest import CHAT, House, closed_with, take, until
 from .fakes import FakeProtocol, FakeServer, turn
 
 
@@ -100,3 +101,47 @@ async def test_hanging_up_and_silence_are_known_of_whatever_the_library_holds() 
     assert silent([quiet, busy, upgraded]) == {quiet}
     hang_up([quiet, upgraded])
     assert upgraded.transport.aborted
+
+
+@pytest.mark.ruling("R23")
+async def test_no_answer_is_overdue_while_nothing_is_read_and_its_time_begins_when_reading_does(
+    protocol: FakeProtocol,
+) -> None:
+    wire = wire_of(protocol.send)
+    assert wire is not None
+    wire.pause(0.3)
+    assert not protocol.transport.reading
+    protocol.keepalive_timeout()  # as the library's timer calls it
+    asking = asyncio.ensure_future(wire.ping(0.1))
+    await asyncio.sleep(0.25)
+    assert not asking.done()
+    assert protocol.overdue == 0
+    wire.resume()
+    assert protocol.transport.reading
+    protocol.keepalive_timeout()
+    assert protocol.overdue == 0  # it has the whole time again
+    assert not await asking
+    await until(lambda: protocol.overdue >= 1)
+
+
+@pytest.mark.ruling("R23")
+async def test_a_pause_that_is_made_longer_and_longer_ends_all_the_same(
+    protocol: FakeProtocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire_module, "UNREAD", 0.2)
+    wire = wire_of(protocol.send)
+    assert wire is not None
+    ended = asyncio.get_running_loop().time() + 0.2
+    while not protocol.transport.reading or asyncio.get_running_loop().time() < ended - 0.1:
+        wire.pause(0.1)
+        await asyncio.sleep(0.01)
+        assert asyncio.get_running_loop().time() < ended + 5
+
+
+async def test_who_reads_again_does_not_read_for_a_library_that_waits(protocol: FakeProtocol) -> None:
+    wire = wire_of(protocol.send)
+    assert wire is not None
+    protocol.read_paused = True
+    wire.pause(10)
+    wire.resume()
+    assert not protocol.transport.reading

@@ -103,7 +103,7 @@ def test_a_folder_that_is_not_ours_gets_no_gitignore(tmp_path: Path) -> None:
 def test_no_name_of_a_space_leads_out_of_the_folder(tmp_path: Path, space: str) -> None:
     path = journal_path(tmp_path, space=space, now=NOW)
     assert path.parent.parent == tmp_path / ".mew"
-    assert path.parent.name.startswith("space-")
+    assert path.parent.name.startswith("_space-")
     Journal(path).close()
     assert path.resolve().is_relative_to(tmp_path.resolve() / ".mew")
 

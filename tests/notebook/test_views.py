@@ -48,14 +48,14 @@ def test_the_parts_of_the_panel_are_those_of_the_lab(lab: Lab) -> None:
 
 def test_a_lab_that_is_gone_is_not_kept() -> None:
     before = len(views._all)
-    one = Views(SimpleNamespace())  # type: ignore[arg-type]
+    one = Views(SimpleNamespace(on_down=[], closed=False))  # type: ignore[arg-type]
     assert len(views._all) == before + 1
     del one
     assert len(views._all) == before
 
 
 def test_a_part_that_there_is_not_names_those_that_there_are() -> None:
-    one = Views(SimpleNamespace())  # type: ignore[arg-type]
+    one = Views(SimpleNamespace(on_down=[], closed=False))  # type: ignore[arg-type]
     with pytest.raises(AttributeError, match=r"no 'rooster'; its parts are approvals, chat, feed"):
         _ = one.rooster
     assert set(PARTS) <= set(dir(one))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import product
 from typing import Any
@@ -28,6 +28,12 @@ STARTER = [
     {"kind": kind}
     for kind in "chat mcp/proposal mcp/withdraw mcp/response capability/grant-ack participant/status".split()
 ]
+ACTED_ON = set(
+    "capability/grant capability/revoke space/kick participant/pause participant/resume participant/restart "
+    "participant/shutdown stream/request stream/open stream/close stream/grant-write stream/revoke-write "
+    "stream/transfer-ownership".split()
+)  # and space/invite, which names nobody that is there
+NEVER = datetime.max.replace(tzinfo=UTC)
 HANDLES = set("capability/grant mcp/proposal mcp/request reasoning/start stream/request space/invite".split())
 FOR_EVER = {"capability/grant", "space/invite"}
 RESERVED = set(
@@ -64,6 +70,8 @@ _PAYLOADS: list[dict[str, Any]] = [
         for name in ("read_a", "read_zz", "write", "zz", 1)
     ),
     {"method": "tools/call", "params": {}},
+    *({key: name} for key, name in (("participant_id", "dan"), ("participant_id", "zz"))),
+    *({"recipient": name} for name in ("ben", "zz")),
 ]
 WORLD = list(product(_KINDS, _ADDRESSEES, _PAYLOADS))
 
@@ -117,6 +125,15 @@ class Given:
 
 
 @dataclass
+class Limit:
+    """How a grant ends by itself, and the grants whose uses it costs besides its own. R25."""
+
+    until: datetime | None
+    left: int | None
+    rests: list[str]
+
+
+@dataclass
 class Person:
     """A logical participant."""
 
@@ -131,10 +148,6 @@ class Person:
     def capabilities(self) -> list[dict[str, Any]]:
         """What it may do, each once."""
         return list({json.dumps(one.capability): one.capability for one in self.held}.values())
-
-    def may(self, kind: str, to: list[str], payload: dict[str, Any]) -> bool:
-        """Whether some capability permits this."""
-        return any(slow_permit(one, kind, to, payload) for one in self.capabilities())
 
 
 @dataclass
@@ -205,6 +218,7 @@ class SlowSpace:
     flows: list[Flow] = field(default_factory=list)
     opened: dict[str, str] = field(default_factory=dict)  # stream -> id of the stream/open, told from outside
     frames_refused: dict[str, list[Any]] = field(default_factory=dict)
+    limited: dict[str, Limit] = field(default_factory=dict)  # every grant that ever had an end
     streams_so_far: int = 0
     grants: int = 0
     invites: int = 0
@@ -428,14 +442,24 @@ class SlowSpace:
             mine = [two for two in self.here if two.person == one and not two.sink]
             addressed.append(mine[-1].id if mine and not live else one)
         logical = [self.aliases.get(one, one) for one in addressed]
-        if not who.person.may(kind, logical, payload):
-            held = by_text(who.person.capabilities())
+        meant = dict(payload)
+        if kind in ACTED_ON:  # R26
+            for key in {"participant_id", "recipient", "new_owner", "target"} & set(payload):
+                value = payload[key]
+                many = [value] if not isinstance(value, list) else value
+                many = [self.aliases.get(one, one) if isinstance(one, str) else one for one in many]
+                meant[key] = many if isinstance(value, list) else many[0]
+        now_held = self.standing(who.person)
+        able = [one for one in now_held if slow_permit(one.capability, kind, logical, meant)]
+        if not able:
+            held = by_text(Person("", now_held).capabilities())
             raise No("capability_violation", attempted_kind=kind, your_capabilities=held)
-        self.passed_by = [
-            (json.dumps(one.capability), one.grant)
-            for one in who.person.held
-            if slow_permit(one.capability, kind, logical, payload)
+        endless = [one for one in able if self.soonest(one.grant) is None]
+        texts = list(dict.fromkeys(json.dumps(one.capability) for one in now_held))
+        used = endless or [
+            min(able, key=lambda one: (self.soonest(one.grant), texts.index(json.dumps(one.capability))))
         ]
+        self.passed_by = [(json.dumps(one.capability), one.grant) for one in used]
         if kind in HANDLES and id in self.handles:
             whose, admission, lasting = self.handles[id]
             stale = whose == who.person.name and admission < who.person.admissions
@@ -455,6 +479,8 @@ class SlowSpace:
         caused, self.said = self.said, []
         self.say("message", here, **facts)
         self.said += caused
+        if not endless:
+            self.spend(used[0].grant)
         if kind in HANDLES and id is not None:
             self.handles[id] = (who.person.name, who.person.admissions, kind in FOR_EVER)
         if who.here is None:
@@ -467,6 +493,84 @@ class SlowSpace:
         over = person.paused_until is not None and self.now >= person.paused_until
         if person.paused and not over and kind not in PASS_PAUSED:
             raise No("paused")
+
+    # --- what ends by itself: R25 ---
+
+    def limit_of(self, grant: str) -> Limit | None:
+        """The end of a grant that somebody still holds."""
+        held = any(one.grant == grant for person in self.people.values() for one in person.held)
+        return self.limited.get(grant) if held else None
+
+    def soonest(self, grant: str) -> tuple[datetime, float] | None:
+        """When a grant ends, by itself or by what it rests on; None: never."""
+        own = self.limit_of(grant)
+        chain = [own, *(self.limit_of(one) for one in own.rests)] if own else []
+        times = [one.until for one in chain if one and one.until]
+        uses = [one.left for one in chain if one and one.left is not None]
+        if not times and not uses:
+            return None
+        return min(times, default=NEVER), min(uses, default=2**53 - 1)
+
+    def standing(self, person: Person) -> list[Given]:
+        """What somebody holds that is not over, nor rests on what is."""
+        left = {
+            name: [
+                one
+                for one in other.held
+                if not ((end := self.limit_of(one.grant)) and end.until and end.until <= self.now)
+            ]
+            for name, other in self.people.items()
+        }
+        return self.upheld(left)[person.name]
+
+    def rests(self, held: list[Given], wanted: list[dict[str, Any]]) -> list[str]:
+        """The grants of some uses by which all this is given: the longest-lived that covers it, else all about it."""
+        ends = {one.grant: self.soonest(one.grant) or (NEVER, -1) for one in held}
+        counted = [
+            grant
+            for grant in sorted(ends, key=lambda one: (self.soonest(one) is not None, ends[one]))
+            if (end := self.limit_of(grant)) and (end.left is not None or end.rests)
+        ]
+        free = [one.capability for one in held if one.grant not in counted]
+        needed: list[str] = []
+        for want in wanted:
+            if covered(free, want):
+                continue
+            of = {grant: [one.capability for one in held if one.grant == grant] for grant in counted}
+            able = [grant for grant in counted if covered(of[grant], want)][-1:]
+            about = [grant for grant in counted if any(permitted(one) & permitted(want) for one in of[grant])]
+            needed += [two for one in able or about for two in (one, *self.limited[one].rests)]
+        return list(dict.fromkeys(needed))
+
+    def spend(self, grant: str) -> None:
+        over = []
+        own = self.limited[grant]
+        for id in (grant, *own.rests):
+            end = self.limit_of(id)
+            if end and end.left is not None:
+                end.left -= 1
+                over += [id] if end.left == 0 else []
+        if over:
+            self.end(over)
+
+    def grant_ended(self) -> None:
+        """The time of some grants is over."""
+        over = [
+            id
+            for id, end in self.limited.items()
+            if self.limit_of(id) and end.until and end.until <= self.now
+        ]
+        if over:
+            self.end(over)
+
+    def end(self, grants: list[str]) -> None:
+        losers = set()
+        for person in self.people.values():
+            left = [one for one in person.held if one.grant not in grants]
+            self.fallen += len(person.held) - len(left)
+            if len(left) < len(person.held):
+                person.held, losers = left, losers | {person.name}
+        self.let_fall(losers)
 
     # --- grants, revokes, invites, kicks ---
 
@@ -491,8 +595,22 @@ class SlowSpace:
         wanted = self.wanted(payload, "capabilities", empty=False)
         if self.grants >= self.limits["grants"]:
             raise No("limit_exceeded")
-        if not all(covered(who.person.capabilities(), one) for one in wanted):
+        until, uses = payload.get("expires_at"), payload.get("max_uses")
+        end = None
+        if until is not None:
+            if not isinstance(until, str) or not re.fullmatch(r"2026-01-01T00:\d\d:\d\dZ", until):
+                raise No("invalid_expires_at")
+            end = datetime.fromisoformat(until)
+            if end <= self.now:
+                raise No("expires_in_past")
+        if uses is not None and (isinstance(uses, bool) or not isinstance(uses, int) or uses < 1):
+            raise No("invalid_max_uses")
+        mine = self.standing(who.person)
+        if not all(covered(Person("", mine).capabilities(), one) for one in wanted):
             raise No("cannot_grant")
+        rests = self.rests(mine, wanted)
+        if end or uses or rests:
+            self.limited[message["id"]] = Limit(end, uses, rests)
         self.grants += 1
         recipient.held = [
             *recipient.held,
@@ -540,18 +658,7 @@ class SlowSpace:
 
     def let_fall(self, losers: set[str]) -> None:
         """R13: what was granted stands while its granter could grant it, counted up from what stands by itself."""
-        standing = {name: [one for one in person.held if one.rooted] for name, person in self.people.items()}
-        grew = True
-        while grew:
-            grew = False
-            for name, person in self.people.items():
-                for one in person.held:
-                    if any(one is two for two in standing[name]):
-                        continue
-                    giver = standing.get(one.giver, [])
-                    if covered([two.capability for two in giver], one.capability):
-                        standing[name].append(one)
-                        grew = True
+        standing = self.upheld({name: person.held for name, person in self.people.items()})
         for name, person in self.people.items():
             left = [one for one in person.held if any(one is two for two in standing[name])]
             self.fallen += len(person.held) - len(left)
@@ -559,6 +666,24 @@ class SlowSpace:
                 person.held, losers = left, losers | {name}
         for name in losers:
             self.welcome_all_of(name)
+
+    def upheld(self, all_held: dict[str, list[Given]]) -> dict[str, list[Given]]:
+        standing = {name: [one for one in held if one.rooted] for name, held in all_held.items()}
+        grew = True
+        while grew:
+            grew = False
+            for name, held in all_held.items():
+                for one in held:
+                    if any(one is two for two in standing[name]):
+                        continue
+                    giver = standing.get(one.giver, [])
+                    if covered([two.capability for two in giver], one.capability):
+                        standing[name].append(one)
+                        grew = True
+        return {
+            name: [one for one in held if any(one is two for two in standing[name])]
+            for name, held in all_held.items()
+        }
 
     def do_space_invite(self, who: Speaker, message: dict[str, Any]) -> str:
         payload, id = message["payload"], message["id"]
@@ -569,7 +694,12 @@ class SlowSpace:
         ):
             raise No("invalid_request")
         former = self.people.get(name)
-        if name.casefold() in [one.casefold() for one in self.aliases] and not (former and former.kicked):
+        same = [one for one in self.aliases if one.casefold() == name.casefold()]
+        places = [*self.here, *(one for flow in self.flows for one in flow.targets)]
+        used = any(one.id.casefold() == name.casefold() for one in places)
+        # R8b: what another participant was called once is free, unless it is called so now.
+        own = any(self.aliases[one].casefold() == name.casefold() for one in same)
+        if same and (own or used) and not (former and former.kicked):
             raise No("already_exists", participant_id=name)
         if self.invites >= self.limits["invites"] or len(self.people) >= self.limits["participants"]:
             raise No("limit_exceeded")
@@ -577,16 +707,21 @@ class SlowSpace:
         if "initial_capabilities" in payload:
             wanted = self.wanted(payload, "initial_capabilities", empty=True)
         held = []
+        mine = self.standing(who.person)
         for whole in wanted:
             kinds = whole["kind"] if isinstance(whole["kind"], list) else [whole["kind"]]
             parts = [Given({**whole, "kind": kind}, id, who.person.name) for kind in kinds]
             for one in parts:
                 one.rooted = covered(STARTER, one.capability)
-                if not one.rooted and not covered(who.person.capabilities(), one.capability):
+                if not one.rooted and not covered(Person("", mine).capabilities(), one.capability):
                     raise No("cannot_grant")
             starter = all(one.rooted for one in parts)
             held += [Given(whole, id, who.person.name)] if starter else parts
+        rests = self.rests(mine, [one.capability for one in held if not one.rooted])
+        if rests:
+            self.limited[id] = Limit(None, None, rests)
         self.invites += 1
+        self.aliases = {one: who for one, who in self.aliases.items() if one not in same}
         new = Person(name, [*held, *(Given(one) for one in BASELINE)])
         new.admissions = former.admissions if former else 0
         self.people[name] = new

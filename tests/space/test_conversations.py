@@ -21,6 +21,7 @@ from mew_lab.space.events import (
     Enrolled,
     Event,
     FrameReceived,
+    GrantEnded,
     Joined,
     Left,
     Limited,
@@ -76,6 +77,8 @@ def read_event(line: str) -> Event:
         case "note":
             event, name, detail = rest.split(" ", 2)
             return Noted(event, name, detail)
+        case "grants-end":
+            return GrantEnded()
     raise ValueError(f"no such event: {line}")
 
 

@@ -65,7 +65,7 @@ def test_every_other_version_is_refused_and_ours_is_v0_4(version: Any) -> None:
 def test_a_whole_message_goes_out_as_the_bytes_that_came_in() -> None:
     stage = Stage(alice="*", bob=[])
     raw = (
-        '{ "signature":"not one", "payload":{"jsonrpc":"2.0","id":1,"result":{"n":1.10,"e":1E2,"big":123456789012345678901}},\n'
+        '{ "signature":"not one", "payload":{"jsonrpc":"2.0","id":1,"result":{"n":1.10,"e":1E2,"big":12345678901234567890}},\n'
         '"kind":"mcp/response","from":"alice","ts":"1999-12-31T23:59:59+01:00","id":"m-1","protocol":"mew/v0.4","x":"\\u00e9 é"}'
     )
     step = stage.raw("alice", raw)
@@ -136,6 +136,31 @@ def test_bytes_are_read_like_text() -> None:
     assert (step.error["code"], step.record.raw) == ("invalid_json", "\udcff")
 
 
+@pytest.mark.threat(35)
+@pytest.mark.ruling("R22")
+def test_a_number_that_readers_take_differently_is_refused_with_its_own_code_and_others_pass_as_written() -> (
+    None
+):
+    stage = Stage(alice="*", bot="*")
+    step = stage.raw("alice", '{"id":"n-1","kind":"chat","payload":{"n":18446744073709551617}}')
+    assert (step.error["error"], step.error["code"]) == ("invalid_request", "invalid_number")
+    assert (
+        "18446744073709551617 lies outside -9223372036854775808 to 18446744073709551615"
+        in step.error["message"]
+    )
+    assert not step.heard("bot")
+    for spelt in (
+        "1e2",
+        "1.50",
+        "0.1000000000000000055",
+        "18446744073709551615",
+        "-9223372036854775808",
+        "1e300",
+    ):
+        step = stage.raw("alice", f'{{"kind":"chat","payload":{{"n":{spelt}}}}}')
+        assert f'"n":{spelt}}}' in step.said("chat").raw
+
+
 def test_of_a_text_that_is_too_large_only_size_and_digest_are_kept() -> None:
     space = Space("demo", epoch=1, participants={"alice": [{"kind": "chat"}]}, limit=1024)
     text = '{"kind":"chat","payload":{"text":"' + "é" * 600 + '"}}'
@@ -174,7 +199,7 @@ def test_who_chose_an_id_speaks_under_it_and_no_longer_under_its_name() -> None:
 # --- reserved kinds (R10) ---
 
 
-@pytest.mark.req("P-4.1-8", "P-4.1-9", "C-5", "P-8.1-7", "P-4.2-9")
+@pytest.mark.req("P-4.1-8", "P-4.1-9", "C-5", "P-4.2-9")
 @pytest.mark.threat(10)
 @pytest.mark.parametrize("kind", [*sorted(RESERVED), "system/register", "system/x/y", "system"])
 @pytest.mark.parametrize("how", ["socket", "http"])

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from mew_lab.errors import ProtocolError
-from mew_lab.space.core import BASELINE, Space
-from mew_lab.space.events import Enrolled, Joined, Record
+from mew_lab.space.core import BASELINE, Space, resumed
+from mew_lab.space.events import Enrolled, Joined, Received, Record
 from mew_lab.space.opening import opened, reopened
 from mew_lab.space.state import SpaceLimits
 
@@ -46,6 +46,7 @@ def test_a_space_made_anew_from_its_first_record_does_the_same() -> None:
             "capabilities": 1000,
             "description_bytes": 1024 * 1024,
         },
+        "edition": 1,
     }
     again = reopened(record)
     assert opened(again, NOW) == record
@@ -55,7 +56,25 @@ def test_a_space_made_anew_from_its_first_record_does_the_same() -> None:
 
 def test_what_an_older_journal_does_not_tell_is_as_it_was_then() -> None:
     again = reopened(Record(0, NOW, "opened", "demo", detail='{"format":1,"epoch":7}'))
-    assert opened(again, NOW) == opened(Space("demo", epoch=7, baseline=BASELINE), NOW)
+    assert opened(again, NOW) == opened(Space("demo", epoch=7, baseline=BASELINE, edition=0), NOW)
+
+
+@pytest.mark.ruling("R22")
+def test_a_space_of_an_older_journal_takes_the_numbers_that_it_took_until_it_is_resumed() -> None:
+    space = reopened(Record(0, NOW, "opened", "demo", detail='{"format":1,"epoch":7}'))
+    for event in (Enrolled("anna", ({"kind": "chat"},)), Joined("c1", "anna", "anna", "memory")):
+        space.step(event, NOW)
+    message = Received('{"kind":"chat","payload":{"n":18446744073709551616}}', "c1")
+    assert next(one.verdict for one in space.step(message, NOW) if type(one) is Record) == "accepted"
+    space.step(resumed("anna"), NOW)
+    refused = next(one for one in space.step(message, NOW) if type(one) is Record)
+    assert (refused.verdict, refused.code) == ("refused", "invalid_number")
+
+
+@pytest.mark.parametrize("edition", ["2", "-1", '"1"', "true"])
+def test_a_journal_whose_rules_this_version_does_not_know_is_not_replayed_by_others(edition: str) -> None:
+    with pytest.raises(ProtocolError):
+        reopened(Record(0, NOW, "opened", "demo", detail=f'{{"epoch":7,"edition":{edition}}}'))
 
 
 @pytest.mark.threat(32)

@@ -35,6 +35,7 @@ from mew_lab.space.events import (
     Enrolled,
     Event,
     FrameReceived,
+    GrantEnded,
     Joined,
     Left,
     Limited,
@@ -84,6 +85,8 @@ CAPABILITIES: list[dict[str, Any]] = [
     {"kind": "participant/*"},
     {"kind": "stream/*"},
     {"kind": "stream/request"},
+    {"kind": "space/kick", "payload": {"participant_id": "!dan"}},
+    {"kind": "capability/*", "payload": {"recipient": "!ben"}},
 ]
 RICH = [
     {"kind": kind} for kind in "capability/* space/* participant/* stream/* mcp/* chat reasoning/*".split()
@@ -215,7 +218,7 @@ def picture(space: Space) -> dict[str, str]:
         if isinstance(value, dict):
             return "{" + ", ".join(f"{key!r}: {shown(one)}" for key, one in value.items()) + "}"
         if isinstance(value, Rights):
-            held = [(one.capability.pattern, one.grant, one.granter, one.rooted) for one in value.held]
+            held = [(one.capability.pattern, *one[1:]) for one in value.held]
             return f"{held} {value.texts} {value.grants} {value.capabilities.patterns}"
         slots = getattr(type(value), "__slots__", ())
         if slots and not isinstance(value, tuple):
@@ -297,6 +300,8 @@ class Machine(RuleBasedStateMachine):
                 model.unread("message_too_large", connection, participant)
             case Limited(connection):
                 model.unread("limit_exceeded", connection, "")
+            case GrantEnded():
+                model.grant_ended()
         for flow in model.flows:
             if flow.id not in model.opened:
                 model.opened[flow.id] = self.opened_id(flow.id)
@@ -536,6 +541,93 @@ class Machine(RuleBasedStateMachine):
     def grant(self, speaker: Any, to: Any, capabilities: list[Any], mark: str) -> None:
         payload = {"recipient": self.named(to), "capabilities": capabilities}
         self.grants.append(self.send(speaker, "capability/grant", payload, mark=mark))
+
+    @rule(
+        speaker=able,
+        to=references,
+        capabilities=few,
+        seconds=st.sampled_from([None, None, 1, 30, 60]),
+        uses=st.sampled_from([None, 1, 1, 2, 3]),
+        tries=st.lists(st.tuples(hows, st.sampled_from(KINDS)), max_size=4),
+    )
+    def grant_for_a_while(
+        self, speaker: Any, to: Any, capabilities: Any, seconds: Any, uses: Any, tries: Any
+    ) -> None:
+        """A grant with an end, which its recipient uses, or passes on."""
+        payload: dict[str, Any] = {"recipient": self.named(to), "capabilities": capabilities}
+        if seconds is not None:
+            payload["expires_at"] = f"{self.now + timedelta(seconds=seconds + 1):%Y-%m-%dT%H:%M:%SZ}"
+        if uses is not None:
+            payload["max_uses"] = uses
+        self.grants.append(self.send(speaker, "capability/grant", payload))
+        for how, kind in tries:
+            if kind == "capability/grant":
+                passed_on = {"recipient": "cat", "capabilities": capabilities}
+                self.grants.append(self.send((to[0], how), kind, passed_on))
+            else:
+                self.send((to[0], how), capabilities[0]["kind"] if kind == "zz" else kind, TOOL, to=["ann"])
+
+    @rule(
+        uses=st.sampled_from([1, 2, 3]),
+        seconds=st.sampled_from([None, 1, 30]),
+        given=st.sampled_from([{"kind": "mcp/request"}, {"kind": "mcp/*"}, {"kind": "chat"}]),
+        also=st.booleans(),
+        tries=st.lists(st.sampled_from(["ben", "cat", "dan"]), min_size=1, max_size=5),
+        wait=st.sampled_from([0, 0, 1, 2, 31]),
+        told=st.booleans(),
+    )
+    def pass_on_what_ends(
+        self, uses: int, seconds: int | None, given: Any, also: bool, tries: Any, wait: int, told: bool
+    ) -> None:
+        """ben holds something for some uses alone, and grants it on; time passes, and its end is told or is not yet."""
+        for name in ("ben", "cat", "dan"):
+            self.enrol(name, [{"kind": "capability/*"}, {"kind": "space/invite"}])
+        grants = [
+            ("ann", "ben", uses),
+            *([("ann", "ben", 2)] if also else []),
+            ("ben", "cat", None),
+            ("cat", "dan", 2),
+        ]
+        for giver, recipient, most in grants:
+            payload = {
+                "recipient": recipient,
+                "capabilities": [given],
+                **({"max_uses": most} if most else {}),
+            }
+            if seconds and giver == "ann":
+                payload["expires_at"] = f"{self.now + timedelta(seconds=seconds + 1):%Y-%m-%dT%H:%M:%SZ}"
+            self.grants.append(self.send((giver, "newest"), "capability/grant", payload))
+        kind = given["kind"].replace("*", "request")
+        for at, name in enumerate(tries):
+            self.send((name, "newest" if at % 2 else "http"), kind, TOOL, to=["ann"])
+            if at == 1:
+                self.wait(wait)
+                if told:
+                    self.tell_ends()
+
+    @rule()
+    def tell_ends(self) -> None:
+        """The gateway's timer: harmless when nothing is over."""
+        self.obey(GrantEnded())
+
+    @rule(
+        speaker=able,
+        end=st.sampled_from(
+            [
+                {"expires_at": "2026-01-01T00:00:00Z"},
+                {"expires_at": "tomorrow"},
+                {"expires_at": 7},
+                {"max_uses": 0},
+                {"max_uses": True},
+                {"max_uses": 1.0},
+                {"max_uses": "1"},
+            ]
+        ),
+    )
+    def grant_until_never(self, speaker: Any, end: Any) -> None:
+        self.send(
+            speaker, "capability/grant", {"recipient": "cat", "capabilities": [{"kind": "chat"}], **end}
+        )
 
     @rule(path=st.permutations(NAMED), given=capability)
     def grant_along_a_chain(self, path: list[str], given: dict[str, Any]) -> None:

@@ -11,6 +11,8 @@ import pytest
 from looking import sent
 
 from mew_lab.errors import MewError
+from mew_lab.workbench.given import ENDS_HERE
+from mew_lab.workbench.granting import Granting
 from mew_lab.workbench.lab import Lab
 from mew_lab.workbench.labs import up
 from mew_lab.workbench.offers import OPEN_WORLD, Offer, Offers
@@ -23,6 +25,8 @@ def offer(lab: Lab, offers: Offers, id: str, **how: Any) -> Offer:
 
 
 def card(lab: Lab, id: str) -> Any:
+    """The card, which a view has shown."""
+    lab.loop.call(lambda: lab.decisions.seen(id))
     return lab.decisions.card(id)
 
 
@@ -119,3 +123,17 @@ def test_every_limit_that_is_offered_can_be_granted() -> None:
     for minutes, uses in LIMITS.values():
         work = lab.granting.grant("bot", [{"kind": "chat"}], minutes=minutes, uses=uses)
         assert lab.loop.submit(work).result(10)
+
+
+@pytest.mark.ruling("R25")
+@pytest.mark.threat(38)
+def test_an_offer_says_when_it_ends_only_with_this_notebook(
+    lab: Lab, adding: Adding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bot = lab.join("bot", can="proposer")
+    pending = bot.call("notebook/add", {"a": 1, "b": 2})
+    offers = Offers(lab)
+    assert ENDS_HERE not in offer(lab, offers, pending.id).remarks
+    monkeypatch.setattr(Granting, "kept", False)
+    assert ENDS_HERE in offer(lab, offers, pending.id).remarks
+    assert ENDS_HERE not in offer(lab, offers, pending.id, limit="no end").remarks

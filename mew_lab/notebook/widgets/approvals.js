@@ -30,10 +30,15 @@ function render({ model, el }) {
   const announce = announcer(root);
 
   const cards = new Map(), groups = new Set(), unfolded = new Set();
-  let nonce = null, known = { targets: [], reasons: [], limits: [], more: 0 }, offset = 0, showAll = false, showHistory = false, watch = null, ticks = null, pings = null;
+  let nonce = null, known = { targets: [], reasons: [], limits: [], more: 0 }, offset = 0, showAll = false, showHistory = false, watch = null, ticks = null, pings = null, looks = 0;
 
+  const frame = frameWatch(root);
   const link = connect(model, root, {
     from: () => 0,
+    off: () => {
+      if (root.contains(document.activeElement)) document.activeElement.closest(".mew-card")?.focus();
+      tidy();
+    },
     item(item) {
       if (item.t === "snapshot") {
         nonce = item.nonce;
@@ -46,6 +51,7 @@ function render({ model, el }) {
       } else if (item.t === "card") put(item.card);
       else if (item.t === "head") head(item);
       else if (item.t === "value") opened(item);
+      else if (item.t === "shown") acknowledged(item);
       else if (item.t === "notice") notice(item);
     },
     done: tidy,
@@ -53,6 +59,7 @@ function render({ model, el }) {
 
   const desk = {
     link, announce, say,
+    isOff: () => link.isOff(),
     reasons: () => known.reasons,
     limits: () => known.limits,
     more: () => known.limits.length > 0,
@@ -64,13 +71,15 @@ function render({ model, el }) {
       picker.replaceChildren(make("option", { value: "", text: "choose who runs it" }), ...known.targets.map(([id, shown]) => make("option", { value: id, text: shown })));
       picker.value = wanted.includes(chosen) ? chosen : "";
     },
-    saw(card) {
-      if (card.seen) return;
+    // The kernel counts from when it hears that a face is shown; what it has not heard of decides nothing.
+    saw(card, face) {
       card.seen = true;
-      link.send({ t: "seen", id: card.data.id });
+      if (face.told || link.isOff()) return;
+      face.told = performance.now();
+      link.send({ t: "seen", view: link.view, id: card.data.id, digest: face.digest });
     },
     decide(card, decision, more = {}) {
-      const message = { t: "decide", id: card.data.id, digest: card.data.digest, decision, nonce, ...more };
+      const message = { t: "decide", id: card.data.id, digest: card.data.digest, decision, nonce, view: link.view, ...more };
       if (decision === "reject") message.reason = card.words.value.trim() || card.reason.value;
       else if (card.picker) message.target = card.picker.value;
       if (!link.send(message)) return;
@@ -144,6 +153,12 @@ function render({ model, el }) {
     for (const whole of card.whole ?? []) if (whole.index === item.index && item.digest === card.data.digest) whole.show(item.text);
   }
 
+  function acknowledged(item) {
+    const card = cards.get(item.id);
+    if (item.view !== link.view || !card?.front) return;
+    for (const face of new Set([card.front, card.face])) if (face.digest === item.digest) face.since = performance.now();
+  }
+
   function say(card, text) {
     if (!card.notice?.isConnected) return void notice({ text });
     card.notice.hidden = !text;
@@ -152,6 +167,7 @@ function render({ model, el }) {
 
   function notice(item) {
     const card = cards.get(item.proposal);
+    if (item.again) for (const face of card?.front ? new Set([card.front, card.face]) : []) face.told = face.since = null;
     if (card && isOpen(card.data) && !card.group) {
       say(card, item.text);
       return settle(card, false);
@@ -203,7 +219,7 @@ function render({ model, el }) {
     const columns = ["at", "call", "from", "decision", "by", "on screen", "outcome"];
     const rows = decided().map((card) => card.data).reverse();
     const body = rows.slice(0, 200).map((data) => make("tr", {},
-      make("td", { class: "mew-num", text: data.at === null ? "" : clockTime(data.at) }), make("th", { scope: "row", class: "mew-code", dir: "ltr", text: `${data.to.join(", ") || "anybody"}/${data.tool || data.method}` }),
+      make("td", { class: "mew-num", text: data.at === null ? "" : clockTime(data.at) }), make("th", { scope: "row", class: "mew-code", dir: "ltr", text: `${whomOf(data)}/${data.tool || data.method}` }),
       make("td", {}, make("bdi", { text: data.proposer })), make("td", { text: data.decision }), make("td", {}, make("bdi", { text: data.by })),
       make("td", { class: "mew-num", text: data.onScreen === null ? "–" : `${data.onScreen.toFixed(1)} s` }), make("td", {}, make("bdi", { text: data.outcome }))));
     ledger.replaceChildren(make("table", { class: "mew-arguments", "aria-label": "Decisions" }, make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", { scope: "col", text: name })))), make("tbody", {}, ...body)));
@@ -240,7 +256,8 @@ function render({ model, el }) {
     write(earlier, `${done.length - 12} earlier decisions ▸ show`);
     root.dataset.open = open.length;
     for (const card of open) if (card.age && !card.age.textContent) age(card);
-    if (open.length && !watch) {
+    if (link.isOff()) stop();
+    else if (open.length && !watch) {
       watch = setInterval(look, 100);
       ticks = setInterval(() => { for (const card of cards.values()) if (isOpen(card.data)) age(card); }, 1000);
     } else if (!open.length) stop();
@@ -249,12 +266,18 @@ function render({ model, el }) {
   function look() {
     if (!root.clientHeight) return;
     // All are looked at before anything is written: a page laid out anew for each card would stand still.
-    const found = [...cards.values()].filter((card) => isOpen(card.data) && !card.group).map((card) => [card, sight(card.face)]);
-    for (const [card, seen] of found) {
-      arm(card.face, seen);
-      if (!card.seen && seen.seen) desk.saw(card);
+    looks += 1;
+    const known = new Map([["pane", frame.pane()], ["no", looks]]), found = [];
+    for (const card of cards.values()) {
+      if (!isOpen(card.data) || card.group) continue;
+      lookAt(card.face, known);
+      found.push([card, sight(card.face)]);
     }
-    for (const group of groups) group.arm();
+    for (const [card, seen] of found) {
+      if (card.head.done) desk.saw(card, card.face.primary && !card.face.base ? card.face : card.front);
+      arm(card.face, seen);
+    }
+    for (const group of groups) group.arm(known);
   }
 
   function stop() {
@@ -287,6 +310,7 @@ function render({ model, el }) {
   return () => {
     stop();
     clearInterval(pings);
+    frame.end();
     link.end();
   };
 }

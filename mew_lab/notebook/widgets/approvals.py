@@ -4,8 +4,8 @@ The view shows cards; the browser sends back an id, the digest of what was shown
 never a payload: the request is built by the workbench from the proposal, or the edit, that the kernel holds. A message
 is refused, with a notice on the view, when its nonce is not this widget's (it comes from a saved notebook or
 another kernel), when its digest is not that of the card or of an edit of it, when it says more than it may, when a long
-argument was never opened, or when the card is decided already. Nothing that decides is synced state, so nothing of it
-is saved.
+argument was never opened, when that page has not shown the card for long enough, or when it is decided already. Nothing
+that decides is synced state, so nothing of it is saved.
 
 Bounds: at most 200 open cards are in the views, the oldest (the rest is counted and follows), and 200 decided ones. It
 does not know how a decision is carried out, nor who else decides.
@@ -29,6 +29,7 @@ from mew_lab.notebook.widgets.acting import Act, ActingWidget
 from mew_lab.notebook.widgets.card_texts import past, shown, still, unopened
 from mew_lab.notebook.widgets.faces import Faces, limits
 from mew_lab.notebook.widgets.live import counted, front_end
+from mew_lab.notebook.widgets.showing import Showings
 from mew_lab.notebook.widgets.values import whole
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.workbench.cards import REASONS, Card, Decisions
@@ -39,12 +40,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ApprovalsView", "view_of"]
 
-_ESM, _CSS = front_end("cards", "groups", "approvals")
+_ESM, _CSS = front_end("reading", "cards", "groups", "approvals")
 
 KEPT = 200
 OPEN = 200
 WHOLE_CHARACTERS = 2_000_000
-_MEMBERS = frozenset({"t", "id", "digest", "decision", "reason", "target", "nonce", "offer"})
+_MEMBERS = frozenset({"t", "id", "digest", "decision", "reason", "target", "nonce", "offer", "view"})
 
 
 def view_of(lab: Lab) -> ApprovalsView:
@@ -61,11 +62,13 @@ class ApprovalsView(ActingWidget):
     _esm = _ESM
     _css = _CSS
     title = "approvals"
+    beats = True
 
     def __init__(
         self, decisions: Decisions, *, faces: Faces | None = None, me: str = "", **traits: Any
     ) -> None:
         self._decisions = decisions
+        self._showings = Showings()
         self._faces = faces
         self._me = me
         # Guards the tables below: cards change on the workbench's thread, messages come on the kernel's.
@@ -225,11 +228,20 @@ class ApprovalsView(ActingWidget):
                 self._values.append((proposal, digest, index))
                 self.wake()
         elif kind == "seen" and isinstance(proposal, str):
-            self._decisions.seen(proposal)
+            self._is_shown(proposal, message)
         elif kind == "decide":
             self._decide(message)
         else:
             super()._handle(message)
+
+    def _is_shown(self, proposal: str, message: Mapping[str, Any]) -> None:
+        card, view, digest = self._cards.get(proposal), message.get("view"), message.get("digest")
+        if card is None or not isinstance(view, str) or self._arguments(proposal, digest) is None:
+            return
+        view = view[:40]
+        self._showings.begin(view, proposal, card.seq, str(digest))
+        self._decisions.seen(proposal)
+        self.post({"t": "shown", "view": view, "id": proposal, "digest": digest})
 
     def _decide(self, message: dict[str, Any]) -> None:
         proposal = message.get("id")
@@ -240,7 +252,7 @@ class ApprovalsView(ActingWidget):
             if not refusal:
                 self._sent.add(proposal)
         if refusal or card is None:
-            self.post(self._said(proposal, refusal))
+            self.post(self._said(proposal, refusal) | {"again": True})
             return
         self._begun(card, message).add_done_callback(lambda done: self._settled(card.id, done))
 
@@ -259,7 +271,10 @@ class ApprovalsView(ActingWidget):
 
     def _decide_all(self, given: Mapping[str, Any]) -> Future[str]:
         """Decides several cards, each by its own digest; none of them when one may not be decided so."""
-        pairs, about = given.get("cards"), {key: given[key] for key in ("decision", "reason") if key in given}
+        pairs, about = (
+            given.get("cards"),
+            {key: given[key] for key in ("decision", "reason", "view") if key in given},
+        )
         if not isinstance(pairs, list) or not 0 < len(pairs) <= OPEN:
             raise MewError("The view named no proposals, so nothing was decided.")
         begun: list[tuple[Card, dict[str, Any]]] = []
@@ -317,10 +332,14 @@ class ApprovalsView(ActingWidget):
             return f"Already {past(card)}; the second decision changed nothing."
         if card.id in self._sent:
             return "A decision about this proposal is under way; the second one changed nothing."
+        if self._over:
+            return f"Nothing was decided: {self._over}"
         strings = all(isinstance(one, str) and len(one) <= 500 for one in (reason, target, offer))
         known = not set(message) - _MEMBERS and (self._faces is not None or not offer)
         if not known or decision not in ("approve", "reject") or not strings:
             return "The view sent something other than a decision, so nothing was decided."
+        if hasty := self._showings.refusal(message.get("view"), card.id, card.seq, str(digest)):
+            return hasty
         if decision == "reject":
             return "A rejection names no target and no grant; nothing was decided." if target or offer else ""
         opened = self._opened.get((card.id, str(digest)), set())

@@ -14,6 +14,7 @@ from typing import Any
 
 from mew_lab.notebook.widgets.faces import short
 from mew_lab.notebook.widgets.live import INSTALL
+from mew_lab.notebook.widgets.marks import placed
 from mew_lab.notebook.widgets.pictures import clock_time, picture
 from mew_lab.notebook.widgets.values import argument, mark
 from mew_lab.protocol.visible import middle, one_line, visible
@@ -56,13 +57,17 @@ def shown(card: Card) -> dict[str, Any]:
         "name": middle(card.id, 28),
         # The title: ids beside the participants that chose them, names cut, addressees counted. Rows have all of it.
         "proposer": card.named(card.proposer),
+        "from": visible(card.proposer),
         "to": [card.target] if card.to else [],
         "method": middle(card.method, 60),
         "tool": middle(card.tool, 60),
         "arguments": arguments,
         "gone": gone[:20],
         "shape": sha256(repr(card.shape).encode("utf-8", "replace")).hexdigest()[:24],
-        "warnings": [visible(one) for one in (*card.warnings, *([card.refusal] if card.refusal else []))],
+        "warnings": placed(
+            (*card.warnings, *([card.refusal] if card.refusal else [])),
+            card.arguments if card.is_open else (),
+        ),
         "refusal": visible(card.refusal),
         "why": visible(card.why),
         "since": card.since,

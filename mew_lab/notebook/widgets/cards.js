@@ -1,26 +1,43 @@
 // One card with its faces: the proposal, the form for its arguments, an edit, a grant. A face never changes what it shows;
-// what it says yes to is named by the digest of what it shows. Its button arms when it stood still and in sight, and what
-// is folded was opened.
+// what it says yes to is named by the digest of what it shows. Its button arms when it stood still and in sight, what is
+// folded was opened, all of it was in sight, and the kernel knows since when.
 
 const ARMING = 500;
+const SHORT = 40;
 const SIGNS = { fulfilled: "✓", rejected: "✕", withdrawn: "–", done: "✓", lapsed: "–", open: "●", deciding: "●" };
 
 function isOpen(data) {
   return data.state === "open" || data.state === "deciding";
 }
 
+// Who is asked; the kernel gives names shortly and counts the others, and a row has all of them.
+function whomOf(data) {
+  return data.to.length ? data.to.join(", ") : "anybody";
+}
+
 function sentence(data) {
-  const whom = data.to.length ? data.to.join(", ") : "anybody";
-  return `${data.proposer} asks ${whom} to run ${data.tool || data.method}`;
+  return `${data.proposer} asks ${whomOf(data)} to run ${data.tool || data.method}`;
 }
 
 function titled(data) {
   const line = make("span", { class: "mew-says" });
-  const whom = data.to.length ? data.to.join(", ") : "anybody";
-  line.append(make("bdi", { class: "mew-who", text: data.proposer }), " asks ", make("bdi", { class: "mew-who", text: whom }),
+  line.append(make("bdi", { class: "mew-who", text: data.proposer }), " asks ", make("bdi", { class: "mew-who", text: whomOf(data) }),
     " to run ", make("bdi", { class: "mew-tool mew-code", text: data.tool || data.method }));
   if (data.tool && data.method !== "tools/call") line.append(make("span", { class: "mew-dim", text: ` (${data.method})` }));
   return line;
+}
+
+// A proposer's name that the title cuts stands in no row: it is opened here, and must be.
+function titleFolds(data, face) {
+  if ([...data.from].length <= SHORT) return [];
+  const text = make("div", { class: "mew-text mew-code", hidden: true });
+  face.closed.add("proposer");
+  const open = make("button", { type: "button", class: "mew-open", text: `the proposer's name: ${grouped(data.from.length)} characters ▸ show all (required before approving)`, onclick: () => {
+    text.hidden = false;
+    face.closed.delete("proposer");
+    showWhole(face, text, data.from, open, "proposer");
+  } });
+  return [make("div", { class: "mew-fold" }, text, open)];
 }
 
 function write(node, text) {
@@ -50,9 +67,52 @@ function inSight(node, around) {
   return hit !== null && around.contains(hit);
 }
 
+// What the title says whole, too: it is sent like every row, and is shown to whoever asks for it.
+function isRoutine(argument) {
+  return Boolean(argument.routine && !argument.folded && argument.text.length <= SHORT && (argument.how ?? "same") === "same");
+}
+
+function routineFold(routine) {
+  if (!routine.childNodes.length) return [];
+  const names = Array.from(routine.children, (row) => row.cells[0].textContent).join(", ");
+  const open = make("button", { type: "button", class: "mew-routine", "aria-expanded": "false", text: `also sent: ${names} ▸`, onclick: () => {
+    routine.hidden = !routine.hidden;
+    open.setAttribute("aria-expanded", String(!routine.hidden));
+    write(open, `also sent: ${names} ${routine.hidden ? "▸" : "▾"}`);
+  } });
+  return [open];
+}
+
+// Why the button is not armed yet; the button is described by it.
+let hints = 0;
+function hintOf() {
+  hints += 1;
+  return make("span", { class: "mew-hint", id: `mew-hint-${hints}-${Math.floor(performance.now())}` });
+}
+
 function faceOf(card, name, digest) {
   const node = make("div", { class: `mew-face mew-face-${name}` });
-  return { card, name, digest, node, closed: new Set(), cells: new Map(), others: [], still: performance.now(), rect: null };
+  return { card, name, digest, node, closed: new Set(), cells: new Map(), others: [], watch: [], told: null, since: null, hint: hintOf(), still: performance.now(), rect: null };
+}
+
+// What must have been in sight before a face may say yes: the title, what the face shows, and what it rests on.
+function toSee(face) {
+  return [...(face.card.top?.watch ?? []), ...(face.base?.watch ?? []), ...face.watch];
+}
+
+function lookAt(face, known) {
+  if (document.hidden) return;
+  const around = face.card.node, box = around.getBoundingClientRect(), clip = known.get("pane");
+  if (!box.width || box.bottom < clip.top || box.top > clip.bottom || around.checkVisibility?.({ opacityProperty: true, visibilityProperty: true }) === false) return;
+  for (const one of toSee(face)) if (!one.done) one.look(known, around);
+}
+
+// What is still to be seen, as a sentence; empty when all of it was.
+function unseen(face) {
+  const all = toSee(face), left = all.filter((one) => !one.done);
+  if (!left.length) return "";
+  const long = left.find((one) => one.says);
+  return long ? long.says() : `look at all of it first: ${left.length} of ${all.length} parts were not in sight yet`;
 }
 
 // Where what decides stands, and whether it can be seen there.
@@ -64,20 +124,27 @@ function sight(face) {
 // Arms when the button stood still and in sight for half a second: what is clicked is what was seen there.
 function arm(face, { here, seen } = sight(face)) {
   if (!face.primary) return;
-  const card = face.card, now = performance.now();
+  const card = face.card, now = performance.now(), base = face.base ?? face;
   if (here !== face.rect || !seen) {
     face.rect = here;
     face.still = now;
   }
-  const left = ARMING - (now - face.still);
-  let hint = "";
-  if (card.spoilt) hint = "cannot be decided here";
+  const left = ARMING - (now - Math.max(face.still, base.since ?? now));
+  let hint = "", still = "";
+  if (card.desk?.isOff()) hint = "the kernel does not answer";
+  else if (card.spoilt) hint = "cannot be decided here";
   else if (card.sent) hint = now - card.sent < 3000 ? "sending…" : "The kernel has not taken it yet: a running cell may hold it.";
-  else if (face.closed.size) hint = "open what is folded first";
-  else if (face.needs?.()) hint = face.needs();
+  else if (card.data?.refusal) hint = "it cannot be approved";
+  else if (face.closed.size || card.top?.closed.size) hint = "open what is folded first";
+  else if ((still = face.needs?.() || unseen(face))) hint = still;
+  else if (left > 0 && !base.since && base.told && now - base.told > 1000) hint = "the kernel has not heard yet that this is shown";
   else if (left > 0) hint = `arms in ${(Math.max(left, 100) / 1000).toFixed(1)} s`;
   write(face.hint, hint);
-  for (const button of face.others) toggle(button, left > 0 || card.sent || card.spoilt);
+  face.hint.title = hint;
+  // Read out where the keyboard is, and not for each tenth of a second.
+  if (still !== face.said && card.node.contains(document.activeElement)) card.desk.announce(still || "All of it was in sight.");
+  face.said = still;
+  for (const button of face.others) toggle(button, left > 0 || card.sent || card.spoilt || card.desk?.isOff());
   toggle(face.primary, hint !== "");
 }
 
@@ -88,7 +155,7 @@ function rearm(face) {
 
 // A button that decides: it wants a real press, on what stood still since the finger went down, when it is armed.
 function decider(face, text, run, attributes) {
-  const button = make("button", { type: "button", text, "aria-disabled": "true", ...attributes });
+  const button = make("button", { type: "button", text, "aria-disabled": "true", "aria-describedby": face.hint.id, ...attributes });
   let pressed = null;
   button.addEventListener("pointerdown", () => { pressed = place(button); });
   button.addEventListener("click", (event) => {
@@ -100,46 +167,104 @@ function decider(face, text, run, attributes) {
   return button;
 }
 
-function warnings(list) {
-  return list.map((warning) => make("div", { class: "mew-warning" }, make("span", { "aria-hidden": true, text: "⚠ " }), make("bdi", { text: warning })));
+// A warning that says where it was found goes there when it is pressed; `go` does it.
+function warnings(list, go) {
+  return list.map((warning) => {
+    const said = make("bdi", { text: warning.text });
+    const what = warning.row === undefined ? said : make("button", { type: "button", class: "mew-goto", title: "Show it in the text", onclick: () => go(warning) }, said);
+    return make("div", { class: "mew-warning" }, make("span", { "aria-hidden": true, text: "⚠ " }), what);
+  });
+}
+
+function spot(cell, warning) {
+  const hit = warning.end > warning.start ? marked(cell.text, warning.start, warning.end) : null;
+  if (cell.reader) cell.reader.remark = () => marked(cell.text, warning.start, warning.end);
+  cell.text.tabIndex = cell.text.classList.contains("mew-whole") ? 0 : -1;
+  (hit ?? cell.text).scrollIntoView({ block: "center" });
+  cell.text.focus({ preventScroll: true });
+}
+
+// To the line that a warning means; what is folded is opened first, and it goes there when the text has come.
+function goIn(face) {
+  return (warning) => {
+    const cell = face.cells.get(warning.row);
+    if (!cell) return;
+    if (!cell.open) return spot(cell, warning);
+    cell.goal = warning;
+    cell.open.click();
+  };
+}
+
+function watched(face, node) {
+  face.watch.push(partOf(node));
+  return node;
+}
+
+function named(face, name) {
+  return make("th", { scope: "row", class: "mew-code", dir: "ltr" }, watched(face, make("span", { class: "mew-name", text: name })));
 }
 
 // The value of an argument; what is folded is asked for when somebody opens it, and must be.
 function valued(face, argument, index) {
   const text = make("div", { class: "mew-text", text: argument.text });
-  const cell = { text, open: null };
+  const cell = { text, open: null, name: argument.name, reader: null, goal: null };
   const parts = [text];
   if (argument.folded) {
     face.closed.add(index);
     cell.open = make("button", {
       type: "button", class: "mew-open", text: `${argument.folded} ▸ show all (required before approving)`,
-      "aria-label": `Show all of ${argument.name}, ${argument.folded}; required before approving`,
+      "aria-label": `Show all of ${shortly(argument.name)}, ${argument.folded}; required before approving`,
       onclick: () => {
         cell.open.textContent = "asking the kernel for it…";
         face.card.desk.link.send({ t: "value", id: face.card.data.id, digest: face.digest, index });
       },
     });
     parts.push(cell.open);
-  }
+  } else if (!isRoutine(argument)) watched(face, text);
   face.cells.set(index, cell);
   return parts;
 }
 
-// The whole text in place of what was folded; the keyboard that asked for it goes there.
-function showWhole(text, whole, open) {
+// The whole text in place of what was folded; the keyboard that asked for it goes there. It must be seen whole.
+function showWhole(face, text, whole, open, name) {
   const had = open?.contains(document.activeElement);
-  write(text, whole);
+  const read = readerOf(text, name, whole);
+  if (text.getClientRects().length) read.cut();
+  else write(text, whole);
   text.classList.add("mew-whole");
   text.tabIndex = 0;
+  text.setAttribute("role", "region");
+  text.setAttribute("aria-label", `All of ${shortly(name)}`);
+  if (!text.clientHeight || text.scrollHeight > text.clientHeight + 1) text.after(readerBar(text, read));
   open?.remove();
+  face.watch.push(read);
   if (had) text.focus({ preventScroll: true });
+  return read;
+}
+
+// Under a long text: on to what was not in sight yet, and the whole of it at its full height.
+function readerBar(text, read) {
+  const tall = make("button", { type: "button", class: "mew-height", "aria-expanded": "false", text: "Full height", onclick: () => {
+    const now = text.classList.toggle("mew-tall");
+    tall.setAttribute("aria-expanded", String(now));
+    write(tall, now ? "Less height" : "Full height");
+    text.scrollIntoView({ block: "nearest" });
+  } });
+  const next = make("button", { type: "button", class: "mew-next", text: "Next unseen part", onclick: () => read.next() }), told = make("span", { class: "mew-num" });
+  read.told = (text, done) => {
+    write(told, text);
+    toggle(next, done);
+  };
+  return make("div", { class: "mew-readbar" }, tall, next, told);
 }
 
 function openedIn(face, index, text) {
   const cell = face.cells.get(index);
-  if (!cell) return;
-  showWhole(cell.text, text, cell.open);
+  if (!cell || cell.reader) return;
+  cell.reader = showWhole(face, cell.text, text, cell.open, cell.name);
+  cell.open = null;
   face.closed.delete(index);
+  if (cell.goal) spot(cell, cell.goal);
   rearm(face);
 }
 
@@ -152,17 +277,18 @@ function lastTime(argument) {
 
 function frontFace(card) {
   const { data, desk } = card, face = faceOf(card, "front", data.digest);
-  const body = make("tbody");
+  const body = make("tbody"), routine = make("tbody", { hidden: true });
   data.arguments.forEach((argument, index) => {
-    const row = make("tr", {}, make("th", { scope: "row", class: "mew-code", dir: "ltr", text: argument.name }),
-      make("td", { class: "mew-value mew-code", dir: "ltr" }, ...valued(face, argument, index)));
+    const row = make("tr", {}, named(isRoutine(argument) ? { watch: [] } : face, argument.name), make("td", { class: "mew-value mew-code", dir: "ltr" }, ...valued(face, argument, index)));
     if (argument.last) row.append(lastTime(argument));
-    body.append(row);
+    (isRoutine(argument) ? routine : body).append(row);
   });
-  face.node.append(...warnings(data.warnings));
-  face.node.append(data.arguments.length ? make("table", { class: "mew-arguments", "aria-label": "Arguments" }, body) : make("div", { class: "mew-dim", text: "no arguments" }));
+  const table = make("table", { class: "mew-arguments", "aria-label": "Arguments" }, body, routine);
+  face.node.append(...warnings(data.warnings, goIn(face)).map((one) => watched(face, one)));
+  if (!body.childNodes.length) face.node.append(make("div", { class: "mew-dim", text: "no arguments" }));
+  face.node.append(table, ...routineFold(routine));
   for (const gone of data.gone) face.node.append(make("div", { class: "mew-why" }, "last time also: ", make("bdi", { class: "mew-code", text: gone })));
-  if (data.why) face.node.append(make("div", { class: "mew-why" }, "why: ", make("bdi", { text: data.why })));
+  if (data.why) face.node.append(watched(face, make("div", { class: "mew-why" }, "why: ", make("bdi", { text: data.why }))));
   card.reason = make("select", { "aria-label": "Reason for rejecting" });
   for (const [code, meaning] of desk.reasons()) card.reason.append(make("option", { value: code, text: code.replaceAll("_", " "), title: meaning }));
   card.words = make("input", { type: "text", maxlength: 500, placeholder: "or in your own words", "aria-label": "Reason in your own words" });
@@ -170,8 +296,7 @@ function frontFace(card) {
   face.primary = decider(face, "Approve", () => desk.decide(card, "approve", { digest: data.digest }), { class: "mew-approve", "aria-label": `Approve: ${card.says}` });
   face.reject = reject;
   face.others = [reject];
-  face.hint = make("span", { class: "mew-hint" });
-  const line = make("div", { class: "mew-buttons" }, make("span", { class: "mew-no" }, reject, card.reason, card.words));
+  const line = face.line = make("div", { class: "mew-buttons" }, make("span", { class: "mew-no" }, reject, card.reason, card.words));
   if (desk.more()) {
     line.append(make("button", { type: "button", class: "mew-edit", text: "Edit…", "aria-label": `Edit before approving: ${card.says}`, onclick: (event) => event.isTrusted && editFace(card) }),
       make("button", { type: "button", class: "mew-grant", text: "Approve & grant…", "aria-label": `Approve and grant: ${card.says}`, onclick: (event) => event.isTrusted && grantFace(card) }));
@@ -192,7 +317,9 @@ function show(card, face) {
   const had = card.node.contains(document.activeElement);
   if (card.face !== card.front) card.face.node.remove();
   card.face = face;
-  card.front.node.hidden = face !== card.front;
+  // A grant says yes to what is proposed, too, so that stays in sight.
+  card.front.node.hidden = face !== card.front && face.base !== card.front;
+  card.front.line.hidden = face !== card.front;
   if (face !== card.front) card.notice.before(face.node);
   card.notice.hidden = true;
   rearm(face);
@@ -264,28 +391,28 @@ async function editFace(card) {
 }
 
 function reviewFace(card, made, form) {
-  const face = faceOf(card, "review", made.digest), body = make("tbody");
+  const face = faceOf(card, "review", made.digest), body = make("tbody"), routine = make("tbody", { hidden: true });
   headed(face, "This would be sent", make("span", { class: "mew-digest mew-code", title: `sha-256 ${made.digest}`, text: `digest ${made.short}` }));
-  face.node.append(...warnings(made.warnings));
+  face.node.append(...warnings(made.warnings, goIn(face)).map((one) => watched(face, one)));
   const words = { same: "as proposed", added: "added", removed: "removed", changed: "changed" };
   for (const line of made.lines) {
     const value = make("td", { class: "mew-value mew-code", dir: "ltr" });
-    if (line.how === "removed") value.append(make("del", { class: "mew-text", text: line.was }));
+    if (line.how === "removed") value.append(watched(face, make("del", { class: "mew-text", text: line.was })));
     else if (line.how === "changed" && line.lines.length && !line.folded) {
       for (const [sign, text] of line.lines) {
         const tag = { "-": "del", "+": "ins" }[sign] ?? "span";
-        value.append(make("div", { class: "mew-diff" }, make("span", { class: "mew-diffsign", text: `${sign} ` }), make(tag, { class: sign === "…" ? "mew-dim" : "", text })));
+        value.append(watched(face, make("div", { class: "mew-diff" })));
+        value.lastChild.append(make("span", { class: "mew-diffsign", text: `${sign} ` }), make(tag, { class: sign === "…" ? "mew-dim" : "", text }));
       }
     } else {
       if (line.how === "changed") value.append(make("del", { class: "mew-text", text: line.was }));
       value.append(...valued(face, line, line.index));
     }
-    body.append(make("tr", { class: `mew-how-${line.how}` }, make("th", { scope: "row", class: "mew-code", dir: "ltr", text: line.name }), value, make("td", { class: "mew-last", text: words[line.how] })));
+    (isRoutine(line) ? routine : body).append(make("tr", { class: `mew-how-${line.how}` }, named(isRoutine(line) ? { watch: [] } : face, line.name), value, make("td", { class: "mew-last", text: words[line.how] })));
   }
-  face.node.append(make("table", { class: "mew-arguments", "aria-label": "What would be sent" }, body));
+  face.node.append(make("table", { class: "mew-arguments", "aria-label": "What would be sent" }, body, routine), ...routineFold(routine));
   if (card.picker) face.node.append(make("div", { class: "mew-why" }, "run by ", make("bdi", { text: card.picker.selectedOptions[0].textContent })));
   face.node.append(make("div", { class: "mew-why" }, "It is marked as edited, and ", make("bdi", { text: card.data.proposer }), " is told what was changed."));
-  face.hint = make("span", { class: "mew-hint" });
   face.primary = decider(face, "Approve as edited", () => card.desk.decide(card, "approve", { digest: made.digest }), { class: "mew-confirm", "aria-label": `Approve as edited: ${card.says}` });
   const again = make("button", { type: "button", text: "Change again", onclick: () => show(card, form) });
   face.node.append(make("div", { class: "mew-buttons" }, back(card), again, make("span", { class: "mew-gap" }), face.hint, face.primary));
@@ -294,7 +421,7 @@ function reviewFace(card, made, form) {
 
 function grantFace(card) {
   if (unsaid(card) || card.sent) return;
-  const face = faceOf(card, "grant", ""), shown = make("div", { class: "mew-offer" });
+  const face = Object.assign(faceOf(card, "grant", ""), { base: card.front }), shown = make("div", { class: "mew-offer" });
   headed(face, "Approve, and allow it from now on");
   let values = card.data.arguments.length > 0, offer = null, asked = 0;
   const name = `mew-values-${card.data.digest.slice(0, 12)}-${Math.floor(performance.now())}`;
@@ -305,6 +432,7 @@ function grantFace(card) {
     offer = null;
     asked += 1;
     const mine = asked;
+    face.watch = [];
     shown.replaceChildren(make("div", { class: "mew-dim", text: "The kernel works out what that would allow…" }));
     rearm(face);
     const target = card.picker ? card.picker.value : "";
@@ -319,11 +447,11 @@ function grantFace(card) {
       make("div", { class: "mew-why" }, `Of the last ${grouped(offer.of)} envelopes it matches ${found} of `, make("bdi", { text: offer.to }), offer.examples.length ? "; the last:" : "."),
       ...offer.examples.map((text) => make("div", { class: "mew-example mew-code" }, make("bdi", { text }))),
       ...offer.remarks.map((text) => make("div", { class: "mew-why", text })));
+    face.watch = [readerOf(shown.querySelector("pre"), "what is granted"), ...Array.from(shown.children, (one) => one.matches("pre") ? null : partOf(one)).filter(Boolean)];
     rearm(face);
   }
   for (const argument of card.data.arguments.keys()) if (card.front.closed.has(argument)) face.closed.add(argument);
   face.needs = () => (offer ? "" : "nothing is offered yet");
-  face.hint = make("span", { class: "mew-hint" });
   face.primary = decider(face, "Approve and grant", () => card.desk.decide(card, "approve", { digest: card.data.digest, offer: offer.digest }), { class: "mew-confirm", "aria-label": `Approve and grant: ${card.says}` });
   face.node.append(choices, shown, make("div", { class: "mew-buttons" }, back(card), make("span", { class: "mew-gap" }), face.hint, face.primary));
   show(card, face);
@@ -333,7 +461,7 @@ function grantFace(card) {
 function cardOf(data, desk) {
   const says = sentence(data);
   const node = make("li", { class: "mew-card", tabindex: 0, "aria-label": says });
-  const card = { data, desk, node, says, sent: null, seen: false };
+  const card = { data, desk, node, says, sent: null, seen: false, top: { watch: [], closed: new Set() } };
   if (!isOpen(data)) {
     collapse(card);
     return card;
@@ -342,7 +470,10 @@ function cardOf(data, desk) {
   const digest = make("span", { class: "mew-digest mew-code", title: `sha-256 ${data.digest}`, text: `digest ${data.short}` });
   card.notice = make("div", { class: "mew-notice", role: "alert", hidden: true });
   card.front = card.face = frontFace(card);
-  node.append(make("div", { class: "mew-line" }, make("span", { class: "mew-dot", "aria-hidden": true, text: "●" }), titled(data), card.age, digest), card.front.node, card.notice);
+  const line = make("div", { class: "mew-line" }, make("span", { class: "mew-dot", "aria-hidden": true, text: "●" }), titled(data), card.age, digest);
+  card.head = partOf(line);
+  card.top.watch.push(card.head);
+  node.append(line, ...titleFolds(data, card.top), card.front.node, card.notice);
   settle(card, data.state === "deciding");
   return card;
 }
@@ -361,6 +492,6 @@ function collapse(card) {
     make("span", { class: `mew-sign mew-sign-${data.state}`, "aria-hidden": true, text: SIGNS[data.state] ?? "•" }), titled(data),
     make("bdi", { class: "mew-outcome", text: data.past, title: data.past }),
     make("span", { class: "mew-digest mew-code", title: `sha-256 ${data.digest}`, text: data.short }));
-  card.face = card.front = card.form = card.picker = card.age = card.notice = null;
+  card.top = card.head = card.face = card.front = card.form = card.picker = card.age = card.notice = null;
   if (had) card.node.focus();
 }

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import MewError
 from mew_lab.notebook.widgets.acting import Act, Outcome
+from mew_lab.notebook.widgets.marks import placed
 from mew_lab.notebook.widgets.pictures import clock_time
 from mew_lab.notebook.widgets.values import argument, compared, lines_of
 from mew_lab.protocol.visible import middle, visible
@@ -130,7 +131,7 @@ def _reviewed(review: Review) -> dict[str, Any]:
         "digest": review.digest,
         "short": short(review.digest),
         "lines": lines,
-        "warnings": [visible(one) for one in review.warnings],
+        "warnings": placed(review.warnings, review.arguments),
     }
 
 

@@ -44,12 +44,29 @@ function grouped(n) {
 // `act(name, given, tell)` has Python do something: its promise gives {said, value}, or null when it failed, which is then
 // told in the view until it is dismissed, or by `tell(text)` where there is a better place. Where a message was lost on
 // the way, all is asked for once more, and what was not answered by then counts as failed.
+// A view whose kernel sends a beat a second, or whose space has ended, is told so by `on.off()` when it is over and when it
+// goes on after all; `isOff()` says which.
+const GONE = "The kernel that ran this is gone: run the cell again.";
+const QUIET = "The kernel does not answer. It goes on when the running cell has ended; when none runs, run this cell again.";
+const SILENT = 2500;
+const ENDED = ["restarting", "autorestarting", "dead", "terminating"];
+
+// What JupyterLab knows of the kernel behind a view; null where the front end does not say.
+function kernelOf(model) {
+  try {
+    return model.widget_manager?.kernel ?? null;
+  } catch (error) {
+    return null;
+  }
+}
 const LOST = "A message of the kernel was lost on the way, so it is not known whether this was done. Look at what is shown now before you try again.";
 
 function connect(model, root, on) {
   const view = Array.from(crypto.getRandomValues(new Uint32Array(3)), (n) => n.toString(36)).join("");
   const silence = make("div", { class: "mew-silence", role: "status", hidden: true });
   const notices = make("div", { class: "mew-notices" });
+  const gone = make("div", { class: "mew-gone", role: "alert", hidden: true });
+  root.prepend(gone);
   root.append(silence, notices);
   const jobs = new Map(), doubtful = new Set();
   let answered = false, asked = 0, timer = null, nonce = null, job = 0, missed = false, number = null;
@@ -65,7 +82,7 @@ function connect(model, root, on) {
       model.send(message);
       return true;
     } catch (error) {
-      say("No kernel answers this view. It is a picture: run the cell again for a live one.");
+      leave(GONE);
       return false;
     }
   }
@@ -123,6 +140,8 @@ function connect(model, root, on) {
   }
   function receive(message) {
     if (!message || message.t !== "batch") return;
+    heard = performance.now();
+    if (!over) leave("");
     // A message without items says how many there were.
     const told = message.items.length > 0, lost = number !== null && message.no !== number + (told ? 1 : 0);
     number = message.no;
@@ -135,6 +154,12 @@ function connect(model, root, on) {
         asked = 0;
         nonce = item.nonce ?? null;
         say("");
+        if (item.beat) beaten(item.beat);
+        end(item.over);
+      }
+      if (item.t === "over") {
+        end(item.text);
+        continue;
       }
       if (item.t === "done" || item.t === "failed") {
         ended(item);
@@ -150,12 +175,61 @@ function connect(model, root, on) {
     if (away) missed = true;
     else ask();
   }
+  // Whether anybody is at the other end. The kernel sends a beat a second while it hears of the view now and then; and a
+  // front end that knows what became of the kernel is believed at once.
+  let why = "", over = "", heard = performance.now(), looked = heard, pulse = null;
+  const kernel = kernelOf(model);
+  const status = (_, now) => { if (ENDED.includes(now)) leave(GONE); };
+  kernel?.statusChanged?.connect(status);
+  function leave(text) {
+    if (over && why) return;
+    if (why === text) return;
+    why = text;
+    gone.hidden = !text;
+    gone.textContent = text;
+    if (text) root.dataset.off = over ? "over" : "gone";
+    else delete root.dataset.off;
+    Promise.resolve().then(() => on.off?.());
+  }
+  function end(text) {
+    if (!text || over) return;
+    why = "";
+    over = text;
+    leave(text);
+  }
+  function beaten(every) {
+    clearInterval(pulse);
+    pulse = setInterval(() => { if (!over) ping(); }, every * 1000);
+  }
+  function ping() {
+    if (!document.hidden || !why) send({ t: "ping", view });
+  }
+  function check() {
+    const now = performance.now();
+    // A page that stood still has not listened.
+    if (now - looked > 1500) heard = Math.max(heard, now - 1000);
+    looked = now;
+    if (kernel?.isDisposed || ENDED.includes(kernel?.status)) leave(GONE);
+    else if (pulse && !document.hidden && now - heard > SILENT) leave(kernel && kernel.status !== "busy" && kernel.connectionStatus !== "connecting" ? GONE : QUIET);
+  }
+  const checks = setInterval(check, 250);
+  const back = () => {
+    if (document.hidden || !pulse) return;
+    heard = Math.max(heard, performance.now() - 1000);
+    ping();
+  };
+  document.addEventListener("visibilitychange", back);
   model.on("msg:custom", receive);
   ask();
   return {
     view, send, ask, act, notice,
+    isOff: () => why !== "",
     end() {
       clearTimeout(timer);
+      clearInterval(checks);
+      clearInterval(pulse);
+      kernel?.statusChanged?.disconnect(status);
+      document.removeEventListener("visibilitychange", back);
       sight.disconnect();
       model.off("msg:custom", receive);
       try { model.send({ t: "bye", view }); } catch (error) { /* the kernel is gone: nobody to say it to */ }

@@ -10,6 +10,8 @@ travels in custom messages, which are neither stored in a notebook nor replayed.
 - Nothing is lost unnoticed. A cell that floods makes the Jupyter server drop messages, and what they held is out of
   the books. So each has a number, `no`, and a view that misses one asks for a snapshot, which holds all. One that
   has no items says how many there were: after a failure, and a few times in the quiet that follows the last one.
+- A view with `beats` gets such a message each second, while its page says now and then that it is there: a page that
+  hears none for some seconds has no kernel, and offers nothing to press.
 - Any thread. A message from the browser is handled on the thread that the kernel happens to use: the main
   one, a subshell's, another. Handlers check, hand over, return; they wait for nothing and print nothing. What
   goes wrong is kept in `faults` and logged: a print here would land in whichever cell ran last.
@@ -61,6 +63,7 @@ _seen: set[str] = set()
 # The number of the last message is said again after so many seconds of quiet, then twice as many, up to the latter.
 FIRST_REMINDER, LAST_REMINDER = 1.0, 64.0
 
+PING, HEARD_FOR = 4.0, 12.0  # between a page's signs of life, and for how long each keeps the beats going
 INSTALL = "needs anywidget where JupyterLab runs: pip install anywidget, then reload the page"
 
 
@@ -168,6 +171,7 @@ class LiveWidget(anywidget.AnyWidget):
 
     interval = 0.05
     title = "view"
+    beats = False
 
     def __init__(self, *, clock: Callable[[], datetime] = _utc_now, **traits: Any) -> None:
         self.faults: deque[BaseException] = deque(maxlen=50)
@@ -175,7 +179,7 @@ class LiveWidget(anywidget.AnyWidget):
         self.clock = clock
         self._views: dict[str, int] = {}
         # How many were sent; only the writer counts.
-        self._batches = 0
+        self._batches, self._over = 0, ""
         self._outbox: deque[dict[str, Any]] = deque()
         # Ends the subscription that a subclass has begun.
         self._leave: Callable[[], None] = lambda: None
@@ -249,6 +253,11 @@ class LiveWidget(anywidget.AnyWidget):
             self._dirty = False
             self._flush()
 
+    def end(self, text: str) -> None:
+        """What is shown is over, for the reason in the sentence."""
+        self._over = text
+        self.post({"t": "over", "text": text})
+
     def close(self) -> None:
         """Ends the subscription, the writer, then the widget; the second call does nothing."""
         with self._changed:
@@ -288,10 +297,13 @@ class LiveWidget(anywidget.AnyWidget):
             looked = time.monotonic()
             if self._batches != before:
                 pause, due = FIRST_REMINDER, looked + FIRST_REMINDER
-            elif looked >= due:
+            elif looked >= due or (due == math.inf and self._beating()):
                 self._remind()
-                pause *= 2
+                pause = FIRST_REMINDER if self._beating() else pause * 2
                 due = looked + pause if pause <= LAST_REMINDER else math.inf
+
+    def _beating(self) -> bool:
+        return self.beats and time.monotonic() - (self.last_ping or -math.inf) < HEARD_FOR
 
     def _flush(self) -> None:
         try:
@@ -315,7 +327,10 @@ class LiveWidget(anywidget.AnyWidget):
     def _gather(self) -> list[dict[str, Any]]:
         with self._changed:
             asked, self._asked = self._asked, {}
-        items = [{"t": "snapshot", "view": view} | self._snapshot(start) for view, start in asked.items()]
+        # Without a thread of its own each ping is answered by itself.
+        beat = self.beats and (1.0 if self._threadless else PING)
+        head: dict[str, Any] = {"t": "snapshot", "over": self._over, "beat": beat}
+        items = [head | {"view": view} | self._snapshot(start) for view, start in asked.items()]
         items += self._news()
         # An item is posted after what it speaks of has changed, so it follows the news.
         while self._outbox:
@@ -332,6 +347,8 @@ class LiveWidget(anywidget.AnyWidget):
             kind, view = message.get("t"), message.get("view")
             if kind == "ping":
                 self.last_ping = time.monotonic()
+                if self.beats:
+                    (self._remind if self._threadless else self.wake)()
             elif kind == "snapshot" and isinstance(view, str):
                 start = message.get("from")
                 self._ask(view[:40], start if isinstance(start, int) and start > 0 else 0)

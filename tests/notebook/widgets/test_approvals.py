@@ -24,7 +24,9 @@ class Human:
 
     def __init__(self, browser: Callable[..., Any], **seat: Any) -> None:
         self.seat = Seat(**seat)
+        self.now = 0.0
         self.view = ApprovalsView(self.seat)
+        self.view._showings._clock = lambda: self.now
         self.page = browser(self.view)
         self.snapshot = self.page.appear()
 
@@ -36,8 +38,16 @@ class Human:
             "digest": card.digest if card else "",
             "decision": "approve",
             "nonce": self.snapshot["nonce"],
+            "view": "v1",
         }
+        if card is not None:
+            self.shows(self.page, card)
         return {name: value for name, value in (message | changes).items() if value is not None}
+
+    def shows(self, page: Any, card: Any, *, seconds: float = 0.5) -> None:
+        """The page has the card in sight for that long."""
+        page.send({"t": "seen", "view": "v1", "id": card.id, "digest": card.digest})
+        self.now += seconds
 
     def notice(self) -> str:
         return str(self.page.until(lambda: self.page.of("notice"))[-1]["text"])
@@ -144,7 +154,10 @@ async def test_a_decision_is_taken_on_whatever_thread_it_arrives(human: Human, w
 @pytest.mark.threat(18)
 def test_two_views_and_a_hundred_clicks_decide_once(human: Human) -> None:
     other = ApprovalsView(human.seat)
+    other._showings._clock = lambda: human.now
     human.seat.propose()
+    card = human.seat.cards["proposal-1"]
+    other._on_message(other, {"t": "seen", "view": "v1", "id": card.id, "digest": card.digest}, [])
     theirs = human.message(nonce=other._nonce)
     ours = human.message()
     clicks = [lambda: human.page.send(ours), lambda: other._on_message(other, theirs, [])] * 50

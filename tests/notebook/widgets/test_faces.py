@@ -28,6 +28,8 @@ class Page:
     def __init__(self, lab: Lab, browser: Callable[..., Any]) -> None:
         self.lab = lab
         self.view: ApprovalsView = view_of(lab)
+        self.now = 0.0
+        self.view._showings._clock = lambda: self.now
         self.page = browser(self.view)
         self.bot = lab.join("bot", can="proposer")
         self.act = self.page.act
@@ -41,7 +43,13 @@ class Page:
 
     def decide(self, id: str, digest: str, **more: Any) -> None:
         message = {"t": "decide", "id": id, "digest": digest, "decision": "approve", "nonce": self.nonce}
-        self.page.send(message | more)
+        self.look(id, digest)
+        self.page.send(message | {"view": "v1"} | more)
+
+    def look(self, id: str, digest: str) -> None:
+        """The page has this face of the proposal in sight for as long as it must."""
+        self.page.send({"t": "seen", "view": "v1", "id": id, "digest": digest})
+        self.now += 0.5
 
     def digest(self, id: str) -> str:
         return self.lab.decisions.card(id).digest
@@ -169,10 +177,13 @@ def test_what_is_no_act_is_refused_with_a_sentence(page: Page, name: str, given:
 def test_threat_30_several_are_decided_each_by_its_digest_or_none_at_all(page: Page) -> None:
     three = [page.propose(path=f"{n}.md") for n in range(3)]
     pairs = [[one.id, page.digest(one.id)] for one in three]
+    for id, digest in pairs:
+        page.look(id, digest)
     for wrong in ([*pairs[:2], [three[2].id, "0" * 64]], [*pairs, pairs[0]], [*pairs, ["p-9", "0" * 64]]):
-        assert page.act("decide_all", cards=wrong, decision="approve")["t"] == "failed"
+        assert page.act("decide_all", cards=wrong, decision="approve", view="v1")["t"] == "failed"
     assert len(page.lab.decisions.pending()) == 3
-    assert page.act("decide_all", cards=pairs, decision="approve")["said"] == "3 of 3 decided"
+    assert page.act("decide_all", cards=pairs, decision="approve", view="v2")["t"] == "failed"
+    assert page.act("decide_all", cards=pairs, decision="approve", view="v1")["said"] == "3 of 3 decided"
     for one in three:
         page.decided(one.id)
     related = [one["correlation_id"] for one in page.sent("mcp/request") if one.get("correlation_id")]
@@ -182,7 +193,9 @@ def test_threat_30_several_are_decided_each_by_its_digest_or_none_at_all(page: P
 def test_several_are_rejected_with_one_reason(page: Page) -> None:
     two = [page.propose(path=f"{n}.md") for n in range(2)]
     pairs = [[one.id, page.digest(one.id)] for one in two]
-    assert page.act("decide_all", cards=pairs, decision="reject", reason="unsafe")["t"] == "done"
+    for id, digest in pairs:
+        page.look(id, digest)
+    assert page.act("decide_all", cards=pairs, decision="reject", reason="unsafe", view="v1")["t"] == "done"
     assert [one["payload"]["reason"] for one in page.sent("mcp/reject")] == ["unsafe", "unsafe"]
 
 
@@ -190,7 +203,7 @@ def test_several_are_rejected_with_one_reason(page: Page) -> None:
 def test_threat_30_the_time_on_screen_is_measured_from_the_first_look_and_kept(page: Page) -> None:
     pending = page.propose(path="a.md")
     for id in (pending.id, "p-9", 7):
-        page.page.send({"t": "seen", "id": id})
+        page.page.send({"t": "seen", "view": "v1", "id": id, "digest": page.digest(pending.id)})
     page.decide(pending.id, page.digest(pending.id))
     card = page.decided(pending.id)
     assert card.on_screen is not None and 0 <= card.on_screen < 10
@@ -206,7 +219,6 @@ def test_threat_30_the_time_on_screen_is_measured_from_the_first_look_and_kept(p
 def test_threat_30_whoever_approves_five_in_under_two_seconds_each_is_told(page: Page) -> None:
     five = [page.propose(path=f"{n}.md") for n in range(5)]
     for one in five:
-        page.page.send({"t": "seen", "id": one.id})
         page.decide(one.id, page.digest(one.id))
         page.decided(one.id)
     head = page.page.until(lambda: [one for one in page.page.of("head") if one["hurry"]])[-1]

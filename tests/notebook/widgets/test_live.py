@@ -148,7 +148,14 @@ def test_what_cannot_be_sent_leaves_its_number_out(browser: Callable[..., Any]) 
 
 def test_each_view_gets_the_snapshot_from_where_it_stands(browser: Callable[..., Any]) -> None:
     page = browser(Counter())
-    assert page.appear("a", 7) == {"t": "snapshot", "view": "a", "latest": {}, "start": 7}
+    assert page.appear("a", 7) == {
+        "t": "snapshot",
+        "view": "a",
+        "latest": {},
+        "start": 7,
+        "over": "",
+        "beat": False,
+    }
     assert page.appear("b", -3)["start"] == 0
 
 
@@ -309,3 +316,36 @@ def test_the_front_end_uses_no_way_to_turn_text_into_markup() -> None:
     for name in ("approvals", "feed"):
         module, _ = live.front_end(name)
         assert [word for word in forbidden if word in module] == []
+
+
+class Beating(Counter):
+    beats = True
+
+
+@pytest.mark.trap("T-13")
+def test_a_view_with_beats_hears_from_its_kernel_each_second_while_its_page_is_there(
+    browser: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "FIRST_REMINDER", 0.02)
+    monkeypatch.setattr(live, "HEARD_FOR", 0.3)
+    page = browser(Beating())
+    assert page.appear()["beat"] == live.PING
+    beats = lambda: [one for one in page.batches if not one["items"]]  # noqa: E731
+    page.until(lambda: len(beats()) >= 5)
+    # Who is not there any more is sent no more of them, but a few reminders, each after twice the time.
+    page.view.last_ping = None
+    page.until(lambda: len(page.moments) > 12 or time.monotonic() - page.moments[-1] > 0.5)
+    before = len(beats())
+    page.send({"t": "ping", "view": "v1"})
+    page.until(lambda: len(beats()) > before + 3)
+    assert {one["no"] for one in beats()} == {page.view._batches}
+
+
+def test_a_view_that_is_over_says_so_to_those_that_look_and_to_those_that_come(
+    browser: Callable[..., Any],
+) -> None:
+    page = browser(Beating())
+    assert page.appear()["over"] == ""
+    page.view.end("It is over.")
+    assert page.until(lambda: page.of("over")) == [{"t": "over", "text": "It is over."}]
+    assert page.appear("later")["over"] == "It is over."

@@ -1,0 +1,183 @@
+"""Bounds what participants can make a journal keep: a share each, and a floor of free space for all.
+
+Both are decided here and not in the space: what is refused here leaves no line, so a replay never meets it. How
+much was refused so is noted in the journal later, as a count.
+
+A share counts what a participant causes: its messages, the errors and welcomes that answer them, its joins. Seats
+of this process are not counted; the floor holds for them too.
+
+Spec: §3.6.8 (ruling on the size of a journal).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from mew_lab.space.events import (
+    LOG_SINK,
+    Event,
+    FrameReceived,
+    Joined,
+    Limited,
+    Oversize,
+    Received,
+    Record,
+)
+from mew_lab.space.state import State
+
+__all__ = ["UNCOUNTED", "JournalLimits", "Room", "Share", "Shares", "journal_bytes", "payer"]
+
+LINE = 320  # bytes of a line beside its texts, its chain included
+UNCOUNTED = frozenset({"memory", LOG_SINK})  # connections of this process
+CHECK_AFTER = 16 * 1024 * 1024  # bytes written
+CHECK_EVERY = 1.0  # seconds
+NOTE_EVERY = 60.0  # seconds between two notes of what a participant was refused
+TELL_EVERY = 0.1  # seconds between two errors about stream frames
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalLimits:
+    """What a journal takes, in bytes."""
+
+    bytes_per_second: float = 2 * 1024 * 1024
+    """Of one participant, in the long run."""
+    burst: int = 64 * 1024 * 1024
+    """Of one participant, at once."""
+    total: int = 4 * 1024 * 1024 * 1024
+    """Of one participant, over all files that are there."""
+    floor: int = 128 * 1024 * 1024
+    """Of the disk, to be left free."""
+
+
+def journal_bytes(records: Iterable[Record]) -> int:
+    """About how much the journal grows by these."""
+    size = 0
+    for record in records:
+        size += LINE + len(record.detail) + len(record.pattern)
+        for text in (record.raw, record.received):
+            if text is not None:
+                size += len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    return size
+
+
+def payer(event: Event, state: State) -> str:
+    """Whose share an event counts to; empty for the host's own, and for a seat of this process."""
+    if isinstance(event, Joined):
+        return "" if event.via in UNCOUNTED else event.participant
+    if not isinstance(event, Received | FrameReceived | Oversize | Limited):
+        return ""
+    if event.connection is None:
+        return event.participant if isinstance(event, Received | Oversize) else ""
+    connection = state.connections.get(event.connection)
+    return "" if connection is None or connection.via in UNCOUNTED else connection.participant
+
+
+class Share:
+    """What one participant may still cause, and what it was refused since the last note."""
+
+    __slots__ = ("_at", "_left", "_limits", "messages", "noted", "refused_bytes", "told", "used")
+
+    def __init__(self, limits: JournalLimits, now: datetime, used: int = 0) -> None:
+        self._limits = limits
+        self._left = float(limits.burst)
+        self._at = now
+        self.used = used
+        self.messages = self.refused_bytes = 0
+        self.noted: datetime | None = None
+        self.told: datetime | None = None
+
+    def exceeded(self, now: datetime) -> str:
+        """The sentence why it may cause no more at `now`; empty where it may."""
+        limits = self._limits
+        if self.used >= limits.total:
+            return (
+                f"the journal of this space holds {self.used} bytes of you, and takes {limits.total}; whoever runs the "
+                "space can prune the journal, or raise limits.journal_bytes"
+            )
+        passed = max(0.0, (now - self._at).total_seconds())
+        self._left = min(float(limits.burst), self._left + passed * limits.bytes_per_second)
+        self._at = now
+        if self._left <= 0:
+            return (
+                f"the journal of this space takes {limits.bytes_per_second:.0f} bytes a second of each participant, and "
+                f"{limits.burst} at once; send less, or slower"
+            )
+        return ""
+
+    def charge(self, size: int) -> None:
+        """It has caused so many bytes; one message never costs more than what is taken at once."""
+        self.used += size
+        self._left = max(self._left - size, -float(self._limits.burst))
+
+    def refuse(self, size: int, now: datetime) -> bool:
+        """Counts one more that was refused; whether it is time for a note."""
+        self.messages += 1
+        self.refused_bytes += size
+        if self.noted is None:
+            self.noted = now
+        return (now - self.noted).total_seconds() >= NOTE_EVERY
+
+    def may_tell(self, now: datetime) -> bool:
+        """Whether the last error about a stream frame was long enough ago."""
+        if self.told is not None and (now - self.told).total_seconds() < TELL_EVERY:
+            return False
+        self.told = now
+        return True
+
+    def take_count(self) -> dict[str, int] | None:
+        """What was refused since the last note; None where nothing was."""
+        if not self.messages:
+            return None
+        count = {"messages": self.messages, "bytes": self.refused_bytes}
+        self.messages = self.refused_bytes = 0
+        self.noted = None
+        return count
+
+
+class Shares:
+    """The share of each participant of one space; `used` is what the journal held of each before."""
+
+    def __init__(self, limits: JournalLimits, used: Mapping[str, int] | None = None) -> None:
+        self._limits = limits
+        self._used = dict(used or {})
+        self._shares: dict[str, Share] = {}
+
+    def of(self, participant: str, now: datetime) -> Share:
+        """The participant's share; a full one at the first call."""
+        share = self._shares.get(participant)
+        if share is None:
+            share = self._shares[participant] = Share(self._limits, now, self._used.get(participant, 0))
+        return share
+
+
+class Room:
+    """Whether the disk of a journal still has more than the floor free; asked at most once a second, or after so
+    many bytes.
+
+    Args:
+        free: Gives the bytes that are free.
+        floor: How many are to stay free.
+    """
+
+    def __init__(
+        self, free: Callable[[], int], floor: int, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._free = free
+        self._floor = floor
+        self._clock = clock
+        self._at = -CHECK_EVERY
+        self._written = 0
+        self._low = False
+        self._first = True
+
+    def low(self, size: int) -> bool:
+        """Whether there is no room for `size` bytes more."""
+        now = self._clock()
+        self._written += size
+        if self._first or now - self._at >= CHECK_EVERY or (self._written >= CHECK_AFTER and not self._low):
+            self._first, self._at, self._written = False, now, 0
+            self._low = self._free() < self._floor
+        return self._low

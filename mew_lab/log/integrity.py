@@ -1,0 +1,323 @@
+"""Verifies the chain of a journal's lines, and compares it with heads that were kept elsewhere.
+
+What the chain shows: each line stands as it was written, behind the line it was written behind. What it does not
+show: that the end is still there, or that nobody wrote the whole journal anew; whoever owns the file can do both.
+Heads that were kept elsewhere while the journal grew show these too: in the lab's own file, in a welcome that its
+owner received, or on paper.
+
+It reads lines as bytes. What a record says is not judged here; replay.py does that.
+
+Spec: §3.6.8.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+from mew_lab.errors import JournalError
+from mew_lab.log.line import CHAIN_BYTES, NO_CHAIN, read_line, read_members, split_chain
+from mew_lab.log.reading import LINE_LIMIT, begun_anew, continued, first_record, missing
+from mew_lab.protocol.filename import folder_name
+from mew_lab.protocol.visible import one_line
+
+__all__ = ["PRUNED", "Flaw", "Integrity", "KeptHead", "heads_path", "kept_heads", "read_heads", "verify"]
+
+_SEQ = re.compile(rb'\{"seq":([0-9]{1,18}),')
+PRUNED = "pruned"  # the note of a snapshot
+MAX_HEADS = 64 * 1024 * 1024  # bytes of a file of heads
+
+
+class KeptHead(NamedTuple):
+    """The head of a journal's chain as it was kept elsewhere: when, and the record that it stood behind."""
+
+    at: datetime
+    seq: int
+    chain: str
+
+
+class Flaw(NamedTuple):
+    """The first line that is not vouched for: its file, its number there from 1 on, and why."""
+
+    path: Path
+    line: int
+    why: str
+
+    def __str__(self) -> str:
+        return f"line {self.line} of {self.path.name} is not vouched for: {self.why}"
+
+
+class Integrity(NamedTuple):
+    """What was found: `chained` lines in order behind `unchained` ones of an earlier version, up to `head`.
+
+    `flaw` is the first line that is not vouched for, None where there is none. `torn` says that the file ends
+    within a line, as after a kill. `kept` counts the heads kept elsewhere that were found in the chain, and `latest`
+    is the time of the last of them; `behind` counts the lines that were written after it.
+    """
+
+    path: Path
+    chained: int
+    unchained: int
+    head: str
+    flaw: Flaw | None
+    torn: bool
+    kept: int
+    latest: datetime | None
+    behind: int
+
+    def __str__(self) -> str:
+        if self.flaw is not None:
+            return str(self.flaw)
+        if not self.chained:
+            return f"{self.path.name} is unchained: its lines carry no chain, so nothing vouches for them"
+        told = f"{_lines(self.chained)} in one chain, head {self.head[:8]}"
+        if self.unchained:
+            told += f", behind {_lines(self.unchained)} that {_are(self.unchained)} unchained"
+        if self.torn:
+            told += "; the last line is torn, as when its gateway was killed"
+        if self.latest is None:
+            return (
+                told
+                + "; no head was kept elsewhere, so a journal that was cut or written anew would look alike"
+            )
+        return (
+            f"{told}; {self.kept} kept head{'' if self.kept == 1 else 's'} found, the last of "
+            f"{self.latest:%Y-%m-%d %H:%M:%S}Z, {_lines(self.behind)} before the end"
+        )
+
+
+def _lines(count: int) -> str:
+    return "1 line" if count == 1 else f"{count} lines"
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+class _Line(NamedTuple):
+    path: Path
+    number: int
+    data: bytes
+    whole: bool
+
+
+def verify(path: str | os.PathLike[str], heads: Iterable[KeptHead] = ()) -> Integrity:
+    """Follows the chain through all files of a journal, and looks for the kept heads in it.
+
+    Args:
+        path: The first file.
+        heads: What was kept elsewhere of this journal, the oldest first.
+
+    Raises:
+        JournalError: when there is no journal of ours.
+    """
+    walk = _Walk(Path(path), list(heads))
+    for line in walk.lines():
+        if not walk.take(line):
+            break
+    return walk.end()
+
+
+class _Walk:
+    def __init__(self, first: Path, heads: list[KeptHead]) -> None:
+        self._paths = continued(first)
+        self._awaited = {one.chain: one for one in heads}
+        self._found = 0
+        self._pruned = ""  # the chain of the last line that was pruned
+        self._chain = NO_CHAIN
+        self._chained = self._unchained = self._behind = self._seq = self._from_seq = 0
+        self._must = False  # from here on each line has a chain
+        self._snapshot = ""  # the chain of a snapshot
+        self._noted: dict[
+            object, str
+        ] = {}  # what notes tell of snapshots, by the last record that each stands for
+        self._flaw: Flaw | None = None
+        self._torn = False
+        self._last: KeptHead | None = None
+        self._at = (first, 0)
+
+    def lines(self) -> Iterator[_Line]:
+        for nth, path in enumerate(self._paths):
+            record = first_record(path)
+            about = (read_members(record.detail) or {}) if record is not None else {}
+            anew = begun_anew(about)
+            if anew is not None and nth == 0:  # behind a snapshot: the chain goes on from what was pruned
+                self._chain, self._from_seq, self._pruned = anew.chain.encode(), anew.seq, anew.chain
+            yield from _lines_of(path)
+            if anew is not None and nth == 0 and anew.kept:
+                # What was kept goes on from what was pruned; a note in it tells the chain of the snapshot.
+                self._snapshot, self._chain = self._chain.decode(), anew.chain.encode()
+                self._must = self._chain != NO_CHAIN
+
+    def take(self, line: _Line) -> bool:
+        """Whether the line is vouched for, or may still be of a time before there were chains."""
+        if not line.whole and line.path == self._paths[-1] and not _is_record(line.data):
+            self._torn = True
+            return True
+        self._at = (line.path, line.number)
+        body, chain = split_chain(line.data)
+        if not chain and not self._must and _is_record(line.data):
+            self._unchained += 1
+            return True
+        exact = line.data == body + b',"chain":"' + chain + b'"}\n' if line.whole else True
+        if not chain:
+            return self._object(line, "it carries no chain, though lines before it do")
+        if sha256(self._chain + body).hexdigest().encode() != chain:
+            before = "the line before it" if self._must else "the beginning of the journal"
+            return self._object(
+                line,
+                f"its chain does not follow from {before} and from what it says; this line or one before it was "
+                "changed, put in or taken out",
+            )
+        if not exact:
+            return self._object(line, "its end was rewritten")
+        self._chain, self._must = chain, True
+        self._chained += 1
+        if b'"event":"pruned"' in body[:160]:
+            record = read_line(line.data)
+            told = (read_members(record.detail) or {}) if record is not None else {}
+            self._noted[told.get("seq")] = str(told.get("snapshot", ""))
+        self._behind += 1
+        found = self._awaited.pop(chain.decode(), None)
+        if seq := _SEQ.match(line.data):
+            self._seq = max(self._seq, int(seq[1]))
+        if found is not None:
+            self._last, self._behind = found, 0
+            self._found += 1
+        return True
+
+    def _object(self, line: _Line, why: str) -> bool:
+        self._flaw = Flaw(line.path, line.number, why)
+        return False
+
+    def end(self) -> Integrity:
+        lost = [
+            one
+            for one in self._awaited.values()
+            if one.seq > self._from_seq or (one.seq == self._from_seq and self._pruned not in ("", one.chain))
+        ]
+        path, number = self._at
+        if self._flaw is None:
+            gone = missing(self._paths)
+            if gone is not None:
+                self._flaw = Flaw(
+                    path, number + 1, f"the journal goes on in {gone.name}, but the file before is missing"
+                )
+            elif self._snapshot and self._noted.get(self._from_seq, self._snapshot) != self._snapshot:
+                self._flaw = Flaw(self._paths[0], 1, "it is not the snapshot that a note further on tells of")
+            elif lost:
+                self._flaw = self._without(lost[0], path, number)
+        return Integrity(
+            self._paths[0],
+            self._chained,
+            self._unchained,
+            self._chain.decode() if self._chained else "",
+            self._flaw,
+            self._torn,
+            self._found,
+            self._last.at if self._last else None,
+            self._behind,
+        )
+
+    def _without(self, head: KeptHead, path: Path, number: int) -> Flaw:
+        """The flaw of a chain in order, of which a head was kept that is not in it."""
+        told = f"the head {one_line(head.chain)[:8]}, kept at {head.at:%Y-%m-%d %H:%M:%S}Z behind record {head.seq},"
+        if head.seq > self._seq:
+            return Flaw(path, number + 1, f"{told} is not reached; the end of the journal is missing")
+        line = 1
+        behind = self._last.seq if self._last else 0
+        for one in (one for where in self._paths for one in _lines_of(where)):
+            seq = _SEQ.match(one.data)
+            path, line = one.path, one.number
+            if seq and int(seq[1]) > behind:
+                break
+        return Flaw(
+            path,
+            line,
+            f"{told} is not in the chain; the journal was written anew from here on, or further on",
+        )
+
+
+def _is_record(data: bytes) -> bool:
+    return read_line(data) is not None
+
+
+def _lines_of(path: Path) -> Iterator[_Line]:
+    with path.open("rb") as file:
+        number = 0
+        while data := file.readline(LINE_LIMIT + CHAIN_BYTES):
+            number += 1
+            yield _Line(path, number, data, data.endswith(b"\n"))
+
+
+# --- heads kept elsewhere ---
+
+
+def heads_path(folder: Path, space: str) -> Path:
+    """The file of the heads that a lab keeps of the journals of a space; `folder` is where its `.mew` lies."""
+    place = folder / ".mew" / "tokens"
+    there = [one.name for one in place.iterdir()] if place.is_dir() else []
+    return place / folder_name(space, among=there) / "journal.heads"
+
+
+def kept_heads(path: str | os.PathLike[str], file: Path | None = None) -> tuple[KeptHead, ...]:
+    """The heads that were kept of a journal, in `file` or where a lab keeps them: above it, else below this folder.
+
+    Raises:
+        JournalError: when the journal or the file cannot be read.
+    """
+    first = Path(path)
+    record = first_record(first)
+    if record is None or record.event != "opened":
+        return ()
+    epoch = (read_members(record.detail) or {}).get("epoch")
+    if file is None:
+        above = (one.parent for one in first.resolve().parents if one.name == ".mew")
+        file = heads_path(next(above, Path.cwd()), record.space)
+    elif not file.exists():
+        raise JournalError(
+            f"There are no heads in {file}. Name the file that a lab kept them in.", path=str(file)
+        )
+    return tuple(read_heads(file, epoch)) if type(epoch) is int else ()
+
+
+def read_heads(path: Path, epoch: int | None) -> list[KeptHead]:
+    """The heads that were kept of the journal of one run; none where there is no such file.
+
+    Raises:
+        JournalError: when the file cannot be read, or says something else.
+    """
+    try:
+        if not path.exists():
+            return []
+        if path.stat().st_size > MAX_HEADS:
+            raise JournalError(
+                f"Cannot read the heads in {path}: it is longer than any such file", path=str(path)
+            )
+        text = path.read_text("ascii")
+    except (OSError, ValueError) as fault:
+        why = getattr(fault, "strerror", None) or fault
+        raise JournalError(f"Cannot read the heads in {path}: {why}", path=str(path)) from None
+    found = []
+    lines = text.split("\n")
+    for number, line in enumerate(lines, 1):
+        if number == len(lines):
+            break  # what a killed process left half written, or nothing
+        try:
+            at, run, seq, chain = line.split(" ")
+            if not re.fullmatch("[0-9a-f]{64}", chain):
+                raise ValueError
+            if epoch is not None and int(run, 16) == epoch:
+                found.append(KeptHead(datetime.fromisoformat(at).astimezone(UTC), int(seq), chain))
+        except ValueError:
+            raise JournalError(
+                f"Cannot read the heads in {path}: line {number} is no time, run, record and head. Take that line out "
+                "if you know why it is there.",
+                path=str(path),
+            ) from None
+    return found

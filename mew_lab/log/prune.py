@@ -1,0 +1,242 @@
+"""Deletes the older files of a journal behind a snapshot of the space, so that it can still be gone on with.
+
+The first file is replaced by one that holds the snapshot. Its first line tells where the chain of the deleted lines
+ended, and the chain goes on from there. A note at the end of the journal tells the chain of the snapshot itself.
+
+Spec: §3.6.8.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mew_lab.errors import JournalError
+from mew_lab.log.integrity import PRUNED, KeptHead, verify
+from mew_lab.log.journal import Head, Journal
+from mew_lab.log.line import NO_CHAIN, chain_line, read_line, read_members, split_chain, write_line
+from mew_lab.log.reading import begun_anew, first_record, read_journal, successor
+from mew_lab.log.replay import SNAPSHOT, Player
+from mew_lab.protocol.envelope import compact
+from mew_lab.space.events import Noted, Record
+from mew_lab.space.snapshot import snapshot
+
+__all__ = ["Pruned", "prune"]
+
+PART = 1024 * 1024  # characters of a snapshot in one line
+SERVED = "served"  # the note that tells a port
+
+
+class Pruned(NamedTuple):
+    """What goes, or is gone: the files, their bytes, how many records they hold up to which time, and what is kept."""
+
+    files: tuple[Path, ...]
+    bytes: int
+    records: int
+    until: datetime
+    snapshot_bytes: int
+    kept: tuple[Path, ...]
+
+    def __str__(self) -> str:
+        names = ", ".join(path.name for path in self.files[:6])
+        more = f" and {len(self.files) - 6} more" if len(self.files) > 6 else ""
+        kept = ", ".join(path.name for path in self.kept[:6]) or "no records"
+        return (
+            f"{names}{more}: {_size(self.bytes)}, {self.records} records up to {self.until:%Y-%m-%d %H:%M:%S}Z, behind "
+            f"a snapshot of {_size(self.snapshot_bytes)}; kept: {kept}"
+        )
+
+
+def _size(count: int) -> str:
+    for unit in ("bytes", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count = count / 1024  # type: ignore[assignment]
+    return f"{count:.1f} GiB"
+
+
+def prune(
+    path: str | os.PathLike[str],
+    *,
+    keep: int = 1,
+    agree: Callable[[Pruned], bool],
+    heads: tuple[KeptHead, ...] = (),
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> Pruned | None:
+    """Deletes all files of a journal but the newest `keep`.
+
+    Args:
+        path: The first file.
+        keep: 0: the snapshot alone is left.
+        agree: Is shown what goes, before anything is changed.
+        heads: Heads of this journal that were kept elsewhere.
+
+    Returns:
+        What went; None where `agree` said no.
+
+    Raises:
+        JournalError: when a gateway writes the journal, there is nothing to delete, it cannot be replayed, a line is
+            not vouched for, or the disk does not take the snapshot. Then everything is as it was.
+        ReplayMismatch: when it does not replay.
+    """
+    first = Path(path)
+    journal = Journal.resume(first)
+    try:
+        work = _Work(journal, keep, heads)
+        if not agree(work.goes):
+            return None
+        work.carry_out()
+        journal = work.note(max(work.last, clock()))
+        return work.goes
+    finally:
+        journal.close()
+
+
+class _Work:
+    """A snapshot that is made, and what it stands for."""
+
+    def __init__(self, journal: Journal, keep: int, heads: tuple[KeptHead, ...]) -> None:
+        files = journal.paths
+        self._journal, self._first = journal, files[0]
+        gone, self._kept = files[: max(0, len(files) - keep)], files[max(0, len(files) - keep) :]
+        anew = begun_anew(_about(files[0]))
+        if not gone or (len(gone) == 1 and anew is not None and anew.kept and self._kept):
+            raise self._cannot(
+                f"it has {len(files)} file{'' if len(files) == 1 else 's'}, and nothing is left to delete when the "
+                f"newest {keep} stay. Say --keep 0 to leave the snapshot alone"
+            )
+        found = verify(files[0], heads)
+        if found.flaw is not None:
+            raise self._cannot(f"{found.flaw}. A snapshot would hide that for ever; look into it first")
+        self._player = Player(str(files[0]))
+        self._enrolled: dict[str, str] = {}
+        self._port = 0
+        records, until = 0, datetime.min.replace(tzinfo=UTC)
+        for record in self._records(gone):
+            records += 1
+            until = record.now
+        if not self._player.between:
+            raise self._cannot(
+                f"the last event in {gone[-1].name} goes on in the next file. Keep one file more, or one less"
+            )
+        told = self._player.end()
+        state = self._player.space
+        opened = first_record(files[0])
+        assert opened is not None
+        carried: dict[str, Any] = {
+            "enrolled": {**told.carried.get("enrolled", {}), **self._enrolled},
+            "port": self._port or told.carried.get("port", 0),
+        }
+        detail = compact(
+            {
+                "state": json.loads(snapshot(state)),
+                "void": sorted(told.void),
+                "connections": told.connections,
+                **carried,
+            }
+        )
+        self.last = until
+        for record in self._records(self._kept):
+            self.last = record.now
+        self._unwritten = self._player.end().unwritten
+        head = self._head(gone[-1])
+        whole = (*gone, *self._kept)
+        parts = [detail[at : at + PART] for at in range(0, len(detail), PART)]
+        pruned = {
+            "seq": state.state.records,
+            "chain": head.chain.decode(),
+            "number": int(whole[len(gone)].stem.rpartition("-")[2]) if self._kept else _number(journal),
+            "previous": gone[-1].name if self._kept else files[0].name,
+            "kept": bool(self._kept),
+            "parts": len(parts),
+        }
+        about = {key: value for key, value in _about(files[0]).items() if key != "previous"}
+        lines = [Record(0, until, "opened", opened.space, detail=compact({**about, "pruned": pruned}))]
+        lines += [Record(0, until, SNAPSHOT, opened.space, detail=part) for part in parts]
+        self._seq = state.state.records
+        self._lines, self._end = _chained(lines, head.chain)
+        size = sum(path.stat().st_size for path in gone)
+        self.goes = Pruned(gone, size, records, until, sum(map(len, self._lines)), self._kept)
+
+    def _records(self, paths: tuple[Path, ...]) -> Iterator[Record]:
+        for path in paths:
+            for record in read_journal(path):
+                self._player.take(record)
+                if record.event == "enrolled":
+                    self._enrolled[record.participant] = record.detail
+                elif record.event == SERVED:
+                    self._port = int((read_members(record.detail) or {}).get("port", 0))
+                yield record
+
+    def _head(self, last: Path) -> Head:
+        """Where the chain ends in the last file that goes."""
+        line = b""
+        with last.open("rb") as file:
+            for data in file:
+                line = data if read_line(data) is not None else line
+        return Head(0, split_chain(line)[1] or NO_CHAIN)
+
+    def _cannot(self, why: str) -> JournalError:
+        return JournalError(f"Cannot prune the journal {self._first}: {why}.", path=str(self._first))
+
+    def carry_out(self) -> None:
+        """Puts the snapshot in the place of the first file, then deletes the others."""
+        partial = self._first.with_name(f".{self._first.name[:100]}.{secrets.token_hex(6)}")
+        try:
+            fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
+            try:
+                with os.fdopen(fd, "wb") as file:
+                    file.writelines(self._lines)
+                    file.flush()
+                    os.fsync(fd)
+                partial.replace(self._first)
+            except BaseException:
+                with suppress(OSError):
+                    partial.unlink()
+                raise
+        except OSError as fault:
+            raise self._cannot(f"its snapshot cannot be written ({fault.strerror})") from None
+        for path in self.goes.files[1:]:
+            with suppress(OSError):  # nothing reads it any more
+                path.unlink()
+
+    def note(self, now: datetime) -> Journal:
+        """Tells at the end of the journal what was done; gives the journal that is open then."""
+        journal = self._journal
+        if not self._kept:  # the file that was open is gone
+            journal.close()
+            journal = Journal.resume(self._first)
+        detail = {
+            "seq": self._seq,
+            "files": len(self.goes.files),
+            "records": self.goes.records,
+            "snapshot": self._end.decode(),
+        }
+        space = self._player.space
+        turn = space.plan(Noted(PRUNED, space.state.owner, compact(detail)), now)
+        journal.append([*self._unwritten, *(one for one in turn.effects if type(one) is Record)])
+        return journal
+
+
+def _about(path: Path) -> dict[str, Any]:
+    record = first_record(path)
+    return (read_members(record.detail) or {}) if record is not None else {}
+
+
+def _number(journal: Journal) -> int:
+    """That of the next file, so that no name comes twice."""
+    return int(successor(journal.paths).stem.rpartition("-")[2])
+
+
+def _chained(records: list[Record], chain: bytes) -> tuple[list[bytes], bytes]:
+    lines = []
+    for record in records:
+        line, chain = chain_line(write_line(record), chain)
+        lines.append(line)
+    return lines, chain

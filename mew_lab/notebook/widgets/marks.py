@@ -1,0 +1,78 @@
+"""Finds the place that a warning means, so that a view can show it there.  Pure.
+
+A warning quotes what it was found by, after a colon; the place is looked for among the texts that are shown, so it fits
+whatever the warning was made from. A warning that quotes nothing that is shown has no place.
+
+Spec: threat 16.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mew_lab.protocol.visible import visible
+from mew_lab.sdk.request_rows import row_name
+from mew_lab.workbench.folding import whole
+
+__all__ = ["placed"]
+
+# What was invisible, as a text in quotes shows it: an escape whose backslash is not itself escaped.
+_ESCAPED = re.compile(r"(?<!\\)(?:\\\\)*(\\(?:[bfr]|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}))")
+SHORTEST = 2  # characters: what is shorter stands everywhere
+
+
+def placed(warnings: Sequence[str], arguments: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Each warning as visible text with the row, and the first and the last character in it, that it means.
+
+    The characters are counted as a page counts them, in units of UTF-16. `row` is missing where nothing was found.
+    """
+    texts = [(row_name(pointer), whole(pointer, value)) for pointer, value in arguments] if warnings else []
+    return [{"text": visible(warning)} | _place(visible(warning), texts) for warning in warnings]
+
+
+def _place(warning: str, texts: Sequence[tuple[str, str]]) -> dict[str, int]:
+    named = [n for n, (name, _) in enumerate(texts) if _is_of(warning, name)]
+    order = [*named, *(n for n in range(len(texts)) if n not in set(named))]
+    for needle in _needles(warning):
+        for row in order:
+            at = texts[row][1].find(needle)
+            if at >= 0:
+                return _span(texts[row][1], row, at, at + len(needle))
+    if "cannot be seen" in warning:
+        for row in named:
+            if hit := _ESCAPED.search(texts[row][1]):
+                return _span(texts[row][1], row, *hit.span(1))
+    # It means the row, and no characters of it.
+    return {"row": named[0], "start": 0, "end": 0} if named else {}
+
+
+def _is_of(warning: str, name: str) -> bool:
+    """Whether the warning names this row: by its label, or by the last member that a JSON pointer names."""
+    own = name.rpartition("/")[2] if name.startswith("/") else name
+    at = f" {warning}".find(f" {own}")
+    if not own or at < 0:
+        return False
+    return f" {warning}"[at + 1 + len(own) :][:1] in ("", ":", ".", "[", " ")
+
+
+def _needles(warning: str) -> Iterator[str]:
+    """What the warning may quote: all after a colon, as it stands and as JSON writes it; the longest first."""
+    at = 0
+    while (at := warning.find(": ", at) + 2) > 1:
+        said = warning[at:].removesuffix("…")
+        if len(said) >= SHORTEST:
+            yield said
+            # An escape stands in the text as it stands in the warning; a quote and a backslash are doubled.
+            yield json.dumps(said, ensure_ascii=False)[1:-1]
+
+
+def _span(text: str, row: int, start: int, end: int) -> dict[str, int]:
+    first = _units(text[:start])
+    return {"row": row, "start": first, "end": first + _units(text[start:end])}
+
+
+def _units(text: str) -> int:
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -1,0 +1,188 @@
+// What of a card was in sight. A part counts once all of it was inside the window and inside everything that clips it,
+// uncovered, with the tab in front, at two looks in a row. Of a part that is taller than its window, what was in sight adds up; when it is laid
+// out anew half-way, it is to be seen anew. A long text is cut into parts, so that each line of it must have been there.
+
+const PARTS = 8000, PIECE = 200, BLOCK = 100;
+
+function meet(a, b) {
+  return { left: Math.max(a.left, b.left), top: Math.max(a.top, b.top), right: Math.min(a.right, b.right), bottom: Math.min(a.bottom, b.bottom) };
+}
+
+// The part of the window that a person sees, in the page's coordinates; zoomed in by two fingers it is less than the window.
+function pane() {
+  const zoomed = window.visualViewport, left = zoomed?.offsetLeft ?? 0, top = zoomed?.offsetTop ?? 0;
+  return { left, top, right: left + (zoomed?.width ?? innerWidth), bottom: top + (zoomed?.height ?? innerHeight) };
+}
+
+function clips(style) {
+  return style.overflowX !== "visible" || style.overflowY !== "visible" || style.clipPath !== "none" || /paint|strict|content/.test(style.contain);
+}
+
+// What the ancestors of a node leave in sight of it. `known` is for one look: within it nothing moves.
+function clipOf(node, known) {
+  const up = node.parentElement ?? node.getRootNode().host;
+  if (!up || up === document.body || up === document.documentElement) return known.get("pane") ?? pane();
+  let clip = known.get(up);
+  if (!clip) {
+    clip = clipOf(up, known);
+    if (clips(getComputedStyle(up))) {
+      const box = up.getBoundingClientRect(), left = box.left + up.clientLeft, top = box.top + up.clientTop;
+      clip = meet(clip, { left, top, right: left + up.clientWidth, bottom: top + up.clientHeight });
+    }
+    known.set(up, clip);
+  }
+  return clip;
+}
+
+// Output of other front ends stands in a frame that is as high as the output: what is in sight of it, only the browser knows.
+function frameWatch(root) {
+  if (window === window.top || !window.IntersectionObserver) return { pane, end() {} };
+  let last = { left: 0, top: 0, right: 0, bottom: 0 };
+  const observer = new IntersectionObserver((entries) => { last = entries.at(-1).intersectionRect; });
+  const again = setInterval(() => { observer.unobserve(root); observer.observe(root); }, 100);
+  return { pane: () => meet(pane(), last), end() { clearInterval(again); observer.disconnect(); } };
+}
+
+function uncovered(box, around) {
+  const x = (box.left + box.right) / 2, high = box.bottom - box.top, steps = Math.min(24, Math.ceil(high / 40));
+  for (let n = 0; n < steps; n += 1) {
+    const hit = around.getRootNode().elementFromPoint(x, box.top + (high * (n + 0.5)) / steps);
+    if (!hit || !around.contains(hit)) return false;
+  }
+  return true;
+}
+
+function partOf(node) {
+  let from = null, to = null, shape = "", before = null;
+  const part = {
+    node, done: false,
+    look(known, around) {
+      if (part.done) return;
+      const box = node.getBoundingClientRect(), clip = clipOf(node, known);
+      if (!box.height || box.left < clip.left - 1 || box.right > clip.right + 1) return;
+      const here = { left: box.left, right: box.right, top: Math.max(box.top, clip.top), bottom: Math.min(box.bottom, clip.bottom) };
+      if (here.bottom - here.top < Math.min(box.height, 2) - 1 || here.bottom <= here.top || !uncovered(here, around)) return;
+      const now = `${Math.round(box.width)},${Math.round(box.height)}`, last = before;
+      before = { no: known.get("no"), shape: now, a: here.top - box.top, b: here.bottom - box.top };
+      // What rushes by, as at a press of the End key, was not in sight.
+      if (last?.no !== before.no - 1 || last.shape !== now) return;
+      const a = Math.max(last.a, before.a), b = Math.min(last.b, before.b);
+      if (a >= b) return;
+      if (now !== shape || from === null || a > to + 1 || b < from - 1) [from, to] = [a, b];
+      else [from, to] = [Math.min(from, a), Math.max(to, b)];
+      shape = now;
+      part.done = from <= 1 && to >= box.height - 1;
+    },
+  };
+  return part;
+}
+
+// Where a long text is cut: at the end of each line, and within a long one.
+function pieces(text) {
+  const rows = text.split("\n").length, size = Math.max(PIECE, Math.ceil(text.length / PARTS)), most = Math.ceil(rows / PARTS);
+  const found = [];
+  for (let at = 0, next = -1; at < text.length;) {
+    let end = at, lines = 0;
+    while (lines < most && end - at < size && end < text.length) {
+      if (next < end) next = (text.indexOf("\n", end) + 1 || Infinity) - 1;
+      if (next - at >= size) end = Math.min(text.length, at + size);
+      else [end, lines] = [next + 1, lines + 1];
+    }
+    if (/[\ud800-\udbff]/.test(text[end - 1]) && end < text.length) end += 1;
+    found.push({ text: text.slice(at, end), lines });
+    at = end;
+  }
+  return found;
+}
+
+// To find what lies at a point, a browser goes through all lines of a block: of a long text it is told smaller ones.
+function blocksOf(parts) {
+  if (parts.length <= 2 * BLOCK) return parts.map((part) => part.node);
+  const blocks = [];
+  let ends = true;
+  for (const part of parts) {
+    if (ends) blocks.push(make("div", { class: "mew-block" }));
+    blocks.at(-1).append(part.node);
+    ends = part.node.textContent.endsWith("\n") && (part.lines > 1 || blocks.at(-1).childNodes.length >= BLOCK);
+  }
+  return blocks;
+}
+
+// A text that must be seen whole; `name` is what it is called in the sentence that says what of it is still to be seen.
+function readerOf(node, name, text = node.textContent) {
+  const rows = text.split("\n").length;
+  let parts = null, first = 0;
+  const seen = () => {
+    const done = (parts ?? []).filter((part) => part.done);
+    if (rows <= 6) return `${grouped(done.reduce((sum, part) => sum + part.size, 0))} of ${grouped(text.length)} characters`;
+    const lines = done.reduce((sum, part) => sum + part.lines, 0);
+    return `${grouped(Math.min(rows, lines + (parts?.at(-1)?.done ? 1 : 0)))} of ${grouped(rows)} lines`;
+  };
+  const reader = {
+    node, done: false,
+    cut() {
+      parts = pieces(text).map((piece) => Object.assign(partOf(make("span", { text: piece.text })), { lines: piece.lines, size: piece.text.length }));
+      node.replaceChildren(...blocksOf(parts));
+    },
+    look(known, around) {
+      // It is cut when it is first shown: of many that are hidden, none costs anything.
+      if (reader.done || !node.getClientRects().length) return;
+      if (!parts) {
+        const had = node.querySelector("mark") !== null;
+        reader.cut();
+        if (had) reader.remark?.();
+      }
+      const clip = clipOf(parts[0].node, known);
+      let low = 0, high = parts.length;
+      while (low < high) {
+        const half = (low + high) >> 1;
+        if (parts[half].node.getBoundingClientRect().bottom > clip.top) high = half;
+        else low = half + 1;
+      }
+      for (; low < parts.length && parts[low].node.getBoundingClientRect().top < clip.bottom; low += 1) parts[low].look(known, around);
+      while (first < parts.length && parts[first].done) first += 1;
+      reader.done = first === parts.length;
+      reader.told?.(reader.done ? "all of it was in sight" : `${seen()} seen`, reader.done);
+    },
+    says() {
+      const done = parts?.at(-1)?.done, line = (parts ?? []).slice(0, first).reduce((sum, part) => sum + part.lines, 1);
+      const way = done ? `scroll back to line ${grouped(line)} of` : "scroll to the end of";
+      return `${way} “${shortly(name, 24)}” (${seen()} seen)`;
+    },
+    next() {
+      (parts?.[first]?.node ?? node).scrollIntoView({ block: "start" });
+    },
+  };
+  return reader;
+}
+
+// A name, shortened in its middle.
+function shortly(text, most = 64) {
+  const signs = text.length > most ? Array.from(text) : [];
+  if (signs.length <= most) return text;
+  const head = (most - 1) >> 1;
+  return `${signs.slice(0, head).join("")}…${signs.slice(head + 1 - most).join("")}`;
+}
+
+// Marks the characters from `start` to `end` of what a node shows, and nothing else in its view; gives the first mark.
+function marked(node, start, end) {
+  for (const old of (node.closest(".mew") ?? node).querySelectorAll("mark")) {
+    const around = old.parentNode;
+    old.replaceWith(...old.childNodes);
+    around.normalize();
+  }
+  const walk = document.createTreeWalker(node, NodeFilter.SHOW_TEXT), hits = [];
+  for (let at = 0, text = walk.nextNode(); text && at < end; text = walk.nextNode()) {
+    const from = Math.max(0, start - at), to = Math.min(text.length, end - at);
+    if (from < to) hits.push([text, from, to]);
+    at += text.length;
+  }
+  const marks = hits.map(([text, from, to]) => {
+    const middle = text.splitText(from), mark = make("mark", { class: "mew-mark" });
+    middle.splitText(to - from);
+    middle.replaceWith(mark);
+    mark.append(middle);
+    return mark;
+  });
+  return marks[0] ?? null;
+}

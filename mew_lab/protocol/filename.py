@@ -1,0 +1,43 @@
+"""The name of a space's folder: a space may be called by any text, a folder may not.
+
+A plain name stays as it is. Any other text, and a plain one that differs from a folder that is there in case alone,
+gives a name with a digest of it, so that two spaces never share a folder and no name leads out of one. It opens
+nothing.
+
+Spec: rulings on a space's folder, threat 27.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from hashlib import sha256
+
+__all__ = ["MAX_SPACE", "folder_name", "is_plain", "is_space_id"]
+
+MAX_SPACE = 128  # characters of a space's id
+
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+# Names that mean a device on Windows, with any extension: no file can be called so there.
+_DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE | re.ASCII)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def is_space_id(text: str) -> bool:
+    """Whether a space may be called so: any text of 1 to 128 characters without control characters."""
+    return 0 < len(text) <= MAX_SPACE and not _CONTROL.search(text)
+
+
+def is_plain(name: str) -> bool:
+    """Whether a file or folder of this name can exist on every system."""
+    return bool(_PLAIN.fullmatch(name)) and not _DEVICE.fullmatch(name) and not name.endswith(".")
+
+
+def folder_name(space: str, *, among: Iterable[str] = ()) -> str:
+    """The name of a space's folder; `among` are the names of those that are there."""
+    there = set(among)
+    alike = space not in there and any(one.casefold() == space.casefold() for one in there)
+    if is_plain(space) and not alike:
+        return space
+    # No plain name begins so: it is the name of no other space.
+    return f"_space-{sha256(space.encode('utf-8', 'backslashreplace')).hexdigest()[:32]}"

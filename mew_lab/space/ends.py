@@ -1,0 +1,141 @@
+"""Ends of grants: reads them from a payload, and decides which grant a message costs a use of. Changes nothing.
+
+A `capability/grant` may say in its payload when it ends: `expires_at`, a time, and `max_uses`, how many messages may
+pass by it. What is given by right of a grant of some uses costs these uses too: passing it on multiplies nothing.
+
+Spec: §3.6.1, ruling R25.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from mew_lab.protocol.covers import disjoint, possesses
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.permit import Capability
+from mew_lab.space.refusal import Refusal
+from mew_lab.space.rights import End, Held, Rights, lapsed
+from mew_lab.space.state import State
+
+__all__ = ["EXTENSION", "by_end", "read_end", "rests_on", "soonest", "standing"]
+
+EXTENSION = "grant_ends"  # how a welcome names it
+MOST_USES = 2**53 - 1  # what every reader of JSON reads alike
+MAX_CHAIN = 16  # grants of some uses that one grant may rest on
+FOR_EVER = datetime.max.replace(tzinfo=UTC)
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+
+
+def read_end(envelope: Envelope, *, recipient: str, now: datetime) -> End:
+    """The end that a grant states; one without end where it states none.
+
+    Raises:
+        Refusal: `invalid_expires_at`, `expires_in_past` or `invalid_max_uses`.
+    """
+    payload = envelope.payload
+    until, uses = payload.get("expires_at"), payload.get("max_uses")
+    expires_at = None if until is None else _time(envelope, until)
+    if expires_at is not None and expires_at <= now:
+        raise Refusal(
+            "invalid_request",
+            f"{envelope.kind}: expires_at, {until}, is over already; give a time to come, or leave it out",
+            code="expires_in_past",
+        )
+    if uses is not None and (type(uses) is not int or not 1 <= uses <= MOST_USES):
+        raise Refusal(
+            "invalid_request",
+            f"{envelope.kind}: max_uses must be a whole number from 1 to {MOST_USES}; leave it out for no limit",
+            code="invalid_max_uses",
+        )
+    return End(recipient, expires_at, uses, uses)
+
+
+def _time(envelope: Envelope, text: object) -> datetime:
+    try:
+        if isinstance(text, str) and _TIME.fullmatch(text):
+            return datetime.fromisoformat(text.upper()).astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    raise Refusal(
+        "invalid_request",
+        f"{envelope.kind}: expires_at must be a time of RFC 3339 with its offset, such as 2026-01-01T12:00:00Z",
+        code="invalid_expires_at",
+    )
+
+
+def soonest(ends: Mapping[str, End], held: Held) -> tuple[bool, datetime, float]:
+    """The sort key of what is held: without end first, then what ends first, by time and then by uses left."""
+    end = ends.get(held.grant) if held.limited else None
+    if end is None:
+        return False, FOR_EVER, 0
+    chain = [end, *(one for id in end.rests_on if (one := ends.get(id)))]
+    uses = [one.uses for one in chain if one.uses is not None]
+    until = min((one.expires_at for one in chain if one.expires_at), default=None)
+    if until is None and not uses:  # what it rested on is gone, and it stands by another right
+        return False, FOR_EVER, 0
+    return True, until or FOR_EVER, min(uses, default=MOST_USES)
+
+
+def by_end(rights: Rights, ends: Mapping[str, End]) -> Callable[[int], Any] | None:
+    """The order in which capabilities are asked, for `CapabilitySet.permit`; None where none of them ends by itself."""
+    if not rights.limited:
+        return None
+    return lambda at: min(soonest(ends, one) for one in rights.origins[at])
+
+
+def standing(state: State, name: str, now: datetime) -> Rights:
+    """What a member may use now: grants that are over count no more, though the event that ends them is to come."""
+    over = frozenset(state.over(now))
+    if not over:
+        return state.members[name].rights
+    left = {
+        member.name: member.rights.without([one for one in member.rights.held if one.grant in over])
+        for member in state.members.values()
+    }
+    return left[name].without(lapsed(left).get(name, ()))
+
+
+def rests_on(rights: Rights, ends: Mapping[str, End], given: Sequence[Capability]) -> tuple[str, ...]:
+    """The grants of some uses by whose right the holder of `rights` gives `given`, which `rights` cover.
+
+    For each capability: none where one without limited uses covers it; else the longest-lived grant that does; else,
+    where it takes several, all that have to do with it. A search for the fewest would cost too much.
+
+    Raises:
+        Refusal: `limit_exceeded` when there are more than a grant may rest on.
+    """
+    if not rights.limited:
+        return ()
+    counted: dict[str, list[Capability]] = {}
+    free: list[Capability] = []
+    for one in sorted(rights.held, key=lambda held: soonest(ends, held)):
+        end = ends.get(one.grant) if one.limited else None
+        if end is not None and (end.uses is not None or end.rests_on):
+            counted.setdefault(one.grant, []).append(one.capability)
+        else:
+            free.append(one.capability)
+    needed: dict[str, None] = {}
+    for capability in given if counted else ():
+        if _covered(free, capability):
+            continue
+        longest = next((id for id in reversed(counted) if _covered(counted[id], capability)), None)
+        touching = [longest] if longest else [id for id in counted if _touches(counted[id], capability)]
+        needed |= dict.fromkeys(two for id in touching for two in (id, *ends[id].rests_on))
+        if len(needed) > MAX_CHAIN:
+            raise Refusal(
+                "limit_exceeded",
+                f"this grant would rest on more than {MAX_CHAIN} grants of some uses; have it given by a participant "
+                "that holds it without a limit",
+            )
+    return tuple(needed)
+
+
+def _covered(held: Sequence[Capability], given: Capability) -> bool:
+    return possesses(held, given).answer == "yes"
+
+
+def _touches(held: Sequence[Capability], given: Capability) -> bool:
+    return not all(disjoint(one, given) for one in held)

@@ -1,0 +1,126 @@
+"""Writes down a space as it is at one moment, and makes it again: what stands for all records before.
+
+Everything that `State` holds is written, by the names of its attributes; a class that is added to it is written
+too, as long as it is a named tuple. Text only, so that it can stand in a journal.
+
+Spec: §3.6.8.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from mew_lab.errors import MewError, ProtocolError
+from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.permit import Capability
+from mew_lab.space import rights, state
+from mew_lab.space.core import Space
+from mew_lab.space.rights import Rights
+from mew_lab.space.state import Member
+
+__all__ = ["restore", "snapshot"]
+
+OPENED = frozenset({"owner", "limits", "baseline"})  # the first record of a journal tells these
+TUPLES: Mapping[str, Any] = {
+    name: found
+    for module in (state, rights)
+    for name, found in vars(module).items()
+    if isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields")
+}
+
+
+def snapshot(space: Space) -> str:
+    """What is remembered of all that has happened to a space, as JSON text.
+
+    Raises:
+        TypeError: when it holds what cannot be written; a fault of this package.
+    """
+    return compact({name: _said(value) for name, value in vars(space.state).items() if name not in OPENED})
+
+
+def restore(space: Space, text: str) -> None:
+    """Has a space to which nothing has happened yet remember what `snapshot` wrote.
+
+    Raises:
+        ProtocolError: when the text is no snapshot of such a space.
+    """
+    try:
+        told = json.loads(text)
+        known = vars(space.state)
+        for name in told:
+            if name not in known or name in OPENED:
+                raise ValueError(f"a space knows no {name[:40]!r}")
+        found = {name: _made(value) for name, value in told.items()}
+        for name, value in found.items():
+            before = known[name]
+            if before is not None and type(before) is not type(value):
+                raise TypeError(f"{name} is a {type(value).__name__}")
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, IndexError, MewError) as fault:
+        raise ProtocolError(
+            f"this is no snapshot of a space ({fault})", code="invalid_journal", section="§3.6.8"
+        ) from None
+    known.update(found)
+
+
+# A value is itself where JSON has it; what JSON does not tell apart is a list that begins with its name.
+
+
+def _said(value: Any) -> Any:
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if type(value) is Capability:
+        return {"": value.pattern}
+    if type(value) is Rights:
+        return ["rights", *map(_said, value.held)]
+    if type(value) is Member:
+        return ["member", *(_said(getattr(value, name)) for name in Member.__slots__)]
+    if TUPLES.get(type(value).__name__) is type(value):
+        return [type(value).__name__, *map(_said, value)]
+    if isinstance(value, datetime):
+        return ["time", value.isoformat()]
+    if isinstance(value, timedelta):
+        return ["seconds", value.total_seconds()]
+    if isinstance(value, Mapping):
+        name = "ordered" if type(value) is OrderedDict else "dict"
+        return [name, *([_said(key), _said(one)] for key, one in value.items())]
+    if type(value) in (list, tuple):
+        return [type(value).__name__, *map(_said, value)]
+    if type(value) in (set, frozenset):
+        return [type(value).__name__, *sorted(map(_said, value), key=compact)]
+    raise TypeError(f"a {type(value).__name__} cannot stand in a snapshot")
+
+
+def _member(*values: Any) -> Member:
+    member = Member.__new__(Member)
+    for name, value in zip(Member.__slots__, values, strict=True):
+        setattr(member, name, value)
+    return member
+
+
+MAKERS: Mapping[str, Callable[..., Any]] = {
+    "rights": lambda *held: Rights(held),
+    "member": _member,
+    "time": datetime.fromisoformat,
+    "seconds": lambda seconds: timedelta(seconds=seconds),
+    "list": lambda *values: list(values),
+    "tuple": lambda *values: tuple(values),
+    "set": lambda *values: set(values),
+    "frozenset": lambda *values: frozenset(values),
+    **TUPLES,
+}
+
+
+def _made(value: Any) -> Any:
+    if isinstance(value, dict):
+        return Capability.of(value[""])
+    if not isinstance(value, list):
+        return value
+    name, *parts = value
+    if name in ("dict", "ordered"):
+        kind = dict if name == "dict" else OrderedDict
+        return kind((_made(key), _made(one)) for key, one in parts)
+    return MAKERS[name](*map(_made, parts))

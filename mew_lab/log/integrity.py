@@ -295,6 +295,8 @@ def read_heads(path: Path, epoch: int | None) -> list[KeptHead]:
     try:
         if not path.exists():
             return []
+        if not path.is_file():
+            raise ValueError("it is no regular file")
         if path.stat().st_size > MAX_HEADS:
             raise JournalError(
                 f"Cannot read the heads in {path}: it is longer than any such file", path=str(path)

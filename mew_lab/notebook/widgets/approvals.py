@@ -4,8 +4,8 @@ The view shows cards; the browser sends back an id, the digest of what was shown
 never a payload: the request is built by the workbench from the proposal, or the edit, that the kernel holds. A message
 is refused, with a notice on the view, when its nonce is not this widget's (it comes from a saved notebook or
 another kernel), when its digest is not that of the card or of an edit of it, when it says more than it may, when a long
-argument was never opened, when that page has not shown the card for long enough, or when it is decided already. Nothing that decides is synced state, so nothing of it
-is saved.
+argument was never opened, when that page has not shown the card for long enough, or when it is decided already. Nothing
+that decides is synced state, so nothing of it is saved.
 
 Bounds: at most 200 open cards are in the views, the oldest (the rest is counted and follows), and 200 decided ones. It
 does not know how a decision is carried out, nor who else decides.

@@ -46,5 +46,8 @@ class Showings:
             return "Nothing was decided: this view has not shown the whole card yet. Look at it, then press again."
         shown = self._clock() - since
         if shown < cards.ARMING:
-            return f"Nothing was decided: the view had shown this for {shown:.2f} s, and {cards.ARMING:g} s are the least. Press again."
+            least = f"{cards.ARMING:g} s are the least"
+            return (
+                f"Nothing was decided: the view had shown this for {shown:.2f} s, and {least}. Press again."
+            )
         return ""

@@ -351,7 +351,7 @@ def test_every_face_can_be_used_by_everybody_and_by_keyboard_alone(notebook: Cal
         lambda: group.locator("button.mew-approve-all").get_attribute("aria-disabled") == "false",
         "the table to arm",
     )
-    group.focus()
+    group.evaluate("n => n.focus({ preventScroll: true })")
     book.tab.keyboard.press("r")
     group.wait_for(state="detached")
     assert section.locator("li.mew-past", has_text="rejected by human").count() == 4

@@ -30,6 +30,7 @@ from mew_lab.protocol.envelope import MAX_MESSAGE
 from mew_lab.protocol.permit import Capability
 from mew_lab.protocol.token import Token
 from mew_lab.space.core import BASELINE
+from mew_lab.space.shares import configurable
 from mew_lab.space.state import SpaceLimits, is_participant_id
 
 __all__ = [
@@ -210,13 +211,25 @@ class Defaults(Section):
 
 
 class LimitsConfig(Section):
-    """How much may be asked of a space and its port; None is what the house grants."""
+    """How much may be asked of a space and its port; None is what the house grants.
+
+    One participant, with whom it invited, may take one part in `share` of what is counted a space; 1: all of it.
+    `rights_bytes` and `capability_bytes` bound what welcomes tell of capabilities; `steps` and `turn_steps` what
+    judging one message, and one event, may cost.
+    """
 
     participants: int | None = Field(default=None, ge=1)
     streams: int | None = Field(default=None, ge=0)
     grants: int | None = Field(default=None, ge=0)
     invites: int | None = Field(default=None, ge=0)
     capabilities: int | None = Field(default=None, ge=1)
+    rights_bytes: int | None = Field(default=None, ge=1024)
+    capability_bytes: int | None = Field(default=None, ge=64)
+    steps: int | None = Field(default=None, ge=1000)
+    turn_steps: int | None = Field(default=None, ge=20_000)
+    handles: int | None = Field(default=None, ge=1)
+    runtime_ids: int | None = Field(default=None, ge=1)
+    share: int | None = Field(default=None, ge=1)
     connections: int | None = Field(default=None, ge=1)
     unauthenticated: int | None = Field(default=None, ge=1)
     messages_per_second: float | None = Field(default=None, gt=0)
@@ -305,3 +318,13 @@ class SpaceConfig(SpaceSettings):
     name: SpaceName
     participants: dict[ParticipantId, ParticipantConfig] = Field(default_factory=dict)
     logs: LogsConfig | None = None
+
+    def weighed(self) -> SpaceLimits:
+        """The limits of the space.
+
+        Raises:
+            ConfigError: when its capabilities are too large for a welcome, or too costly to judge.
+        """
+        held = {name: one.capabilities for name, one in self.participants.items()}
+        configurable(held, self.baseline, self.limits.of_space)
+        return self.limits.of_space

@@ -106,7 +106,7 @@ class Gateway:
             owner=config.owner or "",
             baseline=config.baseline,
             limit=config.message_bytes,
-            limits=config.limits.of_space,
+            limits=config.weighed(),
         )
         running = Running(space, journal, queue_bytes=config.queue_bytes)
         running.last = self._clock()

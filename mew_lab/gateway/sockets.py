@@ -36,6 +36,7 @@ STOPPING = 1012
 TRY_LATER = 1013
 FULL = "this space takes no more connections"
 UNKNOWN = "token or space unknown"
+SLICE = 0.01  # seconds of one connection's messages, after which others have their turn
 OVERSIZE = 4  # times the limit: up to here a message is refused, beyond it the socket closes
 
 logger = logging.getLogger(__name__)
@@ -282,6 +283,7 @@ class _Visit:
         limit = gateway.message_bytes(space)
         burst = self._sockets.burst
         first, self._first = self._first, None
+        since = now()
         try:
             while True:
                 event = await (first or burst.before_waiting(receive()))
@@ -303,5 +305,9 @@ class _Visit:
                     gateway.receive(space, name, message)
                 else:
                     gateway.receive(space, name, without_join(text, limit=limit))
+                if now() - since > SLICE:
+                    burst.flush()
+                    await asyncio.sleep(0)
+                    since = now()
         finally:
             burst.flush()

@@ -18,8 +18,17 @@ from hashlib import sha256
 from typing import Any
 
 from mew_lab.errors import ProtocolError
-from mew_lab.protocol.envelope import MAX_MESSAGE, Draft, Envelope, check_shape, complete, read_strict
+from mew_lab.protocol.envelope import (
+    MAX_MESSAGE,
+    Draft,
+    Envelope,
+    check_shape,
+    complete,
+    read_strict,
+    values_in,
+)
 from mew_lab.protocol.kinds import HANDLES, is_reserved
+from mew_lab.protocol.node import Budget, OverBudget
 from mew_lab.protocol.permit import Verdict
 from mew_lab.space import controls, grants, invites, streams
 from mew_lab.space.events import (
@@ -154,6 +163,7 @@ class Space:
         envelope: Envelope | None = None
         members: dict[str, Any] = {}
         try:
+            self._pay_reading(turn, sender, text)
             members = read_strict(event.text, limit=self.limit)
             check_shape(members, raw=text)
             draft = Draft(text, members)
@@ -168,7 +178,7 @@ class Space:
                 sender=sender.runtime_id,
                 to=self._resolved(members),
             )
-            verdict = self._check_capability(sender, envelope)
+            verdict = self._check_capability(turn, sender, envelope)
             handle = self._check_handle(sender, envelope)
             rule = RULES.get(envelope.kind)
             outcome = rule(turn, sender, envelope) if rule else None
@@ -219,9 +229,42 @@ class Space:
         resolved = tuple(self.state.address(name) for name in to)
         return resolved if resolved != tuple(to) else None
 
-    def _check_capability(self, sender: Sender, envelope: Envelope) -> Verdict:
+    def _pay_reading(self, turn: Turn, sender: Sender, text: str) -> None:
+        """Refuses what holds so many values that reading alone costs the turn's budget."""
+        if turn.meter is None or len(text) > self.limit:
+            return
+        values = values_in(text)
+        try:
+            turn.meter.spend(values)
+        except OverBudget:
+            raise Refusal(
+                "limit_exceeded",
+                f"the message of {sender.runtime_id} holds about {values} values, and one may hold "
+                f"{self.state.limits.turn_steps}; send it in several messages, or large data as text or as a stream",
+            ) from None
+
+    def _judged(self, turn: Turn, sender: Sender, envelope: Envelope, to: tuple[str, ...]) -> Verdict:
+        """Whether its sender may send it, paid from the turn and from the budget of one set of capabilities."""
+        held, meter = sender.member.capabilities, turn.meter
+        if meter is None or not self.state.limits.steps:
+            return held.permit_each(envelope.kind, to, envelope.payload)
+        meter.left -= len(to)
+        given = max(0, min(self.state.limits.steps, meter.left))
+        own = Budget(given)
+        verdict = held.permit(envelope.kind, to, envelope.payload, meter=own)
+        meter.left -= given - max(own.left, 0)
+        if verdict.exceeded:
+            raise Refusal(
+                "limit_exceeded",
+                f"judging this {envelope.kind[:80]} by the capabilities of {sender.member.name!r} costs more than the "
+                f"{self.state.limits.steps} steps that one message may; send a smaller message, or have capabilities "
+                "revoked that search (`**`, `$..`, wildcards in the middle, regular expressions)",
+            )
+        return verdict
+
+    def _check_capability(self, turn: Turn, sender: Sender, envelope: Envelope) -> Verdict:
         to = tuple(self.state.logical(name) for name in envelope.to)
-        verdict = sender.member.capabilities.permit(envelope.kind, to, envelope.payload)
+        verdict = self._judged(turn, sender, envelope, to)
         if not verdict.allowed:
             held = list(sender.member.capabilities.patterns)
             raise Refusal(

@@ -16,7 +16,7 @@ from mew_lab.errors import MewError, ProtocolError
 from mew_lab.protocol.envelope import MAX_MESSAGE, compact
 from mew_lab.space.core import BASELINE, Space
 from mew_lab.space.events import Record
-from mew_lab.space.state import SpaceLimits
+from mew_lab.space.state import UNBOUNDED, SpaceLimits
 
 __all__ = ["opened", "reopened"]
 
@@ -49,7 +49,9 @@ def reopened(record: Record) -> Space:
             owner=str(about.get("owner", "")),
             limit=_whole(about.get("message_bytes", MAX_MESSAGE)),
             baseline=about.get("baseline", BASELINE),
-            limits=SpaceLimits(**{key: _whole(most) for key, most in about.get("limits", {}).items()}),
+            limits=SpaceLimits(
+                **{key: _whole(most) for key, most in (UNBOUNDED | about.get("limits", {})).items()}
+            ),
         )
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError, MewError) as fault:
         raise ProtocolError(

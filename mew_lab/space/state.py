@@ -6,16 +6,18 @@ Spec: §3.6.4 (names), §3.10 (streams); what is held by whom is `rights`.
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from mew_lab.protocol.node import SET_BUDGET
 from mew_lab.protocol.permit import Capability, CapabilitySet
 from mew_lab.space.rights import Held, Rights
 
 __all__ = [
     "LIMITS",
+    "UNBOUNDED",
     "Connection",
     "Handle",
     "Member",
@@ -27,7 +29,8 @@ __all__ = [
     "is_participant_id",
 ]
 
-MAX_HANDLES = 100_000
+TURN_BUDGET = 120_000
+"""Steps of one event: reading a value of the message costs one."""
 _PARTICIPANT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z", re.ASCII)
 _RESERVED_NAMES = frozenset({"gateway", "system"})
 
@@ -42,7 +45,12 @@ class SpaceLimits(NamedTuple):
 
     Participants, active streams, grants and invites are counted a space, capabilities a participant;
     `description_bytes` bounds the requests of active streams together, and the capabilities of one participant,
-    since welcomes repeat them.
+    since welcomes repeat them. `rights_bytes` bounds the capabilities of all participants together for the same
+    reason, `capability_bytes` one of them: a welcome has at most both sums.
+
+    `steps` is what one message may cost against its sender's capabilities, `turn_steps` all that one event may
+    cost, reading included; 0 stands for the rules of journals that tell of no budget. One participant may take one
+    part in `share` of what is counted a space.
     """
 
     participants: int = 1000
@@ -51,8 +59,18 @@ class SpaceLimits(NamedTuple):
     invites: int = 1000
     capabilities: int = 1000
     description_bytes: int = 1024 * 1024
+    rights_bytes: int = 1024 * 1024
+    capability_bytes: int = 16 * 1024
+    steps: int = SET_BUDGET
+    turn_steps: int = TURN_BUDGET
+    handles: int = 100_000
+    runtime_ids: int = 10_000
+    connections: int = 512
+    share: int = 8
 
 
+UNBOUNDED = {"rights_bytes": 0, "capability_bytes": 0, "steps": 0, "turn_steps": 0, "share": 1}
+"""The limits of a journal that tells of none of these: there were none when it was written."""
 LIMITS = SpaceLimits()
 
 
@@ -96,6 +114,7 @@ class Stream(NamedTuple):
     created: str
     request: str
     opened: str
+    by: str = ""  # who asked for it, whoever owns it now
 
     @property
     def writers(self) -> tuple[Connection, ...]:
@@ -111,10 +130,21 @@ class Stream(NamedTuple):
 class Member:
     """A logical participant: what it may do, and where it is now (newest connection last)."""
 
-    __slots__ = ("admissions", "connections", "kicked", "name", "pause", "rights", "shut_down", "sinks")
+    __slots__ = (
+        "admissions",
+        "connections",
+        "inviter",
+        "kicked",
+        "name",
+        "pause",
+        "rights",
+        "shut_down",
+        "sinks",
+    )
 
-    def __init__(self, name: str, rights: Rights) -> None:
+    def __init__(self, name: str, rights: Rights, *, inviter: str = "") -> None:
         self.name = name
+        self.inviter = inviter  # empty for a participant of the configuration
         self.rights = rights
         self.connections: list[Connection] = []
         self.sinks: list[Connection] = []
@@ -155,9 +185,11 @@ class State:
         self.aliases: dict[str, str] = {}  # runtime id as it was written -> participant, for life
         self.live: dict[str, Connection] = {}  # runtime id -> connection
         self.handles: OrderedDict[str, Handle] = OrderedDict()
+        self.handles_of: dict[str, OrderedDict[str, None]] = {}  # participant -> its handles, oldest first
         self.lasting: dict[str, Handle] = {}  # ids of grants and invites: never forgotten
         self.grants = 0
         self.invites = 0
+        self.taken: Counter[tuple[str, str]] = Counter()  # (what, root) -> how many grants or invites
         self.streams: dict[str, Stream] = {}
         self.streams_opened = 0
         self.refused_frames: dict[str, tuple[datetime, int, int]] = {}  # connection -> window, told, untold
@@ -177,14 +209,32 @@ class State:
         return self.lasting.get(id) or self.handles.get(id)
 
     def take_handle(self, id: str, handle: Handle) -> None:
-        """Remembers who took an id; the oldest is forgotten beyond the limit, but never a lasting one."""
-        self.handles.pop(id, None)
+        """Remembers who took an id; beyond the limit the oldest is forgotten, beyond a participant's share its own
+        oldest, but never a lasting one."""
+        before = self.handles.pop(id, None)
+        if before is not None:
+            self.handles_of[before.participant].pop(id, None)
         if handle.lasting:
             self.lasting[id] = handle
             return
         self.handles[id] = handle
-        if len(self.handles) > MAX_HANDLES:
-            self.handles.popitem(last=False)
+        own = self.handles_of.setdefault(handle.participant, OrderedDict())
+        own[id] = None
+        limits = self.limits
+        if limits.share > 1 and len(own) > max(1, limits.handles // limits.share):
+            del self.handles[own.popitem(last=False)[0]]
+        elif len(self.handles) > limits.handles:
+            oldest, whose = self.handles.popitem(last=False)
+            del self.handles_of[whose.participant][oldest]
+
+    def root(self, name: str) -> str:
+        """The participant of the configuration that brought `name` in, through others or by itself."""
+        for _ in range(len(self.members) + 1):
+            member = self.members.get(name)
+            if member is None or not member.inviter:
+                break
+            name = member.inviter
+        return name
 
     def logical(self, name: str) -> str:
         """The logical participant that a runtime id or name in `to` means; the name itself when unknown.

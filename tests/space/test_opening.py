@@ -11,7 +11,7 @@ from mew_lab.errors import ProtocolError
 from mew_lab.space.core import BASELINE, Space
 from mew_lab.space.events import Enrolled, Joined, Record
 from mew_lab.space.opening import opened, reopened
-from mew_lab.space.state import SpaceLimits
+from mew_lab.space.state import UNBOUNDED, SpaceLimits
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -45,6 +45,14 @@ def test_a_space_made_anew_from_its_first_record_does_the_same() -> None:
             "invites": 1000,
             "capabilities": 1000,
             "description_bytes": 1024 * 1024,
+            "rights_bytes": 1024 * 1024,
+            "capability_bytes": 16 * 1024,
+            "steps": 50_000,
+            "turn_steps": 120_000,
+            "handles": 100_000,
+            "runtime_ids": 10_000,
+            "connections": 512,
+            "share": 8,
         },
     }
     again = reopened(record)
@@ -55,7 +63,9 @@ def test_a_space_made_anew_from_its_first_record_does_the_same() -> None:
 
 def test_what_an_older_journal_does_not_tell_is_as_it_was_then() -> None:
     again = reopened(Record(0, NOW, "opened", "demo", detail='{"format":1,"epoch":7}'))
-    assert opened(again, NOW) == opened(Space("demo", epoch=7, baseline=BASELINE), NOW)
+    assert opened(again, NOW) == opened(
+        Space("demo", epoch=7, baseline=BASELINE, limits=SpaceLimits(**UNBOUNDED)), NOW
+    )
 
 
 @pytest.mark.threat(32)

@@ -33,6 +33,7 @@ from mew_lab.protocol.permit import Capability
 from mew_lab.protocol.token import LEAST_TOKEN, Token
 from mew_lab.protocol.visible import visible
 from mew_lab.space.core import BASELINE
+from mew_lab.space.shares import configurable
 from mew_lab.space.state import SpaceLimits, is_participant_id
 
 __all__ = [
@@ -215,8 +216,11 @@ class Defaults(Section):
 class LimitsConfig(Section):
     """How much may be asked of a space and its port; None is what the house grants.
 
-    The journal's are bytes: a second and at once of one participant (2 MiB, 64 MiB), in all of one participant
-    (`journal_bytes`, 4 GiB), and to be left free on the disk (`journal_floor`, 128 MiB).
+    One participant, with whom it invited, may take one part in `share` of what is counted a space; 1: all of it.
+    `rights_bytes` and `capability_bytes` bound what welcomes tell of capabilities; `steps` and `turn_steps` what
+    judging one message, and one event, may cost. The journal's are bytes: a second and at once of one participant
+    (2 MiB, 64 MiB), in all of one participant (`journal_bytes`, 4 GiB), and to be left free on the disk
+    (`journal_floor`, 128 MiB).
     """
 
     participants: int | None = Field(default=None, ge=1)
@@ -224,6 +228,13 @@ class LimitsConfig(Section):
     grants: int | None = Field(default=None, ge=0)
     invites: int | None = Field(default=None, ge=0)
     capabilities: int | None = Field(default=None, ge=1)
+    rights_bytes: int | None = Field(default=None, ge=1024)
+    capability_bytes: int | None = Field(default=None, ge=64)
+    steps: int | None = Field(default=None, ge=1000)
+    turn_steps: int | None = Field(default=None, ge=20_000)
+    handles: int | None = Field(default=None, ge=1)
+    runtime_ids: int | None = Field(default=None, ge=1)
+    share: int | None = Field(default=None, ge=1)
     connections: int | None = Field(default=None, ge=1)
     unauthenticated: int | None = Field(default=None, ge=1)
     messages_per_second: float | None = Field(default=None, gt=0, allow_inf_nan=False)
@@ -345,3 +356,13 @@ class SpaceConfig(SpaceSettings):
                 "out to have them made, or say short_tokens=True"
             )
         return self
+
+    def weighed(self) -> SpaceLimits:
+        """The limits of the space.
+
+        Raises:
+            ConfigError: when its capabilities are too large for a welcome, or too costly to judge.
+        """
+        held = {name: one.capabilities for name, one in self.participants.items()}
+        configurable(held, self.baseline, self.limits.of_space)
+        return self.limits.of_space

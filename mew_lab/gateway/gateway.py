@@ -108,7 +108,7 @@ class Gateway:
             owner=config.owner or "",
             baseline=config.baseline,
             limit=config.message_bytes,
-            limits=config.limits.of_space,
+            limits=config.weighed(),
         )
         limits = config.limits.of_journal
         running = Running(

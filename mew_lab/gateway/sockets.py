@@ -37,7 +37,7 @@ STOPPING = 1012
 TRY_LATER = 1013
 FULL = "this space takes no more connections"
 UNKNOWN = "token or space unknown"
-IN_A_ROW = 32  # messages of one connection before others have their turn
+SLICE = 0.01  # seconds of one connection's messages, after which others have their turn
 TELL_EVERY = 10.0  # seconds between two lines about wrong tokens
 OVERSIZE = 4  # times the limit: up to here a message is refused, beyond it the socket closes
 
@@ -308,7 +308,7 @@ class _Visit:
         limit = gateway.message_bytes(space)
         burst, outbox = self._sockets.burst, self.outbox
         first, self._first = self._first, None
-        in_a_row = 0  # messages that were handled without a look at other connections
+        since = now()  # when others had their turn last
 
         def extra(size: int, messages: int) -> float:
             bucket.take(size, now(), messages=messages)
@@ -334,15 +334,14 @@ class _Visit:
                     gateway.receive(space, name, message)
                 else:
                     gateway.receive(space, name, without_join(text, limit=limit))
-                in_a_row += 1
                 pause = bucket.pause(at)
                 if pause:
                     burst.flush()
-                    in_a_row = 0
                     await outbox.unread(pause)
-                elif in_a_row == IN_A_ROW:
+                    since = now()
+                elif now() - since > SLICE:
                     burst.flush()
-                    in_a_row = 0
                     await asyncio.sleep(0)
+                    since = now()
         finally:
             burst.flush()

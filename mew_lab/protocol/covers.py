@@ -21,13 +21,16 @@ from typing import Literal as OneOf
 
 from mew_lab.protocol.inclusion import find, holds
 from mew_lab.protocol.miss import quote, spell
-from mew_lab.protocol.node import TOO_COSTLY, Meter, Node
+from mew_lab.protocol.node import TOO_COSTLY, Meter, Node, OverBudget
 from mew_lab.protocol.pattern import AnyOf, Constant, Field, ObjectPattern, Selection
 from mew_lab.protocol.permit import Capability
 from mew_lab.protocol.strings import ANY_STRING, AnyString, Glob, Literal, Negation, Regex, StringNode
 from mew_lab.protocol.witness import ANY_OBJECT, STEPS, witness
 
-__all__ = ["Coverage", "covers", "disjoint", "possesses"]
+__all__ = ["Coverage", "covered", "covers", "disjoint", "possesses"]
+
+UNIT: Final = 3
+"""Steps of a turn's meter that one step of a proof costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,44 +63,96 @@ def covers(wider: Capability | Mapping[str, Any], narrower: Capability | Mapping
     return possesses((_compiled(wider),), _compiled(narrower))
 
 
-def possesses(held: Iterable[Capability], wanted: Capability) -> Coverage:
+def possesses(held: Iterable[Capability], wanted: Capability, *, meter: Meter | None = None) -> Coverage:
     """Whether who holds `held` may send everything that `wanted` permits.
+
+    A proof has a budget of its own, beyond which the answer is unknown; with `meter` it is paid from there too.
 
     The lists in the kind and the payload of `wanted` are multiplied out, and each single capability has to be
     covered by one that is held. A `to` stays whole: a list there permits to address some of both at once.
 
+    Raises:
+        OverBudget: when `meter` ends before the answer is found.
+
     Spec: §3.6.8.
     """
     held = tuple(held)
-    proof = _Proof()
+    own = _allowed(meter)
+    proof = _Proof(own)
     try:
         if proof.possessed(held, wanted):
             return _YES
         reason = proof.gap or "no capability is held"
     except TOO_COSTLY:
         reason = "it costs too much to find out whether it is covered"
-    message = witness(wanted, held)
+    finally:
+        _pay(meter, own)
+    own = _allowed(meter)
+    try:
+        message = witness(wanted, held, meter=own)
+    finally:
+        _pay(meter, own)
     return Coverage("unknown" if message is None else "no", reason, message)
 
 
-def disjoint(a: Capability | Mapping[str, Any], b: Capability | Mapping[str, Any]) -> bool:
-    """Whether it is proved that no message is permitted by both.
+def covered(held: Iterable[Capability], wanted: Capability, *, meter: Meter | None = None) -> bool:
+    """Whether `possesses` would say yes; without a search for what would refute it.
+
+    Raises:
+        OverBudget: when `meter` ends before the answer is found.
+    """
+    own = _allowed(meter)
+    try:
+        return _Proof(own).possessed(tuple(held), wanted)
+    except TOO_COSTLY:
+        return False
+    finally:
+        _pay(meter, own)
+
+
+def disjoint(
+    a: Capability | Mapping[str, Any], b: Capability | Mapping[str, Any], *, meter: Meter | None = None
+) -> bool:
+    """Whether it is proved that no message is permitted by both; with `meter` it is paid from there too.
 
     Raises:
         ConfigError: when one of them is no capability.
+        OverBudget: when `meter` ends before the answer is found.
     """
     one, other = _compiled(a), _compiled(b)
-    meter = Meter(STEPS)
+    own = _allowed(meter)
     try:
         return (
-            _apart(one.kind, other.kind, meter)
-            or (one.to is not None and other.to is not None and _apart(one.to, other.to, meter))
-            or _apart(one.payload or ANY_OBJECT, other.payload or ANY_OBJECT, meter)
-            or _permits_nothing(one, meter)
-            or _permits_nothing(other, meter)
+            _apart(one.kind, other.kind, own)
+            or (one.to is not None and other.to is not None and _apart(one.to, other.to, own))
+            or _apart(one.payload or ANY_OBJECT, other.payload or ANY_OBJECT, own)
+            or _permits_nothing(one, own)
+            or _permits_nothing(other, own)
         )
     except TOO_COSTLY:
         return False
+    finally:
+        _pay(meter, own)
+
+
+def _allowed(meter: Meter | None) -> Meter:
+    """A meter for one proof: STEPS, or what is left of `meter`."""
+    if meter is None:
+        return Meter(STEPS)
+    if meter.left < UNIT:
+        raise OverBudget
+    return Meter(min(STEPS, meter.left // UNIT))
+
+
+def _pay(meter: Meter | None, own: Meter) -> None:
+    """Takes what a proof has cost; raises OverBudget when it was `meter` that ended it."""
+    if meter is None:
+        return
+    given = min(STEPS, meter.left // UNIT)
+    meter.spend(UNIT * (1 + given - max(own.left, 0)))
+    if own.left < 0 and given < STEPS:
+        meter.left = 0
+        raise OverBudget
 
 
 class _Proof:
@@ -105,8 +160,8 @@ class _Proof:
 
     __slots__ = ("_depth", "gap", "meter")
 
-    def __init__(self) -> None:
-        self.meter = Meter(STEPS)
+    def __init__(self, meter: Meter) -> None:
+        self.meter = meter
         self.gap = ""
         self._depth = -1
 

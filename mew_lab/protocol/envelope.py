@@ -32,6 +32,7 @@ __all__ = [
     "digest",
     "read_strict",
     "too_deep",
+    "values_in",
 ]
 
 PROTOCOL = "mew/v0.4"
@@ -41,6 +42,8 @@ MAX_ID = 256
 LEAST, MOST = -(2**63), 2**64 - 1  # integers that all readers of JSON with 64 bits take alike
 SHORT = 19  # characters; an integer of fewer is never out of range
 LONGEST = 20  # characters; an integer of more always is
+FEW_VALUES = 20_000
+"""Values that are read too fast to be counted."""
 
 
 class Envelope:
@@ -214,7 +217,9 @@ def _has_long_run(data: bytes) -> bool:
 
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-_STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|([\[{])|([\]}])', re.DOTALL)
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_NO_BRACKET = re.compile(r"[^\[\]{}]+")
+_BLOCK = 32
 
 
 def too_deep(text: str) -> bool:
@@ -222,14 +227,25 @@ def too_deep(text: str) -> bool:
     if text.count("{") + text.count("[") <= MAX_DEPTH:
         return False
     depth = 0
-    for match in _STRUCTURE.finditer(text):
-        if match[1]:
-            depth += 1
-            if depth > MAX_DEPTH:
-                return True
-        elif match[2]:
-            depth -= 1
+    brackets = _NO_BRACKET.sub("", _STRING.sub("", text))
+    for at in range(0, len(brackets), _BLOCK):
+        block = brackets[at : at + _BLOCK]
+        opened = block.count("[") + block.count("{")
+        if depth + opened > MAX_DEPTH:  # only then is it worth looking at each
+            here = depth
+            for one in block:
+                here += 1 if one in "[{" else -1
+                if here > MAX_DEPTH:
+                    return True
+        depth += opened - (len(block) - opened)
     return False
+
+
+def values_in(text: str) -> int:
+    """How many values JSON holds, roughly: what makes reading it slow. Few, or none, are told as 0."""
+    if sum(map(text.count, ",[{")) <= FEW_VALUES:
+        return 0
+    return sum(map(_STRING.sub("", text).count, ",[{"))
 
 
 def read_strict(text: str | bytes, *, limit: int = MAX_MESSAGE, any_integer: bool = False) -> dict[str, Any]:

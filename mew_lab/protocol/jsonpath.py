@@ -23,7 +23,7 @@ from mew_lab.errors import ConfigError
 from mew_lab.protocol.node import Meter
 from mew_lab.protocol.strings import Regex
 
-__all__ = ["JSONPath", "children", "descendants", "equal"]
+__all__ = ["JSONPath", "children", "descendants", "equal", "filters", "rfc9535", "segments", "selectors"]
 
 MAX_PATH: Final = 256
 _NOTHING: Final = object()
@@ -32,10 +32,10 @@ _DOT: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\.", re.DOTALL)
 _ORDER: Final[Mapping[str, Callable[[Any, Any, Meter], bool]]] = {
     "==": lambda a, b, meter: equal(a, b, meter),
     "!=": lambda a, b, meter: not equal(a, b, meter),
-    "<": lambda a, b, meter: _less(a, b),
-    ">": lambda a, b, meter: _less(b, a),
-    "<=": lambda a, b, meter: _less(a, b) or equal(a, b, meter),
-    ">=": lambda a, b, meter: _less(b, a) or equal(a, b, meter),
+    "<": lambda a, b, meter: _less(a, b, meter),
+    ">": lambda a, b, meter: _less(b, a, meter),
+    "<=": lambda a, b, meter: _less(a, b, meter) or equal(a, b, meter),
+    ">=": lambda a, b, meter: _less(b, a, meter) or equal(a, b, meter),
 }
 
 
@@ -69,6 +69,15 @@ class JSONPath:
                 key=key,
             ) from None
         return cls(text, query, _expressions(query, key=key))
+
+    @property
+    def query(self) -> rfc9535.JSONPathQuery:
+        """What the library made of the path."""
+        return self._query
+
+    def expression(self, call: Any) -> Regex:
+        """The compiled expression of a `match` or `search` of this path."""
+        return self._expressions[_expression_name(call)]
 
     def select(self, value: object, meter: Meter) -> Iterator[object]:
         """The selected values, one by one, repeated where the path selects them more than once."""
@@ -186,6 +195,7 @@ def equal(left: object, right: object, meter: Meter) -> bool:
         meter.spend()
         one, other = pairs.pop()
         if isinstance(one, dict) and isinstance(other, dict):
+            meter.spend(len(one) // meter.MEMBERS)
             if one.keys() != other.keys():
                 return False
             pairs.extend((one[name], other[name]) for name in one)
@@ -195,11 +205,14 @@ def equal(left: object, right: object, meter: Meter) -> bool:
             pairs.extend(zip(one, other, strict=True))
         elif isinstance(one, bool) != isinstance(other, bool) or one != other:
             return False
+        elif isinstance(one, str):
+            meter.spend(len(one) // meter.COMPARED)
     return True
 
 
-def _less(left: object, right: object) -> bool:
+def _less(left: object, right: object, meter: Meter) -> bool:
     if isinstance(left, str) and isinstance(right, str):
+        meter.spend(min(len(left), len(right)) // meter.COMPARED)
         return left < right
     return _is_number(left) and _is_number(right) and left < right  # type: ignore[operator]
 

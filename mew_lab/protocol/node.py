@@ -1,4 +1,4 @@
-"""What can every node of a compiled pattern do, and what may one match cost?
+"""The nodes of a compiled pattern, and the meters that bound what a match may cost.
 
 A node is immutable, knows the JSON it was compiled from (`source`) and answers one question (`holds`). It
 does not know which other nodes exist, nor where in a message its value came from.
@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-__all__ = ["BUDGET", "TOO_COSTLY", "Meter", "Node", "OverBudget"]
+__all__ = ["BUDGET", "SET_BUDGET", "TOO_COSTLY", "Budget", "Meter", "Node", "OverBudget"]
 
 BUDGET = 10_000
 """Steps that one match may take: values visited, and text run through a glob or an expression (R11, threat
 7)."""
+
+
+SET_BUDGET = 50_000
+"""Steps that one message may cost against all capabilities of its sender; one takes some 0.3 µs (R24)."""
 
 
 class OverBudget(Exception):
@@ -31,6 +35,17 @@ class Meter:
 
     __slots__ = ("left",)
 
+    GLOB = 512
+    """Characters that a glob of several wildcards reads for one step."""
+    AFFIX = 512
+    """Characters that a glob of one star reads for one step."""
+    REGEX = 32_768
+    """Instructions x characters that an expression works through for one step."""
+    CHARACTER = 0
+    """Steps of an expression for each character, whatever its size."""
+    COMPARED = MEMBERS = 1 << 62
+    """Characters of two strings, or names of two objects, that are compared for one step."""
+
     def __init__(self, budget: int = BUDGET) -> None:
         self.left = budget
 
@@ -43,6 +58,25 @@ class Meter:
         self.left -= steps
         if self.left < 0:
             raise OverBudget
+
+
+class Budget(Meter):
+    """Counts what a whole set of capabilities, or a whole turn, costs: every step takes about as long.
+
+    An expression is charged at the worst that google-re2 shows, when its states no longer fit its cache.
+    """
+
+    __slots__ = ()
+
+    GLOB = 4
+    AFFIX = 8_192
+    REGEX = 64
+    CHARACTER = 1
+    COMPARED = 4_096
+    MEMBERS = 16
+
+    def __init__(self, budget: int = SET_BUDGET) -> None:
+        super().__init__(budget)
 
 
 class Node(ABC):

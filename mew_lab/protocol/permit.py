@@ -8,22 +8,27 @@ Spec: §4.1, §4.2, §5.4.
 
 from __future__ import annotations
 
-import copy
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mew_lab.errors import ConfigError
+from mew_lab.protocol.cost import Seen, steps
+from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.miss import miss, quote, spell
-from mew_lab.protocol.node import TOO_COSTLY, Meter, Node
+from mew_lab.protocol.node import SET_BUDGET, TOO_COSTLY, Budget, Meter, Node
 from mew_lab.protocol.pattern import AnyOf, Literal, compile_pattern, compile_strings
 from mew_lab.protocol.profiles import PROFILES
 
 __all__ = ["PROFILES", "Capability", "CapabilitySet", "Verdict", "permit"]
 
+KIND = 64
+ADDRESSEES = 16
+"""Of a message that every set must be able to judge: the characters of its kind, and how many it addresses."""
 _PARTS = ("kind", "payload", "to")
 _REMARKS = ("id", "description")
+_TOO_COSTLY = "it costs more to judge this message than one message may"
 _LOOKED_AT = 50
 """Capabilities that the search for the nearest looks at: a refusal must not cost more than its cause."""
 
@@ -33,13 +38,14 @@ class Verdict:
     """The answer, and what it rests on.
 
     `index` and `pattern` are the first capability that permits; `nearest` is, for a refusal, a short sentence
-    about the capability that came nearest.
+    about the capability that came nearest. `exceeded` says that it costs more than the budget to find out.
     """
 
     allowed: bool
     index: int | None = None
     pattern: dict[str, Any] | None = None
     nearest: str = ""
+    exceeded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,33 @@ class Capability:
     kind: Node
     payload: Node | None
     to: Node | None
+    _known: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def text(self) -> str:
+        """The pattern as compact JSON, written once."""
+        if "text" not in self._known:
+            self._known["text"] = compact(self.pattern)
+        text: str = self._known["text"]
+        return text
+
+    @property
+    def size(self) -> int:
+        """The bytes of the pattern as compact JSON."""
+        if "size" not in self._known:
+            self._known["size"] = len(self.text.encode())
+        size: int = self._known["size"]
+        return size
+
+    @property
+    def cost(self) -> int:
+        """The most steps that it costs to judge a message of REFERENCE bytes."""
+        if "cost" not in self._known:
+            named = 0 if _literals(self.kind) is not None else steps(self.kind, KIND)
+            addressed = 0 if self.to is None else ADDRESSEES + steps(self.to, seen=Seen(ADDRESSEES))
+            self._known["cost"] = named + addressed + steps(self.payload)
+        cost: int = self._known["cost"]
+        return cost
 
     @classmethod
     def of(cls, pattern: Mapping[str, Any], *, key: str = "") -> Capability:
@@ -85,7 +118,7 @@ class Capability:
             payload = compile_pattern(pattern["payload"], key=_path(key, "payload"))
         to = compile_strings(pattern["to"], key=_path(key, "to")) if "to" in pattern else None
         kind = compile_strings(pattern["kind"], key=_path(key, "kind"), kind=True)
-        return cls(copy.deepcopy(dict(pattern)), kind, payload, to)
+        return cls({name: _copied(one) for name, one in pattern.items()}, kind, payload, to)
 
     def permits(self, kind: str, to: Sequence[str] = (), payload: Mapping[str, Any] | None = None) -> bool:
         """Whether a message of this kind, to these, with this payload may be sent by who holds the
@@ -93,15 +126,18 @@ class Capability:
         return self.kind.matches(kind) and self.permits_body(to, _object(payload))
 
     def permits_body(self, to: Sequence[str], payload: dict[str, Any]) -> bool:
-        """As `permits`, for a kind that is known to match. What costs more than the budget is not
-        permitted."""
-        meter = Meter()
+        """As `permits`, for a kind that is known to match. What costs more than the budget of one match is
+        not permitted."""
         try:
-            if self.to is not None and not _reaches(self.to, to, meter):
-                return False
-            return self.payload is None or self.payload.holds(payload, meter)
+            return self.holds_body(to, payload, Meter())
         except TOO_COSTLY:
             return False
+
+    def holds_body(self, to: Sequence[str], payload: dict[str, Any], meter: Meter) -> bool:
+        """As `permits_body`, paid from `meter`; OverBudget goes up to its maker."""
+        if self.to is not None and not _reaches(self.to, to, meter):
+            return False
+        return self.payload is None or self.payload.holds(payload, meter)
 
 
 class CapabilitySet:
@@ -115,22 +151,40 @@ class CapabilitySet:
         ConfigError: with the key path, such as `[2].payload.params`.
     """
 
-    __slots__ = ("_by_kind", "_others", "_verdicts", "capabilities", "patterns")
+    __slots__ = ("_by_kind", "_numbers", "_others", "_verdicts", "capabilities", "patterns")
 
     def __init__(self, patterns: Iterable[Mapping[str, Any]] = (), *, key: str = "") -> None:
-        self.capabilities = tuple(Capability.of(one, key=f"{key}[{at}]") for at, one in enumerate(patterns))
+        self._index(Capability.of(one, key=f"{key}[{at}]") for at, one in enumerate(patterns))
+
+    @classmethod
+    def compiled(cls, capabilities: Iterable[Capability]) -> CapabilitySet:
+        """A set of capabilities that were compiled before."""
+        made = cls.__new__(cls)
+        made._index(capabilities)
+        return made
+
+    def _index(self, capabilities: Iterable[Capability]) -> None:
+        self.capabilities = tuple(capabilities)
         self.patterns = tuple(one.pattern for one in self.capabilities)
         self._verdicts = tuple(Verdict(True, at, one) for at, one in enumerate(self.patterns))
         numbered = tuple(enumerate(self.capabilities))
         self._others = tuple(pair for pair in numbered if _literals(pair[1].kind) is None)
-        # A kind that is named anywhere has its candidates listed in full, in order: a check is one look-up.
-        named = {kind for one in self.capabilities for kind in _literals(one.kind) or ()}
-        self._by_kind = {
-            kind: tuple(pair for pair in numbered if pair[1].kind.matches(kind)) for kind in named
-        }
+        # A kind that is named anywhere has its candidates listed in full, in order, once it was asked for: every
+        # later check is one look-up.
+        self._numbers: dict[str, list[tuple[int, Capability]]] = {}
+        for pair in numbered:
+            for kind in dict.fromkeys(_literals(pair[1].kind) or ()):
+                self._numbers.setdefault(kind, []).append(pair)
+        self._by_kind: dict[str, tuple[tuple[tuple[int, Capability], ...], int]] = {}
 
     def __repr__(self) -> str:
         return f"CapabilitySet({list(self.patterns)!r})"
+
+    @property
+    def cost(self) -> int:
+        """The most steps that it costs to judge a message of REFERENCE bytes, of whatever kind."""
+        named = (sum(one.cost for _, one in pairs) for pairs in self._numbers.values())
+        return sum(one.cost for _, one in self._others) + max(named, default=0)
 
     def permit(
         self,
@@ -139,32 +193,73 @@ class CapabilitySet:
         payload: Mapping[str, Any] | None = None,
         *,
         order: Callable[[int], Any] | None = None,
+        meter: Meter | None = None,
     ) -> Verdict:
         """May a message of `kind`, to these addressees, with this payload be sent?
 
         `to` holds logical names; empty is a broadcast. An absent payload counts as `{}`. `order` is the sort key of
-        a capability's index: which of several that permit the answer names. Without it the first one counts.
+        a capability's index: which of several that permit the answer names. Without it the first one counts. All
+        capabilities are paid from `meter`, or from a budget of SET_BUDGET steps. What exceeds it is not allowed, and
+        said so.
 
         Spec: §4.2.
         """
         body = _object(payload)
-        candidates = self._by_kind.get(kind)
-        if candidates is None:
-            candidates = self._of_kind(kind)
-        if order is not None:
-            candidates = tuple(sorted(candidates, key=lambda pair: order(pair[0])))
-        for at, capability in candidates:
-            if capability.permits_body(to, body):
-                return self._verdicts[at]
+        meter = meter or Budget(SET_BUDGET)
+        try:
+            candidates: Sequence[tuple[int, Capability]] = self._of_kind(kind, meter)
+            if order is not None:
+                candidates = sorted(candidates, key=lambda pair: order(pair[0]))
+            for at, capability in candidates:
+                if capability.holds_body(to, body, meter):
+                    return self._verdicts[at]
+        except TOO_COSTLY:
+            meter.left = min(meter.left, 0)
+            return Verdict(False, nearest=_TOO_COSTLY, exceeded=True)
         return Verdict(False, nearest=self._nearest(kind, candidates, to, body))
 
-    def _of_kind(self, kind: str) -> tuple[tuple[int, Capability], ...]:
-        """The candidates for a kind that no capability names."""
-        meter = Meter()
+    def permit_each(
+        self,
+        kind: str,
+        to: Sequence[str],
+        payload: Mapping[str, Any] | None,
+        *,
+        order: Callable[[int], Any] | None = None,
+    ) -> Verdict:
+        """As `permit`, with a budget for each capability, beyond which it does not match: the rule of journals
+        that were written before there was a budget for all."""
+        payload = _object(payload)
         try:
-            return tuple([pair for pair in self._others if pair[1].kind.holds(kind, meter)])
+            candidates: Sequence[tuple[int, Capability]] = self._of_kind(kind, Meter())
         except TOO_COSTLY:  # a kind as long as a book
-            return ()
+            candidates = tuple(self._numbers.get(kind, ()))
+        if order is not None:
+            candidates = sorted(candidates, key=lambda pair: order(pair[0]))
+        for at, capability in candidates:
+            if capability.permits_body(to, payload):
+                return self._verdicts[at]
+        return Verdict(False, nearest=self._nearest(kind, candidates, to, payload))
+
+    def candidates(self, kind: str, meter: Meter) -> tuple[Capability, ...]:
+        """The capabilities whose kind matches, in order; OverBudget goes up to the maker of `meter`."""
+        return tuple(one for _, one in self._of_kind(kind, meter))
+
+    def _of_kind(self, kind: str, meter: Meter) -> tuple[tuple[int, Capability], ...]:
+        """The capabilities whose kind matches, with their places.
+
+        What is remembered costs as much as it did at first: what a message costs depends on nothing before it.
+        """
+        if (known := self._by_kind.get(kind)) is not None:
+            meter.spend(known[1])
+            return known[0]
+        named = self._numbers.get(kind, ())
+        before = meter.left
+        others = [pair for pair in self._others if pair[1].kind.holds(kind, meter)]
+        if not named:
+            return tuple(others)
+        found = tuple(sorted((*named, *others), key=lambda pair: pair[0]))
+        self._by_kind[kind] = found, before - meter.left
+        return found
 
     def _nearest(
         self,
@@ -199,6 +294,13 @@ def permit(
     Spec: §4.2.
     """
     return CapabilitySet(capabilities).permit(kind, to, payload)
+
+
+def _copied(value: Any) -> Any:
+    """A copy of JSON that shares nothing that could be changed."""
+    if isinstance(value, Mapping):
+        return {name: _copied(one) for name, one in value.items()}
+    return type(value)(map(_copied, value)) if type(value) in (list, tuple) else value
 
 
 def _literals(kind: Node) -> tuple[str, ...] | None:

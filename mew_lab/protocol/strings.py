@@ -29,10 +29,6 @@ __all__ = ["ANY_STRING", "AnyString", "Automaton", "Glob", "Literal", "Negation"
 MAX_EXPRESSION: Final = 256
 MAX_GLOB: Final = 1024
 """A glob keeps one bit a character while it runs; a megabyte of stars would make every step slow."""
-_GLOB_CHARACTERS_PER_STEP: Final = 512
-_REGEX_WORK_PER_STEP: Final = (
-    32_768  # instructions x characters; 10 000 steps are then below a second at the worst
-)
 _WILDCARD: Final = re.compile(r"\*\*|\*|\?|[^*?]", re.DOTALL)
 
 # A name of its own, so that the one thing that differs between installations can be looked at in one place.
@@ -115,8 +111,13 @@ class Glob(StringNode):
     def source(self) -> str:
         return self.text
 
+    @property
+    def is_affix(self) -> bool:
+        """Whether it has one star and no other wildcard: then text is compared, not walked."""
+        return type(self._run) is _Affix
+
     def accepts(self, text: str, meter: Meter) -> bool:
-        meter.spend(1 + len(text) // _GLOB_CHARACTERS_PER_STEP)
+        meter.spend(1 + len(text) // (meter.AFFIX if self.is_affix else meter.GLOB))
         return self._run.accepts(text)
 
 
@@ -247,7 +248,8 @@ class Regex(StringNode):
         return size
 
     def accepts(self, text: str, meter: Meter) -> bool:
-        meter.spend(1 + len(text) * self.program_size // _REGEX_WORK_PER_STEP)
+        size = len(text)
+        meter.spend(1 + meter.CHARACTER * (2 + size) + size * self.program_size // meter.REGEX)
         try:
             return self._compiled.fullmatch(text) is not None
         except UnicodeEncodeError:  # half a surrogate pair is no character, so no expression describes it

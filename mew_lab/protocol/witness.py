@@ -35,11 +35,13 @@ _Values = dict[str, Any]
 _Avoided = Mapping[str, tuple[Node, ...]]
 
 
-def witness(permitting: Capability, others: Sequence[Capability]) -> dict[str, Any] | None:
+def witness(
+    permitting: Capability, others: Sequence[Capability], *, meter: Meter | None = None
+) -> dict[str, Any] | None:
     """A message `{kind, to, payload}` that `permitting` permits and none of `others` does, None if none was
-    found."""
+    found. The search is paid from `meter`, or from a budget of STEPS."""
     try:
-        found = _Search().message(permitting, others)
+        found = _Search(meter or Meter(STEPS)).message(permitting, others)
     except TOO_COSTLY:
         return None
     if found is None or any(one.permits(**found) for one in others) or not permitting.permits(**found):
@@ -50,8 +52,8 @@ def witness(permitting: Capability, others: Sequence[Capability]) -> dict[str, A
 class _Search:
     """One search, with one budget."""
 
-    def __init__(self) -> None:
-        self.meter = Meter(STEPS)
+    def __init__(self, meter: Meter) -> None:
+        self.meter = meter
 
     def message(self, permitting: Capability, others: Sequence[Capability]) -> dict[str, Any] | None:
         """Kind, addressees and payload, each avoided where it is asked for."""

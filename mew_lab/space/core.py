@@ -26,8 +26,11 @@ from mew_lab.protocol.envelope import (
     compact,
     complete,
     read_strict,
+    values_in,
 )
 from mew_lab.protocol.kinds import HANDLES, is_reserved
+from mew_lab.protocol.node import Budget, OverBudget
+from mew_lab.protocol.permit import Verdict
 from mew_lab.space import controls, grants, invites, streams
 from mew_lab.space.ends import by_end, soonest, standing
 from mew_lab.space.events import (
@@ -51,7 +54,7 @@ from mew_lab.space.membership import join, leave
 from mew_lab.space.names import naming_participants
 from mew_lab.space.outcome import Rule
 from mew_lab.space.refusal import Refusal, posing, refuse, refuse_again, refuse_unread
-from mew_lab.space.rights import Held
+from mew_lab.space.rights import Held, Rights
 from mew_lab.space.state import EDITION, LIMITS, Handle, Sender, SpaceLimits, State
 from mew_lab.space.turn import Turn, timestamp
 
@@ -150,9 +153,8 @@ class Space:
                 self._refused_before(turn, event)
             case _:
                 turn.record(event.event, participant=event.participant, detail=event.detail)
-                if event.event == "resumed":
-                    edition = _edition(event.detail)
-                    turn.then(lambda: setattr(self.state, "edition", max(self.state.edition, edition)))
+                if event.event == "resumed" and _edition(event.detail) > self.state.edition:
+                    turn.then(lambda: self.state.advance(_edition(event.detail)))
                 if event.event == JOURNAL_HEAD:
                     turn.then(lambda: setattr(self.state, "journal_head", event.detail))
         return turn
@@ -183,6 +185,7 @@ class Space:
         envelope: Envelope | None = None
         members: dict[str, Any] = {}
         try:
+            self._pay_reading(turn, sender, text)
             members = read_strict(event.text, limit=self.limit, any_integer=self.state.edition == 0)
             check_shape(members, raw=text)
             draft = Draft(text, members)
@@ -250,12 +253,45 @@ class Space:
         resolved = tuple(self.state.address(name) for name in to)
         return resolved if resolved != tuple(to) else None
 
+    def _pay_reading(self, turn: Turn, sender: Sender, text: str) -> None:
+        """Refuses what holds so many values that reading alone costs the turn's budget."""
+        if turn.meter is None or len(text) > self.limit:
+            return
+        values = values_in(text)
+        try:
+            turn.meter.spend(values)
+        except OverBudget:
+            raise Refusal(
+                "limit_exceeded",
+                f"the message of {sender.runtime_id} holds about {values} values, and one may hold "
+                f"{self.state.limits.turn_steps}; send it in several messages, or large data as text or as a stream",
+            ) from None
+
+    def _judged(self, turn: Turn, sender: Sender, rights: Rights, envelope: Envelope) -> Verdict:
+        """Whether its sender may send it, paid from the turn and from the budget of one set of capabilities."""
+        to = tuple(self.state.logical(name) for name in envelope.to)
+        payload = naming_participants(self.state, envelope)
+        held, order, meter = rights.capabilities, by_end(rights, self.state.ends), turn.meter
+        if meter is None or not self.state.limits.steps:
+            return held.permit_each(envelope.kind, to, payload, order=order)
+        meter.left -= len(to)
+        given = max(0, min(self.state.limits.steps, meter.left))
+        own = Budget(given)
+        verdict = held.permit(envelope.kind, to, payload, order=order, meter=own)
+        meter.left -= given - max(own.left, 0)
+        if verdict.exceeded:
+            raise Refusal(
+                "limit_exceeded",
+                f"judging this {envelope.kind[:80]} by the capabilities of {sender.member.name!r} costs more than the "
+                f"{self.state.limits.steps} steps that one message may; send a smaller message, or have capabilities "
+                "revoked that search (`**`, `$..`, wildcards in the middle, regular expressions)",
+            )
+        return verdict
+
     def _check_capability(self, turn: Turn, sender: Sender, envelope: Envelope) -> tuple[str, Held]:
         """What lets the message pass, as text, and its origin: one without end, else the one that ends first. R25."""
-        to = tuple(self.state.logical(name) for name in envelope.to)
         rights, ends = standing(self.state, sender.member.name, turn.now), self.state.ends
-        payload = naming_participants(self.state, envelope)
-        verdict = rights.capabilities.permit(envelope.kind, to, payload, order=by_end(rights, ends))
+        verdict = self._judged(turn, sender, rights, envelope)
         if not verdict.allowed:
             held = list(rights.capabilities.patterns)
             raise Refusal(

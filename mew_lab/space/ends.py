@@ -15,6 +15,7 @@ from typing import Any
 
 from mew_lab.protocol.covers import disjoint, possesses
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.node import Meter
 from mew_lab.protocol.permit import Capability
 from mew_lab.space.refusal import Refusal
 from mew_lab.space.rights import End, Held, Rights, lapsed
@@ -98,7 +99,9 @@ def standing(state: State, name: str, now: datetime) -> Rights:
     return left[name].without(lapsed(left).get(name, ()))
 
 
-def rests_on(rights: Rights, ends: Mapping[str, End], given: Sequence[Capability]) -> tuple[str, ...]:
+def rests_on(
+    rights: Rights, ends: Mapping[str, End], given: Sequence[Capability], *, meter: Meter | None
+) -> tuple[str, ...]:
     """The grants of some uses by whose right the holder of `rights` gives `given`, which `rights` cover.
 
     For each capability: none where one without limited uses covers it; else the longest-lived grant that does; else,
@@ -106,6 +109,7 @@ def rests_on(rights: Rights, ends: Mapping[str, End], given: Sequence[Capability
 
     Raises:
         Refusal: `limit_exceeded` when there are more than a grant may rest on.
+        OverBudget: when `meter` ends first.
     """
     if not rights.limited:
         return ()
@@ -119,10 +123,12 @@ def rests_on(rights: Rights, ends: Mapping[str, End], given: Sequence[Capability
             free.append(one.capability)
     needed: dict[str, None] = {}
     for capability in given if counted else ():
-        if _covered(free, capability):
+        if _covered(free, capability, meter):
             continue
-        longest = next((id for id in reversed(counted) if _covered(counted[id], capability)), None)
-        touching = [longest] if longest else [id for id in counted if _touches(counted[id], capability)]
+        longest = next((id for id in reversed(counted) if _covered(counted[id], capability, meter)), None)
+        touching = (
+            [longest] if longest else [id for id in counted if _touches(counted[id], capability, meter)]
+        )
         needed |= dict.fromkeys(two for id in touching for two in (id, *ends[id].rests_on))
         if len(needed) > MAX_CHAIN:
             raise Refusal(
@@ -133,9 +139,9 @@ def rests_on(rights: Rights, ends: Mapping[str, End], given: Sequence[Capability
     return tuple(needed)
 
 
-def _covered(held: Sequence[Capability], given: Capability) -> bool:
-    return possesses(held, given).answer == "yes"
+def _covered(held: Sequence[Capability], given: Capability, meter: Meter | None) -> bool:
+    return possesses(held, given, meter=meter).answer == "yes"
 
 
-def _touches(held: Sequence[Capability], given: Capability) -> bool:
-    return not all(disjoint(one, given) for one in held)
+def _touches(held: Sequence[Capability], given: Capability, meter: Meter | None) -> bool:
+    return not all(disjoint(one, given, meter=meter) for one in held)

@@ -10,14 +10,16 @@ from typing import Any
 
 from mew_lab.protocol.covers import disjoint, possesses
 from mew_lab.protocol.envelope import Envelope, compact
+from mew_lab.protocol.node import OverBudget
 from mew_lab.protocol.permit import Capability
 from mew_lab.space.ends import read_end, rests_on, standing
 from mew_lab.space.events import Enrolled
 from mew_lab.space.membership import welcome_anew
 from mew_lab.space.names import free_name, is_free
-from mew_lab.space.outcome import Outcome, capabilities_in, named, text_in
+from mew_lab.space.outcome import Outcome, capabilities_in, named, text_in, too_costly
 from mew_lab.space.refusal import Refusal, complain
-from mew_lab.space.rights import End, Held, Rights, lapsed
+from mew_lab.space.rights import End, Held, Rights, lapsed, lapsed_of, possession
+from mew_lab.space.shares import fits, weighed, within
 from mew_lab.space.state import Member, Sender, SpaceLimits, is_participant_id
 from mew_lab.space.turn import Turn
 
@@ -81,6 +83,7 @@ def enrol(turn: Turn, event: Enrolled) -> None:
         raise ValueError(f"{name!r} cannot be enrolled: the name belongs to participant {owner!r}")
     capabilities = [Capability.of(one, key=f"[{at}]") for at, one in enumerate(event.capabilities)]
     configured = state.configured(capabilities)
+    weighed([*capabilities, *state.baseline], "", state.limits)
     turn.record("enrolled", participant=name, detail=compact([dict(one) for one in event.capabilities]))
     member = state.members.get(name)
     if member is None:
@@ -89,6 +92,7 @@ def enrol(turn: Turn, event: Enrolled) -> None:
         free_name(turn, name)
         return
     turn.then(lambda: setattr(member, "kicked", False))
+    turn.then(lambda: setattr(member, "inviter", ""))
     granted = [one for one in member.rights.held if one.grant]
     turn.give(member, Rights([*configured.held, *granted]))
     let_fall(turn, also=(name,))
@@ -101,29 +105,36 @@ def grant(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
     """
     state, giver = turn.state, sender.member
     recipient = named(state, text_in(envelope, "recipient"))
-    given = capabilities_in(envelope, "capabilities")
     if state.grants >= state.limits.grants:
         raise Refusal("limit_exceeded", f"this space has had {state.limits.grants} grants, and takes no more")
+    share = ("grants", state.root(giver.name))
+    within(state, giver, state.taken[share], state.limits.grants, "grants")
     end = read_end(envelope, recipient=recipient.name, now=turn.now) if state.edition else End(recipient.name)
     rights_of_giver = standing(state, giver.name, turn.now)
-    for capability in given:
-        possession = possesses(rights_of_giver.capabilities.capabilities, capability)
-        if possession.answer != "yes":
-            raise Refusal(
-                "cannot_grant",
-                f"{sender.runtime_id} cannot grant {compact(capability.pattern)[:200]}, because it does not "
-                f"hold it: {possession.reason}",
-            )
-    end = end._replace(rests_on=rests_on(rights_of_giver, state.ends, given))
+    given = capabilities_in(envelope, "capabilities", meter=turn.meter)
+    try:
+        for capability in given:
+            found = possession(rights_of_giver.capabilities, capability, turn.meter)
+            if found.answer != "yes":
+                raise Refusal(
+                    "cannot_grant",
+                    f"{sender.runtime_id} cannot grant {compact(capability.pattern)[:200]}, because it does not "
+                    f"hold it: {found.reason}",
+                )
+        end = end._replace(rests_on=rests_on(rights_of_giver, state.ends, given, meter=turn.meter))
+    except OverBudget:
+        raise too_costly(sender, envelope, "whether the sender holds what it gives") from None
     limited = end != End(recipient.name)
     held = [Held(one, envelope.id, giver.name, False, limited) for one in given]
     rights = bounded(Rights([*recipient.rights.held, *held]), state.limits, recipient.name)
+    fits(state, giver, recipient, rights, given)
 
     def add() -> None:
         turn.give(recipient, rights)
         turn.then(lambda: setattr(state, "grants", state.grants + 1))
         if limited:
             turn.then(lambda: state.ends.update({envelope.id: end}))
+        turn.then(lambda: state.taken.update((share,)))
         welcome_anew(turn, recipient)
 
     return Outcome(add)
@@ -150,9 +161,15 @@ def revoke(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
             raise Refusal(
                 "invalid_request", f"{envelope.kind} by patterns requires a recipient in its payload"
             )
-        patterns = capabilities_in(envelope, "capabilities")
-        for one in recipient.rights.held:
-            match _touched(patterns, one.capability):
+        try:
+            patterns = capabilities_in(envelope, "capabilities", meter=turn.meter)
+        except Refusal as refusal:
+            if refusal.code != "limit_exceeded":
+                raise
+            patterns = []  # a revoke is never refused for what it costs: what cannot be decided falls
+            gone += [(recipient, one) for one in recipient.rights.held]
+        for one in recipient.rights.held if patterns else ():
+            match _touched(turn, patterns, one.capability):
                 case "all":
                     gone.append((recipient, one))
                 case "part":
@@ -176,13 +193,15 @@ def revoke(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
     return Outcome(take)
 
 
-def let_fall(turn: Turn, *, also: Iterable[str] = ()) -> None:
-    """Takes away what no longer stands, and tells everybody who lost something, `also` included.
+def let_fall(turn: Turn, *, also: Iterable[str] = (), gone: str = "") -> None:
+    """Takes away what no longer stands, and tells everybody who lost something, `also` included; `gone` is who lost
+    everything and is told nothing.
 
     Spec: §3.6.8 (Revocations take effect immediately).
     """
     members = turn.state.members
-    fallen = lapsed({name: turn.rights(member) for name, member in members.items()})
+    rights = {name: turn.rights(member) for name, member in members.items()}
+    fallen = lapsed(rights) if turn.meter is None else lapsed_of(rights, (*also, gone), turn.meter)
     for name, lost in fallen.items():
         turn.give(members[name], turn.rights(members[name]).without(lost))
         _tell_lapsed(turn, name, lost)
@@ -257,13 +276,16 @@ def _granted(turn: Turn, grant_id: str, recipient: Member | None) -> list[tuple[
     return found
 
 
-def _touched(patterns: list[Capability], held: Capability) -> str:
+def _touched(turn: Turn, patterns: list[Capability], held: Capability) -> str:
     """Whether a held capability falls under the patterns: `all` of it, a `part`, or nothing (``)."""
-    touching = [one for one in patterns if not disjoint(one, held)]
-    if not touching:
-        return ""
     # What cannot be told goes: better too much is taken than too little.
-    return "part" if possesses(touching, held).answer == "no" else "all"
+    try:
+        touching = [one for one in patterns if not disjoint(one, held, meter=turn.meter)]
+        if not touching:
+            return ""
+        return "part" if possesses(touching, held, meter=turn.meter).answer == "no" else "all"
+    except OverBudget:
+        return "all"
 
 
 def _tell_partial(turn: Turn, sender: Sender, envelope: Envelope, remaining: list[Held]) -> None:

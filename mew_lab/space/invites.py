@@ -10,24 +10,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from mew_lab.protocol.covers import possesses
 from mew_lab.protocol.envelope import Envelope, compact
-from mew_lab.protocol.permit import Capability
+from mew_lab.protocol.node import OverBudget
+from mew_lab.protocol.permit import Capability, CapabilitySet
 from mew_lab.protocol.profiles import STARTER
 from mew_lab.space.ends import rests_on, standing
 from mew_lab.space.events import TOKEN_PLACEHOLDER, Close, Mint, Reply, Void
 from mew_lab.space.grants import bounded, let_fall, protect
 from mew_lab.space.membership import CLOSE_KICKED, depart
 from mew_lab.space.names import free_name, is_known
-from mew_lab.space.outcome import Outcome, capabilities_in, named, text_in
+from mew_lab.space.outcome import Outcome, capabilities_in, named, text_in, too_costly
 from mew_lab.space.refusal import Refusal
-from mew_lab.space.rights import End, Held, Rights
+from mew_lab.space.rights import End, Held, Rights, possession
+from mew_lab.space.shares import fits, within
 from mew_lab.space.state import Member, Sender, is_participant_id
 from mew_lab.space.turn import Turn
 
 __all__ = ["invite", "kick"]
 
-_STARTER = tuple(Capability.of(one) for one in STARTER)
+_STARTER = CapabilitySet(STARTER)
 
 
 def invite(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
@@ -61,20 +62,27 @@ def invite(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
         raise Refusal(
             "limit_exceeded", f"this space has {state.limits.participants} participants, and takes no more"
         )
+    share = ("invites", state.root(sender.member.name))
+    within(state, sender.member, state.taken[share], state.limits.invites, "invites")
     wanted = (
-        capabilities_in(envelope, "initial_capabilities", empty=True)
+        capabilities_in(envelope, "initial_capabilities", empty=True, meter=turn.meter)
         if "initial_capabilities" in envelope.payload
-        else list(_STARTER)
+        else list(_STARTER.capabilities)
     )
     giver = standing(state, sender.member.name, turn.now)
-    granted = [one for capability in wanted for one in _granted(sender, giver, envelope, capability)]
-    end = End(
-        name, rests_on=rests_on(giver, state.ends, [one.capability for one in granted if not one.rooted])
-    )
+    try:
+        granted = [
+            one for capability in wanted for one in _granted(turn, sender, giver, envelope, capability)
+        ]
+        given = [one.capability for one in granted if not one.rooted]
+        end = End(name, rests_on=rests_on(giver, state.ends, given, meter=turn.meter))
+    except OverBudget:
+        raise too_costly(sender, envelope, "whether the sender holds what it gives") from None
     limited = end != End(name)
     granted = [one if one.rooted else one._replace(limited=limited) for one in granted]
     rights = bounded(Rights([*granted, *state.configured(()).held]), state.limits, name)
-    newcomer = Member(name, rights)
+    newcomer = Member(name, rights, inviter=sender.member.name)
+    fits(state, sender.member, Member(name, Rights()), rights, [one.capability for one in granted])
     newcomer.admissions = member.admissions if member else 0
 
     def bring_in() -> Reply | None:
@@ -83,6 +91,7 @@ def invite(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
         turn.then(lambda: setattr(state, "invites", state.invites + 1))
         if limited:
             turn.then(lambda: state.ends.update({envelope.id: end}))
+        turn.then(lambda: state.taken.update((share,)))
         turn.do(Mint(name))
         ack = {"status": "created", "participant_id": name, "token": TOKEN_PLACEHOLDER}
         inviter = sender.member
@@ -103,19 +112,21 @@ def invite(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
     return Outcome(bring_in, _without_email(envelope))
 
 
-def _granted(sender: Sender, rights: Rights, envelope: Envelope, capability: Capability) -> list[Held]:
+def _granted(
+    turn: Turn, sender: Sender, rights: Rights, envelope: Envelope, capability: Capability
+) -> list[Held]:
     """What a wanted capability becomes: of a list of kinds, what is in the starter profile stands by itself."""
     giver = sender.member
     found = []
     for one in _singles(capability):
-        starter = possesses(_STARTER, one).answer == "yes"
+        starter = possession(_STARTER, one, turn.meter).answer == "yes"
         if not starter:
-            possession = possesses(rights.capabilities.capabilities, one)
-            if possession.answer != "yes":
+            found_held = possession(rights.capabilities, one, turn.meter)
+            if found_held.answer != "yes":
                 raise Refusal(
                     "cannot_grant",
                     f"{sender.runtime_id} cannot invite somebody with {compact(one.pattern)[:200]}, which is neither "
-                    f"in the starter profile nor its own: {possession.reason}",
+                    f"in the starter profile nor its own: {found_held.reason}",
                 )
         found.append(Held(one, envelope.id, giver.name, starter))
     return [Held(capability, envelope.id, giver.name, True)] if all(one.rooted for one in found) else found
@@ -154,6 +165,6 @@ def kick(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
         turn.give(member, Rights())
         turn.then(lambda: setattr(member, "kicked", True))
         depart(turn, here)
-        let_fall(turn)
+        let_fall(turn, gone=member.name)
 
     return Outcome(put_out)

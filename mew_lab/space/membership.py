@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from mew_lab.space.events import LOG_SINK, Close, Joined, Left
+from mew_lab.space.shares import admissible
 from mew_lab.space.state import Connection, Member, is_participant_id
 from mew_lab.space.streams import abandon, described_streams
 from mew_lab.space.turn import Turn
@@ -21,6 +22,7 @@ CLOSE_TAKEN = 4409
 CLOSE_UNKNOWN = 4401
 CLOSE_KICKED = 4403
 MAX_CONNECTIONS = 8  # of one participant
+REASON = 120  # characters that a close frame takes, with room for what is not ASCII
 
 
 def described(turn: Turn, connection: Connection) -> dict[str, Any]:
@@ -65,6 +67,9 @@ def _refusal(turn: Turn, event: Joined) -> Close | None:
             CLOSE_TAKEN,
             f"{event.participant!r} has {MAX_CONNECTIONS} connections already (limit_exceeded)",
         )
+    too_much = admissible(state, member, event.runtime_id) if event.via != LOG_SINK else ""
+    if too_much:
+        return Close(event.connection, CLOSE_TAKEN, f"{too_much} (limit_exceeded)"[:REASON])
     return None
 
 

@@ -16,7 +16,7 @@ from mew_lab.errors import MewError, ProtocolError
 from mew_lab.protocol.envelope import MAX_MESSAGE, compact
 from mew_lab.space.core import BASELINE, Space
 from mew_lab.space.events import Record
-from mew_lab.space.state import EDITION, SpaceLimits
+from mew_lab.space.state import EDITION, UNBOUNDED, SpaceLimits
 
 __all__ = ["opened", "reopened"]
 
@@ -51,7 +51,9 @@ def reopened(record: Record) -> Space:
             limit=_whole(about.get("message_bytes", MAX_MESSAGE)),
             baseline=about.get("baseline", BASELINE),
             edition=_known(about.get("edition", 0)),
-            limits=SpaceLimits(**{key: _whole(most) for key, most in about.get("limits", {}).items()}),
+            limits=SpaceLimits(
+                **{key: _whole(most) for key, most in (UNBOUNDED | about.get("limits", {})).items()}
+            ),
         )
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError, MewError) as fault:
         raise ProtocolError(

@@ -12,14 +12,20 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from mew_lab.errors import ConfigError
+from mew_lab.protocol.cost import compile_cost
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.node import Meter, OverBudget
 from mew_lab.protocol.permit import Capability
 from mew_lab.space.events import Reply
 from mew_lab.space.refusal import Refusal
 from mew_lab.space.state import Member, Sender, State
 from mew_lab.space.turn import Turn
 
-__all__ = ["Outcome", "Rule", "capabilities_in", "named", "text_in"]
+__all__ = ["Outcome", "Rule", "capabilities_in", "named", "text_in", "too_costly"]
+
+
+EACH = 200
+"""Steps of a capability that is given or taken: compiling, comparing and listing it."""
 
 
 class Outcome(NamedTuple):
@@ -62,11 +68,22 @@ def named(state: State, name: str) -> Member:
     return member
 
 
-def capabilities_in(envelope: Envelope, key: str, *, empty: bool = False) -> list[Capability]:
-    """The capability patterns of a payload, compiled.
+def too_costly(sender: Sender, envelope: Envelope, what: str) -> Refusal:
+    """The refusal of a message whose judging costs more than a turn may."""
+    return Refusal(
+        "limit_exceeded",
+        f"{envelope.kind[:80]} of {sender.runtime_id} costs more to judge than one message may ({what}); send it in "
+        "several messages with fewer or simpler patterns each",
+    )
+
+
+def capabilities_in(
+    envelope: Envelope, key: str, *, empty: bool = False, meter: Meter | None = None
+) -> list[Capability]:
+    """The capability patterns of a payload, compiled; that is paid from `meter` before it is done.
 
     Raises:
-        Refusal: with the key path of the fault.
+        Refusal: with the key path of the fault, or `limit_exceeded`.
 
     Spec: §4.1 (Capability Pattern Structure).
     """
@@ -75,6 +92,16 @@ def capabilities_in(envelope: Envelope, key: str, *, empty: bool = False) -> lis
         raise Refusal(
             "invalid_request", f"{envelope.kind} requires {key}, a list of capabilities, in its payload"
         )
+    if meter is not None:
+        try:
+            for one in value:
+                meter.spend(EACH + compile_cost(one))
+        except OverBudget:
+            raise Refusal(
+                "limit_exceeded",
+                f"{envelope.kind}: the patterns of {key} cost more to read than one message may; send them in several "
+                "messages, or with fewer expressions and shorter repetitions",
+            ) from None
     try:
         return [Capability.of(one, key=f"payload.{key}[{at}]") for at, one in enumerate(value)]
     except ConfigError as fault:

@@ -9,15 +9,16 @@ Spec: §3.6.1, §3.6.2, §3.6.8.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from mew_lab.protocol.covers import possesses
-from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.covers import Coverage, covered, possesses
+from mew_lab.protocol.node import Meter, OverBudget
 from mew_lab.protocol.permit import Capability, CapabilitySet
+from mew_lab.protocol.strings import Literal
 
-__all__ = ["End", "Held", "Rights", "lapsed"]
+__all__ = ["End", "Held", "Rights", "lapsed", "lapsed_of", "possession"]
 
 
 class End(NamedTuple):
@@ -51,26 +52,129 @@ class Held(NamedTuple):
 class Rights:
     """Everything that one member holds, each capability once, in the order in which it came.
 
-    `origins` are, for each capability, all those that are held of it, the oldest first.
+    `origins` are, for each capability, all those that are held of it, the oldest first; `given` are bytes by who gave
+    them, `resting` those on whose rights something of it rests.
     """
 
-    __slots__ = ("capabilities", "grants", "held", "limited", "origins", "texts")
+    __slots__ = ("capabilities", "given", "grants", "held", "limited", "origins", "resting", "size", "texts")
 
     def __init__(self, held: Iterable[Held] = ()) -> None:
         self.held = tuple(held)
         found: dict[str, list[Held]] = {}
+        given: dict[str, int] = {}
         for one in self.held:
-            found.setdefault(compact(one.capability.pattern), []).append(one)
+            found.setdefault(one.capability.text, []).append(one)
+            if one.grant:
+                given[one.granter] = given.get(one.granter, 0) + one.capability.size + 1
+        self.given = given
+        self.resting = frozenset(one.granter for one in self.held if not one.rooted)
+        self.limited = any(one.limited for one in self.held)
         self.texts = tuple(found)  # as records quote them
         self.origins = tuple(map(tuple, found.values()))
         self.grants = tuple(first.grant for first, *_ in self.origins)
-        self.limited = any(one.limited for one in self.held)
-        self.capabilities = CapabilitySet([first.capability.pattern for first, *_ in self.origins])
+        self.size = sum(first.capability.size + 1 for first, *_ in self.origins)
+        self.capabilities = CapabilitySet.compiled(first.capability for first, *_ in self.origins)
+
+    @classmethod
+    def of(cls, capabilities: Iterable[Capability]) -> Rights:
+        """What is held by who was configured so."""
+        return cls(Held(one) for one in capabilities)
 
     def without(self, gone: Iterable[Held]) -> Rights:
         """What is left of them."""
         ids = {id(one) for one in gone}
         return Rights(one for one in self.held if id(one) not in ids)
+
+
+def possession(held: CapabilitySet, wanted: Capability, meter: Meter | None) -> Coverage:
+    """Whether who holds `held` may send everything that `wanted` permits, paid from `meter`.
+
+    A kind that is written out can be covered only by capabilities of that kind: the others are not asked.
+
+    Raises:
+        OverBudget: when `meter` ends first.
+    """
+    return possesses(_near(held, wanted, meter), wanted, meter=meter)
+
+
+def _near(held: CapabilitySet, wanted: Capability, meter: Meter | None) -> Sequence[Capability]:
+    if meter is None or not isinstance(wanted.kind, Literal):
+        return held.capabilities
+    return held.candidates(wanted.kind.text, meter) or held.capabilities[:1]
+
+
+def lapsed_of(
+    all_rights: Mapping[str, Rights], changed: Iterable[str], meter: Meter
+) -> dict[str, list[Held]]:
+    """What no longer stands, by member, after the rights of `changed` became less.
+
+    Only what rests on them, directly or through others, is asked about; the rest stands as it stood. What cannot be
+    decided before `meter` ends does not stand.
+
+    Spec: §3.6.8 (Delegation Security).
+    """
+    resting: dict[str, list[str]] = {}
+    for name, rights in all_rights.items():
+        for granter in rights.resting:
+            resting.setdefault(granter, []).append(name)
+    doubtful = dict.fromkeys(changed)
+    waiting = list(doubtful)
+    while waiting:
+        for name in resting.get(waiting.pop(), ()):
+            if name not in doubtful:
+                doubtful[name] = None
+                waiting.append(name)
+    affected = [name for name in all_rights if all_rights[name].resting & doubtful.keys()]
+    if not affected:
+        return {}
+    standing: dict[str, list[Capability]] = {}
+    asked: list[tuple[str, Held]] = []
+    for name in dict.fromkeys((*affected, *doubtful)):
+        whose = all_rights.get(name)
+        for one in whose.held if whose else ():
+            if one.rooted or one.granter not in doubtful:
+                standing.setdefault(name, []).append(one.capability)
+            else:
+                asked.append((name, one))
+    try:
+        asked = _least(standing, asked, meter)
+    except OverBudget as over:
+        asked = list(over.args[0])
+    lost: dict[str, list[Held]] = {}
+    for name, one in asked:
+        lost.setdefault(name, []).append(one)
+    return {name: lost[name] for name in all_rights if name in lost}
+
+
+def _least(
+    standing: dict[str, list[Capability]], asked: list[tuple[str, Held]], meter: Meter
+) -> list[tuple[str, Held]]:
+    """What of `asked` is not covered by what stands; `standing` grows by what is.
+
+    Raises:
+        OverBudget: with what was not decided, and what was refused so far.
+    """
+    sets: dict[str, CapabilitySet] = {}
+    while True:
+        found: list[tuple[str, Held]] = []
+        still: list[tuple[str, Held]] = []
+        for at, (name, one) in enumerate(asked):
+            try:
+                if one.granter not in sets:
+                    held = standing.get(one.granter, [])
+                    meter.spend(len(held))
+                    sets[one.granter] = CapabilitySet.compiled(held)
+                near = _near(sets[one.granter], one.capability, meter)
+                stands = covered(near, one.capability, meter=meter)
+            except OverBudget:
+                raise OverBudget([*still, *asked[at:]]) from None
+            (found if stands else still).append((name, one))
+        if not found:
+            return still
+        for name, one in found:
+            standing.setdefault(name, []).append(one.capability)
+            sets.pop(name, None)
+        asked = still
 
 
 def lapsed(all_rights: Mapping[str, Rights]) -> dict[str, list[Held]]:

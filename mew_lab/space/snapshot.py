@@ -9,7 +9,7 @@ Spec: §3.6.8.
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -24,7 +24,8 @@ from mew_lab.space.state import Member
 
 __all__ = ["restore", "snapshot"]
 
-OPENED = frozenset({"owner", "limits", "baseline"})  # the first record of a journal tells these
+OPENED = frozenset({"owner", "baseline"})  # the first record of a journal tells these
+MAPPINGS: Mapping[type, str] = {dict: "dict", OrderedDict: "ordered", Counter: "counter"}
 TUPLES: Mapping[str, Any] = {
     name: found
     for module in (state, rights)
@@ -84,9 +85,8 @@ def _said(value: Any) -> Any:
         return ["time", value.isoformat()]
     if isinstance(value, timedelta):
         return ["seconds", value.total_seconds()]
-    if isinstance(value, Mapping):
-        name = "ordered" if type(value) is OrderedDict else "dict"
-        return [name, *([_said(key), _said(one)] for key, one in value.items())]
+    if type(value) in MAPPINGS:
+        return [MAPPINGS[type(value)], *([_said(key), _said(one)] for key, one in value.items())]
     if type(value) in (list, tuple):
         return [type(value).__name__, *map(_said, value)]
     if type(value) in (set, frozenset):
@@ -120,7 +120,7 @@ def _made(value: Any) -> Any:
     if not isinstance(value, list):
         return value
     name, *parts = value
-    if name in ("dict", "ordered"):
-        kind = dict if name == "dict" else OrderedDict
-        return kind((_made(key), _made(one)) for key, one in parts)
+    for kind, called in MAPPINGS.items():
+        if name == called:
+            return kind({_made(key): _made(one) for key, one in parts})
     return MAKERS[name](*map(_made, parts))

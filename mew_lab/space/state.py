@@ -6,17 +6,19 @@ Spec: §3.6.4 (names), §3.10 (streams); what is held by whom is `rights`.
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from mew_lab.protocol.node import SET_BUDGET
 from mew_lab.protocol.permit import Capability, CapabilitySet
 from mew_lab.space.rights import End, Held, Rights
 
 __all__ = [
     "EDITION",
     "LIMITS",
+    "UNBOUNDED",
     "Connection",
     "Handle",
     "Member",
@@ -28,13 +30,14 @@ __all__ = [
     "is_participant_id",
 ]
 
-MAX_HANDLES = 100_000
 EDITION = 1
 """Which rules a space obeys: a journal names them, so that one of an earlier version is replayed as it was then.
 
 0: names in payloads were matched as written, a runtime id was never freed, a grant had no end of its own, integers of
-more than 64 bits were taken, and an invite was not acknowledged to a log sink.
+more than 64 bits were taken, an invite was not acknowledged to a log sink, and what judging costs had no bound.
 """
+TURN_BUDGET = 120_000
+"""Steps of one event: reading a value of the message costs one."""
 _PARTICIPANT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z", re.ASCII)
 _RESERVED_NAMES = frozenset({"gateway", "system"})
 
@@ -49,7 +52,12 @@ class SpaceLimits(NamedTuple):
 
     Participants, active streams, grants and invites are counted a space, capabilities a participant;
     `description_bytes` bounds the requests of active streams together, and the capabilities of one participant,
-    since welcomes repeat them.
+    since welcomes repeat them. `rights_bytes` bounds the capabilities of all participants together for the same
+    reason, `capability_bytes` one of them: a welcome has at most both sums.
+
+    `steps` is what one message may cost against its sender's capabilities, `turn_steps` all that one event may
+    cost, reading included; 0 stands for the rules of journals that tell of no budget. One participant may take one
+    part in `share` of what is counted a space.
     """
 
     participants: int = 1000
@@ -58,8 +66,18 @@ class SpaceLimits(NamedTuple):
     invites: int = 1000
     capabilities: int = 1000
     description_bytes: int = 1024 * 1024
+    rights_bytes: int = 1024 * 1024
+    capability_bytes: int = 16 * 1024
+    steps: int = SET_BUDGET
+    turn_steps: int = TURN_BUDGET
+    handles: int = 100_000
+    runtime_ids: int = 10_000
+    connections: int = 512
+    share: int = 8
 
 
+UNBOUNDED = {"rights_bytes": 0, "capability_bytes": 0, "steps": 0, "turn_steps": 0, "share": 1}
+"""The limits of a journal that tells of none of these: there were none when it was written."""
 LIMITS = SpaceLimits()
 
 
@@ -103,6 +121,7 @@ class Stream(NamedTuple):
     created: str
     request: str
     opened: str
+    by: str = ""  # who asked for it, whoever owns it now
 
     @property
     def writers(self) -> tuple[Connection, ...]:
@@ -118,10 +137,21 @@ class Stream(NamedTuple):
 class Member:
     """A logical participant: what it may do, and where it is now (newest connection last)."""
 
-    __slots__ = ("admissions", "connections", "kicked", "name", "pause", "rights", "shut_down", "sinks")
+    __slots__ = (
+        "admissions",
+        "connections",
+        "inviter",
+        "kicked",
+        "name",
+        "pause",
+        "rights",
+        "shut_down",
+        "sinks",
+    )
 
-    def __init__(self, name: str, rights: Rights) -> None:
+    def __init__(self, name: str, rights: Rights, *, inviter: str = "") -> None:
         self.name = name
+        self.inviter = inviter  # empty for a participant of the configuration
         self.rights = rights
         self.connections: list[Connection] = []
         self.sinks: list[Connection] = []
@@ -168,11 +198,13 @@ class State:
         self.aliases: dict[str, str] = {}  # runtime id as it was written -> participant
         self.live: dict[str, Connection] = {}  # runtime id -> connection
         self.handles: OrderedDict[str, Handle] = OrderedDict()
+        self.handles_of: dict[str, OrderedDict[str, None]] = {}  # participant -> its handles, oldest first
         self.lasting: dict[str, Handle] = {}  # ids of grants and invites: never forgotten
         self.grants = 0
         self.ends: dict[str, End] = {}  # grants that are held and end by themselves
         self.next_end: datetime | None = None  # the first `expires_at` of them
         self.invites = 0
+        self.taken: Counter[tuple[str, str]] = Counter()  # (what, root) -> how many grants or invites
         self.streams: dict[str, Stream] = {}
         self.streams_opened = 0
         self.refused_frames: dict[str, tuple[datetime, int, int]] = {}  # connection -> window, told, untold
@@ -183,6 +215,15 @@ class State:
     def configured(self, capabilities: Iterable[Capability]) -> Rights:
         """What a participant holds that was given these by the host: them, and the baseline."""
         return Rights(Held(one) for one in (*capabilities, *self.baseline))
+
+    def advance(self, edition: int) -> None:
+        """The rules of a later edition hold from now on, and its limits where the journal tells of none."""
+        self.edition = edition
+        bounds = {name: getattr(LIMITS, name) for name in UNBOUNDED}
+        told = {name for name, none in UNBOUNDED.items() if getattr(self.limits, name) != none}
+        self.limits = self.limits._replace(
+            **{name: most for name, most in bounds.items() if name not in told}
+        )
 
     def heard(self) -> None:
         """To be called when a connection or a sink came or went."""
@@ -211,14 +252,32 @@ class State:
         return self.lasting.get(id) or self.handles.get(id)
 
     def take_handle(self, id: str, handle: Handle) -> None:
-        """Remembers who took an id; the oldest is forgotten beyond the limit, but never a lasting one."""
-        self.handles.pop(id, None)
+        """Remembers who took an id; beyond the limit the oldest is forgotten, beyond a participant's share its own
+        oldest, but never a lasting one."""
+        before = self.handles.pop(id, None)
+        if before is not None:
+            self.handles_of[before.participant].pop(id, None)
         if handle.lasting:
             self.lasting[id] = handle
             return
         self.handles[id] = handle
-        if len(self.handles) > MAX_HANDLES:
-            self.handles.popitem(last=False)
+        own = self.handles_of.setdefault(handle.participant, OrderedDict())
+        own[id] = None
+        limits = self.limits
+        if limits.share > 1 and len(own) > max(1, limits.handles // limits.share):
+            del self.handles[own.popitem(last=False)[0]]
+        elif len(self.handles) > limits.handles:
+            oldest, whose = self.handles.popitem(last=False)
+            del self.handles_of[whose.participant][oldest]
+
+    def root(self, name: str) -> str:
+        """The participant of the configuration that brought `name` in, through others or by itself."""
+        for _ in range(len(self.members) + 1):
+            member = self.members.get(name)
+            if member is None or not member.inviter:
+                break
+            name = member.inviter
+        return name
 
     def logical(self, name: str) -> str:
         """The logical participant that a runtime id or name in `to` means; the name itself when unknown.

@@ -17,6 +17,7 @@ from mew_lab.protocol.frames import split
 from mew_lab.space.events import FrameReceived, Relay, Reply
 from mew_lab.space.outcome import Outcome, text_in
 from mew_lab.space.refusal import Refusal, refuse_unread
+from mew_lab.space.shares import roomy, within
 from mew_lab.space.state import Connection, Sender, Stream
 from mew_lab.space.turn import Turn, timestamp
 
@@ -77,12 +78,15 @@ def request(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
         raise Refusal(
             "limit_exceeded", f"this space has {state.limits.streams} active streams; close some first"
         )
-    if size + sum(one.size for one in state.streams.values()) > state.limits.description_bytes:
-        raise Refusal(
-            "limit_exceeded",
-            f"the requests of all active streams together may have {state.limits.description_bytes} bytes, since "
-            "every welcome repeats them; describe the stream in fewer words",
-        )
+    by = sender.member.name
+    within(
+        state,
+        sender.member,
+        sum(1 for one in state.streams.values() if state.root(one.by) == state.root(by)),
+        state.limits.streams,
+        "active streams",
+    )
+    roomy(state, sender.member, size)
 
     def open_it() -> Reply | None:
         number = state.streams_opened + 1
@@ -99,7 +103,7 @@ def request(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
             said["target"] = payload["target"]
         opened = turn.say("stream/open", said, to=(owner.runtime_id,), correlation=(envelope.id,))
         created = timestamp(turn.now)
-        turn.keep(Stream(id, owner, (), target, payload, size, created, envelope.id, opened.id))
+        turn.keep(Stream(id, owner, (), target, payload, size, created, envelope.id, opened.id, by))
         if sender.connection is not None:
             return None
         return Reply(200, {"id": opened.id, "status": "stream_opened", "stream_id": id, "timestamp": created})
@@ -175,7 +179,10 @@ def grant_write(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
     """
     stream = _owned(turn, sender, _named(turn, envelope), "grant write access to")
     writer = _party(turn, envelope, "participant_id")
-    granted = stream.granted if writer in stream.granted else (*stream.granted, writer)
+    granted = stream.granted
+    if writer not in granted:
+        roomy(turn.state, sender.member, 0)
+        granted = (*granted, writer)
 
     def let_write() -> Reply | None:
         changed = stream._replace(granted=granted)

@@ -13,6 +13,7 @@ from typing import Any
 
 from mew_lab.protocol.envelope import PROTOCOL, Envelope, compact
 from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.protocol.node import Budget
 from mew_lab.space.events import Deliver, Effect, Record
 from mew_lab.space.rights import Rights
 from mew_lab.space.state import Connection, Member, State, Stream
@@ -37,6 +38,7 @@ class Turn:
         "_rights",
         "_streams",
         "epoch",
+        "meter",
         "now",
         "space",
         "state",
@@ -47,6 +49,8 @@ class Turn:
         self.space = space
         self.epoch = epoch
         self.now = now
+        # Of all that is judged in this turn; None where a journal tells of no budget.
+        self.meter = Budget(state.limits.turn_steps) if state.limits.turn_steps else None
         self._effects: list[Effect] = []
         self._changes: list[Callable[[], object]] = []
         self._messages = state.messages

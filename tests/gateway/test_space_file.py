@@ -132,7 +132,9 @@ def test_settings_of_our_own_are_read() -> None:
     ).config
     assert (config.owner, config.baseline, config.hosts) == ("anna", [], ["box.local"])
     assert config.origins == ["http://localhost:8888"]
-    assert config.limits.of_space == SpaceLimits(participants=5, streams=6, grants=7, invites=8)
+    assert config.limits.of_space == SpaceLimits(
+        participants=5, streams=6, grants=7, invites=8, connections=9
+    )
     assert config.limits.of_server == Limits(connections=9, burst=200)
     assert (config.message_bytes, config.queue_bytes, config.logs) == (2048, 65536, None)
 

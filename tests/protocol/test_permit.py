@@ -326,9 +326,9 @@ def test_fast_and_slow_agree_on_a_million_random_messages() -> None:
         (
             [{"kind": "chat", "to": "*"}],
             "chat",
-            ["a"] * 10_001,
+            ["a"] * 50_001,
             {},
-            '{"kind":"chat",…} wants fewer addressees',
+            "it costs more to judge this message than one message may",
         ),
     ],
     ids=range(10),
@@ -356,7 +356,7 @@ def test_a_costly_capability_permits_nothing_and_its_refusal_is_bounded() -> Non
     payload = {"a": [[[str(at)] * 20] * 20 for at in range(100)] + ["x"]}
     assert not allowed(capability, "chat", payload=payload)
     told = CapabilitySet([capability] * 200).permit("chat", (), payload).nearest
-    assert told == '{"kind":"chat",…} cannot tell whether payload matches: it costs too much to find out'
+    assert told == "it costs more to judge this message than one message may"
 
 
 @pytest.mark.threat(6)

@@ -249,7 +249,7 @@ def test_a_grant_that_says_too_little_is_refused(payload: dict[str, Any], error:
 
 @pytest.mark.threat(9)
 def test_a_space_takes_so_many_grants_and_a_participant_so_many_capabilities() -> None:
-    stage = Stage(alice="*", bot=[], limits=SpaceLimits(grants=2, capabilities=3))
+    stage = Stage(alice="*", bot=[], limits=SpaceLimits(grants=2, capabilities=3, share=1))
     assert stage.grant("alice", "bot", ["a", "b", "c"]).error["error"] == "limit_exceeded"
     assert stage.grant("alice", "bot", ["a", "b"]).accepted
     assert stage.grant("alice", "alice", "a").accepted

@@ -11,7 +11,7 @@ from mew_lab.errors import ProtocolError
 from mew_lab.space.core import BASELINE, Space, resumed
 from mew_lab.space.events import Enrolled, Joined, Received, Record
 from mew_lab.space.opening import opened, reopened
-from mew_lab.space.state import SpaceLimits
+from mew_lab.space.state import UNBOUNDED, SpaceLimits
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -45,6 +45,14 @@ def test_a_space_made_anew_from_its_first_record_does_the_same() -> None:
             "invites": 1000,
             "capabilities": 1000,
             "description_bytes": 1024 * 1024,
+            "rights_bytes": 1024 * 1024,
+            "capability_bytes": 16 * 1024,
+            "steps": 50_000,
+            "turn_steps": 120_000,
+            "handles": 100_000,
+            "runtime_ids": 10_000,
+            "connections": 512,
+            "share": 8,
         },
         "edition": 1,
     }
@@ -56,10 +64,11 @@ def test_a_space_made_anew_from_its_first_record_does_the_same() -> None:
 
 def test_what_an_older_journal_does_not_tell_is_as_it_was_then() -> None:
     again = reopened(Record(0, NOW, "opened", "demo", detail='{"format":1,"epoch":7}'))
-    assert opened(again, NOW) == opened(Space("demo", epoch=7, baseline=BASELINE, edition=0), NOW)
+    old = Space("demo", epoch=7, baseline=BASELINE, limits=SpaceLimits(**UNBOUNDED), edition=0)
+    assert opened(again, NOW) == opened(old, NOW)
 
 
-@pytest.mark.ruling("R22")
+@pytest.mark.ruling("R22", "R24")
 def test_a_space_of_an_older_journal_takes_the_numbers_that_it_took_until_it_is_resumed() -> None:
     space = reopened(Record(0, NOW, "opened", "demo", detail='{"format":1,"epoch":7}'))
     for event in (Enrolled("anna", ({"kind": "chat"},)), Joined("c1", "anna", "anna", "memory")):
@@ -69,6 +78,7 @@ def test_a_space_of_an_older_journal_takes_the_numbers_that_it_took_until_it_is_
     space.step(resumed("anna"), NOW)
     refused = next(one for one in space.step(message, NOW) if type(one) is Record)
     assert (refused.verdict, refused.code) == ("refused", "invalid_number")
+    assert space.state.limits == SpaceLimits()
 
 
 @pytest.mark.parametrize("edition", ["2", "-1", '"1"', "true"])

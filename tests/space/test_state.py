@@ -8,7 +8,7 @@ import pytest
 
 from mew_lab.protocol.kinds import KINDS, is_reserved
 from mew_lab.space import state as state_module
-from mew_lab.space.state import is_participant_id
+from mew_lab.space.state import SpaceLimits, is_participant_id
 
 from .stage import Stage
 
@@ -123,11 +123,8 @@ def test_a_refused_message_takes_no_id() -> None:
 
 
 @pytest.mark.req("C-15")
-def test_the_oldest_handles_are_forgotten_beyond_the_limit_but_never_a_grant(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(state_module, "MAX_HANDLES", 2)
-    stage = Stage(alice="*", bob=[])
+def test_the_oldest_handles_are_forgotten_beyond_the_limit_but_never_a_grant() -> None:
+    stage = Stage(alice="*", bob=[], limits=SpaceLimits(handles=2, share=1))
     stage.grant("alice", "bob", "chat", id="g")
 
     def code(id: str) -> str:
@@ -140,9 +137,8 @@ def test_the_oldest_handles_are_forgotten_beyond_the_limit_but_never_a_grant(
 
 
 @pytest.mark.req("C-15")
-def test_a_handle_that_was_taken_anew_is_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_module, "MAX_HANDLES", 2)
-    stage = Stage(alice="*")
+def test_a_handle_that_was_taken_anew_is_the_newest() -> None:
+    stage = Stage(alice="*", limits=SpaceLimits(handles=2, share=1))
     for id in ("a", "b"):
         assert stage.send("alice", "mcp/proposal", id=id).accepted
     stage.leave("alice")
@@ -153,7 +149,7 @@ def test_a_handle_that_was_taken_anew_is_the_newest(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_hundred_thousand_are_remembered() -> None:
-    assert state_module.MAX_HANDLES == 100_000
+    assert SpaceLimits().handles == 100_000
 
 
 @pytest.mark.req("C-15", "P-3-3")

@@ -55,7 +55,7 @@ from .slow_space import HANDLES, SlowSpace, plain_id
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 GATEWAY = "system:gateway"
-LIMITS = {"grants": 30, "invites": 4, "streams": 4, "participants": 7}
+LIMITS = {"grants": 30, "invites": 4, "streams": 4, "participants": 7, "share": 1}
 PRIVATE = {"system/welcome", "system/error", "space/invite-ack"}
 
 NAMED = ["ann", "ben", "cat", "dan"]  # by the configuration; ann owns the space

@@ -110,7 +110,7 @@ def test_a_space_has_so_many_streams_at_a_time_and_describes_them_in_so_many_byt
     assert stage.send("ann", "stream/request", {}).error["error"] == "limit_exceeded"
     stage.send("ann", "stream/close", {"stream_id": stream})
     assert stage.open("ann") == "stream-2"
-    stage = Stage(ann="stream/*", limits=SpaceLimits(description_bytes=1000))
+    stage = Stage(ann="stream/*", limits=SpaceLimits(description_bytes=1000, share=1))
     assert stage.send("ann", "stream/request", {"description": "x" * 1000}).error["error"] == "limit_exceeded"
     assert stage.open("ann") == "stream-1"
 
@@ -118,13 +118,14 @@ def test_a_space_has_so_many_streams_at_a_time_and_describes_them_in_so_many_byt
 @pytest.mark.threat(9)
 def test_the_requests_of_all_active_streams_may_have_exactly_so_many_bytes() -> None:
     def said(limit: int) -> list[bool]:
-        stage = Stage(ann="stream/*", limits=SpaceLimits(description_bytes=limit))
+        stage = Stage(ann="stream/*", limits=SpaceLimits(description_bytes=limit, share=1))
         return [stage.send("ann", "stream/request", {}, id=f"q{n}").accepted for n in range(3)]
 
     whole = Stage(ann="stream/*").send("ann", "stream/request", {}, id="q0").record.raw
     assert whole is not None
-    assert said(2 * len(whole)) == [True, True, False]
-    assert said(2 * len(whole) - 1) == [True, False, False]
+    described = len(whole) + 128 + 70  # and what the gateway says of it, its one writer included
+    assert said(2 * described) == [True, True, False]
+    assert said(2 * described - 1) == [True, False, False]
 
 
 # --- what late joiners learn ---

@@ -1,0 +1,177 @@
+"""What may a pattern cost on a message of some size? An upper bound of the steps, without a message.
+
+A message of `size` bytes holds at most `size / 2` values, `size` characters of text, and objects 64 deep. Both bounds
+are pessimistic: the sum over all capabilities of a set says whether every message of that size can be judged.
+
+Spec: §4.2.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, NamedTuple
+
+from mew_lab.protocol.jsonpath import JSONPath, filters, rfc9535, segments, selectors
+from mew_lab.protocol.node import Budget, Node
+from mew_lab.protocol.pattern import (
+    MAX_DEPTH,
+    AnyOf,
+    Anywhere,
+    Field,
+    Glob,
+    KeyGlob,
+    Negation,
+    ObjectPattern,
+    Regex,
+)
+from mew_lab.protocol.strings import is_expression
+
+__all__ = ["REFERENCE", "compile_cost", "steps"]
+
+REFERENCE: Final = 1024
+"""Bytes of a message that every set of capabilities must be able to judge, whatever stands in it."""
+MOST: Final = 1 << 40
+"""A bound that is larger than this is not followed further."""
+_NUMBER: Final = re.compile(r"\{(?:[0-9]+,)?([0-9]+)")
+_CLASS_INSTRUCTIONS: Final = 1_300  # of a class of Unicode, such as \pL
+_MOST_REPEATED: Final = 1_000  # by google-re2, also when repetitions are nested
+_PATH_STEPS: Final = 10  # a character: the library's parser is slow
+_NODE_STEPS: Final = 10
+
+
+class Seen(NamedTuple):
+    """What a pattern is asked about: so many values; no part of the message stands in more than `often` of them
+    at the same depth."""
+
+    values: int
+    often: int = 1
+
+
+ONE: Final = Seen(1)
+"""The value itself."""
+
+
+def steps(pattern: Node | None, size: int = REFERENCE, *, seen: Seen = ONE) -> int:
+    """The most steps that `pattern` costs on a message of `size` bytes; None costs nothing."""
+    if pattern is None or seen.values * seen.often > MOST:
+        return 0 if pattern is None else MOST
+    characters = size * seen.often
+    match pattern:
+        case Glob():
+            each = Budget.AFFIX if pattern.is_affix else Budget.GLOB
+            return seen.values + characters // each
+        case Regex():
+            work = characters * pattern.program_size // Budget.REGEX
+            return seen.values * (1 + 2 * Budget.CHARACTER) + characters * Budget.CHARACTER + work
+        case Negation():
+            return steps(pattern.inner, size, seen=seen)
+        case AnyOf():
+            return sum(seen.values + steps(one, size, seen=seen) for one in pattern.others)
+        case ObjectPattern():
+            return sum(_member(one, size, seen) for one in pattern.members)
+    return 0
+
+
+def _member(member: Any, size: int, seen: Seen) -> int:
+    if isinstance(member, Field):
+        return steps(member.pattern, size, seen=seen)
+    parts = member.pattern.alternatives if isinstance(member.pattern, AnyOf) else (member.pattern,)
+    searched, found = _selected(member.selector, size, seen)
+    return min(MOST, sum(searched + steps(one, size, seen=found) for one in parts))
+
+
+def _selected(selector: KeyGlob | Anywhere | JSONPath, size: int, seen: Seen) -> tuple[int, Seen]:
+    """What a search costs, and what it selects."""
+    if isinstance(selector, Anywhere):
+        found = _below(size, seen)
+        return found.values, found
+    if isinstance(selector, KeyGlob):
+        found = _children(size, seen)
+        return found.values + steps(selector.glob, size, seen=found), found
+    return _walk(selector, selector.query, size, seen)
+
+
+def _children(size: int, seen: Seen) -> Seen:
+    return Seen(seen.often * (size // 2), seen.often)
+
+
+def _below(size: int, seen: Seen) -> Seen:
+    """Everything below values that may lie in each other, as deep as a message may be."""
+    often = seen.often * (1 if seen.values == 1 else MAX_DEPTH)
+    return Seen(often * (size // 2 + 1), often)
+
+
+def _walk(path: JSONPath, query: rfc9535.JSONPathQuery, size: int, seen: Seen) -> tuple[int, Seen]:
+    cost = 0
+    for segment in query.segments:
+        if cost > MOST or seen.values > MOST:
+            return MOST, seen
+        if isinstance(segment, segments.JSONPathRecursiveDescentSegment):
+            seen = Seen(seen.values + _below(size, seen).values, _below(size, seen).often)
+            cost += seen.values
+        values = 0
+        for selector in segment.selectors:
+            cost += seen.values
+            if isinstance(selector, selectors.NameSelector | selectors.IndexSelector):
+                values += seen.values
+                continue
+            found = _children(size, seen).values
+            cost += found
+            values += found
+            if isinstance(selector, selectors.FilterSelector):
+                cost += found * _test(path, selector.expression, size)
+        seen = Seen(values, seen.often * len(segment.selectors))
+    return min(cost, MOST), seen
+
+
+def _test(path: JSONPath, part: Any, size: int) -> int:
+    """What one test of a filter, or one side of a comparison, costs for one value."""
+    match part:
+        case filters.FilterExpressionLiteral():
+            return 1
+        case filters.FilterQuery():
+            return 1 + _walk(path, part.query, size, Seen(1))[0]
+        case filters.FilterExpression():
+            return 1 + _test(path, part.expression, size)
+        case filters.PrefixExpression():
+            return 1 + _test(path, part.right, size)
+        case filters.LogicalExpression():
+            return 1 + _test(path, part.left, size) + _test(path, part.right, size)
+        case filters.ComparisonExpression():
+            sides = (part.left, part.right)
+            plain = any(isinstance(one, filters.FilterExpressionLiteral) for one in sides)
+            return 2 + sum(_test(path, one, size) for one in sides) + (0 if plain else size)
+        case filters.FunctionExtension():
+            cost = 2 + sum(_test(path, one, size) for one in part.args)
+            if part.name in ("match", "search"):
+                cost += steps(path.expression(part), size)
+            return cost
+    return MOST
+
+
+def compile_cost(pattern: Any) -> int:
+    """Steps that stand for compiling a pattern, told from its JSON alone."""
+    if isinstance(pattern, str):
+        return _NODE_STEPS + len(pattern) // 4 + (_instructions(pattern) if is_expression(pattern) else 0)
+    if isinstance(pattern, dict):
+        return _NODE_STEPS + sum(_key_cost(name) + compile_cost(one) for name, one in pattern.items())
+    if isinstance(pattern, list):
+        return _NODE_STEPS + sum(map(compile_cost, pattern))
+    return _NODE_STEPS
+
+
+def _key_cost(name: str) -> int:
+    if not name.startswith("$"):
+        return len(name) // 4
+    called = _instructions(name) if "match" in name or "search" in name else 0
+    return len(name) * _PATH_STEPS + called
+
+
+def _instructions(expression: str) -> int:
+    """Roughly how many instructions an expression of google-re2 has, told before it is compiled."""
+    numbers = [int(one) for one in _NUMBER.findall(expression)[:64] if len(one) < 5]
+    repeated = 1
+    for one in numbers:
+        repeated = min(_MOST_REPEATED, max(1, repeated * one if "){" in expression else max(repeated, one)))
+    classes = expression.count("\\p") + expression.count("\\P") + expression.count("[[:")
+    return min(len(expression), 512) * repeated + classes * _CLASS_INSTRUCTIONS * repeated

@@ -1,0 +1,355 @@
+"""How long does one hostile holder stop the others? Prints the loop's longest hold under each of them.
+
+    python tests/benchmarks/bench_holds.py [NAME …]
+
+The gateway runs in a process of its own, and watches its own loop; each holder comes from outside, with nothing but
+its token. `SCALE` (1 by default) makes the attempts smaller. The mark is 50 ms, which is printed and not asserted.
+Beside it stands the longest wait of a victim for the echo of a chat, and how often the gateway said `limit_exceeded`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import websockets
+
+HERE = Path(__file__).parent
+SCALE = float(os.environ.get("SCALE", "1"))
+MARK = 50
+PATIENCE = float(os.environ.get("PATIENCE", "90"))  # seconds for the answer to one message
+_numbers = itertools.count(1)
+
+
+def scaled(count: int) -> int:
+    return max(int(count * SCALE), 2)
+
+
+class Holder:
+    """One connection from outside: it sends, and reads all that comes."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.refused = 0
+        self.answers: dict[str, asyncio.Future[dict[str, Any]]] = {}
+
+    async def open(self, port: int, token: str) -> Holder:
+        self.ws = await websockets.connect(
+            f"ws://127.0.0.1:{port}/ws?space=s",
+            proxy=None,
+            max_size=None,
+            additional_headers={"Authorization": f"Bearer {token}"},
+            open_timeout=PATIENCE,
+            ping_interval=None,
+        )
+        self.welcome = json.loads(await asyncio.wait_for(self.ws.recv(), PATIENCE))
+        self.reading = asyncio.create_task(self._read())
+        return self
+
+    async def _read(self) -> None:
+        with contextlib.suppress(websockets.ConnectionClosed):
+            async for text in self.ws:
+                if isinstance(text, bytes) or not self.answers:
+                    continue
+                unread = '"system/error"' in text[:300] and '"correlation_id"' not in text[:300]
+                if not unread and not any(id in text for id in self.answers):
+                    continue
+                said = json.loads(text)
+                named = (
+                    list(self.answers) if unread else [said.get("id"), *(said.get("correlation_id") or ())]
+                )
+                for id in named:  # what was never read cannot be named
+                    waiting = self.answers.pop(id, None)
+                    if waiting is not None and not waiting.done():
+                        waiting.set_result(said)
+        for waiting in self.answers.values():
+            if not waiting.done():
+                waiting.set_exception(ConnectionError(f"{self.name} was cut: {self.ws.close_reason}"))
+
+    async def send(self, kind: str, payload: dict[str, Any], **members: Any) -> dict[str, Any]:
+        """Sends, and waits for the echo or the error."""
+        id = f"h{os.getpid()}-{next(_numbers)}x"
+        return await self.text(id, json.dumps({"id": id, "kind": kind, "payload": payload, **members}))
+
+    async def text(self, id: str, text: str) -> dict[str, Any]:
+        self.answers[id] = asyncio.get_running_loop().create_future()
+        await self.ws.send(text)
+        said = await asyncio.wait_for(self.answers[id], PATIENCE)
+        self.refused += said["payload"].get("error") == "limit_exceeded"
+        return said
+
+    async def flood(self, messages: list[tuple[str, dict[str, Any]]]) -> None:
+        """Sends all without waiting; then waits for the last."""
+        for kind, payload in messages[:-1]:
+            await self.ws.send(json.dumps({"id": f"f{next(_numbers)}", "kind": kind, "payload": payload}))
+        await self.send(*messages[-1])
+
+    async def close(self) -> None:
+        self.reading.cancel()
+        self.ws.transport.abort()  # a handshake would wait for whoever does not read any more
+
+
+class Scene:
+    """A gateway from outside."""
+
+    def __init__(self, port: int, tokens: dict[str, str]) -> None:
+        self.port, self.tokens = port, tokens
+        self.here: list[Holder] = []
+
+    async def holder(self, name: str, token: str = "") -> Holder:
+        self.here.append(await Holder(name).open(self.port, token or self.tokens[name]))
+        return self.here[-1]
+
+    async def judged(
+        self, pattern: Callable[[int], dict[str, Any]], payload: dict[str, Any], count: int
+    ) -> None:
+        """Somebody with as many costly capabilities as it can be given sends one message."""
+        giver, middle = await self.holder("giver"), await self.holder("middle")
+        given = 0
+        capabilities = [{"kind": "chat", "payload": pattern(n)} for n in range(scaled(count))]
+        while capabilities:  # what is refused at once may be given in smaller numbers
+            part = capabilities[: max(1, len(capabilities) >> min(given.bit_length(), 3))]
+            said = await giver.send("capability/grant", {"recipient": "middle", "capabilities": part})
+            if said["kind"] == "system/error" and len(capabilities) > 1:
+                capabilities = capabilities[: len(capabilities) // 2]
+                continue
+            break
+        await middle.send("chat", payload)
+
+
+Attempt = Callable[[Scene], Awaitable[None]]
+
+
+async def globs(scene: Scene) -> None:
+    """Nine hundred globs in the middle of many strings."""
+    text = ["abcdeabcde" * 50 for _ in range(scaled(400))]
+    await scene.judged(lambda n: {"**": f"*a*b*c*d*e*f{n}"}, {"l": text}, 990)
+
+
+async def expressions(scene: Scene) -> None:
+    """Nine hundred large expressions."""
+    text = ["abcabc" * 4000 for _ in range(scaled(40))]
+    await scene.judged(lambda n: {"**": f"/(a|b|c){{1,200}}(d|e){{1,100}}z{n}/"}, {"t": text}, 990)
+
+
+async def paths(scene: Scene) -> None:
+    """Deep JSONPath."""
+    value = {"a": [{str(at): at for at in range(60)} for _ in range(scaled(60))]}
+    await scene.judged(lambda n: {f"$..*..*..*[?@.x{n}]": "no"}, value, 990)
+
+
+async def negations(scene: Scene) -> None:
+    """Negations of globs at any depth."""
+    value = {"a": [[["abcabcabc"] * 20] * 20] * scaled(40)}
+    await scene.judged(lambda n: {"**": [f"!*z{n}*y", f"*z{n}*y"]}, value, 990)
+
+
+async def giants(scene: Scene) -> None:
+    """Grants of nearly a mebibyte to each."""
+    giver = await scene.holder("giver")
+    for n in range(scaled(6)):
+        text = f"{n}" + "A" * 990_000
+        await giver.send(
+            "capability/grant",
+            {"recipient": f"p{n}", "capabilities": [{"kind": "chat", "payload": {"text": text}}]},
+        )
+
+
+async def trifles(scene: Scene) -> None:
+    """Revokes of a trifle while much is held."""
+    giver = await scene.holder("giver")
+    many = [{"kind": "chat", "payload": {"text": f"t{n}"}} for n in range(990)]
+    for n in range(scaled(12)):
+        await giver.send("capability/grant", {"recipient": f"p{n}", "capabilities": many[: scaled(990)]})
+        await giver.send("capability/grant", {"recipient": f"p{n}", "capabilities": many[: scaled(400)]})
+    for _ in range(2):
+        said = await giver.send(
+            "capability/grant",
+            {"recipient": "p0", "capabilities": [{"kind": "chat", "payload": {"text": "zz"}}]},
+        )
+        await giver.send("capability/revoke", {"recipient": "p0", "grant_id": said.get("id", "")})
+
+
+async def proposals(scene: Scene) -> None:
+    """A flood of proposals."""
+    proposer = await scene.holder("proposer")
+    body = {"method": "tools/call", "params": {"name": "x", "arguments": {}}}
+    await proposer.flood([("mcp/proposal", body)] * scaled(5000))
+
+
+async def grants(scene: Scene) -> None:
+    """A flood of grants."""
+    giver = await scene.holder("giver")
+    await giver.flood(
+        [
+            (
+                "capability/grant",
+                {
+                    "recipient": "middle",
+                    "capabilities": [{"kind": "chat", "payload": {"text": f"g{n}" * 20}}],
+                },
+            )
+            for n in range(scaled(1500))
+        ]
+    )
+
+
+async def invites(scene: Scene) -> None:
+    """A flood of invites."""
+    inviter = await scene.holder("inviter")
+    await inviter.flood([("space/invite", {"participant_id": f"n{n}"}) for n in range(scaled(990))])
+
+
+async def streams(scene: Scene) -> None:
+    """A flood of streams, and of frames that nobody may write."""
+    streamer = await scene.holder("streamer")
+    await streamer.flood([("stream/request", {"description": "x" * 3000})] * scaled(300))
+    for _ in range(scaled(3000)):
+        await streamer.ws.send(b"#stream-9999#data")
+    await streamer.send("stream/request", {})
+
+
+async def wide(scene: Scene) -> None:
+    """Messages near the limit, of as many values as fit."""
+    talker = await scene.holder("talker")
+    size = max(int(1_040_000 * SCALE), 1000)
+    for unit in ("[],", '{"a":{}},', "[[[[[[]]]]]],", "0.1,", '"",'):
+        id = f"w{next(_numbers)}x"
+        items = (unit * (size // len(unit)))[:-1]
+        await talker.text(id, f'{{"id":"{id}","kind":"chat","payload":{{"t":[{items}]}}}}')
+
+
+async def deep(scene: Scene) -> None:
+    """Messages near the limit, as deep as a message may be."""
+    talker = await scene.holder("talker")
+    unit = "[" * 60 + "]" * 60 + ","
+    id = f"d{next(_numbers)}x"
+    items = (unit * (max(int(1_040_000 * SCALE), 1000) // len(unit)))[:-1]
+    await talker.text(id, f'{{"id":"{id}","kind":"chat","payload":{{"t":[{items}]}}}}')
+
+
+async def patterns(scene: Scene) -> None:
+    """A revoke by a thousand patterns that overlap all that is held."""
+    giver = await scene.holder("giver")
+    many = [{"kind": "chat", "payload": {"text": f"t{n}*x*"}} for n in range(scaled(900))]
+    for at in range(0, len(many), 300):
+        await giver.send("capability/grant", {"recipient": "middle", "capabilities": many[at : at + 300]})
+    overlapping = [{"kind": "chat", "payload": {"text": f"*{n}*y"}} for n in range(scaled(900))]
+    await giver.send("capability/revoke", {"recipient": "middle", "capabilities": overlapping})
+
+
+async def chain(scene: Scene) -> None:
+    """A kick of who stands at the head of a long delegation."""
+    root = await scene.holder("root")
+    right = [{"kind": "capability/grant"}, *({"kind": f"k{n}/x"} for n in range(20))]
+    await root.send("capability/grant", {"recipient": "middle", "capabilities": right})
+    length = scaled(60)
+    for n in range(length):
+        name = "middle" if n == 0 else f"p{n - 1}"
+        holder = await scene.holder(name)
+        await holder.send("capability/grant", {"recipient": f"p{n}", "capabilities": right})
+    await root.send("space/kick", {"participant_id": "middle"})
+
+
+async def welcomes(scene: Scene) -> None:
+    """Everybody is here, everybody gets something, and the giver is kicked: a welcome to each."""
+    root, giver = await scene.holder("root"), await scene.holder("giver")
+    for n in range(scaled(60)):
+        await scene.holder(f"p{n}")
+    for n in range(scaled(60)):
+        rights = [{"kind": "chat", "payload": {"text": f"{n}" + "w" * 900}}]
+        await giver.send("capability/grant", {"recipient": f"p{n}", "capabilities": rights})
+    await root.send("space/kick", {"participant_id": "giver"})
+
+
+ATTEMPTS: dict[str, Attempt] = {
+    one.__name__: one
+    for one in (
+        globs,
+        expressions,
+        paths,
+        negations,
+        giants,
+        trifles,
+        proposals,
+        grants,
+        invites,
+        streams,
+        wide,
+        deep,
+        patterns,
+        chain,
+        welcomes,
+    )
+}
+
+
+async def under(attempt: Attempt, child: subprocess.Popen[str]) -> tuple[float, float, int, int]:
+    """Milliseconds that the loop was held, that a victim waited; how often something was too much; and the most
+    steps of one turn."""
+    assert child.stdin is not None and child.stdout is not None
+    about = json.loads(child.stdout.readline())
+    scene = Scene(about["port"], about["tokens"])
+    victim = await scene.holder("victim")
+    waited = [0.0]
+
+    async def talk() -> None:
+        while True:
+            begin = time.perf_counter()
+            await victim.send("chat", {"text": "hello"})
+            waited[0] = max(waited[0], time.perf_counter() - begin)
+            await asyncio.sleep(0.01)
+
+    def ask() -> tuple[float, int]:
+        assert child.stdin is not None and child.stdout is not None
+        child.stdin.write("\n")
+        child.stdin.flush()
+        said = json.loads(child.stdout.readline())
+        return float(said["held"]), int(said["steps"])
+
+    ask()
+    talking = asyncio.create_task(talk())
+    await attempt(scene)
+    talking.cancel()
+    await asyncio.gather(talking, return_exceptions=True)
+    held, steps = await asyncio.to_thread(ask)
+    refused = sum(one.refused for one in scene.here)
+    for one in scene.here:
+        await one.close()
+    return held, waited[0] * 1e3, refused, steps
+
+
+def main(argv: list[str]) -> None:
+    """Prints the table."""
+    print(
+        f"{'holder':14}{'loop held':>12}{'victim waited':>16}{'limit_exceeded':>17}{'steps':>9}   mark ≤ {MARK} ms"
+    )
+    for name in argv or ATTEMPTS:
+        child = subprocess.Popen(
+            [sys.executable, str(HERE / "holds.py"), str(scaled(64) + 2)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        try:
+            held, waited, refused, steps = asyncio.run(under(ATTEMPTS[name], child))
+            print(f"{name:14}{held:9.0f} ms{waited:13.0f} ms{refused:17}{steps:9}", flush=True)
+        except TimeoutError:
+            print(f"{name:14}  more than {PATIENCE:.0f} s", flush=True)
+        finally:
+            child.kill()
+            child.communicate()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,300 @@
+"""No holder of any profile stops the others: one budget a turn, sizes of what is told, and a share for each."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mew_lab.errors import ConfigError
+from mew_lab.gateway.config import SpaceConfig
+from mew_lab.gateway.gateway import Gateway
+from mew_lab.log.replay import replay, replay_records
+from mew_lab.protocol.node import Budget
+from mew_lab.protocol.permit import Capability
+from mew_lab.space.core import Space
+from mew_lab.space.events import Deliver, Enrolled, Received, Record
+from mew_lab.space.opening import opened
+from mew_lab.space.rights import Held, Rights, lapsed, lapsed_of
+from mew_lab.space.state import LIMITS, SpaceLimits
+
+from .stage import Stage
+
+pytestmark = [pytest.mark.threat(7, 9, 37), pytest.mark.ruling("R24")]
+
+COSTLY: dict[str, Any] = {"kind": "chat", "payload": {"**": "*a*b*c*x"}}
+LARGE = {"l": ["abcabc" * 40] * 1500}
+BOMBS = [{"kind": "chat", "payload": {"**": f"*a*b*{n}"}} for n in range(200)]
+
+
+def chats(count: int) -> list[dict[str, Any]]:
+    return [{"kind": "chat", "payload": {"text": f"t{n}"}} for n in range(count)]
+
+
+# --- judging ---
+
+
+def test_a_message_that_costs_more_than_the_budget_is_refused_and_told_whose_rights_they_are() -> None:
+    stage = Stage(ann=[COSTLY] * 1, bob="*")
+    refused = stage.send("ann", "chat", LARGE)
+    assert refused.record.code == "limit_exceeded"
+    assert "capabilities of 'ann'" in refused.error["message"] and refused.hearers == {"ann"}
+    assert stage.send("ann", "chat", {"t": "abcx"}).accepted
+    assert stage.post("ann", "chat", LARGE).reply.status == 429
+
+
+def test_what_an_earlier_capability_permits_is_not_lost_by_costly_ones_that_were_added() -> None:
+    stage = Stage(root="*", ann=[{"kind": "chat"}])
+    assert stage.grant("root", "ann", [COSTLY]).accepted
+    assert stage.send("ann", "chat", LARGE).accepted
+
+
+def test_a_message_of_too_many_values_is_refused_before_it_is_read() -> None:
+    stage = Stage(ann="chat", bob="chat")
+    text = '{"kind":"chat","payload":{"t":[' + "[]," * 200_000 + "0]}}"
+    refused = stage.step(Received(text, "ann"))
+    assert refused.record.code == "limit_exceeded" and refused.hearers == {"ann"}
+    assert "values" in refused.error["message"]
+    assert stage.step(Received('{"kind":"chat","payload":{"t":"' + "[]," * 200_000 + '"}}', "ann")).accepted
+
+
+# --- giving ---
+
+
+def test_what_cannot_be_judged_is_refused_where_it_is_given() -> None:
+    stage = Stage(mallory=["chat", "capability/grant", "space/invite"], bot=[])
+    granted = stage.grant("mallory", "bot", BOMBS)
+    assert granted.record.code == "limit_exceeded" and "'bot' would hold" in granted.error["message"]
+    invited = stage.send("mallory", "space/invite", {"participant_id": "eve", "initial_capabilities": BOMBS})
+    assert invited.record.code == "limit_exceeded" and "eve" not in stage.space.state.members
+    with pytest.raises(ConfigError, match="cannot be judged within the budget"):
+        Stage(ann=BOMBS)
+
+
+def test_a_configuration_that_is_too_costly_or_too_large_is_refused_with_its_key() -> None:
+    def fault(held: list[dict[str, Any]], **limits: int) -> str | None:
+        people = {"ann": {"capabilities": [{"kind": "chat"}]}, "bob": {"capabilities": held}}
+        config = SpaceConfig.model_validate({"name": "s", "participants": people, "limits": limits})
+        gateway = Gateway()
+        with pytest.raises(ConfigError) as caught:
+            gateway.add_space(config)
+        assert gateway.spaces == ()
+        return caught.value.key
+
+    giant = {"kind": "chat", "payload": {"text": "A" * 17_000}}
+    assert fault(BOMBS) == "participants.bob.capabilities"
+    assert fault([{"kind": "chat"}, giant]) == "participants.bob.capabilities[1]"
+    assert fault(chats(100), rights_bytes=2000) == "participants.bob.capabilities"
+
+
+@pytest.mark.parametrize("count", [700, 2000])
+def test_a_grant_of_too_many_at_once_is_refused_whole(count: int) -> None:
+    stage = Stage(mallory=["chat", "capability/grant"], bot=[])
+    before = stage.held("bot")
+    assert stage.grant("mallory", "bot", chats(count)).record.code == "limit_exceeded"
+    assert stage.held("bot") == before
+    assert stage.grant("mallory", "bot", chats(100)).accepted
+
+
+def test_a_revoke_is_never_refused_and_what_cannot_be_decided_falls() -> None:
+    stage = Stage(owner="root", root="*", bot=[])
+    for n in range(3):
+        held = [{"kind": "chat", "payload": {"text": f"t{n}-{at}*x*"}} for at in range(60)]
+        assert stage.grant("root", "bot", held).accepted
+    overlapping = [{"kind": "chat", "payload": {"text": f"*{n}*y"}} for n in range(200)]
+    revoked = stage.send("root", "capability/revoke", {"recipient": "bot", "capabilities": overlapping})
+    assert revoked.accepted and len(stage.held("bot")) < 100
+    too_many = [{"kind": "chat", "payload": {"text": f"*{n}*y"}} for n in range(3000)]
+    assert stage.send("root", "capability/revoke", {"recipient": "bot", "capabilities": too_many}).accepted
+    assert stage.held("bot") == []
+
+
+# --- what falls ---
+
+
+def test_a_revoke_of_a_trifle_asks_nothing_of_what_does_not_rest_on_it() -> None:
+    stage = Stage(owner="root", root="*", mallory=["chat", "capability/*"], a=[], b=[])
+    for name in ("a", "b"):
+        assert stage.grant("mallory", name, chats(400)).accepted
+    stage.grant("mallory", "a", "chat", id="trifle")
+    text = json.dumps({"kind": "capability/revoke", "payload": {"recipient": "a", "grant_id": "trifle"}})
+    turn = stage.space.plan(Received(text, "mallory"), stage.now)
+    assert turn.meter is not None and turn.meter.left > LIMITS.turn_steps - 1000
+    assert any(type(one) is Record and one.verdict == "accepted" for one in turn.effects)
+
+
+def test_what_falls_is_what_would_fall_if_everything_were_asked_again() -> None:
+    """Random delegations: somebody loses something; the part that is looked at is enough."""
+    r = random.Random(24)
+    kinds = ["chat", "a/*", "a/b", "*"]
+    for _ in range(400):
+        names = [f"p{n}" for n in range(r.randint(2, 6))]
+        rights = {
+            name: [Held(Capability.of({"kind": one})) for one in r.sample(kinds, r.randint(0, 2))]
+            for name in names
+        }
+        for number in range(r.randint(1, 12)):
+            giver, taker = r.choice(names), r.choice(names)
+            one = Capability.of({"kind": r.choice(kinds)})
+            rights[taker].append(Held(one, f"g{number}", giver, False))
+        all_rights = {name: Rights(held) for name, held in rights.items()}
+        for name, lost in lapsed(all_rights).items():  # from here on all of it stands
+            all_rights[name] = all_rights[name].without(lost)
+        loser = r.choice(names)
+        held = all_rights[loser].held
+        gone = [one for one in held if r.random() < 0.6]
+        all_rights[loser] = all_rights[loser].without(gone)
+        expected = lapsed(all_rights)
+        assert lapsed_of(all_rights, [loser], Budget(10**9)) == expected
+        nothing = lapsed_of(all_rights, [loser], Budget(0))
+        for name, lost in expected.items():  # a budget that has ended takes more, never less
+            assert {id(one) for one in lost} <= {id(one) for one in nothing[name]}
+
+
+# --- sizes ---
+
+
+def test_no_capability_is_larger_than_its_bound() -> None:
+    stage = Stage(mallory=["chat", "capability/grant"], bot=[])
+    for size, code in ((16_000, ""), (17_000, "limit_exceeded"), (900_000, "limit_exceeded")):
+        right = {"kind": "chat", "payload": {"text": "A" * size}}
+        assert stage.grant("mallory", "bot", [right]).record.code == code
+
+
+def test_a_welcome_has_a_greatest_size_whatever_the_holders_do() -> None:
+    r = random.Random(8)
+    limits = SpaceLimits(rights_bytes=20_000, description_bytes=10_000, share=3)
+    may = ["chat", "capability/*", "space/invite", "stream/*"]
+    stage = Stage(owner="root", root="*", ann=may, bob=may, limits=limits)
+    everybody = ["ann", "bob"]
+    largest = refused = 0
+    for n in range(500):
+        who = r.choice(everybody)
+        match r.randint(0, 4):
+            case 0:
+                name = f"n{n}"
+                step = stage.send("ann", "space/invite", {"participant_id": name})
+                if step.accepted:
+                    everybody.append(name)
+                    stage.join(name)
+                    stage.grant("root", name, ["capability/grant", "stream/*"])
+            case 1 | 2:
+                right = {"kind": "chat", "payload": {"text": f"{n}" + "x" * r.choice([5, 500, 3000])}}
+                step = stage.grant(who, r.choice(everybody), [right])
+            case 3:
+                step = stage.send(who, "stream/request", {"description": "d" * r.choice([1, 1000])})
+            case _:
+                step = stage.join(r.choice(everybody), as_=f"c{n}", on=f"x{n}")
+        refused += step.record.code == "limit_exceeded"
+        for one in step.of(Deliver):
+            if one.envelope.kind == "system/welcome":
+                largest = max(largest, len(one.envelope.raw.encode()))
+    assert refused > 20
+    assert 10_000 < largest < 20_000 + 10_000 + 1_000
+
+
+# --- shares ---
+
+
+def test_one_participant_takes_its_share_of_grants_invites_and_streams() -> None:
+    limits = SpaceLimits(grants=16, invites=16, streams=16)  # two each
+    may = ["chat", "capability/grant", "space/invite", "stream/*"]
+    stage = Stage(owner="root", root="*", ann=may, bob=may, limits=limits)
+    for who, most in (("ann", 2), ("bob", 2), ("root", 6)):
+        kinds: dict[str, list[dict[str, Any]]] = {
+            "capability/grant": [
+                {"recipient": "bob", "capabilities": [{"kind": "chat", "id": f"{who}{n}"}]} for n in range(6)
+            ],
+            "space/invite": [{"participant_id": f"{who}-{n}"} for n in range(6)],
+            "stream/request": [{}] * 6,
+        }
+        for kind, payloads in kinds.items():
+            steps = [stage.send(who, kind, one) for one in payloads]
+            assert [one.accepted for one in steps] == [True] * most + [False] * (6 - most), (who, kind)
+            for one in steps[most:]:
+                assert one.record.code == "limit_exceeded" and repr(who) in one.error["message"]
+
+
+def test_who_was_invited_shares_with_who_invited_it() -> None:
+    limits = SpaceLimits(invites=64, grants=16)
+    may = ["chat", "capability/grant", "space/invite"]
+    stage = Stage(owner="root", root="*", ann=may, bob=may, limits=limits)
+    stage.send("ann", "space/invite", {"participant_id": "puppet"})
+    stage.join("puppet")
+    stage.grant("root", "puppet", may)
+    assert stage.grant("puppet", "bob", "chat").accepted
+    assert stage.grant("ann", "bob", "chat").accepted
+    refused = stage.grant("puppet", "bob", "chat")
+    assert refused.record.code == "limit_exceeded"
+    assert "'ann', who brought in 'puppet'" in refused.error["message"]
+    assert stage.grant("bob", "ann", "chat").accepted
+
+
+def test_a_flood_of_proposals_makes_only_its_own_sender_forget() -> None:
+    stage = Stage(mallory="mcp/proposal", bob="mcp/proposal", limits=SpaceLimits(handles=40))
+    assert stage.send("bob", "mcp/proposal", id="mine").accepted
+    for n in range(200):
+        stage.send("mallory", "mcp/proposal", id=f"m{n}")
+    assert len(stage.space.state.handles) == 6
+    assert stage.send("mallory", "mcp/proposal", id="mine").record.code == "duplicate_id"
+
+
+def test_one_participant_has_so_many_ids_in_its_life() -> None:
+    stage = Stage(mallory="chat", bob="chat", limits=SpaceLimits(runtime_ids=80))
+    for n in range(20):
+        stage.join("mallory", as_=f"other{n}", on=f"m{n}")
+        stage.leave(f"m{n}")
+    assert len(stage.space.state.aliases) <= 2 + 10
+    assert stage.join("bob", as_="bob2", on="b2").accepted
+
+
+# --- a journal ---
+
+
+def journaled(space: Space, messages: list[tuple[str, str]], now: Any) -> list[Record]:
+    records: list[Record] = [opened(space, now)]
+    for connection, text in messages:
+        records += [
+            one
+            for one in space.step(Received(text, None, connection, connection), now)
+            if type(one) is Record
+        ]
+    return records
+
+
+def test_a_replay_refuses_exactly_what_was_refused() -> None:
+
+    stage = Stage()
+    space = Space("s", epoch=3, owner="root")
+    records = [opened(space, stage.now)]
+    for name, held in (("root", [{"kind": "*"}]), ("ann", [COSTLY]), ("bot", [])):
+        records += [one for one in space.step(Enrolled(name, tuple(held)), stage.now) if type(one) is Record]
+    count = itertools.count()
+
+    def text(kind: str, payload: Any) -> str:
+        return json.dumps({"id": f"i{next(count)}", "kind": kind, "payload": payload})
+
+    events = [("ann", text("chat", LARGE)), ("ann", text("chat", {"t": "abcx"}))]
+    events += [("root", text("capability/grant", {"recipient": "bot", "capabilities": BOMBS}))]
+    events += [("root", text("capability/grant", {"recipient": "bot", "capabilities": chats(300)}))]
+    many = [{"kind": "chat", "payload": {"text": f"*{n}*y"}} for n in range(250)]
+    events += [("root", text("capability/revoke", {"recipient": "bot", "capabilities": many}))]
+    records += journaled(space, events, stage.now)[1:]
+    codes = [one.code for one in records if one.event == "received"]
+    assert codes == ["limit_exceeded", "", "limit_exceeded", "", ""]
+    again = replay_records(records)
+    assert again.space.state.members["bot"].rights.texts == space.state.members["bot"].rights.texts
+
+
+def test_a_journal_from_before_there_was_a_budget_is_replayed_by_the_rules_of_then() -> None:
+    """It holds a message that cost its one capability more than it might, which was then no match, and a second that
+    another capability permitted all the same; today both would be refused as too costly."""
+    path = Path(__file__).parent.parent / "log" / "before_budgets.jsonl"
+    done = replay(path)
+    assert done.events == 9
+    limits = done.space.state.limits
+    assert (limits.steps, limits.turn_steps, limits.rights_bytes, limits.share) == (0, 0, 0, 1)

@@ -28,6 +28,11 @@ OURS = ("gateway", "all")  # whom a row binds that a gateway has to keep
 TRAPS = [f"T-{n}" for n in range(1, 28)]
 THREATS = list(range(1, 45))
 RULINGS = [f"R{n}" for n in range(22, 32)]  # those that stand on their own, beside the rows that they decide
+EARLIER = {
+    *(f"R{n}" for n in range(1, 22)),
+    "R8b",
+    "R8c",
+}  # may be marked; the rows that name them are counted
 MARKS = ("req", "threat", "trap", "ruling", "divergence")
 
 
@@ -102,7 +107,7 @@ def report(rows: Iterable[Row], marks: Iterable[Mark]) -> Report:
         "divergence": {one.row for one in DIVERGENCES},
         "threat": set(THREATS),
         "trap": set(TRAPS),
-        "ruling": set(RULINGS),
+        "ruling": EARLIER.union(RULINGS),
     }
     shown: dict[tuple[str, str | int], list[str]] = defaultdict(list)
     unknown = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import tomllib
 from pathlib import Path
@@ -15,18 +16,18 @@ from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parent.parent
 BINDER = ROOT / "binder"
+lock = runpy.run_path(str(ROOT / "tests" / "lock.py"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 pytestmark = pytest.mark.trap("T-22")
 
 
 def pins() -> dict[str, Version]:
-    lines = (BINDER / "requirements.txt").read_text(encoding="utf-8").splitlines()
-    found = [Requirement(line) for line in lines if line and not line.startswith("#")]
-    assert all(re.fullmatch(r"==[\w.]+", str(one.specifier)) for one in found), "each package is pinned"
-    names = [canonicalize_name(one.name) for one in found]
-    assert len(names) == len(set(names))
-    return {name: Version(str(one.specifier)[2:]) for name, one in zip(names, found, strict=True)}
+    """What is installed on Binder: Linux, and the Python of runtime.txt."""
+    python = (BINDER / "runtime.txt").read_text(encoding="utf-8").strip().removeprefix("python-")
+    here = {"python_version": python, "python_full_version": f"{python}.0"}
+    linux = {"sys_platform": "linux", "os_name": "posix", "platform_system": "Linux"}
+    return dict(lock["versions"](lock["read"](BINDER / "requirements.txt"), here | linux))
 
 
 def test_the_python_that_is_named_is_one_that_the_package_supports() -> None:
@@ -62,4 +63,5 @@ def test_there_is_one_binder_folder_and_its_script_can_be_run() -> None:
 def test_the_script_installs_the_checkout_and_nothing_that_is_not_pinned() -> None:
     text = (BINDER / "postBuild").read_text(encoding="utf-8")
     installs = [line for line in text.splitlines() if "pip install" in line]
-    assert len(installs) == 1 and "--no-deps" in installs[0] and installs[0].endswith(" .")
+    assert len(installs) == 1 and "--no-deps" in installs[0] and "--no-build-isolation" in installs[0]
+    assert installs[0].endswith(" .")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import pty
 import queue
@@ -19,11 +20,31 @@ from typing import Any
 
 import pytest
 
+from mew_lab import cli
 from mew_lab.cli import build_parser, main
+from mew_lab.gateway.config import ParticipantConfig, SpaceConfig
+from mew_lab.gateway.gateway import Gateway
+from mew_lab.gateway.outbox import MemoryPeer
+from mew_lab.log.journal import Journal
 from mew_lab.log.reading import read_journal
+from mew_lab.protocol.kinds import KINDS
+from mew_lab.protocol.visible import visible
+from mew_lab.transport.memory import pair
 
 ROOT = Path(__file__).resolve().parents[1]
-COMMANDS = ["serve", "join", "tail", "replay", "audit", "bridge", "agent", "tools-agent", "conform", "demo"]
+COMMANDS = [
+    "serve",
+    "join",
+    "tail",
+    "replay",
+    "audit",
+    "journal",
+    "bridge",
+    "agent",
+    "tools-agent",
+    "conform",
+    "demo",
+]
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("MEW_LAB_")} | {
     "PYTHONPATH": str(ROOT),
     "PYTHONUNBUFFERED": "1",
@@ -278,6 +299,7 @@ def test_a_space_that_was_killed_is_served_again_replayed_and_audited(start: Any
     done = start("replay", "j.jsonl")
     assert done.ends() == 0
     assert re.fullmatch(r"\d+ events, no difference", done.lines[0])
+    assert re.match(r"\d+ lines in one chain, head [0-9a-f]{8}; \d+ kept heads found", done.lines[1])
     chats = [one for one in read_journal(tmp_path / "j.jsonl") if "before the kill" in (one.raw or "")]
     id = json.loads(chats[0].raw or "")["id"]
     audit = start("audit", "j.jsonl", id)
@@ -288,8 +310,13 @@ def test_a_space_that_was_killed_is_served_again_replayed_and_audited(start: Any
     (tmp_path / "k.jsonl").write_bytes((tmp_path / "j.jsonl").read_bytes().replace(b'"join"', b'"come"', 1))
     differs = start("replay", "k.jsonl")
     assert differs.ends() == 1
-    assert len(differs.lines) == 1
-    assert "k.jsonl" in differs.lines[0] and "differs in raw" in differs.lines[0]
+    assert len(differs.lines) == 2
+    told, why = differs.lines if "vouched" in differs.lines[0] else reversed(differs.lines)
+    assert "k.jsonl" in why and "differs in raw" in why
+    line = next(
+        n for n, one in enumerate((tmp_path / "k.jsonl").read_bytes().splitlines(), 1) if b'"come"' in one
+    )
+    assert told.startswith(f"line {line} of k.jsonl is not vouched for: ")
 
 
 def test_a_port_in_use_is_one_line(start: Any) -> None:
@@ -423,3 +450,85 @@ def test_the_demo_touches_no_folder_that_holds_something(start: Any, tmp_path: P
     assert demo.ends() == 1
     assert "is not empty" in demo.lines[0]
     assert [one.name for one in (tmp_path / "full").iterdir()] == ["mine.txt"]
+
+
+HOSTILE = "a\x1b[2J\x1b]0;t\x07\x9b31m\x9d\x7f\r\b\u202eb\u2066\u200b\u2028\U000e0041c\x00\x1b[8mz"
+
+
+def hostile(value: Any) -> Any:
+    """The same shape with hidden characters in every string and every name of a member."""
+    if isinstance(value, dict):
+        return {**{key: hostile(one) for key, one in value.items()}, HOSTILE: HOSTILE}
+    if isinstance(value, list):
+        return [hostile(one) for one in value]
+    return f"{value}{HOSTILE}" if isinstance(value, str) else value
+
+
+@pytest.mark.threat(17)
+def test_no_escape_of_a_peer_reaches_a_terminal_whatever_the_kind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal = Journal(tmp_path / "j.jsonl")
+    gateway = Gateway()
+    everything = ParticipantConfig(capabilities=[{"kind": "*"}])
+    people = {"anna": everything, "bert": everything}
+    gateway.add_space(SpaceConfig(name="demo", participants=people), journal=journal)
+    here, _ = pair()
+    anna = gateway.admit("demo", "anna", MemoryPeer(here))
+    payload = {
+        "text": "t",
+        "reason": "r",
+        "status": "s",
+        "method": "tools/call",
+        "error": "e",
+        "message": "m",
+        "params": {"name": "n", "arguments": {"path": "p"}, "uri": "u"},
+        "result": {"content": [{"type": "text", "text": "x"}], "tools": [{"name": "n", "description": "d"}]},
+        "recipient": "bert",
+        "participant_id": "new",
+        "grant_id": "g",
+        "stream_id": "stream-1",
+        "direction": "up",
+        "capabilities": [{"kind": "chat", "description": "d"}],
+        "description": "d",
+        "encoding": "e",
+    }
+    ids = []
+    for n, kind in enumerate([*KINDS, "unknown/kind", f"chat{HOSTILE}"]):
+        for form, said in enumerate((hostile(payload), {**payload, "text": HOSTILE, "reason": HOSTILE})):
+            ids.append(f"m-{n}-{form}")
+            more = {"to": ["bert", HOSTILE][: 1 + form], "context": HOSTILE, "correlation_id": [HOSTILE]}
+            gateway.receive("demo", anna, json.dumps({"id": ids[-1], "kind": kind, "payload": said, **more}))
+    gateway.receive("demo", anna, f"no JSON {HOSTILE}")
+    gateway.receive(
+        "demo", anna, json.dumps({"kind": "chat", "payload": {"text": HOSTILE}}, ensure_ascii=False)
+    )
+    gateway.note(
+        "demo", "decided", participant="anna", detail=json.dumps({"rule": HOSTILE}, ensure_ascii=False)
+    )
+    gateway.leave("demo", anna, f"closed {HOSTILE}")
+    gateway.close()
+    journal.close()
+    path = str(tmp_path / "j.jsonl")
+    forged = (tmp_path / "j.jsonl").read_bytes().replace(b'"text":"t', b'"text":"u', 1)
+    (tmp_path / "forged.jsonl").write_bytes(forged)
+    commands = [
+        ["tail", path],
+        ["tail", "--json", path],
+        ["replay", path],
+        ["replay", str(tmp_path / "forged.jsonl")],
+    ]
+    printed = 0
+    for words in [*commands, *(["audit", path, id] for id in ids), ["audit", path, HOSTILE]]:
+        assert main(words) in (0, 1)
+        out, err = capsys.readouterr()
+        printed += len(out + err)
+        for line in (out + err).split("\n"):
+            assert visible(line) == line, (words, line)
+    assert printed > 50_000
+
+
+def test_what_is_logged_is_visible_in_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    record = logging.LogRecord("mew_lab.x", logging.WARNING, "", 0, "said %s", (HOSTILE,), None)
+    line = cli.Formatter("%(levelname)s %(name)s: %(message)s").format(record)
+    assert line.startswith("WARNING mew_lab.x: said a") and visible(line) == line

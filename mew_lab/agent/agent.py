@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mew_lab.agent import prompts
+from mew_lab.agent.askers import Askers
 from mew_lab.agent.attention import Exchanges, Rate, judge, read_classification, tells_outcome
 from mew_lab.agent.calling import offered
 from mew_lab.agent.claims import PROCESSING, Claims
@@ -87,7 +88,8 @@ class MEWAgent:
         self.owns_model = model is None or isinstance(model, str)
         self.options = options or AgentOptions()
         self.configure(**more)
-        self.memory = Memory()
+        self.askers = Askers(self.participant, lambda: self.options.obeys)
+        self.memory = Memory(mark=self.askers.mark)
         self.runs: dict[asyncio.Task[Any], Run] = {}
         self._tasks = Tasks(report=self.participant.client.report)
         self._claims = Claims()
@@ -318,6 +320,8 @@ class MEWAgent:
         if attention.verdict == "ignore":
             return
         now = asyncio.get_running_loop().time()
+        if not self.askers.accept(envelope, asked=attention.verdict == "respond", now=now):
+            return
         full = len(self._tasks) >= self.options.max_concurrent + MAX_QUEUED
         if attention.verdict == "classify":
             if not full and self._judged.take(envelope.sender, now=now):

@@ -9,7 +9,7 @@ Spec: §3.5.6, §3.9.5 to §3.9.8, SDK "Conversation History", "Automatic Contex
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from mew_lab.agent.model import Message
@@ -55,9 +55,10 @@ def shortened(text: str, limit: int) -> str:
 
 
 class Memory:
-    """The conversation as one agent has heard it, the oldest first."""
+    """The conversation as one agent has heard it, the oldest first; `mark` words whose each message is."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, mark: Callable[[str], str] = str) -> None:
+        self._mark = mark
         self._entries: list[Remembered] = []
         self._tokens = 0
 
@@ -93,7 +94,7 @@ class Memory:
         return [
             Message("assistant", one.text)
             if one.sender == me
-            else Message("user", f"{one.sender}: {one.text}")
+            else Message("user", f"{self._mark(one.sender)}: {one.text}")
             for one in chosen
         ]
 

@@ -34,6 +34,8 @@ class AgentOptions:
         max_iterations: steps of one request, its answer not counted.
         conversation_history_length: earlier messages in the prompt; 0 for the request alone.
         habits: when to answer chat.
+        obeys: whose requests in chat it works on: ids, or `*` for anybody. None is whoever started it, and each
+            participant that may call any tool itself.
         max_tokens: of the model's context; None takes what the model says of itself.
         call_timeout: seconds that a call waits for its tool, or a proposal for people; None waits on.
         discovery_wait: seconds that a request waits for tools that are being discovered.
@@ -51,6 +53,7 @@ class AgentOptions:
     max_iterations: int = 10
     conversation_history_length: int = 0
     habits: Habits = field(default_factory=Habits)
+    obeys: tuple[str, ...] | None = None
     max_tokens: int | None = None
     call_timeout: float | None = 300.0
     discovery_wait: float = 5.0
@@ -75,6 +78,9 @@ class AgentOptions:
                 raise ConfigError(f"An agent has no option {key[:80]!r}{hint}", key=key)
         if isinstance(own.get("prompts"), Mapping):
             own["prompts"] = _prompts(own["prompts"])
+        if isinstance(own.get("obeys"), str | list):
+            named = own["obeys"]
+            own["obeys"] = tuple(map(str.strip, named.split(","))) if isinstance(named, str) else tuple(named)
         if habits:
             own["habits"] = Habits(**habits)
         options = cls(**own)
@@ -112,6 +118,11 @@ class AgentOptions:
         for key, value in texts.items():
             if not isinstance(value, str | None):
                 raise _unfit(key, value, "text")
+        obeys = self.obeys
+        if obeys is not None and not (
+            isinstance(obeys, tuple) and all(isinstance(one, str) and one for one in obeys)
+        ):
+            raise _unfit("obeys", obeys, "a list of participants' ids")
         if self.reasoning_format not in ("native", "scratchpad"):
             raise _unfit("reasoning_format", self.reasoning_format, "native or scratchpad")
         if self.log_level is not None and self.log_level not in ("debug", "info", "warn", "error"):

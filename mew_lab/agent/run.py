@@ -86,7 +86,7 @@ class Run:
 
     @property
     def about(self) -> tuple[str, ...]:
-        """What its calls correlate to: its reasoning, else the message that asked."""
+        """What its calls correlate to: its reasoning, which names the message that asked; else that message."""
         if self.context:
             return (self.context,)
         return self._trigger_id

@@ -1,27 +1,32 @@
-"""How does a program of somebody else's run beside us, and how does it end for certain?
+"""A program of somebody else's that runs beside us, and ends for certain when we do.
 
 It gets no more than it needs: the named environment variables, no file descriptors of ours, a session and
-process group of its own, which is ended with it. What it writes is bounded: a line has a cap, and of its
+process group of its own, which is ended with it. A keeper (`transport/keeper.py`) is its parent, so that it ends
+with all that it has started even when this process is killed. What it writes is bounded: a line has a cap, and of its
 errors only the last words are kept. It knows no MCP; a line is a line.
 
-Spec: threat 28, api.md (environment and folder of a bridge).
+Spec: threats 28 and 43, api.md (environment and folder of a bridge).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import shlex
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.environment import inherited
+from mew_lab.transport import keeper
 
 __all__ = ["ServerProcess", "environment"]
 
@@ -61,7 +66,12 @@ class ServerProcess:
         self.cwd = cwd
         self.fault = ""
         self._env = environment(env)
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: asyncio.subprocess.Process | None = None  # its keeper, where there is one
+        self._control: asyncio.StreamWriter | None = None
+        self._reports: asyncio.Task[None] | None = None
+        self._pid = 0
+        self._code: int | None = None
+        self._over = asyncio.Event()  # it has ended
         self._stderr: asyncio.Task[None] | None = None
         self._heard = b""
 
@@ -77,9 +87,8 @@ class ServerProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id, and that of its group."""
-        assert self._process is not None
-        return self._process.pid
+        """Its process id."""
+        return self._pid
 
     async def start(self) -> None:
         """Starts it.
@@ -90,17 +99,10 @@ class ServerProcess:
         if not self.cwd.is_dir():
             raise MewError(f"cannot run {self.command_line}: there is no folder {self.cwd}")
         try:
-            self._process = await asyncio.create_subprocess_exec(
-                *self.command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                cwd=self.cwd,
-                env=self._env,
-                close_fds=True,
-                start_new_session=True,
-                limit=MAX_LINE,
-            )
+            if os.name == "posix":
+                await self._start_kept()
+            else:
+                await self._start_alone()
         except FileNotFoundError:
             raise MewError(
                 f"cannot run {self.command_line}: there is no program {self.command[0]!r} on PATH"
@@ -108,7 +110,66 @@ class ServerProcess:
         except (OSError, ValueError) as fault:
             said = getattr(fault, "strerror", None) or str(fault)
             raise MewError(f"cannot run {self.command_line}: {said}") from None
+        assert self._process is not None
         self._stderr = asyncio.get_running_loop().create_task(self._listen(self._process))
+
+    async def _start_kept(self) -> None:
+        """Has a keeper start it: orders and reports go over a socket, its streams are ours to use."""
+        ours, theirs = socket.socketpair()
+        try:
+            words = (sys.executable, "-I", "-S", "-X", "utf8", keeper.__file__, str(theirs.fileno()))
+            process = await self._exec(*words, cwd=None, env={}, pass_fds=(theirs.fileno(),))
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        self._process = process
+        reader, self._control = await asyncio.open_connection(sock=ours)
+        orders = {"argv": self.command, "cwd": str(self.cwd), "env": self._env, "grace": GRACE}
+        self._control.write(json.dumps(orders).encode() + b"\n")
+        first = _report(await reader.readline())
+        if "pid" not in first:
+            self._control.close()
+            await process.wait()
+            self._process = None
+            raise OSError(first.get("errno") or 0, str(first.get("said") or "it has no keeper"))
+        self._pid = first["pid"]
+
+        async def hear() -> None:
+            while line := await reader.readline():
+                self._code = _report(line).get("exit", self._code)
+            if self._code is None:  # its keeper is lost; all it kept is in a process group of its number
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                self._code = await process.wait()
+            self._over.set()
+
+        self._reports = asyncio.get_running_loop().create_task(hear())
+
+    async def _start_alone(self) -> None:
+        """Starts it as our own child, on a system without process groups."""
+        process = self._process = await self._exec(*self.command, cwd=self.cwd, env=self._env)
+        self._pid = process.pid
+
+        async def wait() -> None:
+            self._code = await process.wait()
+            self._over.set()
+
+        self._reports = asyncio.get_running_loop().create_task(wait())
+
+    @staticmethod
+    async def _exec(*words: str, **how: Any) -> asyncio.subprocess.Process:
+        pipe = asyncio.subprocess.PIPE
+        return await asyncio.create_subprocess_exec(
+            *words,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            close_fds=True,
+            start_new_session=True,
+            **{"limit": MAX_LINE, **how},
+        )
 
     async def lines(self) -> AsyncIterator[bytes]:
         """What it writes, line by line; ends when it closes its output, or writes a line over the limit."""
@@ -138,10 +199,10 @@ class ServerProcess:
         assert self._process is not None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(0.0 if self.fault else GRACE):
-                await self._process.wait()
+                await self._over.wait()
                 if self._stderr is not None:
                     await asyncio.wait({self._stderr})
-        code = self._process.returncode
+        code = self._code
         how = self.fault or ("closed its output" if code is None else "")
         how = how or (f"ended (exit {code})" if code is None or code >= 0 else f"was ended by signal {-code}")
         lines = [line for line in self.last_words.splitlines() if line.strip()]
@@ -155,24 +216,34 @@ class ServerProcess:
         try:
             if process.stdin is not None:
                 process.stdin.close()
-            for sign in (None, signal.SIGTERM, _KILL):
-                if sign is not None:
-                    self._signal(sign)
+            for ask in (None, self._ask, self._insist):
+                if ask is not None:
+                    ask()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(GRACE):
-                        await process.wait()
+                        await self._over.wait()
                         break
         finally:
-            self._signal(_KILL)  # what it started may outlive it
+            self._insist()  # what it started may outlive it
+            if self._control is not None:
+                self._control.close()
             if self._stderr is not None:
                 self._stderr.cancel()
 
-    def _signal(self, sign: int) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if hasattr(os, "killpg"):
-                os.killpg(self.pid, sign)
-            elif self._process is not None:
-                self._process.kill()
+    def _ask(self) -> None:
+        if self._process is not None and os.name == "posix":
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGTERM)
+
+    def _insist(self) -> None:
+        """Has the keeper end all of them at once; where there is none, it alone is ended."""
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        if self._control is None:
+            process.kill()
+        elif not self._control.is_closing():
+            self._control.write(b"now\n")
 
     async def _listen(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None
@@ -180,4 +251,7 @@ class ServerProcess:
             self._heard = (self._heard + chunk)[-LAST_WORDS:]
 
 
-_KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
+def _report(line: bytes) -> dict[str, Any]:
+    """What a keeper reports; nothing where it ended without a word."""
+    said = json.loads(line) if line else {}
+    return said if isinstance(said, dict) else {}

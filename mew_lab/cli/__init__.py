@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 from mew_lab.cli.parser import build_parser
 from mew_lab.errors import ConfigError, MewError
+from mew_lab.protocol.visible import for_terminal
 
 if TYPE_CHECKING:
     from mew_lab.workbench.lab import Lab
 
-__all__ = ["build_parser", "main"]
+__all__ = ["Formatter", "build_parser", "main"]
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -42,7 +43,7 @@ def main(words: Sequence[str] | None = None) -> int:
         first, *others = str(fault).split("\n")
         status = _failed(options.command, first)
         for one in others:  # the faults of a file
-            print(one, file=sys.stderr)
+            print(for_terminal(one), file=sys.stderr)
         return status
     except MewError as fault:
         return _failed(options.command, str(fault))
@@ -55,12 +56,26 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _failed(command: str, sentence: str) -> int:
-    print(f"mew-lab {command}: {' '.join(sentence.split())}", file=sys.stderr)
+    print(for_terminal(f"mew-lab {command}: {' '.join(sentence.split())}"), file=sys.stderr)
     return 1
 
 
 def _say(text: str) -> None:
-    print(text, flush=True)
+    """The one way to stdout: nothing that a peer wrote moves a cursor or hides."""
+    print(for_terminal(text), flush=True)
+
+
+class Formatter(logging.Formatter):
+    """Log lines for a terminal: what they quote is made visible."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return for_terminal(super().format(record))
+
+
+def _log_to_stderr(level: str) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Formatter("%(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=level, handlers=[handler])
 
 
 def _colour(options: argparse.Namespace) -> bool:
@@ -72,9 +87,9 @@ def _colour(options: argparse.Namespace) -> bool:
 
 def _serve(options: argparse.Namespace) -> None:
     from mew_lab.gateway.space_file import read_space_file
-    from mew_lab.workbench.serve import serve, serve_again, serve_file
+    from mew_lab.workbench.serve import serve, serve_again, serve_files
 
-    logging.basicConfig(level=options.log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
+    _log_to_stderr(options.log_level.upper())
     enrolled = [
         (name, profile or "proposer") for name, _, profile in (one.partition("=") for one in options.enrol)
     ]
@@ -94,11 +109,11 @@ def _serve(options: argparse.Namespace) -> None:
         if options.space_config is None:
             owner = options.as_id or "human"
             return await serve(options.space, owner=owner, folder=Path.cwd(), ended=ended, **more)
-        file = read_space_file(options.space_config)
-        person = options.as_id or file.config.default_participant
-        return await serve_file(
-            file, person=person, auto_start=not options.no_auto_start, ended=ended, **more
+        files = [read_space_file(path) for path in options.space_config]
+        await serve_files(
+            files, person=options.as_id, auto_start=not options.no_auto_start, ended=ended, **more
         )
+        return None
 
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(run())
@@ -158,14 +173,21 @@ def _tools_agent(options: argparse.Namespace) -> None:
 
     if options.action == "join":
         _check_elsewhere(options.url, options)
-    logging.basicConfig(level="WARNING", format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    _log_to_stderr("WARNING")
     if options.action == "check":
         return command.check(options.file, say=_say)
     how = {"base_url": options.base_url, "api_key": command.key_from(options.key_env)}
 
     async def run() -> bool:
         if options.action == "serve":
-            await command.serve(options.file, http=options.http, ended=_ended_by_signal(), say=_say, **how)
+            await command.serve(
+                options.file,
+                http=options.http,
+                token_file=options.token_file,
+                ended=_ended_by_signal(),
+                say=_say,
+                **how,
+            )
             return False
         if options.action == "join":
             from mew_lab.sdk.client import MEWClient
@@ -189,7 +211,9 @@ def _conform(options: argparse.Namespace) -> None:
     from mew_lab.conformance.command import conform
 
     words = {name: value for name, value in vars(options).items() if name != "command"}
-    status = conform(**words, say=_say, progress=lambda line: print(line, file=sys.stderr, flush=True))
+    status = conform(
+        **words, say=_say, progress=lambda line: print(for_terminal(line), file=sys.stderr, flush=True)
+    )
     if status:
         raise SystemExit(status)
 
@@ -279,13 +303,58 @@ def _tail(options: argparse.Namespace) -> None:
 def _replay(options: argparse.Namespace) -> None:
     from mew_lab.log.replay import replay
 
-    _say(str(replay(options.file)))
+    with _vouched(options.file):
+        _say(str(replay(options.file)))
 
 
 def _audit(options: argparse.Namespace) -> None:
     from mew_lab.log.log import open_log
 
-    _say(str(open_log(options.file).audit(options.id)))
+    with _vouched(options.file, tell=False):
+        _say(str(open_log(options.file).audit(options.id)))
+
+
+@contextlib.contextmanager
+def _vouched(file: Path, heads: Path | None = None, *, tell: bool = True) -> Iterator[None]:
+    """Says behind an answer whether the journal stands as it was written; exits with 1 where it does not.
+
+    Args:
+        tell: Whether to say it also where it does.
+    """
+    from mew_lab.log.integrity import kept_heads, verify
+    from mew_lab.log.reading import read_journal
+
+    flaw = None
+    try:
+        yield
+    finally:
+        if file.is_file() and read_journal(file).format == "own":
+            found = verify(file, kept_heads(file, heads))
+            flaw = found.flaw
+            if tell or flaw is not None:
+                _say(str(found))
+    if flaw is not None:
+        raise SystemExit(1)
+
+
+def _journal(options: argparse.Namespace) -> None:
+    from mew_lab.log.integrity import kept_heads
+    from mew_lab.log.prune import Pruned, prune
+
+    if options.action == "verify":
+        with _vouched(options.file, options.heads):
+            return
+
+    def agree(goes: Pruned) -> bool:
+        _say(f"deletes {goes}")
+        if options.yes:
+            return True
+        if not sys.stdin.isatty():
+            raise MewError("nothing is deleted without a yes; say --yes where nobody can be asked")
+        return _yes_or_no("Delete them for ever?")
+
+    done = prune(options.file, keep=options.keep, agree=agree, heads=kept_heads(options.file, options.heads))
+    _say("nothing was deleted" if done is None else f"deleted {len(done.files)} files")
 
 
 # --- demo ------------------------------------------------------------------------------------------------------
@@ -324,6 +393,7 @@ RUN: Mapping[str, Callable[[argparse.Namespace], None]] = {
     "tail": _tail,
     "replay": _replay,
     "audit": _audit,
+    "journal": _journal,
     "bridge": _bridge,
     "agent": _agent,
     "tools-agent": _tools_agent,

@@ -28,11 +28,11 @@ def build_parser() -> argparse.ArgumentParser:
         )
         return one
 
-    serve = add("serve", "runs a space until it is interrupted")
+    serve = add("serve", "runs one or more spaces until it is interrupted")
     what = serve.add_mutually_exclusive_group()
     what.add_argument("--space", default="demo", metavar="NAME", help="its name; demo unless given")
-    about = "a space.yaml that describes it, with its participants"
-    what.add_argument("--space-config", type=Path, metavar="FILE", help=about)
+    about = "a space.yaml that describes it, with its participants; several spaces on one port: repeat it"
+    what.add_argument("--space-config", type=Path, metavar="FILE", action="append", help=about)
     about = "the journal of a space that ran before, to go on with"
     what.add_argument("--resume", type=Path, metavar="FILE", help=about)
     serve.add_argument(
@@ -67,6 +67,8 @@ def build_parser() -> argparse.ArgumentParser:
     audit.add_argument("file", type=Path, metavar="FILE", help="the journal of a gateway")
     audit.add_argument("id", metavar="ID", help="the envelope's id, or a beginning that only it has")
 
+    _add_journal(add("journal", "verifies a journal, or deletes its older files"))
+
     bridge = add("bridge", "lets an MCP server take part in a space elsewhere")
     bridge.add_argument("url", metavar="URL", help="ws://… of the gateway")
     _add_elsewhere(bridge)
@@ -99,6 +101,31 @@ def _add_agent(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--key-env", metavar="NAME", help=about)
 
 
+def _add_journal(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True)
+    abouts = {
+        "verify": "names the first line that is not as it was written",
+        "prune": "deletes the older files of a journal that nobody writes, behind a snapshot to go on from",
+    }
+    for name, about in abouts.items():
+        one = actions.add_parser(name, help=about, description=about, allow_abbrev=False)
+        one.add_argument("file", type=Path, metavar="FILE", help="the first file of the journal of a gateway")
+        about = (
+            "heads of the chain that were kept elsewhere; those beside the tokens of the space unless given"
+        )
+        one.add_argument("--heads", type=Path, metavar="FILE", help=about)
+        if name == "prune":
+            about = "how many of the newest files stay; 1 unless given, with 0 the snapshot alone is left"
+            one.add_argument("--keep", type=_count, default=1, metavar="N", help=about)
+            one.add_argument("--yes", action="store_true", help="deletes without asking")
+
+
+def _count(word: str) -> int:
+    if not word.isascii() or not word.isdecimal() or len(word) > 9:
+        raise argparse.ArgumentTypeError(f"{word[:20]!r} is no number of files")
+    return int(word)
+
+
 def _add_tools_agent(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True)
     abouts = {
@@ -115,6 +142,8 @@ def _add_tools_agent(parser: argparse.ArgumentParser) -> None:
         if name == "serve":
             about = "over HTTP on 127.0.0.1, on a free port unless one is given; stdio without this option"
             one.add_argument("--http", metavar="PORT", nargs="?", type=int, const=0, help=about)
+            about = "with --http: a file with the token that clients must show; one is made unless given"
+            one.add_argument("--token-file", metavar="PATH", type=Path, help=about)
         elif name == "join":
             one.add_argument("url", metavar="URL", help="ws://… of the gateway")
             _add_elsewhere(one)
@@ -140,7 +169,10 @@ def _add_conform(parser: argparse.ArgumentParser) -> None:
     about = "rows to look at, such as P-3.6.8-2 or 'P-3.10*'; may be repeated"
     parser.add_argument("--only", metavar="IDS", action="append", default=[], help=about)
     parser.add_argument("--timeout", metavar="S", type=float, default=5.0, help="seconds an answer may take")
-    parser.epilog = "Exits with 0 when no row failed, 1 when some did, 2 when there was no run."
+    parser.epilog = (
+        "Exits with 0 when no row of the specification failed, 1 when some did, 2 when there was no run. "
+        "A row that says MAY cannot fail; rulings of this project are counted apart and decide nothing."
+    )
 
 
 def _add_elsewhere(parser: argparse.ArgumentParser) -> None:

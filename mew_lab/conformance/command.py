@@ -1,18 +1,19 @@
 """What does `mew-lab conform` do?  Writes the files that a run needs, or runs, and tells how it went.
 
 Parsing words is the command line's; this module gets them parsed, and says with which status to exit: 0 when no row
-failed, 1 when one did, 2 when there was no run.
+of the specification failed, 1 when one did, 2 when there was no run. Rulings of ours and rows that say MAY cannot.
 """
 
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mew_lab.conformance.profile import fresh, read_profile, space_file, write_private, write_profile
 from mew_lab.conformance.report import lines, to_json
-from mew_lab.conformance.suite import FAILED, play
+from mew_lab.conformance.suite import decides, play
 from mew_lab.errors import ConfigError, MewError
 
 __all__ = ["conform"]
@@ -53,7 +54,7 @@ def conform(
             say(line)
         if json is not None:
             _write_json(json, to_json(results))
-        return int(any(one.result == FAILED for one in results))
+        return int(any(map(decides, results)))
     except MewError as fault:
         progress(f"mew-lab conform: {' '.join(str(fault).split())}")
         return 2
@@ -73,7 +74,12 @@ def _write(space: Path, second: Path | None, tokens: Path | None, say: Say) -> i
     say(f"wrote {space}: the space {profile.space!r}, for a gateway to be started with")
     if second is not None and profile.second is not None:
         write_private(second, space_file(profile.second))
-        say(f"wrote {second}: the space {profile.second.space!r}, for the same gateway to run beside it")
+        say(
+            f"wrote {second}: the space {profile.second.space!r}, for the same gateway to run beside it, as by"
+        )
+        say(
+            f"  {shlex.join(['mew-lab', 'serve', '--space-config', str(space), '--space-config', str(second)])}"
+        )
     say(f"wrote {tokens}: when the gateway runs: mew-lab conform URL --tokens {tokens}")
     return 0
 

@@ -50,8 +50,7 @@ async def a_pause_holds_until_it_is_lifted(stage: Stage) -> None:
     still = await worker.attempt(stage.chat("did my own resume count?"))
     stage.claim("P-3.9.1-3", still.refused, "a paused participant lifted its own pause")
     answer = await stage.post("worker", stage.chat("by another way"))
-    if answer.status != 404:
-        stage.claim("P-3.9.1-3", answer.status >= 400, "a paused participant was heard by HTTP")
+    stage.claim("P-3.9.1-3", not answer.taken, "a paused participant was heard by HTTP")
     await worker.leave()
     worker = await stage.join("worker")
     again = await worker.attempt(stage.chat("after a new connection"))
@@ -71,10 +70,6 @@ async def a_shutdown_holds_until_it_joins_again(stage: Stage) -> None:
         await worker.settle()
         outcome = await stage.refuses(worker, stage.chat("one more thing"), human)
         stage.claim("P-3.9.10-3", outcome.refused, "after its shutdown a participant could still chat")
-        status = await worker.attempt(stage.message("participant/status", {"messages_in_context": 0}))
-        stage.claim(
-            "P-3.9.10-3", not status.refused, "after its shutdown a participant could not say how it is"
-        )
         await worker.leave()
     except Unmet:
         if worker.closed is None:
@@ -87,13 +82,15 @@ async def a_shutdown_holds_until_it_joins_again(stage: Stage) -> None:
 
 
 @chapter.shows("P-3.9.10-3")
-async def a_restart_ends_the_shutdown_of_who_only_posts(stage: Stage) -> None:
-    if (await stage.post("worker", stage.chat("before"))).status != 200:
+async def a_shutdown_holds_by_http_too(stage: Stage) -> None:
+    worker = (await stage.seats("worker"))[0]
+    before = await stage.post("worker", stage.chat("before"))
+    if not before.taken:
         return stage.cannot_tell("P-3.9.10-3", "the gateway takes no message by HTTP")
     await _control(stage, "shutdown")
     stopped = await stage.post("worker", stage.chat("after a shutdown"))
-    stage.claim("P-3.9.10-3", stopped.status >= 400, "after its shutdown a participant was heard by HTTP")
-    await _control(stage, "restart")
-    back = await stage.post("worker", stage.chat("after a restart"))
-    stage.claim("P-3.9.10-3", back.status == 200, f"after a restart a post was answered with {back.status}")
+    stage.claim("P-3.9.10-3", not stopped.taken, "after its shutdown a participant was heard by HTTP")
+    if worker.closed is None:
+        await worker.leave()
+    await stage.join("worker")  # so that what follows finds it as it was
     return None

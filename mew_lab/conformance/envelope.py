@@ -98,7 +98,7 @@ async def members_have_their_types(stage: Stage) -> None:
     right = all(isinstance(one, list) for one in arrays.values()) and got.get(several["id"]) == ["m-1", "m-2"]
     stage.claim("P-3-9", right, f"correlation ids arrived as {arrays}")
     wrapped = got.get(single["id"])
-    stage.claim("P-6.4-1", wrapped == ["m-1"], f"a correlation_id 'm-1' arrived as {wrapped!r}")
+    stage.claim("P-6.4-1", not isinstance(wrapped, str), f"a correlation_id 'm-1' arrived as {wrapped!r}")
     made = [
         one for one in [*admin.inbox, *human.inbox] if str(one.members.get("from", "")).endswith("gateway")
     ]
@@ -160,9 +160,9 @@ async def payloads_are_data(stage: Stage) -> None:
     mismatch = stage.message("chat", {"jsonrpc": "2.0", "id": 1, "method": "tools/call"})
     await passes(mismatch, "P-4.2-7 C-17", "a chat with the payload of a request")
     await passes(stage.message("chat", {}), "C-17", "a chat without text")
-    await passes(
-        stage.message("participant/clear", to=["reader"]), "C-20", "a participant/clear without payload"
-    )
+    bare = stage.message("participant/clear", to=["reader"])
+    del bare["payload"]
+    await passes(bare, "C-20", "a participant/clear without payload")
     shapeless = stage.chat()
     del shapeless["kind"]
     outcome = await stage.refuses(human, shapeless, reader)

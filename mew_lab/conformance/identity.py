@@ -6,6 +6,7 @@ Spec: §3.6.4, §4.1, §7.1.
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 
 from mew_lab.conformance.stage import Chapter, Stage
 from mew_lab.conformance.wire import Unmet
@@ -114,17 +115,26 @@ async def what_is_sent_is_what_arrives(stage: Stage) -> None:
         stage.claim(
             "P-8.1-9", same, f"members, their order or their numbers had changed when it reached {guest.role}"
         )
-        payload = got is not None and dict(got).get("payload") == dict(_as_written(text) or ()).get("payload")
+        payload = _payload(str(raw)) == _payload(text)
         stage.claim("P-3.1.2-3", payload, f"the MCP payload had changed when it reached {guest.role}")
         stage.claim(
             "C-16", raw == text, f"a complete message was not forwarded byte for byte to {guest.role}"
         )
 
 
-def _as_written(text: str) -> list[tuple[str, object]] | None:
-    """The members in their order, numbers as they are written; None when it is no JSON object."""
+def _payload(text: str) -> object:
+    """The payload as any JSON reader has it: neither order nor the spelling of a number counts, nor its last digits."""
     try:
-        found = json.loads(text, object_pairs_hook=list, parse_float=str, parse_int=str)
+        found = json.loads(text, parse_int=float)
+    except ValueError:
+        return None
+    return found.get("payload") if isinstance(found, dict) else None
+
+
+def _as_written(text: str) -> list[tuple[str, object]] | None:
+    """The members in their order, numbers as exact values: `1e2` is 100; None when it is no JSON object."""
+    try:
+        found = json.loads(text, object_pairs_hook=list, parse_float=Decimal, parse_int=Decimal)
     except ValueError:
         return None
     return found if isinstance(found, list) else None
@@ -134,7 +144,7 @@ def _as_written(text: str) -> list[tuple[str, object]] | None:
 async def what_is_missing_is_filled_in_once(stage: Stage) -> None:
     human, reader = await stage.seats("human", "reader")
     text = stage.new_id("text")
-    await human.attempt({"kind": "chat", "payload": {"text": text}}, id="")
+    await human.attempt(json.dumps({"kind": "chat", "payload": {"text": text}}), id="")
     await reader.settle()
     got = next((one for one in reader.inbox if one.payload.get("text") == text), None)
     if got is None:

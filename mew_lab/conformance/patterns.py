@@ -54,6 +54,7 @@ BELOW = (
     Case("matcher", False, "below"),
     Case("matcher", True, "one/x/end"),
     Case("matcher", False, "one/x/y/end"),
+    Case("lister", False, "mcp/request", {"method": "a/b/list"}),
 )
 NEGATION = (
     Case("matcher", True, "mcp/proposal", {"method": "tools/list"}),
@@ -85,12 +86,16 @@ ADDRESSEES = (
 
 @chapter.shows("P-4.2-2")
 async def wildcards_expressions_and_paths(stage: Stage) -> None:
-    await judge(stage, "P-4.2-2", *GLOBS[:1], *GLOBS[3:], *REGEX[:4], *PATHS)
+    lists = Case("lister", True, "mcp/request", {"method": "tools/list"})
+    calls = Case("lister", False, "mcp/request", {"method": "tools/call"})
+    await judge(stage, "P-4.2-2", lists, calls, *REGEX[:3], *PATHS)
 
 
 @chapter.shows("S-L2-8")
 async def negation_and_nested_patterns(stage: Stage) -> None:
-    await judge(stage, "S-L2-8", *NEGATION[:2], *DEEP, *VALUES[:1], *VALUES[2:3], *BELOW[:1])
+    reads = Case("reader", True, "mcp/request", call("read_file"))
+    writes = Case("reader", False, "mcp/request", call("write_file"))
+    await judge(stage, "S-L2-8", *NEGATION[:2], reads, writes, *BELOW[:1])
 
 
 @chapter.shows("C-8")
@@ -103,7 +108,21 @@ async def the_whole_language_is_closed_at_its_edges(stage: Stage) -> None:
     await judge(stage, "C-7", *REGEX, *PATHS, *NEGATION, *VALUES, *DEEP, *ADDRESSEES)
 
 
-@chapter.shows("C-7", "P-3.6.1-4")
+@chapter.shows("P-3.6.1-4")
+async def what_is_granted_is_a_pattern(stage: Stage) -> None:
+    admin, spare = await stage.seats("admin", "spare")
+    kind = f"lent/{stage.new_id()}"
+    granted = {"kind": f"{kind}/*", "payload": {"method": "tools/call", "params": {"name": "read_*"}}}
+    await admin.attempt(stage.grant("spare", granted))
+    await spare.settle()
+    for name, allowed in (("read_file", True), ("write_file", False)):
+        payload = {"method": "tools/call", "params": {"name": name}}
+        outcome = await spare.attempt(stage.message(f"{kind}/x", payload))
+        said = f"of {granted}, which was granted, {name} was {'refused' if allowed else 'accepted'}"
+        stage.claim("P-3.6.1-4", outcome.refused is not allowed, said)
+
+
+@chapter.shows("C-7")
 async def a_capability_that_is_no_pattern_is_refused(stage: Stage) -> None:
     admin, spare = await stage.seats("admin", "spare")
     kind = f"lent/{stage.new_id()}"
@@ -123,4 +142,4 @@ async def a_capability_that_is_no_pattern_is_refused(stage: Stage) -> None:
     right = await spare.attempt(stage.message(f"{kind}/x", {"path": "a/b", "n": 1}))
     wrong = await spare.attempt(stage.message(f"{kind}/x", {"path": "b/b", "n": 1}))
     both = not right.refused and wrong.refused
-    stage.claim("P-3.6.1-4", both, "a granted capability was not read as the pattern that it is")
+    stage.claim("C-7", both, "a granted capability was not read as the pattern that it is")

@@ -8,38 +8,85 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
-from mew_lab.conformance.suite import FAILED, PASSED, UNSEEN, Result
+from mew_lab.conformance.rows import GROUPS, RULING
+from mew_lab.conformance.suite import FAILED, NOT_OFFERED, PASSED, UNSEEN, Result
 from mew_lab.protocol.visible import visible
 
-__all__ = ["lines", "summary", "to_json"]
+__all__ = ["by_group", "lines", "summary", "to_json"]
 
-SHORT = {PASSED: "passed", FAILED: "FAILED", UNSEEN: "-"}
+OUTCOMES = (PASSED, FAILED, NOT_OFFERED, UNSEEN)
+SHORT = {PASSED: "passed", FAILED: "FAILED", NOT_OFFERED: "not offered", UNSEEN: "-"}
+DIFFERS = "differs"  # what FAILED is called where a row is a ruling of ours
+
+
+def by_group(results: Iterable[Result]) -> dict[str, dict[str, int]]:
+    """How many rows came out how, for MUST, SHOULD, MAY and the rulings, each without groups that have no row."""
+    seen = [(one.group, one.result) for one in results]
+    return {
+        group: {outcome: seen.count((group, outcome)) for outcome in OUTCOMES}
+        for group in GROUPS
+        if any(group == one for one, _ in seen)
+    }
 
 
 def summary(results: Sequence[Result]) -> str:
-    """The figures in one line, and those of the rows that bind without exception."""
-    count = {one: sum(result.result == one for result in results) for one in (PASSED, FAILED, UNSEEN)}
-    must = [one for one in results if one.level.startswith("MUST") and one.result != UNSEEN]
-    kept = sum(one.result == PASSED for one in must)
+    """The figures of the specification's rows in one line; rulings of ours are not among them."""
+    text = [one for one in results if one.group != RULING]
+    count = {one: sum(result.result == one for result in text) for one in OUTCOMES}
     told = ", ".join(f"{number} {word}" for word, number in count.items())
-    rows = "1 row" if len(results) == 1 else f"{len(results)} rows"
-    return f"{rows}: {told}; of {len(must)} MUST and MUST NOT rows that can be seen, {kept} passed"
+    rows = "1 row" if len(text) == 1 else f"{len(text)} rows"
+    more = len(results) - len(text)
+    return f"{rows} of the specification: {told}" + (f"; beside them {_rulings(more)}" if more else "")
+
+
+def _rulings(number: int) -> str:
+    return "1 ruling of this project" if number == 1 else f"{number} rulings of this project"
 
 
 def lines(results: Sequence[Result]) -> Iterator[str]:
-    """Everything that there is to tell. What a gateway has sent is shown with its invisible characters visible."""
+    """Everything that there is to tell. What a gateway has sent is shown with its invisible characters visible.
+
+    First the figures, then what failed, then every row; rulings of ours stand apart, for they bind nobody else.
+    """
+    text = [one for one in results if one.group != RULING]
+    rulings = [one for one in results if one.group == RULING]
     yield summary(results)
-    for one in results:
-        if one.result == FAILED:
-            yield ""
-            yield f"FAILED {one.id} ({one.section}, {one.level}): {one.statement}"
-            yield f"  {visible(one.detail)}"
-            yield from (f"    {visible(line)}" for line in (one.exchange.split("\n") if one.exchange else ()))
+    for group, counts in by_group(results).items():
+        told = ", ".join(
+            f"{number} {DIFFERS if group == RULING and word == FAILED else word}"
+            for word, number in counts.items()
+            if number
+        )
+        yield f"  {group:<6}  {told}"
+    for one in text:
+        if one.result in (FAILED, NOT_OFFERED):
+            yield from _explained(one, "FAILED" if one.result == FAILED else "not offered:")
     yield ""
     width = max((len(one.id) for one in results), default=0)
-    for one in results:
-        why = f" [{one.detail}]" if one.result == UNSEEN else ""
-        yield f"{one.id:<{width}}  {SHORT[one.result]:<6}  {one.level:<8}  {one.statement}{visible(why)}"
+    for one in text:
+        yield _line(one, SHORT[one.result], width)
+    if not rulings:
+        return
+    yield ""
+    yield f"{_rulings(len(rulings))}, which bind no other gateway and do not decide the exit status:"
+    for one in rulings:
+        if one.result == FAILED:
+            yield from _explained(one, f"{DIFFERS}:")
+    yield ""
+    for one in rulings:
+        yield _line(one, DIFFERS if one.result == FAILED else SHORT[one.result], width)
+
+
+def _explained(one: Result, word: str) -> Iterator[str]:
+    yield ""
+    yield f"{word} {one.id} ({one.section}, {one.level}): {one.statement}"
+    yield f"  {visible(one.detail)}"
+    yield from (f"    {visible(line)}" for line in (one.exchange.split("\n") if one.exchange else ()))
+
+
+def _line(one: Result, word: str, width: int) -> str:
+    why = f" [{one.detail}]" if one.result == UNSEEN else ""
+    return f"{one.id:<{width}}  {word:<11}  {one.level:<8}  {one.statement}{visible(why)}"
 
 
 def to_json(results: Iterable[Result]) -> str:

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["ROWS", "Row"]
+__all__ = ["GROUPS", "MAY", "MUST", "ROWS", "RULING", "SHOULD", "Row", "group_of"]
+
+MUST, SHOULD, MAY, RULING = GROUPS = ("MUST", "SHOULD", "MAY", "ruling")
 
 
 class Row(NamedTuple):
@@ -22,6 +24,11 @@ class Row(NamedTuple):
     level: str
     statement: str
     unseen: str = ""
+
+
+def group_of(level: str) -> str:
+    """The group in which rows of a level are counted: a prohibition with its demand, a decision as a ruling."""
+    return RULING if level == "DECISION" else level.removesuffix(" NOT")
 
 
 # fmt: off
@@ -68,7 +75,7 @@ ROWS: tuple[Row, ...] = (
     Row("P-3.6.1-9", "§3.6.1", "MUST", "The recipient of a grant is sent a welcome with old and new rights together"),
     Row("P-3.6.1-11", "§3.6.1", "MUST", "The new welcome is addressed to the id that the recipient has now"),
     Row("P-3.6.1-12", "§3.6.1", "MUST", "A grant to a name holds for whoever bears that name, under any id"),
-    Row("P-3.6.2-1", "§3.6.2", "MUST", "A revoke by grant_id takes that grant, and what rests on it"),
+    Row("P-3.6.2-1", "§3.6.2", "MUST", "A revoke by grant_id takes that grant"),
     Row("P-3.6.2-2", "§3.6.2", "MUST", "A revoke by pattern takes every right that matches"),
     Row("P-3.6.2-3", "§3.6.2", "MUST", "A revoke needs the right to send capability/revoke"),
     Row("P-3.6.4-1", "§3.6.4", "MUST", "Names of the configuration lead to ids of connections"),
@@ -241,7 +248,8 @@ ROWS: tuple[Row, ...] = (
         "The pattern language is closed: a misspelt key is refused, a missing field never matches"),
     Row("C-8", "R11", "DECISION", "* stops at a slash, except as a whole kind or at the end of one"),
     Row("C-9", "R12", "DECISION", "To possess is to hold a right that provably covers what is given"),
-    Row("C-10", "R13", "DECISION", "A pattern takes configured rights too, keeps what is wider and says so"),
+    Row("C-10", "R13", "DECISION",
+        "A revoke takes what rests on a grant, and configured rights; what is wider stays, and is told"),
     Row("C-11", "R15", "DECISION",
         "An invite shows as event invited; a known name already exists; a kick voids the tokens"),
     Row("C-12", "R9", "DECISION", "Everybody may send mcp/response, and nothing else by birth"),

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.conformance.exchange import Exchange
 from mew_lab.conformance.profile import ROLES, SECOND_ROLES, Profile
-from mew_lab.conformance.wire import Address, Answer, Guest, Heard, Outcome, Unmet
+from mew_lab.conformance.wire import Address, Answer, Guest, Heard, Outcome, Unmet, whole
 from mew_lab.protocol.token import Token
 from mew_lab.transport.link import HandshakeRefused
 
@@ -102,7 +102,7 @@ class Stage:
         """A complete envelope, but for `from`, `ts` and `protocol`, which a gateway knows."""
         told: dict[str, Any] = {"protocol": "mew/v0.4", "id": self.new_id(), "kind": kind}
         told |= {("from" if key == "from_" else key): value for key, value in members.items()}
-        return told | ({} if payload is None else {"payload": payload})
+        return told | {"payload": {} if payload is None else payload}
 
     def chat(self, text: str = "hello", **members: Any) -> dict[str, Any]:
         """A chat message."""
@@ -201,12 +201,12 @@ class Stage:
     async def post(
         self, role: str, body: Any, *, as_: str = "", token: Token | None = None, header: bool = True
     ) -> Answer:
-        """One message by HTTP."""
+        """One message by HTTP; a text goes out as it is."""
         return await self._address.request(
             "POST",
             f"/participants/{as_ or role}/messages",
             token=(token or self.token(role)) if header else None,
-            body=body,
+            body=body if isinstance(body, str) else whole(body, by=as_ or role),
             exchange=self.exchange,
             timeout=self.timeout,
         )

@@ -35,15 +35,16 @@ from mew_lab.conformance import (
     writers,
 )
 from mew_lab.conformance.profile import Profile, read_profile
-from mew_lab.conformance.rows import ROWS, Row
+from mew_lab.conformance.rows import MAY, ROWS, RULING, Row, group_of
 from mew_lab.conformance.stage import Check, Claim, Stage, playing
 from mew_lab.conformance.wire import Address, Unmet
 from mew_lab.errors import ConfigError, ConnectionLost
 from mew_lab.protocol.token import mask
 
-__all__ = ["CHECKS", "FAILED", "PASSED", "UNSEEN", "Result", "play"]
+__all__ = ["CHECKS", "FAILED", "NOT_OFFERED", "PASSED", "UNSEEN", "Result", "decides", "play"]
 
 PASSED, FAILED, UNSEEN = "passed", "failed", "not testable from outside"
+NOT_OFFERED = "not offered"  # what a row that says MAY is not done: no fault
 PATIENCE = 6  # times the timeout: how long one check may take as a whole
 
 CHECKS: tuple[Check, ...] = tuple(
@@ -70,8 +71,11 @@ CHECKS: tuple[Check, ...] = tuple(
 )
 
 
+CAN_FAIL = frozenset(row.id for row in ROWS if group_of(row.level) != MAY)
+
+
 class Result(NamedTuple):
-    """One row of the table."""
+    """One row of the table. `group` is MUST, SHOULD or MAY, each with its negation, or `ruling`: what we decided."""
 
     id: str
     section: str
@@ -80,6 +84,12 @@ class Result(NamedTuple):
     result: str
     detail: str
     exchange: str
+    group: str
+
+
+def decides(result: Result) -> bool:
+    """Whether this row alone makes a run a failed one: a ruling of ours binds nobody else."""
+    return result.result == FAILED and result.group != RULING
 
 
 class _Played(NamedTuple):
@@ -143,7 +153,7 @@ async def play(
         found, in_time = await _play(check, stage(number))
         claims += found
         if progress:
-            bad = sorted({claim.row for claim in found if claim.ok is False} & wanted)
+            bad = sorted({claim.row for claim in found if claim.ok is False} & wanted & CAN_FAIL)
             progress(f"{number}/{len(chosen)} {check.name}{': failed ' + ' '.join(bad) if bad else ''}")
         if not in_time and (gone := await _absent(stage(number))):
             silent = f"not tried, because the gateway had stopped answering: {gone}"
@@ -185,9 +195,20 @@ async def _tidy(stage: Stage) -> None:
                     await admin.attempt(stage.revoke(recipient, capabilities=[{"kind": kind}]))
 
 
+async def _without_second(stage: Stage) -> str:
+    """Why there is no second space to look at; '' when there is one. That a gateway serves one alone is no fault."""
+    if stage.profile.second is None:
+        return "needs a second space on the same gateway: give the tokens file a `second`"
+    async with playing(stage):
+        try:
+            await stage.join("admin", second=True)
+        except Unmet as fault:
+            return f"the gateway serves no second space {stage.profile.second.space!r} with these tokens: {fault}"
+    return ""
+
+
 async def _play(check: Check, stage: Stage) -> _Played:
-    if check.second and stage.profile.second is None:
-        why = "needs a second space on the same gateway: give the tokens file a `second`"
+    if check.second and (why := await _without_second(stage)):
         return _Played([Claim(row, None, why, "") for row in check.rows], True)
     why, in_time = "", True
     async with playing(stage):
@@ -215,11 +236,13 @@ def _result(row: Row, claims: Iterable[Claim]) -> Result:
     mine = [claim for claim in claims if claim.row == row.id]
     failed = [claim for claim in mine if claim.ok is False]
     about = row[:4]
+    group = group_of(row.level)
     if failed:
         exchange = next((claim.exchange for claim in failed if claim.exchange), "")
         # A detail quotes what came over the wire, and a token may be in it.
-        return Result(*about, FAILED, mask("; ".join(dict.fromkeys(one.detail for one in failed))), exchange)
+        detail = mask("; ".join(dict.fromkeys(one.detail for one in failed)))
+        return Result(*about, FAILED if row.id in CAN_FAIL else NOT_OFFERED, detail, exchange, group)
     if any(claim.ok for claim in mine):
-        return Result(*about, PASSED, "", "")
+        return Result(*about, PASSED, "", "", group)
     why = next((claim.detail for claim in mine), row.unseen) or "no check shows it"
-    return Result(*about, UNSEEN, mask(why), mask(why))
+    return Result(*about, UNSEEN, mask(why), mask(why), group)

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mew_lab.conformance.profile import Profile
+from mew_lab.conformance.report import by_group
 from mew_lab.conformance.suite import Result, play
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["arun", "run", "to_frame"]
+__all__ = ["arun", "by_level", "run", "to_frame"]
 
 
 def run(
@@ -72,3 +73,11 @@ def to_frame(results: Iterable[Result]) -> pd.DataFrame:
     import pandas as pd
 
     return pd.DataFrame([tuple(one) for one in results], columns=list(Result._fields), dtype="object")
+
+
+def by_level(table: pd.DataFrame) -> pd.DataFrame:
+    """The summary of a conformance table: a row for MUST, SHOULD, MAY and ruling, a column for each result."""
+    import pandas as pd
+
+    counts = by_group(Result(*row) for row in table.itertuples(index=False, name=None))
+    return pd.DataFrame.from_dict(counts, orient="index").rename_axis("level")

@@ -13,6 +13,7 @@ import http.client
 import itertools
 import json
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
@@ -21,7 +22,7 @@ from mew_lab.protocol.token import Token
 from mew_lab.transport.link import HandshakeRefused, Link, LinkClosed
 from mew_lab.transport.websocket import connect
 
-__all__ = ["Address", "Answer", "Guest", "Heard", "Outcome", "Unmet"]
+__all__ = ["Address", "Answer", "Guest", "Heard", "Outcome", "Unmet", "whole"]
 
 # A kind that every gateway refuses aloud, whatever its sender may do; so it tells when all before it is done.
 BARRIER = "system/conformance-barrier"
@@ -97,6 +98,11 @@ class Answer(NamedTuple):
     text: str
     body: Any
 
+    @property
+    def taken(self) -> bool:
+        """Whether it says that what was asked for is done."""
+        return 200 <= self.status < 300
+
 
 def read(raw: str | bytes) -> Heard:
     """One message as it came, with what it says."""
@@ -107,6 +113,15 @@ def read(raw: str | bytes) -> Heard:
         except ValueError:
             members = None
     return Heard(raw, members if isinstance(members, dict) else {})
+
+
+def whole(message: Mapping[str, Any], *, by: str) -> str:
+    """A message as JSON, with what only its sending can tell: no gateway has to complete a message."""
+    told = dict(message)
+    if "kind" in told and by:
+        stamp = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        told = {**told, "ts": told.get("ts", stamp), "from": told.get("from", by)}
+    return json.dumps(told, ensure_ascii=False)
 
 
 def _is_barrier(raw: str | bytes) -> bool:
@@ -152,8 +167,8 @@ class Guest:
         return len(self.inbox)
 
     async def send(self, message: Mapping[str, Any] | str | bytes) -> None:
-        """Sends it as it is; a mapping as JSON."""
-        text = message if isinstance(message, str | bytes) else json.dumps(message, ensure_ascii=False)
+        """Sends a text as it is, and a mapping as JSON with the `ts` and `from` that every message has."""
+        text = message if isinstance(message, str | bytes) else whole(message, by=self.id)
         if not _is_barrier(text):
             self._exchange.sent(self.role, text)
         try:
@@ -335,12 +350,12 @@ class Address:
         exchange: Exchange,
         timeout: float,
     ) -> Answer:
-        """One HTTP request; `body` goes out as JSON.
+        """One HTTP request; `body` goes out as JSON, a text as it is.
 
         Raises:
             Unmet: nobody answered.
         """
-        data = None if body is None else json.dumps(body, ensure_ascii=False)
+        data = body if body is None or isinstance(body, str) else json.dumps(body, ensure_ascii=False)
         exchange.sent("http", f"{method} {path} {data or ''}".rstrip())
         try:
             answer = await asyncio.to_thread(self._ask, method, path, token, data, timeout)

@@ -20,8 +20,17 @@ from typing import NamedTuple
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.filename import folder_name, is_plain
 from mew_lab.protocol.token import LEAST_TOKEN, Token
+from mew_lab.transport.folder import KEPT, open_below, open_folder
 
-__all__ = ["SHORT_TOKENS", "Tokens", "mint", "read_token_file", "token_path", "write_token_file"]
+__all__ = [
+    "SHORT_TOKENS",
+    "Tokens",
+    "mint",
+    "read_token_file",
+    "short_allowed",
+    "token_path",
+    "write_token_file",
+]
 
 TOKEN_BYTES = 32
 SHORT_TOKENS = "MEW_SHORT_TOKENS"  # the environment variable that allows short tokens in files of others
@@ -153,9 +162,13 @@ def write_token_file(folder: Path | str, space: str, participant: str, token: To
     place = path.parent
     fresh = place / f".{participant}.{secrets.token_hex(8)}"
     try:
+        if KEPT in place.absolute().parts:
+            within = open_folder(place, make=True)  # which says what is wrong with it
+            if within is not None:
+                os.close(within)
         _private_folder(Path(folder))
         _private_folder(place)
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW, 0o600)
+        descriptor = open_below(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW)
         try:
             with os.fdopen(descriptor, "w", encoding="ascii") as file:
                 file.write(token.reveal() + "\n")
@@ -176,6 +189,11 @@ def write_token_file(folder: Path | str, space: str, participant: str, token: To
     return path
 
 
+def short_allowed() -> bool:
+    """Whether the environment says that short tokens in files of others may be used."""
+    return os.environ.get(SHORT_TOKENS, "").strip().lower() in {"1", "true", "yes", "on"}
+
+
 def read_token_file(path: Path | str, *, short: bool = True) -> Token:
     """The token that a file holds; unless `short`, of at least 16 characters.
 
@@ -184,7 +202,9 @@ def read_token_file(path: Path | str, *, short: bool = True) -> Token:
     """
     path = Path(path)
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe must not hold us up
+        descriptor = open_below(
+            path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
+        )  # a pipe must not hold us up
         with os.fdopen(descriptor, "rb") as file:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):

@@ -10,8 +10,6 @@ Spec: §3.6, §4.2, §5.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -23,17 +21,22 @@ from mew_lab.errors import JournalError, NotAdmitted
 from mew_lab.gateway.auth import Tokens
 from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.duties import carry_out
-from mew_lab.gateway.outbox import Frame, Peer
+from mew_lab.gateway.outbox import Peer
 from mew_lab.gateway.ring import Page
 from mew_lab.gateway.running import Kept, Recorder, Running
 from mew_lab.gateway.shares import journal_bytes, payer
-from mew_lab.protocol.envelope import PROTOCOL, compact
-from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.gateway.unrecorded import (
+    JOURNAL_MESSAGE,
+    NO_ROOM,
+    note_counts,
+    note_refused,
+    over_share,
+    unrecorded,
+)
 from mew_lab.space.core import Space, resumed
 from mew_lab.space.events import (
     JOURNAL_HEAD,
     Close,
-    Deliver,
     Effect,
     Enrolled,
     Event,
@@ -45,29 +48,14 @@ from mew_lab.space.events import (
     Oversize,
     Received,
     Record,
-    RefusedBefore,
     Reply,
 )
 from mew_lab.space.opening import opened
-from mew_lab.space.turn import Turn, timestamp
+from mew_lab.space.turn import Turn
 
 __all__ = ["Gateway", "Recorder"]
 
 logger = logging.getLogger(__name__)
-
-JOURNAL_MESSAGE = (
-    "this gateway cannot write its journal, so it takes no message; free the disk, then send again"
-)
-NO_ROOM = (
-    "less room is left on its disk than limits.journal_floor says. Free the disk, or prune a journal there with "
-    "mew-lab journal prune"
-)
-LOG_EVERY = 1.0  # seconds between two lines about a journal that cannot be written
-LONGEST_WAIT = (
-    60.0  # seconds after which a timer looks at the wall clock anew: that may be set, or a machine sleep
-)
-SHORTEST_WAIT = 0.001
-MAX_OWED = 10_000  # effects of leaves and notes that wait for the journal
 
 
 class Gateway:
@@ -123,7 +111,9 @@ class Gateway:
             limits=config.limits.of_space,
         )
         limits = config.limits.of_journal
-        running = Running(space, journal, queue_bytes=config.queue_bytes, limits=limits)
+        running = Running(
+            space, journal, queue_bytes=config.queue_bytes, wake=self._end_grants, limits=limits
+        )
         running.last = self._clock()
         self._write(running, [opened(space, running.last)])
         self._spaces[config.name] = running
@@ -154,7 +144,9 @@ class Gateway:
         """
         if space.name in self._spaces:
             raise ValueError(f"a space {space.name!r} runs in this gateway already; choose another name")
-        running = Running(space, journal, queue_bytes=queue_bytes, since=since, used=used)
+        running = Running(
+            space, journal, queue_bytes=queue_bytes, wake=self._end_grants, since=since, used=used
+        )
         running.connections = connections
         self._feed(running, resumed(space.state.owner))
         self._spaces[space.name] = running
@@ -312,7 +304,7 @@ class Gateway:
             running.peers.pop(connection, None)
             left = running.space.state.connections.get(connection)
             if left is not None and running.shares is not None:
-                self._note_refused(running, left.participant)
+                note_refused(running, left.participant)
             self._feed(running, Left(connection, reason))
 
     def note(self, space: str, event: str, *, participant: str, detail: str) -> None:
@@ -325,7 +317,7 @@ class Gateway:
             for connection, peer in list(running.peers.items()):
                 peer.close(code, reason)
                 self.leave(name, connection, reason)
-            running.wait_until(None)
+            running.ends.cancel()
             del self._spaces[name]
 
     # --- the one way ---
@@ -356,7 +348,7 @@ class Gateway:
             if who := payer(event, running.space.state):
                 share = shares.of(who, now)
                 if size and (why := share.exceeded(now)):
-                    return self._over_share(running, event, turn, who, why)
+                    return over_share(running, event, turn, who, why)
         try:
             if (
                 size
@@ -368,60 +360,22 @@ class Gateway:
             self._pay(running)
             self._record(running, turn, records)
         except JournalError as fault:
-            return self._unrecorded(running, event, turn, fault)
+            answer = unrecorded(running, event, turn, fault)
+            self._await_end(running)
+            return answer
         if share is not None:
             share.charge(size)
             if share.messages:
-                self._note_refused(running, who)
-        if any(running.unrecorded.values()):
-            count, running.unrecorded = running.unrecorded, {"accepted": 0, "refused": 0}
-            running.queue.append(Noted("unrecorded", running.space.state.owner, compact(count)))
+                note_refused(running, who)
+        note_counts(running)
         turn.commit()
         self._await_end(running)
         return self._apply(running, turn)
 
-    def _over_share(
-        self, running: Running, event: Event, turn: Turn, who: str, why: str
-    ) -> tuple[object, ...]:
-        """Refuses what a participant may not make the journal keep; nothing of it is kept but a count."""
-        assert running.shares is not None
-        share = running.shares.of(who, running.last)
-        text = event.text if isinstance(event, Received) else b""
-        if share.refuse(len(text), running.last):
-            self._note_refused(running, who)
-        if isinstance(event, Joined):
-            return (Close(event.connection, 1013, f"limit_exceeded: {why}"[:120]),)
-        connection = getattr(event, "connection", None)
-        if connection is None:
-            return (Reply(429, {"error": "limit_exceeded", "message": why}),)
-        peer = running.peers.get(connection)
-        if peer is not None and (not isinstance(event, FrameReceived) or share.may_tell(running.last)):
-            peer.put(Frame(self._complaint(running, connection, turn, "limit_exceeded", why)))
-        return ()
-
-    def _note_refused(self, running: Running, who: str) -> None:
-        assert running.shares is not None
-        count = running.shares.of(who, running.last).take_count()
-        if count is not None:
-            running.queue.append(Noted("over_share", who, compact(count)))
-
     def _await_end(self, running: Running) -> None:
-        """Sets the one timer of a space for the next end of a grant."""
-        end = running.space.state.next_end
-        if end == running.next_end:
-            return
-        running.wait_until(end)
-        if end is None:
-            return
-        with contextlib.suppress(RuntimeError):  # without a loop nothing ticks: the next message sees to it
-            loop = asyncio.get_running_loop()
-            seconds = (end - self._clock()).total_seconds()
-            running.timer = loop.call_later(
-                min(max(seconds, SHORTEST_WAIT), LONGEST_WAIT), self._end_grants, running
-            )
+        running.ends.set(running.space.state.next_end, self._clock)
 
     def _end_grants(self, running: Running) -> None:
-        running.wait_until(None)
         if running.space.state.over(max(running.last, self._clock())):
             self._feed(running, GrantEnded())
         self._await_end(running)
@@ -447,48 +401,6 @@ class Gateway:
             turn = running.owed[0]
             self._record(running, turn, [effect for effect in turn.effects if type(effect) is Record])
             self._apply(running, running.owed.pop(0))
-
-    def _unrecorded(
-        self, running: Running, event: Event, turn: Turn, fault: JournalError
-    ) -> tuple[object, ...]:
-        if running.logged is None or (running.last - running.logged).total_seconds() >= LOG_EVERY:
-            logger.error("%s: %s", running.space.name, fault)
-            running.logged = running.last
-        if isinstance(event, Left | Noted | GrantEnded):  # it has happened: nothing can refuse it
-            turn.commit()
-            self._await_end(running)
-            if len(running.owed) < MAX_OWED:
-                running.owed.append(turn)
-            return ()
-        if isinstance(event, Joined | Enrolled | RefusedBefore):
-            raise fault
-        accepted = any(type(one) is Record and one.verdict == "accepted" for one in turn.effects)
-        running.unrecorded["accepted" if accepted else "refused"] += 1
-        connection = event.connection
-        if connection is not None:
-            peer = running.peers.get(connection)
-            if peer and connection in running.space.state.connections:
-                complaint = self._complaint(running, connection, turn, "journal_unavailable", JOURNAL_MESSAGE)
-                peer.put(Frame(complaint))
-            return ()
-        return (Reply(503, {"error": "journal_unavailable", "message": JOURNAL_MESSAGE}),)
-
-    def _complaint(self, running: Running, connection: str, turn: Turn, error: str, message: str) -> str:
-        """A system/error outside the space's own count, since no record of it will ever be."""
-        members: dict[str, Any] = {
-            "protocol": PROTOCOL,
-            "id": f"unrecorded-{secrets.token_hex(8)}",
-            "ts": timestamp(running.last),
-            "from": GATEWAY,
-            "to": [running.space.state.connections[connection].runtime_id],
-            "kind": "system/error",
-        }
-        would_be = next((effect.envelope for effect in turn.effects if type(effect) is Deliver), None)
-        if would_be is not None:  # the message itself, or the error that would have named it
-            own = would_be.kind != "system/error"
-            members["correlation_id"] = [would_be.id] if own else list(would_be.correlation_id)
-        members["payload"] = {"error": error, "message": message}
-        return compact(members)
 
     def _apply(self, running: Running, turn: Turn) -> tuple[Effect, ...]:
         for effect in turn.effects:

@@ -20,7 +20,7 @@ from mew_lab.gateway.faults import Fault, all_of
 from mew_lab.gateway.space_file import SpaceFile
 from mew_lab.protocol.token import Token
 
-__all__ = ["Key", "issue", "variable"]
+__all__ = ["Key", "hide", "issue", "variable"]
 
 
 class Key(NamedTuple):
@@ -58,7 +58,7 @@ def issue(file: SpaceFile, tokens: Tokens, *, environ: Mapping[str, str] = os.en
             faults.append(Fault(source, str(fault)))
     if faults:
         raise all_of(faults, file.path)
-    _hide(file.folder / ".mew")
+    hide(file.folder / ".mew")
     return keys
 
 
@@ -77,7 +77,7 @@ def _own(file: SpaceFile, participant: str, environ: Mapping[str, str]) -> Key:
     return Key(token, write_token_file(kept, space, participant, token))
 
 
-def _hide(folder: Path) -> None:
+def hide(folder: Path) -> None:
     """Sees to it that git does not take what lies in `.mew`."""
     ignore = folder / ".gitignore"
     if folder.is_dir() and not ignore.exists():

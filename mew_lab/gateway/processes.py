@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mew_lab.errors import ConfigError
-from mew_lab.gateway import keeper
 from mew_lab.gateway.programs import Program
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
+from mew_lab.transport import keeper
 
 __all__ = ["Processes"]
 

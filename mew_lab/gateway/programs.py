@@ -55,6 +55,7 @@ def programs_of(
     bridge: Sequence[str],
     bridge_env: Mapping[str, str] | None = None,
     environ: Mapping[str, str] = os.environ,
+    logs: str = "",
 ) -> list[Program]:
     """The programs of a space.yaml: agents that it wants started, and its MCP bridges.
 
@@ -63,6 +64,7 @@ def programs_of(
         url: where the gateway is reached, and `port` its port.
         bridge: the words of the command that brings an MCP server into a space, and `bridge_env` what it needs.
         environ: what `${NAME}` in the file's `env` means; kept as it stands where it is not set.
+        logs: a folder for their logs, below that of the file's logs.
     """
     programs = []
     for name, one in file.config.participants.items():
@@ -75,7 +77,7 @@ def programs_of(
             command=(),
             cwd=file.folder,
             env=given,
-            log=file.logs / f"{name}.log",
+            log=file.logs / logs / f"{name}.log",
             restart=one.restart_policy or "never",
             secrets=(token, *one.tokens),
         )

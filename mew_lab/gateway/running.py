@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
+from mew_lab.gateway.ends import EndTimer
 from mew_lab.gateway.outbox import Peer
 from mew_lab.gateway.ring import BEGINNING, Ring
 from mew_lab.gateway.shares import JournalLimits, Room, Shares
@@ -40,12 +40,12 @@ class Kept(Recorder, Protocol):
 class Running:
     """One space with what it runs on; `last` is the time that it was given last.
 
-    `timer` raises the end of grants at `next_end`, or sooner, to look at the clock anew.
+    `ends` is the timer for the ends of its grants, which calls `wake`.
     """
 
     __slots__ = (
-        "busy", "connections", "journal", "last", "logged", "next_end", "owed", "peers", "queue", "queue_bytes", "ring",
-        "room", "shares", "space", "timer", "unrecorded",
+        "busy", "connections", "ends", "journal", "last", "logged", "owed", "peers", "queue", "queue_bytes", "ring",
+        "room", "shares", "space", "unrecorded",
     )  # fmt: skip
 
     def __init__(
@@ -54,6 +54,7 @@ class Running:
         journal: Recorder | None,
         *,
         queue_bytes: int,
+        wake: Callable[[Running], object],
         since: datetime = BEGINNING,
         limits: JournalLimits | None = None,
         used: Mapping[str, int] | None = None,
@@ -73,11 +74,4 @@ class Running:
         self.owed: list[Turn] = []
         self.queue: deque[Event] = deque()
         self.busy = False
-        self.next_end: datetime | None = None
-        self.timer: asyncio.TimerHandle | None = None
-
-    def wait_until(self, end: datetime | None) -> None:
-        """The next end of a grant is this one; a timer that was set for another is ended."""
-        if self.timer is not None:
-            self.timer.cancel()
-        self.timer, self.next_end = None, end
+        self.ends = EndTimer(lambda: wake(self))

@@ -154,7 +154,15 @@ class Sinks:
         Raises:
             NotAdmitted: when the space does not take one.
         """
-        self._gateway.before_post = self._posted
+        others = self._gateway.before_post
+
+        def posted(space: str, participant: str) -> None:
+            if space == self._space:
+                self._posted(participant)
+            else:
+                others(space, participant)
+
+        self._gateway.before_post = posted
         for name in self.files:
             if name not in self._waiting:
                 self._attach(name)
@@ -162,9 +170,9 @@ class Sinks:
     def _told(self, participant: str, sentence: str) -> None:
         self._fault(f"{participant}: {sentence}")
 
-    def _posted(self, space: str, participant: str) -> None:
+    def _posted(self, participant: str) -> None:
         """A participant is about to speak by HTTP."""
-        if space == self._space and participant in self._waiting:
+        if participant in self._waiting:
             self._waiting.discard(participant)
             try:
                 self._attach(participant)

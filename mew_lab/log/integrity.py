@@ -23,9 +23,10 @@ from typing import NamedTuple
 from mew_lab.errors import JournalError
 from mew_lab.log.line import CHAIN_BYTES, NO_CHAIN, read_line, read_members, split_chain
 from mew_lab.log.reading import LINE_LIMIT, begun_anew, continued, first_record, missing
+from mew_lab.protocol.filename import folder_name
 from mew_lab.protocol.visible import one_line
 
-__all__ = ["PRUNED", "Flaw", "Integrity", "KeptHead", "heads_path", "read_heads", "verify"]
+__all__ = ["PRUNED", "Flaw", "Integrity", "KeptHead", "heads_path", "kept_heads", "read_heads", "verify"]
 
 _SEQ = re.compile(rb'\{"seq":([0-9]{1,18}),')
 PRUNED = "pruned"  # the note of a snapshot
@@ -259,7 +260,30 @@ def _lines_of(path: Path) -> Iterator[_Line]:
 
 def heads_path(folder: Path, space: str) -> Path:
     """The file of the heads that a lab keeps of the journals of a space; `folder` is where its `.mew` lies."""
-    return folder / ".mew" / "tokens" / space / "journal.heads"
+    place = folder / ".mew" / "tokens"
+    there = [one.name for one in place.iterdir()] if place.is_dir() else []
+    return place / folder_name(space, among=there) / "journal.heads"
+
+
+def kept_heads(path: str | os.PathLike[str], file: Path | None = None) -> tuple[KeptHead, ...]:
+    """The heads that were kept of a journal, in `file` or where a lab keeps them: above it, else below this folder.
+
+    Raises:
+        JournalError: when the journal or the file cannot be read.
+    """
+    first = Path(path)
+    record = first_record(first)
+    if record is None or record.event != "opened":
+        return ()
+    epoch = (read_members(record.detail) or {}).get("epoch")
+    if file is None:
+        above = (one.parent for one in first.resolve().parents if one.name == ".mew")
+        file = heads_path(next(above, Path.cwd()), record.space)
+    elif not file.exists():
+        raise JournalError(
+            f"There are no heads in {file}. Name the file that a lab kept them in.", path=str(file)
+        )
+    return tuple(read_heads(file, epoch)) if type(epoch) is int else ()
 
 
 def read_heads(path: Path, epoch: int | None) -> list[KeptHead]:
@@ -271,6 +295,8 @@ def read_heads(path: Path, epoch: int | None) -> list[KeptHead]:
     try:
         if not path.exists():
             return []
+        if not path.is_file():
+            raise ValueError("it is no regular file")
         if path.stat().st_size > MAX_HEADS:
             raise JournalError(
                 f"Cannot read the heads in {path}: it is longer than any such file", path=str(path)

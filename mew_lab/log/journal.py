@@ -36,6 +36,7 @@ from mew_lab.log.reading import LINE_LIMIT, Reading, continued, first_record, re
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.filename import folder_name
 from mew_lab.space.events import Record
+from mew_lab.transport.folder import open_below, open_folder
 
 if sys.platform == "win32":
     fcntl = None
@@ -71,8 +72,11 @@ def journal_path(root: str | os.PathLike[str], *, space: str, now: datetime) -> 
 
 def _make_folders(folder: Path) -> None:
     """The folder and what is missing above it, for the owner alone; `.mew` hides itself from git."""
-    for one in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
+    for one in reversed([one for one in (folder, *folder.parents) if not os.path.lexists(one)]):
         one.mkdir(mode=0o700)
+    above = open_folder(folder)  # before anything is written there
+    if above is not None:
+        os.close(above)
     for one in (folder, *folder.parents):
         ignore = one / ".gitignore"
         if one.name == ".mew" and not ignore.exists():
@@ -86,7 +90,7 @@ def _create(path: Path) -> int:
         flags |= getattr(os, name, 0)
     try:
         _make_folders(path.parent)
-        return _owned(os.open(path, flags, 0o600), path)
+        return _owned(open_below(path, flags, make=True), path)
     except FileExistsError:
         raise JournalError(
             f"Cannot begin the journal {path}: there is a file already, and a journal never writes over one. "
@@ -107,7 +111,7 @@ def _reopen(path: Path) -> int:
     for name in ("O_NOFOLLOW", "O_BINARY"):
         flags |= getattr(os, name, 0)
     try:
-        return _owned(os.open(path, flags), path)
+        return _owned(open_below(path, flags), path)
     except OSError as fault:
         raise JournalError(
             f"Cannot go on with the journal {path}: {fault.strerror}. Name a file that can be written to.",

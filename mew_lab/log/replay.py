@@ -212,7 +212,10 @@ class Player:
         self._void.clear()
         pruned = about.get("pruned")
         self._parts.clear()
-        self._awaited = int(pruned.get("parts", 0)) if isinstance(pruned, dict) else 0
+        parts = pruned.get("parts") if isinstance(pruned, dict) else 0
+        if type(parts) is not int or parts < 0:
+            raise self._impossible(record, "it does not say in how many parts its snapshot stands")
+        self._awaited = parts
 
     def _restore(self, space: Space, record: Record) -> None:
         """Takes a part of the snapshot that stands for pruned records; with the last the space is as it was then."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["middle", "one_line", "visible"]
+__all__ = ["for_terminal", "middle", "one_line", "visible", "visible_json"]
 
 # Letters and marks by category that show as nothing at all: combining grapheme joiner, Hangul fillers, Khmer
 # inherent vowels, Mongolian and other variation selectors, the empty Braille pattern.
@@ -47,6 +47,34 @@ def _escape(c: str) -> str:
         return _NAMES[c]
     code = ord(c)
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+_COLOUR = re.compile(r"(\x1b\[(?:0|38;5;[0-9]{1,3})m)")  # those that we use
+
+
+def for_terminal(text: str) -> str:
+    """The text as a terminal may be given it: line breaks and plain colours stay, all else that is hidden is escaped.
+
+    It is the last gate, behind those that have made what comes from peers visible.
+    """
+    if _PLAIN(text):
+        return text
+    lines = (_COLOUR.split(line) for line in text.split("\n"))
+    return "\n".join(
+        "".join(part if at % 2 else visible(part) for at, part in enumerate(line)) for line in lines
+    )
+
+
+def visible_json(text: str) -> str:
+    """JSON text with what a reader would not see in it as escapes of JSON: it says the same."""
+    if _PLAIN(text):
+        return text
+    return "".join(c if " " <= c <= "~" or c == "\n" or not _is_hidden(c) else _json_escape(c) for c in text)
+
+
+def _json_escape(c: str) -> str:
+    units = c.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 def one_line(text: str, limit: int = 120) -> str:

@@ -118,7 +118,8 @@ def argument_of(pointer: str) -> str | None:
 def is_routine(pointer: str, text: str) -> bool:
     """Whether the row only says what the title of a card, or every request, says too."""
     named = pointer in ("/payload/method", f"{PARAMS}/name") and text[:1] == '"'
-    return named or pointer in (TO, ID) or (pointer == "/payload/jsonrpc" and text == '"2.0"')
+    usual = (pointer, text) in (("/payload/jsonrpc", '"2.0"'), (ARGUMENTS, "{}"))
+    return named or usual or pointer in (TO, ID)
 
 
 def row_name(pointer: str) -> str:

@@ -27,7 +27,7 @@ from mew_lab.protocol.envelope import (
     complete,
     read_strict,
 )
-from mew_lab.protocol.kinds import ACTED_ON, HANDLES, is_reserved
+from mew_lab.protocol.kinds import HANDLES, is_reserved
 from mew_lab.space import controls, grants, invites, streams
 from mew_lab.space.ends import by_end, soonest, standing
 from mew_lab.space.events import (
@@ -48,6 +48,7 @@ from mew_lab.space.events import (
     Reply,
 )
 from mew_lab.space.membership import join, leave
+from mew_lab.space.names import naming_participants
 from mew_lab.space.outcome import Rule
 from mew_lab.space.refusal import Refusal, posing, refuse, refuse_again, refuse_unread
 from mew_lab.space.rights import Held
@@ -58,7 +59,6 @@ __all__ = ["BASELINE", "RULES", "Space", "resumed"]
 
 BASELINE: tuple[dict[str, Any], ...] = ({"kind": "mcp/response"},)
 LASTING = frozenset({"capability/grant", "space/invite"})  # kinds whose ids name a grant
-NAMING = ("participant_id", "recipient", "new_owner", "target")  # members of payloads that name participants
 
 
 # What the gateway does with the kinds on which it acts itself; exactly those of the table of kinds.
@@ -254,7 +254,7 @@ class Space:
         """What lets the message pass, as text, and its origin: one without end, else the one that ends first. R25."""
         to = tuple(self.state.logical(name) for name in envelope.to)
         rights, ends = standing(self.state, sender.member.name, turn.now), self.state.ends
-        payload = self._naming_participants(envelope)
+        payload = naming_participants(self.state, envelope)
         verdict = rights.capabilities.permit(envelope.kind, to, payload, order=by_end(rights, ends))
         if not verdict.allowed:
             held = list(rights.capabilities.patterns)
@@ -271,23 +271,6 @@ class Space:
         return rights.texts[at], min(
             origins, key=lambda one: soonest(ends, one)
         ) if rights.limited else origins[0]
-
-    def _naming_participants(self, envelope: Envelope) -> Mapping[str, Any]:
-        """The payload as capabilities are matched with it: where the gateway acts on whom it names, runtime ids are
-        replaced by the participants whose they are, as in `to`. Who is invited is nobody yet, so it stands as written.
-
-        Spec: §3.6.4, ruling R26.
-        """
-        payload = envelope.payload
-        if envelope.kind not in ACTED_ON or envelope.kind == "space/invite" or not self.state.edition:
-            return payload
-        named = {key: self._logical(payload[key]) for key in NAMING if key in payload}
-        return {**payload, **named} if named else payload
-
-    def _logical(self, value: Any) -> Any:
-        if isinstance(value, list):
-            return [self.state.logical(one) if isinstance(one, str) else one for one in value]
-        return self.state.logical(value) if isinstance(value, str) else value
 
     def _check_handle(self, sender: Sender, envelope: Envelope) -> Handle | None:
         """Ids of what others refer to are taken once, by what is accepted; a participant may reuse its own after a

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from mew_lab.protocol.covers import possesses
+from mew_lab.protocol.covers import disjoint, possesses
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.permit import Capability
 from mew_lab.space.refusal import Refusal
@@ -99,9 +99,10 @@ def standing(state: State, name: str, now: datetime) -> Rights:
 
 
 def rests_on(rights: Rights, ends: Mapping[str, End], given: Sequence[Capability]) -> tuple[str, ...]:
-    """The grants of some uses without which the holder of `rights` could not give all of `given`.
+    """The grants of some uses by whose right the holder of `rights` gives `given`, which `rights` cover.
 
-    All of `given` is covered by `rights`. The longest-lived grants are preferred, as few as it takes.
+    For each capability: none where one without limited uses covers it; else the longest-lived grant that does; else,
+    where it takes several, all that have to do with it. A search for the fewest would cost too much.
 
     Raises:
         Refusal: `limit_exceeded` when there are more than a grant may rest on.
@@ -116,31 +117,25 @@ def rests_on(rights: Rights, ends: Mapping[str, End], given: Sequence[Capability
             counted.setdefault(one.grant, []).append(one.capability)
         else:
             free.append(one.capability)
-    waiting = list(counted)[::-1]
     needed: dict[str, None] = {}
-    while not _covered(free, given):
-        # The shortest row of grants that is enough: its last one is needed.
-        low, high = 1, len(waiting)
-        while low < high:
-            middle = (low + high) // 2
-            if _covered([*free, *(one for id in waiting[:middle] for one in counted[id])], given):
-                high = middle
-            else:
-                low = middle + 1
-        last = waiting[low - 1]
-        del waiting[low - 1 :]
-        free += counted[last]
-        needed |= dict.fromkeys((last, *ends[last].rests_on))
+    for capability in given if counted else ():
+        if _covered(free, capability):
+            continue
+        longest = next((id for id in reversed(counted) if _covered(counted[id], capability)), None)
+        touching = [longest] if longest else [id for id in counted if _touches(counted[id], capability)]
+        needed |= dict.fromkeys(two for id in touching for two in (id, *ends[id].rests_on))
         if len(needed) > MAX_CHAIN:
             raise Refusal(
                 "limit_exceeded",
                 f"this grant would rest on more than {MAX_CHAIN} grants of some uses; have it given by a participant "
                 "that holds it without a limit",
             )
-        if not waiting:
-            break
     return tuple(needed)
 
 
-def _covered(held: Sequence[Capability], given: Sequence[Capability]) -> bool:
-    return all(possesses(held, one).answer == "yes" for one in given)
+def _covered(held: Sequence[Capability], given: Capability) -> bool:
+    return possesses(held, given).answer == "yes"
+
+
+def _touches(held: Sequence[Capability], given: Capability) -> bool:
+    return not all(disjoint(one, given) for one in held)

@@ -14,6 +14,7 @@ from mew_lab.protocol.permit import Capability
 from mew_lab.space.ends import read_end, rests_on, standing
 from mew_lab.space.events import Enrolled
 from mew_lab.space.membership import welcome_anew
+from mew_lab.space.names import free_name, is_free
 from mew_lab.space.outcome import Outcome, capabilities_in, named, text_in
 from mew_lab.space.refusal import Refusal, complain
 from mew_lab.space.rights import End, Held, Rights, lapsed
@@ -24,9 +25,7 @@ __all__ = [
     "bounded",
     "end_due",
     "enrol",
-    "free_name",
     "grant",
-    "is_known",
     "let_fall",
     "protect",
     "revoke",
@@ -78,7 +77,7 @@ def enrol(turn: Turn, event: Enrolled) -> None:
             "and not gateway or system"
         )
     owner = state.runtime_owners.get(name.casefold(), name)
-    if owner != name and not _is_free(turn, name, owner):
+    if owner != name and not is_free(turn, name, owner):
         raise ValueError(f"{name!r} cannot be enrolled: the name belongs to participant {owner!r}")
     capabilities = [Capability.of(one, key=f"[{at}]") for at, one in enumerate(event.capabilities)]
     configured = state.configured(capabilities)
@@ -93,41 +92,6 @@ def enrol(turn: Turn, event: Enrolled) -> None:
     granted = [one for one in member.rights.held if one.grant]
     turn.give(member, Rights([*configured.held, *granted]))
     let_fall(turn, also=(name,))
-
-
-def _is_free(turn: Turn, name: str, owner: str) -> bool:
-    """Whether a name that a participant has used as a runtime id may be another's now.
-
-    Spec: §3.6.4, ruling R8b.
-    """
-    state = turn.state
-    return state.edition > 0 and owner.casefold() != name.casefold() and not state.holders(name)
-
-
-def is_known(turn: Turn, name: str) -> bool:
-    """Whether a name is a participant's, or is or was its runtime id and cannot be another's now."""
-    owner = turn.state.runtime_owners.get(name.casefold())
-    return owner is not None and not _is_free(turn, name, owner)
-
-
-def free_name(turn: Turn, name: str) -> None:
-    """The name is this participant's from now on; of the participant that used it as a runtime id, the journal tells.
-
-    Spec: §3.6.4, ruling R8b.
-    """
-    state, folded = turn.state, name.casefold()
-    former = state.runtime_owners.get(folded, name)
-
-    def rename() -> None:
-        for alias in [one for one in state.aliases if one.casefold() == folded]:
-            del state.aliases[alias]
-        state.runtime_owners[folded] = name
-
-    if former == name:
-        turn.then(lambda: state.runtime_owners.setdefault(folded, name))
-        return
-    turn.record("name_freed", participant=former, detail=name)
-    turn.then(rename)
 
 
 def grant(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:

@@ -16,8 +16,9 @@ from mew_lab.protocol.permit import Capability
 from mew_lab.protocol.profiles import STARTER
 from mew_lab.space.ends import rests_on, standing
 from mew_lab.space.events import TOKEN_PLACEHOLDER, Close, Mint, Reply, Void
-from mew_lab.space.grants import bounded, free_name, is_known, let_fall, protect
+from mew_lab.space.grants import bounded, let_fall, protect
 from mew_lab.space.membership import CLOSE_KICKED, depart
+from mew_lab.space.names import free_name, is_known
 from mew_lab.space.outcome import Outcome, capabilities_in, named, text_in
 from mew_lab.space.refusal import Refusal
 from mew_lab.space.rights import End, Held, Rights

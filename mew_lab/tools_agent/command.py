@@ -16,6 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from mew_lab.errors import ConfigError, MewError
+from mew_lab.gateway.auth import mint, read_token_file, short_allowed, token_path, write_token_file
+from mew_lab.gateway.keyring import hide
+from mew_lab.protocol.filename import folder_name, is_plain
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.tools import RpcError
@@ -30,6 +33,7 @@ __all__ = ["call", "check", "join", "key_from", "serve"]
 
 logger = logging.getLogger(__name__)
 Say = Callable[[str], object]
+SERVED = "tools-agents"  # the folder of their tokens in `.mew`
 MAX_SHOWN = 300  # characters of what a tool answered, in one line
 
 
@@ -68,9 +72,19 @@ def check(file: Path, *, say: Say) -> None:
 
 
 async def serve(
-    file: Path, *, http: int | None, base_url: str | None, api_key: str | None, ended: asyncio.Event, say: Say
+    file: Path,
+    *,
+    http: int | None,
+    base_url: str | None,
+    api_key: str | None,
+    ended: asyncio.Event,
+    say: Say,
+    token_file: Path | None = None,
 ) -> None:
     """Serves an agent file until `ended` is set: over HTTP on this port, or else over stdio to one client.
+
+    Over HTTP every request must show the token that stands in `token_file`; None is a file beside the agent's,
+    made where it is not there.
 
     Raises:
         MewError: the file has faults, a server of it does not start, or the port is taken.
@@ -81,9 +95,11 @@ async def serve(
         if http is None:
             await serve_stdio(home.agent, ended=ended)
         else:
-            async with HttpServer(home.agent, port=http) as server:
+            place = token_file or _token_file(file)
+            token = read_token_file(place, short=short_allowed())
+            async with HttpServer(home.agent, token=token, port=http) as server:
                 name, tools = home.agent.agent.name, _names(home.agent.agent.tools)
-                say(f"{name} is served at {server.url}, tools: {tools}")
+                say(f"{name} is served at {server.url} with the token in {place}, tools: {tools}")
                 await ended.wait()
 
 
@@ -144,6 +160,17 @@ async def call(
         say(f"called {one_line(made.name, 120)} {one_line(words, MAX_SHOWN)}: {one_line(answer, MAX_SHOWN)}")
     say(done.text)
     return done
+
+
+def _token_file(file: Path) -> Path:
+    """The file with the token of a served agent file, beside that; made where it is not there, ours alone to read."""
+    folder = file.resolve().parent / ".mew"
+    name = file.stem if is_plain(file.stem) else folder_name(file.stem).replace("_space", "agent")
+    path = token_path(folder, SERVED, name)
+    if not os.path.lexists(path):
+        write_token_file(folder, SERVED, name, mint())
+        hide(folder)
+    return path
 
 
 def _home(file: Path, **how: Any) -> Home:

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import socket
 import threading
+from collections.abc import Mapping
 from typing import Any, cast
 
 import mcp.server.stdio
@@ -22,8 +24,10 @@ from mcp import MCPError, types
 from mcp.server.lowlevel import Server
 
 from mew_lab.errors import ConfigError
+from mew_lab.gateway.door import MISSING_BEARER, Hosts, bearer
 from mew_lab.gateway.server import Uvicorn, settings
 from mew_lab.gateway.wire import hang_up
+from mew_lab.protocol.token import Token
 from mew_lab.sdk.tools import RpcError
 from mew_lab.tools_agent.member import ToolsAgent
 
@@ -32,6 +36,9 @@ __all__ = ["HttpServer", "mcp_server", "serve_stdio"]
 logger = logging.getLogger(__name__)
 HOST = "127.0.0.1"
 PATH = "/mcp"
+SESSIONS = 64  # at once
+IDLE = 600.0  # seconds after which a session without a request ends
+CONNECTIONS = 256  # and requests at once
 MAX_BODY = 4 * 1024 * 1024  # bytes of one request
 CHUNK = 1 << 16
 LAST_REQUESTS = 0.2  # seconds that requests have to end
@@ -92,16 +99,33 @@ class HttpServer:
     `url` is where clients find it. Requests for other hosts, and those of web pages, are refused.
 
     Args:
+        token: what every request must show as a bearer.
         port: 0 takes a free one.
+        sessions: how many there may be at once.
+        idle: seconds after which a session without a request ends.
 
     Raises:
         ConfigError: on entering, when nobody can listen there.
     """
 
-    def __init__(self, agent: ToolsAgent, *, port: int = 0) -> None:
+    def __init__(
+        self,
+        agent: ToolsAgent,
+        *,
+        token: Token,
+        port: int = 0,
+        sessions: int = SESSIONS,
+        idle: float = IDLE,
+    ) -> None:
         self.port = port
+        self._token = token
+        self._hosts = Hosts(port)
         self._app = mcp_server(agent).streamable_http_app(
-            streamable_http_path=PATH, host=HOST, max_request_body_size=MAX_BODY
+            streamable_http_path=PATH,
+            host=HOST,
+            max_request_body_size=MAX_BODY,
+            max_sessions=sessions,
+            session_idle_timeout=idle,
         )
         self._uvicorn: Uvicorn | None = None
         self._running: asyncio.Task[None] | None = None
@@ -121,7 +145,9 @@ class HttpServer:
             listener.close()
             raise ConfigError(f"cannot listen on port {self.port} of {HOST}: {fault}", key="port") from None
         self.port = listener.getsockname()[1]
-        config = settings(self._app, message_bytes=MAX_BODY)
+        self._hosts = Hosts(self.port)
+        config = settings(self, message_bytes=MAX_BODY)
+        config.limit_concurrency = CONNECTIONS
         config.lifespan = "on"  # the library's sessions live in it
         self._uvicorn = Uvicorn(config)
         loop = asyncio.get_running_loop()
@@ -134,6 +160,39 @@ class HttpServer:
             await self._running
         return self
 
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """One request, as ASGI hands it over: only who names us, is no web page and shows the token comes further."""
+        no = None
+        if scope["type"] == "http":
+            headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
+            no = self._turned_away(headers)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        if no is not None:
+            await _refuse(send, *no)
+        else:
+            await self._app(scope, receive, send)
+
+    def _turned_away(self, headers: Mapping[str, str]) -> tuple[int, str, str] | None:
+        """Status, code and words for who may not come in. No web page may: none is configured."""
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if host not in self._hosts:
+            return 421, "misdirected_request", f"this server is not {host[:80]!r}; name it by its own address"
+        if origin is not None:
+            return 403, "origin_not_allowed", f"pages of {origin[:80]!r} may not use this server"
+        shown = bearer(headers.get("authorization"))
+        if shown is None:
+            return (
+                401,
+                MISSING_BEARER,
+                "send Authorization: Bearer and the token of the file that serve names",
+            )
+        if shown != self._token:
+            logger.warning("a request with a wrong token was refused")
+            return 401, "invalid_token", "this is not the token of the file that serve names"
+        return None
+
     async def __aexit__(self, *fault: object) -> None:
         server, running = self._uvicorn, self._running
         if server is not None and running is not None:
@@ -141,6 +200,18 @@ class HttpServer:
             await asyncio.wait({running}, timeout=LAST_REQUESTS)
             hang_up(server.server_state.connections)  # a client that only listens would hold it up
             await asyncio.wait({running}, timeout=ENDS_WITHIN)
+
+
+async def _refuse(send: Any, status: int, error: str, message: str) -> None:
+    body = json.dumps({"error": error, "message": message}).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+        *([(b"www-authenticate", b"Bearer")] if status == 401 else []),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 class _Lines:

@@ -16,7 +16,7 @@ from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.sdk.request_rows import is_routine, row_name
 from mew_lab.workbench.cards import Card
 from mew_lab.workbench.folding import LONG_NAME, is_folded, lines_of, whole
-from mew_lab.workbench.gate import LEAST_DIGITS, Gate
+from mew_lab.workbench.gate import LEAST_DIGITS, MOST_ROWS, Gate
 from mew_lab.workbench.listing import Listing, Note
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ def card_lines(card: Card, *, cut: bool = False) -> list[str]:
         lines.append(f"  ! cannot be approved: {visible(card.refusal)}")
     routine = [row for row in card.arguments if is_routine(*row) and not is_folded(*row)]
     rows = [row for row in card.arguments if row not in routine]
+    more_rows = max(0, len(rows) - MOST_ROWS) if cut else 0
+    rows = rows[: len(rows) - more_rows]
     width = max((len(name) for pointer, _ in rows if len(name := row_name(pointer)) <= 24), default=0)
     for pointer, value in rows:
         name = row_name(pointer)
@@ -54,6 +56,8 @@ def card_lines(card: Card, *, cut: bool = False) -> list[str]:
             name = middle(name, LONG_NAME)
         lines.append(f"  {name:<{width}}  {first}".rstrip())
         lines += [f"  {'':<{width}}  {line}" for line in more]
+    if more_rows:
+        lines.append(f"  [cut: {more_rows} more rows; open them before you approve]")
     if not card.details:
         lines.append("  no arguments")
     if routine:

@@ -22,11 +22,14 @@ from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.proposals import Proposal
-from mew_lab.workbench.cards import Card, CardState, stated
+from mew_lab.workbench.behalf import Behalf
+from mew_lab.workbench.cards import Card, CardState
 from mew_lab.workbench.editing import Editing
 from mew_lab.workbench.faces import LastCalls, card_of
 from mew_lab.workbench.gate import Gate
 from mew_lab.workbench.outcomes import Outcomes
+from mew_lab.workbench.pinned_tools import PinnedTools
+from mew_lab.workbench.risks import stated
 from mew_lab.workbench.shelf import Shelf
 from mew_lab.workbench.sources import Sources
 from mew_lab.workbench.subscribers import Subscribers
@@ -53,7 +56,7 @@ class CardQueue:
     """The cards of one human, open and decided.
 
     `annotations(participant, tool)` gives what is known of a tool, `logical` the participant that an id means; `gate` is
-    told what was shown, `editing` keeps edits.
+    told what was shown, `editing` keeps edits, `tools` remembers how tools described themselves.
     """
 
     def __init__(
@@ -76,9 +79,12 @@ class CardQueue:
         self._outcomes = Outcomes()
         self._subscribers: Subscribers[Card] = Subscribers()
         self._sources = Sources()
+        self._behalf = Behalf()
+        self.tools = PinnedTools(me.client)
         self._last = LastCalls()
         self.gate = Gate(time.monotonic)
         self.editing = Editing(me, request_id=lambda id: card.request_id if (card := self._card(id)) else "")
+        me.client.on_message(self.tools.observe)
         me.client.on_message(self._observe)
 
     # --- who asks ---
@@ -127,6 +133,7 @@ class CardQueue:
 
     def _observe(self, envelope: Envelope) -> None:
         self._sources.observe(envelope, me=self._me.client.id)
+        self._behalf.observe(envelope)
         self._last.observe(envelope)
         if envelope.kind == "mcp/proposal":
             self._take(envelope)
@@ -201,11 +208,12 @@ class CardQueue:
         return card_of(
             proposal,
             since=self._clock(),
-            of_the_tool=stated(known),
+            of_the_tool=(*stated(known), *self.tools.remarks(proposal)),
             sources=self._sources,
             last=self._last.of(proposal),
             request_id=self._me.client.new_id(),
             logical=self._logical,
+            why=self._behalf.of(proposal),
         )
 
     def _advanced(self, card: Card, proposal: Proposal) -> Card:

@@ -8,25 +8,18 @@ from any thread and return at once; callbacks come on any thread and must do nex
 
 from __future__ import annotations
 
-import re
-import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
-from mew_lab.agent.origins import texts
-from mew_lab.protocol.visible import middle, one_line, visible
+from mew_lab.protocol.visible import middle
 from mew_lab.sdk.request_rows import is_routine, row_name
+from mew_lab.workbench.risks import SHOWN_TO
 
-__all__ = ["ARMING", "POLICY", "REASONS", "Card", "CardState", "Decisions", "Row", "Rows", "risks", "stated"]
+__all__ = ["ARMING", "POLICY", "REASONS", "Card", "CardState", "Decisions", "Row", "Rows"]
 
 ARMING = 0.5  # seconds that a view shows a card before a click decides
-
-SHOWN_TO = 3  # addressees that a title names
-MAX_RISKS = 20
-MAX_LOOKED_AT = 10_000  # texts, lists and objects
-UNLOOKED = "not all of it was looked at: there may be more than is named here"
 
 POLICY = "policy "  # in `by`, before the name of the policy that decided
 
@@ -230,77 +223,3 @@ class Rows(Protocol):
 
     def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
         """Calls back after rows were added; returns what ends it."""
-
-
-_RISKS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"(?i)\b(?:https?|ftp|wss?|file|data|javascript):[^\s\"'<>]{1,200}"), "address"),
-    (
-        re.compile(r"(?:^|[\s\"'=:,/\\])(\.\.(?:[/\\][^\s\"']{0,80})?)(?=$|[\s\"',;:)])"),
-        "path that leaves its folder",
-    ),
-    (
-        re.compile(r"(?:^|[\s\"'=:,])((?:/(?:etc|root|home|var|usr|proc|dev|tmp)|~)(?:/[^\s\"']{0,80})?)"),
-        "absolute path",
-    ),
-    (
-        re.compile(r"(?:^|\s)(?:sudo|rm\s+-\w+|curl|wget|chmod|mkfs|dd\s+if=|nc\s+-)[^\n]{0,60}"),
-        "shell command",
-    ),
-    (
-        re.compile(
-            r"\$\([^)\n]{0,60}\)?|`[^`\n]{1,60}`|(?:&&|\|\|)\s*\S[^\n]{0,40}|;\s*(?:rm|sh|bash|curl)\b[^\n]{0,40}|"
-            r"\|\s*(?:sh|bash|zsh|python\d?)\b"
-        ),
-        "shell syntax",
-    ),
-    (re.compile(r"[A-Za-z0-9+/]{120,}={0,2}"), "long base64-like text"),
-)
-
-
-def risks(arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """What in the arguments a human should see before everything else, one line each, however deep or long it
-    lies.
-
-    It finds shapes, it understands nothing: what it does not name is not therefore safe. It stops after 20 lines, or
-    10 000 texts, lists and objects, and says so in a last line. Spec: §7.1.
-    """
-    found: dict[str, None] = {}
-    for place, text in texts(arguments, most=MAX_LOOKED_AT, names=True):
-        if text is None or len(found) >= MAX_RISKS:
-            return (*tuple(found)[:MAX_RISKS], UNLOOKED)
-        name = middle(place, 40)
-        for pattern, word in _RISKS:
-            if hit := pattern.search(text):
-                shown = (hit.group(1) if hit.re.groups and hit.group(1) else hit.group(0)).strip()
-                found.setdefault(f"{word} in {name}: {one_line(shown, 80)}")
-        plain = text.replace("\n", "").replace("\t", "")
-        if visible(plain) != plain:
-            found.setdefault(f"characters that cannot be seen in {name}")
-        if mixed := _mixed_script(text):
-            found.setdefault(f"mixed alphabets in {name}: {one_line(mixed, 60)}")
-    return tuple(found)[:MAX_RISKS]
-
-
-def stated(annotations: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """What a tool says of itself that a human should see, of each participant that would run it; one line."""
-    if any(one.get("destructiveHint") is True for one in annotations):
-        return ("destroys: the tool says so itself (annotations)",)
-    if any(one.get("readOnlyHint") is False for one in annotations):
-        return ("writes: the tool is not read-only (annotations)",)
-    return ()
-
-
-_WORD = re.compile(r"\w+")
-_LOOK_ALIKE = re.compile("[\u0370-\u058f]")
-
-
-def _mixed_script(text: str) -> str:
-    """The first word that holds Latin beside Greek, Cyrillic or Armenian letters, as look-alikes do."""
-    if _LOOK_ALIKE.search(text) is None:
-        return ""
-    for word in _WORD.findall(text):
-        if _LOOK_ALIKE.search(word):
-            scripts = {unicodedata.name(c, "").split(" ")[0] for c in word if c.isalpha()}
-            if "LATIN" in scripts and scripts & {"GREEK", "CYRILLIC", "ARMENIAN"}:
-                return str(word)
-    return ""

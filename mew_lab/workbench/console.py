@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 from mew_lab.errors import MewError
+from mew_lab.protocol.visible import visible_json
 from mew_lab.workbench.cards import Row
 from mew_lab.workbench.lab import Lab
 from mew_lab.workbench.terminal import row_line
@@ -67,7 +68,7 @@ class Console:
         with self._printing:
             for row in self._lab.rows.since(self._last, 10_000):
                 self._last = row.seq
-                self._say(self._lab.rows.raw(row.seq) if self._exact else self._line(row))
+                self._say(visible_json(self._lab.rows.raw(row.seq)) if self._exact else self._line(row))
 
     def _line(self, row: Row) -> str:
         self._start = row.t if self._start is None else self._start

@@ -26,14 +26,14 @@ from mew_lab.sdk.request_rows import (
     rows_of,
 )
 from mew_lab.sdk.results import result_of
-from mew_lab.workbench.cards import SHOWN_TO, Card, risks
+from mew_lab.workbench.cards import Card
+from mew_lab.workbench.risks import risks, risks_of_title
 from mew_lab.workbench.sources import Sources
 
 __all__ = ["LastCalls", "answer_of", "card_of", "dangers", "details"]
 
 MAX_CALLS = 500  # targets and tools whose last call is remembered
 MAX_TEXT = 200_000  # characters of one call; of a longer one nothing is remembered
-LONG_TOOL = 60  # characters of a tool's name that a title shows
 MOST_BESIDE = 10  # remarks about the request itself
 
 _PARAMS = "/payload/params"
@@ -97,6 +97,7 @@ def card_of(
     last: Rows | None,
     request_id: str,
     logical: Callable[[str], str] = lambda id: id,
+    why: str = "",
 ) -> Card | None:
     """The card of a new proposal; None when its text can be read in two ways, so that nobody may approve it.
 
@@ -109,10 +110,14 @@ def card_of(
     except MewError:
         return None
     names = {id: logical(id) for id in (proposal.proposer, *proposal.to)}
+    title = risks_of_title(
+        tool=proposal.tool, method=proposal.method, to=proposal.to, proposer=proposal.proposer
+    )
     warnings = (
         *of_the_tool,
         *_beside(proposal, rows, names),
-        *sources.quoted_in(values_of(details(rows))),
+        *title,
+        *sources.quoted_in(values_of(details(rows)), by=proposal.proposer),
         *dangers(rows),
     )
     return Card(
@@ -130,6 +135,7 @@ def card_of(
         participants=tuple((id, name) for id, name in names.items() if id != name),
         request_id=request_id,
         refusal=faithful(rows, request),
+        why=why,
     )
 
 
@@ -140,13 +146,6 @@ def _beside(proposal: Proposal, rows: Rows, names: dict[str, str]) -> tuple[str,
         found.append("another proposal under the same id: its proposer has used the id before")
     if any(names[one] == names[proposal.proposer] for one in proposal.to):
         found.append("the proposer is one of those who would run it: its answer may be taken for the outcome")
-    many = len(set(proposal.to))
-    if many > SHOWN_TO:
-        found.append(f"{many} participants would run it; the title names {SHOWN_TO} of them")
-    if len(proposal.tool or proposal.method) > LONG_TOOL:
-        found.append(
-            f"the name of what would be run has {len(proposal.tool or proposal.method)} characters; the title cuts it"
-        )
     said = dict(rows)
     if (version := said.get("/payload/jsonrpc")) not in ('"2.0"', None):
         found.append(f"the member jsonrpc is {one_line(version, 40)}; the protocol wants “2.0”")

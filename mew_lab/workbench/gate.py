@@ -16,9 +16,10 @@ from mew_lab.workbench import cards
 from mew_lab.workbench.cards import Card
 from mew_lab.workbench.folding import folded, unopened
 
-__all__ = ["LEAST_DIGITS", "Gate"]
+__all__ = ["LEAST_DIGITS", "MOST_ROWS", "Gate"]
 
 LEAST_DIGITS = 8  # characters of a digest that name it
+MOST_ROWS = 40  # rows of a card that a listing tells
 
 
 class Gate:
@@ -91,4 +92,5 @@ class Gate:
 
     def is_cut(self, card: Card) -> bool:
         """Whether a short text leaves something of it out that was not told whole."""
-        return bool(folded(card.arguments)) and not self.was_told(card)
+        cut = len(card.arguments) > MOST_ROWS or bool(folded(card.arguments))
+        return cut and not self.was_told(card)

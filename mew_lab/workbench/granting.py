@@ -17,18 +17,19 @@ import contextlib
 import logging
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import MewError, Refused
-from mew_lab.log.line import read_members
-from mew_lab.protocol.describe import describe
-from mew_lab.protocol.permit import Capability, CapabilitySet
+from mew_lab.protocol.permit import CapabilitySet
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.grants import Revocation
 from mew_lab.workbench.following import Heard
+from mew_lab.workbench.given import Given
+from mew_lab.workbench.matching import Matches, matching, would_match
+from mew_lab.workbench.pinned_tools import rests_on
 from mew_lab.workbench.sentences import phrase
 from mew_lab.workbench.subscribers import Subscribers
 
@@ -36,78 +37,16 @@ if TYPE_CHECKING:
     from mew_lab.sdk.grants import Grant
     from mew_lab.workbench.lab import Lab
 
-__all__ = ["ENDS_HERE", "Example", "Given", "Granting", "Matches", "end_in_words"]
+__all__ = ["Granting"]
 
 logger = logging.getLogger(__name__)
 
-LOOKED_AT = 20_000  # envelopes that a pattern is held against, the newest
 KEPT = 500  # grants that are remembered; those that are over go first
 MOST_MINUTES = 7 * 24 * 60
 AT_THE_END = 3.0  # seconds for the last revokes of a lab
 AGAIN = 10.0  # seconds until a revoke that failed is tried once more
 LOOK = 0.05  # seconds after the end of a grant, until its state is read
-ENDS_HERE = (
-    "This grant ends only while this notebook runs: the gateway of this space may not know ends of grants."
-)
 TAKING = frozenset({"capability/revoke", "space/kick"})
-
-
-def end_in_words(ends: float | None, uses: int | None, used: int) -> str:
-    """When a grant ends, in few words; empty where it has no end. `ends` is seconds of the epoch."""
-    words = [] if uses is None else [f"{used} of {uses} uses"]
-    if ends is not None:
-        words.append(f"until {datetime.fromtimestamp(ends, UTC).astimezone():%H:%M:%S}")
-    return ", ".join(words)
-
-
-class Example(NamedTuple):
-    """An envelope that a pattern would have matched, in one line."""
-
-    t: float
-    sender: str
-    to: tuple[str, ...]
-    kind: str
-    what: str
-
-
-@dataclass(frozen=True, slots=True)
-class Matches:
-    """How many of the newest `looked_at` envelopes a pattern would have matched; the last three of them."""
-
-    count: int
-    examples: tuple[Example, ...]
-    looked_at: int
-
-    def __str__(self) -> str:
-        said = f"would have matched {self.count} of {self.looked_at} envelopes"
-        newest = [f"{one.sender} to {', '.join(one.to) or 'everybody'}: {one.what}" for one in self.examples]
-        return "\n  ".join([said + ("; the newest of them:" if newest else ""), *newest])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """A grant of this person. `ends` is seconds of the epoch, `uses` how many there may be; None is without end."""
-
-    id: str
-    to: str
-    patterns: tuple[Mapping[str, Any], ...]
-    reason: str
-    since: float
-    ends: float | None = None
-    uses: int | None = None
-    used: int = 0
-    state: Literal["stands", "revoking", "revoked"] = "stands"
-    why: str = ""
-
-    @property
-    def limited(self) -> bool:
-        """Whether it ends by itself."""
-        return self.ends is not None or self.uses is not None
-
-    @property
-    def left(self) -> str:
-        """When it ends, in few words."""
-        return end_in_words(self.ends, self.uses, self.used) or "until it is revoked"
 
 
 class Granting:
@@ -190,6 +129,8 @@ class Granting:
             self._over(one.id, "the gateway did not say whether it took it")
             raise
         since = self._now()
+        if until is not None and minutes is not None and self.kept:
+            since = until.timestamp() - minutes * 60
         one = replace(one, since=since, ends=None if minutes is None else since + minutes * 60)
         self._put(one)
         if self.kept:
@@ -241,8 +182,7 @@ class Granting:
 
         Spec: §3.6.2.
         """
-        known = self._lab.me.participant.rights.grants.get(grant_id)
-        one = self._given.get(grant_id)
+        known, one = self._lab.me.participant.rights.grants.get(grant_id), self._given.get(grant_id)
         recipient = one.to if one else known.recipient if known else None
         if recipient is None:
             raise MewError(f"cannot revoke {grant_id[:80]!r}: no such grant was seen here")
@@ -268,49 +208,24 @@ class Granting:
         return one_line(f"the grant of {given} to {one.to} is revoked: {what}", 600)
 
     def would_match(self, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
-        """How much of what was logged a capability would have matched, of one sender or of all.
-
-        A proposal counts as the request that it proposes; what the gateway refused counts as well.
+        """How much of what was logged a capability would have matched, of one sender or of all; for any thread.
 
         Raises:
             ConfigError: the pattern is none.
         """
-        *_, found = self._search(pattern, sender)
-        assert found is not None
-        return found
+        return would_match(self._lab.log, pattern, sender=sender)
 
     async def matching(self, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
         """The same on the loop, which has its turn after every thousand envelopes."""
-        for found in self._search(pattern, sender):
-            if found is not None:
-                return found
-            await asyncio.sleep(0)
-        raise AssertionError("a search ends with what it found")
+        return await matching(self._lab.log, pattern, sender=sender)
 
-    def _search(self, pattern: Mapping[str, Any], sender: str | None) -> Iterator[Matches | None]:
-        """None after each thousand envelopes, at the end what was found."""
-        capability = Capability.of(pattern)
-        count, looked_at, examples = 0, 0, list[Example]()
-        for record in reversed(self._lab.log.held):
-            if record.raw is None:
-                continue
-            if looked_at == LOOKED_AT:
-                break
-            looked_at += 1
-            if looked_at % 1000 == 0:
-                yield None
-            members = read_members(record.raw) or {}
-            heard = Heard(0, record.now.timestamp(), record.raw, record.verdict, record.code, "", "", members)
-            by = str(members.get("from") or record.participant)
-            if sender is not None and sender not in (by, record.participant):
-                continue
-            kind = "mcp/request" if heard.kind == "mcp/proposal" else heard.kind
-            if capability.permits(kind, heard.to, heard.payload):
-                count += 1
-                if len(examples) < 3:
-                    what = one_line(describe(heard.kind, dict(heard.payload)), 160)
-                    examples.append(Example(heard.t, by, heard.to, heard.kind, what))
-        yield Matches(count, tuple(examples), looked_at)
+    def tool_changed(self, participant: str, tool: str, how: str) -> None:
+        """Ends what was given for calls of a tool that describes itself otherwise now. Spec: threat 41."""
+        for one in self.given:
+            if one.state == "stands" and any(
+                rests_on(pattern, participant, tool) for pattern in one.patterns
+            ):
+                self._over(one.id, one_line(f"the tool {participant}/{tool} changed: {how}", 300))
 
     async def close(self) -> None:
         """Revokes what ends nowhere else; called before the lab leaves its space. Never raises."""

@@ -21,7 +21,7 @@ from mew_lab.errors import MewError
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.visible import one_line
 from mew_lab.workbench.following import Heard
-from mew_lab.workbench.granting import ENDS_HERE
+from mew_lab.workbench.given import ENDS_HERE
 from mew_lab.workbench.probing import barred, read_pattern
 from mew_lab.workbench.sentences import phrase
 from mew_lab.workbench.soon import Soon
@@ -29,13 +29,14 @@ from mew_lab.workbench.standing import Right, Standing, logical, standings
 from mew_lab.workbench.subscribers import Subscribers
 
 if TYPE_CHECKING:
-    from mew_lab.workbench.granting import Given
+    from mew_lab.workbench.given import Given
     from mew_lab.workbench.lab import Lab
 
 __all__ = ["Holding", "Holdings"]
 
 MOST_ROWS = 2000
 MOST_GRANTS = 2000  # of which it is remembered when they were given
+CHANGING = ("capability/", "space/", "system/")  # beginnings of the kinds that change what is held
 GATHERED = 0.05  # seconds in which changes become one
 
 
@@ -62,8 +63,6 @@ class Holding:
 
 class Holdings:
     """What everybody of one lab's space holds. Made on any thread, `follow`ed on the loop's."""
-
-    kinds = ("capability/", "space/", "system/")
 
     def __init__(self, lab: Lab) -> None:
         self.rows: tuple[Holding, ...] = ()
@@ -127,13 +126,18 @@ class Holdings:
 
     def take(self, heard: Heard) -> None:
         """Takes note of one envelope that the gateway let pass."""
-        if heard.refused:
+        if heard.refused or not (heard.kind.startswith(CHANGING) or self._costs(heard.grant)):
             return
         if heard.kind in ("capability/grant", "space/invite"):
             self._since[heard.id] = heard.t
             if len(self._since) > MOST_GRANTS:
                 del self._since[next(iter(self._since))]
         self._soon.within(GATHERED)
+
+    def _costs(self, grant: str) -> bool:
+        """Whether what passes by this grant costs a use of it."""
+        core = self._lab.host.core if self._lab.host is not None else None
+        return core is not None and grant in core.state.ends
 
     def close(self) -> None:
         """Hears of the human's own grants no more."""

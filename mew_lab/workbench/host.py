@@ -11,7 +11,7 @@ import contextlib
 import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from mew_lab.errors import ConfigError, MewError
@@ -33,7 +33,9 @@ from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
 from mew_lab.space.core import Space
 from mew_lab.space.events import Record
+from mew_lab.space.turn import Turn
 from mew_lab.transport.link import Link
+from mew_lab.workbench.heads import HeadKeeper
 from mew_lab.workbench.resuming import SERVED, Past
 from mew_lab.workbench.seed import source
 
@@ -65,6 +67,11 @@ def capabilities_of(can: str | Sequence[Mapping[str, Any]]) -> list[dict[str, An
 class Host:
     """One space that runs here. `url` is where others reach it, empty when it is not served.
 
+    Args:
+        beside: another host, not open yet: the space then runs in its gateway and is reached on its port, opened
+            with it and closed with it. Journal, tokens and programs are its own all the same.
+        logs: a folder below that of the file's logs, for those of the programs and those in the peers' format.
+
     Raises:
         JournalError: when the journal cannot be made.
     """
@@ -79,13 +86,34 @@ class Host:
         port: int | None = 0,
         observe: Callable[[Record], None] | None = None,
         past: Past | None = None,
+        beside: Host | None = None,
+        logs: str = "",
     ) -> None:
         self.name = name
         self.folder = folder
         given = source(f"gateway of {name}")
-        epoch = given.new_epoch()
-        self.gateway = Gateway(clock=given.clock, new_epoch=lambda: epoch, observe=observe)
-        self.gateway.tokens.on_mint = self._keep
+        self._epoch = given.new_epoch()
+        self._epochs: list[int] = [] if beside is None else beside._epochs  # for the next space to be added
+        self.gateway: Gateway = (
+            Gateway(clock=given.clock, new_epoch=self._epochs.pop, observe=observe)
+            if beside is None
+            else beside.gateway
+        )
+        if beside is not None:
+            beside._others.append(self)
+            port = None
+        self._first = beside is None
+        self._others: list[Host] = []
+        self._logs = logs
+        mint = self.gateway.tokens.on_mint
+
+        def minted(space: str, participant: str, token: Token) -> None:
+            if space == name:
+                self._keep(space, participant, token)
+            elif mint is not None:
+                mint(space, participant, token)
+
+        self.gateway.tokens.on_mint = minted
         self.journal = Journal(journal) if journal is not None else None
         self._past = past
         self.core: Space | None = past.space if past is not None else None
@@ -97,8 +125,11 @@ class Host:
         """The own token of each participant that a space.yaml names, or that is left from before."""
         self.minted: dict[str, Key] = {}
         """Those that were minted since, for seats and for the invited."""
+        self._heads: HeadKeeper | None = None
         self._at = (host, port)
         self._server: Server | None = None
+        self._port = 0
+        self._owner = ""
         self._processes: Processes | None = None
 
     async def open(self, *, owner: str, can: str | Sequence[Mapping[str, Any]]) -> None:
@@ -154,10 +185,21 @@ class Host:
         logs = file.config.logs
         if logs is not None:
             history, decisions = (
-                AppendedFile(file.logs.parent, f"logs/{name}", fault=fault).append if wanted else None
+                AppendedFile(file.logs.parent, str(PurePath("logs", self._logs, name)), fault=fault).append
+                if wanted
+                else None
                 for name, wanted in ((HISTORY, logs.envelope_history), (DECISIONS, logs.capability_decisions))
             )
-            self.gateway.observe_turn = PeerFiles(history=history, decisions=decisions).observe
+            files = PeerFiles(history=history, decisions=decisions)
+            others = self.gateway.observe_turn
+
+            def observe(space: Space, turn: Turn) -> None:
+                if space.name == self.name:
+                    files.observe(space, turn)
+                elif others is not None:
+                    others(space, turn)
+
+            self.gateway.observe_turn = observe
 
     async def resume(self, *, person: str) -> None:
         """Goes on with the space that ran before, on its port where that is free; or leaves nothing behind.
@@ -179,6 +221,7 @@ class Host:
                 journal=self.journal,
                 used=past.used,
             )
+            self._keep_heads()
             self.keys = past.keys()
             for name, key in self.keys.items():
                 self.gateway.tokens.add(self.name, name, key.token)
@@ -198,16 +241,25 @@ class Host:
         """Opens space and port; `first` is called when the space is there, before anybody can come."""
         try:
             try:
+                self._epochs.append(self._epoch)
                 self.core = self.gateway.add_space(config, journal=self.journal)
             except ValueError as wrong:  # two participants of one name
                 raise ConfigError(f"cannot open the space {self.name!r}: {wrong}") from None
+            self._owner = config.owner or ""
             first()
+            self._keep_heads()
             host, port = self._at
             if port is not None:
                 await self._serve(config, host, port)
         except BaseException:
             await self.close()
             raise
+
+    def _keep_heads(self) -> None:
+        """Has the head of the journal's chain kept beside the tokens while the space runs."""
+        if self.journal is not None:
+            self._heads = HeadKeeper(self.journal, self.folder, fault=logger.warning)
+            self._heads.start()
 
     async def _serve(self, config: SpaceConfig, host: str, port: int) -> None:
         server = Server(
@@ -223,10 +275,13 @@ class Host:
         except NotImplementedError:  # a platform without sockets: the space still runs in memory
             return
         self._server = server
-        self.url = f"ws://{host}:{found}/ws"
-        self.gateway.note(
-            self.name, SERVED, participant=config.owner or "", detail=compact({"host": host, "port": found})
-        )
+        for one in (self, *self._others):
+            one.url = f"ws://{host}:{found}/ws"
+            one._port = found
+            owner = (config.owner or "") if one is self else one._owner
+            self.gateway.note(
+                one.name, SERVED, participant=owner, detail=compact({"host": host, "port": found})
+            )
 
     async def start_programs(
         self, file: SpaceFile, *, tell: Callable[[str], object], fault: Callable[[str], object]
@@ -240,12 +295,18 @@ class Host:
         Raises:
             ConfigError: on a system where programs cannot be ended for certain.
         """
-        if self._server is None:
+        if not self._port:
             if any(one.starts for one in file.config.participants.values()):
                 fault("no program is started: this space is in memory alone, where none could reach it")
             return
         programs = programs_of(
-            file, self.keys, url=self.url, port=self._server.port, bridge=BRIDGE, bridge_env=BRIDGE_ENV
+            file,
+            self.keys,
+            url=self.url,
+            port=self._port,
+            bridge=BRIDGE,
+            bridge_env=BRIDGE_ENV,
+            logs=self._logs,
         )
 
         def noted(say: Callable[[str], object]) -> Callable[[str, str], object]:
@@ -313,17 +374,27 @@ class Host:
         return MEWClient(space=self.name, connect_link=connect, clock=given.clock, new_id=given.new_id)
 
     async def close(self) -> None:
-        """Ends programs, port, connections and journal. Closing twice is harmless."""
-        if self._processes is not None:
-            processes, self._processes = self._processes, None
-            await processes.stop()
+        """Ends programs, port, connections and journal, those of the hosts beside it too. Twice is harmless.
+
+        A host beside another one ends its programs alone: its space ends with the port.
+        """
+        for one in (self, *self._others):
+            if one._processes is not None:
+                processes, one._processes = one._processes, None
+                await processes.stop()
+        if not self._first:
+            return
         if self._server is not None:
             server, self._server = self._server, None
             await server.stop()
         self.gateway.close()
-        if self.journal is not None:
-            with contextlib.suppress(MewError):
-                self.journal.close()
+        for one in (self, *self._others):
+            if one._heads is not None:
+                heads, one._heads = one._heads, None
+                heads.stop()
+            if one.journal is not None:
+                with contextlib.suppress(MewError):
+                    one.journal.close()
 
 
 def _first_fault(fault: ValueError) -> str:

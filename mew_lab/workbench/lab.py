@@ -35,7 +35,7 @@ from mew_lab.workbench.host import Host
 from mew_lab.workbench.listing import Listing, Note, Sent
 from mew_lab.workbench.loop import LoopThread
 from mew_lab.workbench.pending import Pending
-from mew_lab.workbench.roster import Can, Roster
+from mew_lab.workbench.roster import NOTEBOOK_SEAT, Can, Roster
 from mew_lab.workbench.rows import LiveRows
 from mew_lab.workbench.seat import Seat
 from mew_lab.workbench.seen import Seen
@@ -46,11 +46,9 @@ __all__ = ["Lab", "view_factory"]
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-NOTEBOOK_SEAT = "notebook"
 DISCOVERY = 3.0  # seconds that `tools` waits for a participant's answer
 
-# What makes `lab.view`: a room above this one puts itself here.
-view_factory: list[Callable[[Lab], Any]] = []
+view_factory: list[Callable[[Lab], Any]] = []  # a room above puts what makes `lab.view` here
 
 
 class Lab:
@@ -108,6 +106,7 @@ class Lab:
             annotations=lambda who, tool: self.roster.annotations.get((who, tool), {}),
             logical=lambda id: logical(self, id),
         )
+        self.decisions.tools.attach(local=self.roster.tools_of, changed=self.granting.tool_changed)
         me.client.on_message(self.seen.take)
         self.me = await self.roster.take(me, name=name, what="you")
         self.decisions.set_policy(policy)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from mew_lab.errors import ConfigError, MewError
-from mew_lab.gateway.auth import SHORT_TOKENS, read_token_file
+from mew_lab.gateway.auth import read_token_file, short_allowed
 from mew_lab.gateway.space_file import names_file, read_space_file
 from mew_lab.log.journal import Journal, journal_path
 from mew_lab.log.log import Log
@@ -269,7 +269,7 @@ def token_from(
     if token is not None:
         return Token(token)
     if file is not None:
-        return read_token_file(file, short=os.environ.get(SHORT_TOKENS, "") not in ("", "0"))
+        return read_token_file(file, short=short_allowed())
     secret = os.environ.get(variable or "", "")
     if not secret:
         raise ConfigError(

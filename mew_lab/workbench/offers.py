@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from mew_lab.errors import MewError
 from mew_lab.protocol.envelope import digest
 from mew_lab.sdk.proposals import shown
-from mew_lab.workbench.granting import ENDS_HERE, Matches
+from mew_lab.workbench.given import ENDS_HERE
+from mew_lab.workbench.matching import Matches
 from mew_lab.workbench.narrowing import narrowest
 
 if TYPE_CHECKING:

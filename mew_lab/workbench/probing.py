@@ -28,7 +28,7 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.protocol.witness import witness
 from mew_lab.sdk.welcome import understood
 from mew_lab.space.events import Record
-from mew_lab.workbench.granting import Example
+from mew_lab.workbench.matching import Example
 from mew_lab.workbench.sentences import phrase
 from mew_lab.workbench.standing import logical, standings
 

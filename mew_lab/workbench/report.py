@@ -113,6 +113,8 @@ def status(lab: Lab) -> Listing:
         ("who decides", f"policy {policy.name}" if policy is not None else "you"),
         ("journal", journal),
     ]
+    if lab.host is not None and lab.host.journal is not None:
+        rows.append(("journal head", lab.host.journal.head.chain[:8].decode()))
     rows += [("fault", text) for text in lab.faults[-5:]]
     return Listing(f"{lab.name}", ("what", "is"), rows)
 

@@ -25,8 +25,9 @@ from mew_lab.workbench.seat import Seat
 if TYPE_CHECKING:
     from mew_lab.workbench.lab import Lab
 
-__all__ = ["Can", "Roster"]
+__all__ = ["NOTEBOOK_SEAT", "Can", "Roster"]
 
+NOTEBOOK_SEAT = "notebook"
 Can = str | Sequence[Mapping[str, Any]]
 
 
@@ -53,6 +54,12 @@ class Roster:
                 "participants; ask whoever runs it for a token"
             )
         return self.host
+
+    def tools_of(self, name: str) -> list[dict[str, Any]] | None:
+        """What a participant of this process lists as its tools; None for anybody else."""
+        seat = self.seats.get(name)
+        box = seat.participant.tools if seat else None
+        return [tool.described for tool in box.tools.values()] if isinstance(box, ToolBox) else None
 
     def _free(self, name: str, doing: str) -> Host:
         host = self.own_host(doing)
@@ -103,6 +110,7 @@ class Roster:
         participant = MEWParticipant(host.client_for(name), tools=ToolBox(name=name))
         agent = MEWAgent(participant, model=model, **options)
         agent.owns_model = owns_model
+        agent.askers.starters |= {self._lab.me.name, self._lab.me.participant.client.id, NOTEBOOK_SEAT}
         seat = AgentSeat(self._lab, agent, name=name)
         participant.client.on_error(lambda error: self._fault(f"{name}: {error}"))
         await agent.start()

@@ -1,73 +1,207 @@
-"""Which text of a proposal has a tool said, and not the human?  Listens to answers and to chat; decides nothing.
+"""Keeps what tools and others have said, to hint at arguments that quote it. Listens alone; decides nothing.
 
-What a tool returns may hold an instruction of somebody who has no business here. An argument that quotes it is
-marked for the human who decides, seen from the human's own seat: what the proposer says of itself counts for
-nothing. Holds the newest 50 answers and 50 messages, 20 000 characters of each, and 1000 calls with 50 addressees each.
+What a tool returns may hold an instruction of somebody who has no business here. An argument that quotes it, and nothing
+that the human said, gets a hint on its card, seen from the human's own seat: what the proposer says of itself counts for
+nothing. Answers count whoever gives them and whatever was asked for (text, structured content, resources, errors,
+descriptions of tools), and so does chat of everybody but the human and the proposer. It is a hint, and may miss: a
+paraphrase, a translation, an encoding that is not undone here, streams, and reasoning are not seen.
+
+One budget holds for all of it. Where it ends, the source that takes most of it loses its own oldest part first, and
+each card says from then on that not everything could be looked at. See `agent.quotes` for what is compared.
 
 Spec: §7.1, threat 29.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from collections.abc import Mapping, Sequence
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterator
 from typing import Any
 
-from mew_lab.agent.memory import shortened
-from mew_lab.agent.origins import quoted
+from mew_lab.agent.quotes import features_of, leaves, query_of
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.sdk.results import ToolResult
+from mew_lab.protocol.visible import middle, one_line
 from mew_lab.workbench.names import MAX_NAME, cut, cut_names
 
-__all__ = ["Sources"]
+__all__ = ["HINT", "Sources"]
 
-MAX_KEPT = 50  # answers, and chat messages
-MAX_TEXT = 20_000  # characters of each
+HINT = "hint (it may miss others)"  # how each line begins
+
+MAX_FEATURES = 250_000  # of all sources together: about 25 MB
+A_GENERATION = 8_000  # features that are forgotten together
+MAX_SAID = 60_000  # features of the human's own words
+MAX_SOURCES = 200  # beyond these, the others share one
+MAX_TEXT = 100_000  # characters of one message
+MAX_LEAVES = 20_000  # texts, numbers, lists and objects of one message, or of the arguments
+MAX_ASKED = 60_000  # characters of the arguments
+MAX_HINTS = 20
 MAX_CALLS = 1000
-MAX_TO = 50  # addressees of a call; of one with more, whoever answers counts as asked
 MAX_TOOL = 128
 SHOWN_TO = 3
-_NOBODY: frozenset[str] = frozenset()
+NAMED = 3  # sources in the line about the budget
+UNREAD = f"{HINT}: the arguments are too long to be looked at whole"
+
+# Members of a tool's entry in `tools/list` that are prose; the rest is what each call of the tool is made of.
+_PROSE = ("description", "title")
+
+_Part = dict[int, str]  # a feature -> where it stands, in words
+
+
+class _Source:
+    """What one participant has said, in parts that are forgotten as a whole, the oldest first."""
+
+    __slots__ = ("lost", "parts")
+
+    def __init__(self) -> None:
+        self.parts: deque[_Part] = deque([{}])
+        self.lost = False
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.parts))
+
+    def add(self, features: set[int], label: str) -> None:
+        """Keeps the features; what is known already takes no room, however often it is said."""
+        known = set().union(*(features & part.keys() for part in self.parts))
+        new = features - known
+        if len(self.parts[-1]) + len(new) > A_GENERATION and self.parts[-1]:
+            self.parts.append({})
+        self.parts[-1].update(dict.fromkeys(new, label))
+
+    def forget(self) -> None:
+        """Lets the oldest part go."""
+        self.parts.popleft()
+        self.lost = True
+        if not self.parts:
+            self.parts.append({})
 
 
 class Sources:
     """What tools and people have said lately."""
 
     def __init__(self) -> None:
-        self._asked: OrderedDict[str, tuple[str, frozenset[str] | None]] = OrderedDict()
-        self._outputs: deque[tuple[str, str]] = deque(maxlen=MAX_KEPT)
-        self._said: deque[str] = deque(maxlen=MAX_KEPT)
+        self._asked: OrderedDict[str, tuple[str, str]] = OrderedDict()  # request -> its words, its method
+        self._said_by: dict[tuple[str, str], _Source] = {}
+        self._mine = _Source()
+        self._size = 0
+
+    @property
+    def size(self) -> int:
+        """How many features are held, the human's own aside."""
+        return self._size
 
     def observe(self, envelope: Envelope, *, me: str) -> None:
         """Takes note of one message of the space; `me` is the human who decides."""
         payload = envelope.payload
         if envelope.kind == "mcp/request":
-            params = payload.get("params")
-            if payload.get("method") == "tools/call" and isinstance(params, dict):
-                name = params.get("name")
-                tool = cut(name, MAX_TOOL) if isinstance(name, str) else ""
-                shown = ", ".join(cut_names(envelope.to, most=SHOWN_TO))
-                self._asked[envelope.id] = (f"{shown}/{tool}", _addressees(envelope.to))
-                if len(self._asked) > MAX_CALLS:
-                    self._asked.popitem(last=False)
+            self._request(envelope)
         elif envelope.kind == "mcp/response":
-            for id in envelope.correlation_id:
-                tool, to = self._asked.get(id, ("", _NOBODY))
-                if (to is None or envelope.sender in to) and isinstance(payload.get("result"), dict):
-                    text = shortened(ToolResult(payload["result"]).text, MAX_TEXT)
-                    self._outputs.append((tool, text))
-        elif envelope.kind == "chat" and envelope.sender == me and isinstance(payload.get("text"), str):
-            self._said.append(payload["text"][:MAX_TEXT])
+            self._answer(envelope)
+        elif envelope.kind == "chat" and isinstance(text := payload.get("text"), str):
+            if envelope.sender != me:
+                who = one_line(envelope.sender, 80)
+                self._keep(("chat", envelope.sender), text, f"what {who} said in chat", prose=True)
+            elif not any(id in self._asked for id in envelope.correlation_id):
+                # Chat about a request is written here, and holds the words of whoever proposed it.
+                self._mine.add(features_of(text[:MAX_TEXT], every=True), "")
+                while self._mine.size > MAX_SAID and len(self._mine.parts) > 1:
+                    self._mine.forget()
 
-    def quoted_in(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-        """One line for each argument with text that a tool has said and the human has not."""
-        if not self._outputs:
-            return ()
-        found = quoted(arguments, outputs=tuple(self._outputs), request="\n".join(self._said))
-        return tuple(f"out of a tool's answer, not of your words: {one}" for one in found)
+    def _request(self, envelope: Envelope) -> None:
+        params, method = envelope.payload.get("params"), envelope.payload.get("method")
+        method = cut(method, MAX_TOOL) if isinstance(method, str) else ""
+        name = params.get("name") if isinstance(params, dict) else None
+        what = method
+        if method == "tools/call":
+            what = cut(name, MAX_TOOL) if isinstance(name, str) else ""
+        shown = ", ".join(cut_names(envelope.to, most=SHOWN_TO))
+        self._asked[envelope.id] = (one_line(f"{shown}/{what}", 120), method)
+        if len(self._asked) > MAX_CALLS:
+            self._asked.popitem(last=False)
+
+    def _answer(self, envelope: Envelope) -> None:
+        """Whoever answers, and whether it was asked: what is not believed may have been read all the same."""
+        known = next((self._asked[id] for id in envelope.correlation_id if id in self._asked), None)
+        what, method = known or (one_line(envelope.sender, 80), "")
+        payload = envelope.payload
+        body = payload.get("error") if payload.get("error") is not None else payload.get("result")
+        prose = method == "tools/list"
+        texts, whole = _texts_of(_prose(body) if prose else body)
+        source = ("answers", envelope.sender)
+        self._keep(source, texts, f"what {what} returned", prose=prose, whole=whole)
+
+    def _keep(
+        self, key: tuple[str, str], text: str, label: str, *, prose: bool = False, whole: bool = True
+    ) -> None:
+        key = (key[0], key[1] if len(key[1]) <= MAX_NAME else "")
+        if key not in self._said_by and len(self._said_by) >= MAX_SOURCES:
+            key = (key[0], "")
+        source = self._said_by.setdefault(key, _Source())
+        before = source.size
+        source.add(features_of(text[:MAX_TEXT], alone=not prose), label)
+        source.lost = source.lost or not whole or len(text) > MAX_TEXT
+        self._size += source.size - before
+        while self._size > MAX_FEATURES:
+            largest = max(self._said_by.values(), key=lambda one: one.size)
+            self._size -= len(largest.parts[0])
+            largest.forget()
+
+    def quoted_in(self, arguments: Any, *, by: str = "") -> tuple[str, ...]:
+        """One line for each argument that may quote what somebody said, and not the human; `by` is the proposer.
+
+        A last line says what could not be looked at.
+        """
+        query = query_of(arguments, most=MAX_LEAVES, characters=MAX_ASKED)
+        wanted = query.places.keys()
+        mine = set().union(*(wanted & part.keys() for part in self._mine.parts))
+        hits: Counter[tuple[str, str]] = Counter()
+        for key, source in self._said_by.items():
+            if key == ("chat", by):
+                continue
+            for part in source.parts:
+                hits.update((query.places[one], part[one]) for one in (wanted & part.keys()) - mine)
+        found = {place: label for (place, label), _ in sorted(hits.items(), key=lambda hit: (hit[1], hit[0]))}
+        order = {place: n for n, place in enumerate(dict.fromkeys(query.places.values()))}
+        places = sorted(found, key=order.__getitem__)
+        lines = [
+            f"{HINT}: {middle(place, 120)} quotes {found[place]}, not your words"
+            for place in places[:MAX_HINTS]
+        ]
+        if len(places) > MAX_HINTS:
+            lines.append(f"{HINT}: {len(places) - MAX_HINTS} more arguments quote what others said")
+        if not query.whole:
+            lines.append(UNREAD)
+        return (*lines, *self._ended())
+
+    def _ended(self) -> Iterator[str]:
+        """The line that says whose words are not all held any more."""
+        lost = list(
+            dict.fromkeys(
+                one_line(who or "others", 40) for (_, who), source in self._said_by.items() if source.lost
+            )
+        )
+        if lost:
+            more = f" and {len(lost) - NAMED} more" if len(lost) > NAMED else ""
+            names = ", ".join(lost[:NAMED])
+            yield f"{HINT}: not all that tools and others answered could be looked at ({names}{more})"
 
 
-def _addressees(names: Sequence[str]) -> frozenset[str] | None:
-    """Who may answer; None where they are too many to be kept, so that no crowd hides a tool from the human."""
-    real = frozenset(one for one in names if len(one) <= MAX_NAME)
-    return real if len(real) <= MAX_TO else None
+def _texts_of(body: Any) -> tuple[str, bool]:
+    """All texts of an answer in a row, names of members included, and whether that is all of them."""
+    pieces: list[str] = []
+    size = 0
+    for _, _, text in leaves(body, most=MAX_LEAVES):
+        if text is None or size > MAX_TEXT:
+            return "\n".join(pieces), False
+        pieces.append(text)
+        size += len(text) + 1
+    return "\n".join(pieces), True
+
+
+def _prose(listed: Any) -> list[str]:
+    """What `tools/list` tells in sentences, however deep in a schema: names and types are what calls are made of."""
+    found: list[str] = []
+    for is_name, place, text in leaves(listed, most=MAX_LEAVES):
+        if text is not None and not is_name and place.rpartition(".")[2] in _PROSE:
+            found.append(text)
+    return found

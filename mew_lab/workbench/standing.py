@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mew_lab.protocol.envelope import compact
 from mew_lab.space.core import Space
 from mew_lab.space.rights import End
-from mew_lab.workbench.granting import end_in_words
+from mew_lab.workbench.given import end_in_words
 
 if TYPE_CHECKING:
     from mew_lab.workbench.lab import Lab

@@ -14,7 +14,7 @@ from mew_lab.errors import MewError
 from mew_lab.log.reading import read_journal
 from mew_lab.protocol.envelope import read_strict
 from mew_lab.protocol.kinds import family
-from mew_lab.protocol.visible import one_line, visible
+from mew_lab.protocol.visible import one_line, visible, visible_json
 from mew_lab.workbench.cards import Row
 from mew_lab.workbench.lab import Lab
 from mew_lab.workbench.rows import LiveRows
@@ -101,7 +101,7 @@ def journal_lines(
             rows.observe(record)
             (row,) = rows.since(rows.last_seq - 1, 1)
             start = row.t if start is None else start
-            yield record.raw if exact else row_line(row, start=start, colour=colour)
+            yield visible_json(record.raw) if exact else row_line(row, start=start, colour=colour)
         if not follow:
             return
         while path.stat().st_size == size:

@@ -96,7 +96,7 @@ class Site:
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.gateway = Gateway(observe=self.records.append)
-        self.gateway.add_space(SpaceConfig(name="demo"))
+        self.space = self.gateway.add_space(SpaceConfig(name="demo"))
         self.links: dict[str, Link] = {}
         self.seated: list[MEWParticipant] = []
         self.agents: list[MEWAgent] = []

@@ -156,7 +156,7 @@ async def test_tools_are_offered_under_names_that_an_api_takes_with_their_partic
     assert reply.tool_calls == (ToolCall("c1", "clock/now", {}), ToolCall("c2", "math-service/now", {"x": 1}))
 
 
-@pytest.mark.req("S-L3-5")
+@pytest.mark.divergence("S-L3-5")
 async def test_participants_with_underscores_are_called_as_well() -> None:
     one, two = CLOCK._replace(name="a_b/c"), CLOCK._replace(name="a/b_c")
 

@@ -89,7 +89,7 @@ async def test_an_orchestrator_fulfils_by_itself_what_its_human_fulfilled_before
     await site.answer("agent")
 
 
-@pytest.mark.req("P-3.3.3-3", "P-3.3.3-6")
+@pytest.mark.req("P-3.3.3-3", "P-3.3.3-4", "P-3.3.3-6")
 async def test_who_proposed_may_wait_for_the_explanation_of_a_rejection(site: Site) -> None:
     human, bot = await site.seat("human"), await site.seat("bot", PROPOSER)
     await site.tool("files", write)
@@ -108,6 +108,11 @@ async def test_who_proposed_may_wait_for_the_explanation_of_a_rejection(site: Si
     await human.chat("Nothing is written below /etc.", to="bot", correlation_id=reject.id)
     await until(lambda: explained)
     assert explained == ["Nothing is written below /etc."]
+    # The rejection went out alone and at once: it is the human's first message after the proposal, complete without
+    # the explanation, which names it.
+    decided = [one for one in site.sent() if one.sender == "human"]
+    assert [one.kind for one in decided] == ["mcp/reject", "chat"]
+    assert (decided[0].id, decided[0].payload) == (reject.id, {"reason": "policy"})
 
 
 @pytest.mark.req("P-10.2-1")
@@ -127,10 +132,14 @@ async def test_what_became_of_a_proposal_is_known_by_those_who_take_part_and_ask
             "write",
         )
         assert one.payload["params"]["arguments"] == {"path": "/tmp/a"} and one.envelope.ts
+        assert one.state == "open"
     with pytest.raises(NoReply, match="withdrawn"):
         await call
     await until(lambda: human.proposals.get(call.id).state == "withdrawn")  # type: ignore[union-attr]
     assert {one.kind for one in site.sent() if one.correlation_id == (call.id,)} == {"mcp/withdraw"}
+    # The gateway keeps the id, which nobody else may take, and nothing that is said of the proposal.
+    kept = repr(vars(site.space.state))
+    assert call.id in kept and "/tmp/a" not in kept and "files/write" not in kept
 
 
 # --- reasoning ---

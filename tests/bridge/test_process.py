@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -128,3 +132,74 @@ async def test_what_cannot_be_started_is_a_sentence(tmp_path: Path) -> None:
         with pytest.raises(MewError, match=said):
             await process.start()
         await process.stop()
+
+
+DEAF = "import signal, time\nfor s in (1, 2, 15): signal.signal(s, signal.SIG_IGN)\n"
+GRANDCHILD = DEAF + "print('up', flush=True)\ntime.sleep(600)"
+SERVER = (
+    "import subprocess, sys\n"
+    f"child = subprocess.Popen([sys.executable, '-c', {GRANDCHILD!r}], start_new_session=True, stdout=subprocess.PIPE)\n"
+    "child.stdout.readline()\n"
+    "import os; print(os.getpid(), child.pid, flush=True)\n" + DEAF + "time.sleep(600)"
+)
+KERNEL = f"""
+import asyncio, os, sys
+from pathlib import Path
+from mew_lab.bridge.process import ServerProcess
+
+async def main():
+    process = ServerProcess(["python", "-c", {SERVER!r}], cwd=Path.cwd())
+    await process.start()
+    print((await anext(process.lines())).decode().strip(), flush=True)
+    if "forked" in sys.argv and os.fork() == 0:
+        import time
+        print(os.getpid(), flush=True)
+        time.sleep(600)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.threat(43)
+@pytest.mark.skipif(os.name != "posix", reason="no process groups")
+@pytest.mark.parametrize("forked", [False, True], ids=["", "with a forked child that holds our sockets"])
+async def test_it_ends_with_its_grandchildren_when_this_process_is_killed(
+    tmp_path: Path, forked: bool
+) -> None:
+    kernel = subprocess.Popen(  # noqa: ASYNC220
+        [sys.executable, "-c", KERNEL, *(["forked"] if forked else [])], cwd=tmp_path, stdout=subprocess.PIPE
+    )
+    assert kernel.stdout is not None
+    loop = asyncio.get_running_loop()
+    server, grandchild = map(int, (await loop.run_in_executor(None, kernel.stdout.readline)).split())
+    child = int(await loop.run_in_executor(None, kernel.stdout.readline)) if forked else 0
+    assert alive(server) and alive(grandchild)
+    kernel.kill()
+    kernel.wait()
+    kernel.stdout.close()
+    await until(lambda: not alive(server) and not alive(grandchild))
+    if forked:
+        os.kill(child, signal.SIGKILL)
+
+
+@pytest.mark.threat(43)
+@pytest.mark.skipif(os.name != "posix", reason="no process groups")
+async def test_what_it_started_and_put_into_a_session_of_its_own_ends_with_it(tmp_path: Path) -> None:
+    process = python(SERVER, tmp_path)
+    await process.start()
+    server, grandchild = map(int, (await anext(process.lines())).split())
+    assert process.pid == server
+    await process.stop()
+    await until(lambda: not alive(server) and not alive(grandchild))
+
+
+@pytest.mark.threat(43)
+@pytest.mark.skipif(os.name != "posix", reason="no process groups")
+async def test_one_that_lost_its_keeper_is_ended(tmp_path: Path) -> None:
+    process = python("import os, time; print(os.getppid(), flush=True); time.sleep(600)", tmp_path)
+    await process.start()
+    os.kill(int(await anext(process.lines())), signal.SIGKILL)
+    await until(lambda: not alive(process.pid))
+    assert await process.ended() == "was ended by signal 9"
+    await process.stop()

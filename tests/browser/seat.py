@@ -17,7 +17,8 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
-from mew_lab.workbench.cards import Card, Row, risks
+from mew_lab.workbench.cards import Card, Row
+from mew_lab.workbench.risks import risks
 
 
 class Seat:

@@ -146,7 +146,7 @@ def test_tools_are_looked_up_and_rows_of_one_holder_chosen(notebook: Callable[..
 
 HOSTILE = """
 import mew_lab.notebook.widgets.grants as part
-from mew_lab.workbench.granting import Example
+from mew_lab.workbench.matching import Example
 from mew_lab.workbench.holdings import Holding
 from mew_lab.workbench.probing import Probe
 view._lab.space = PAYLOADS[0]

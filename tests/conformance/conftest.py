@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mew_lab.conformance.profile import ROLES, SECOND_ROLES, Profile, fresh, write_profile
-from mew_lab.conformance.suite import FAILED, Result, play
+from mew_lab.conformance.suite import FAILED, NOT_OFFERED, Result, play
 from mew_lab.gateway.config import ParticipantConfig, SpaceConfig
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.limits import Limits
@@ -52,8 +52,8 @@ class Ours:
         return {one.id: one for one in results}
 
     async def failed(self, *only: str) -> set[str]:
-        """The rows that fail."""
-        return {id for id, one in (await self.play(*only)).items() if one.result == FAILED}
+        """The rows that are not kept, those that say MAY among them."""
+        return {id for id, one in (await self.play(*only)).items() if one.result in (FAILED, NOT_OFFERED)}
 
 
 Serve = Callable[..., Awaitable[Ours]]

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from mew_lab.conformance.command import conform
-from mew_lab.conformance.suite import FAILED, UNSEEN
+from mew_lab.conformance.rows import MAY, MUST, SHOULD
+from mew_lab.conformance.suite import FAILED, NOT_OFFERED, UNSEEN
 from mew_lab.conformance.wire import Address, Answer
 from mew_lab.gateway import sockets
 from mew_lab.gateway.auth import Tokens
@@ -24,7 +25,7 @@ from mew_lab.protocol.covers import Coverage
 from mew_lab.protocol.envelope import Envelope, complete
 from mew_lab.protocol.frames import split
 from mew_lab.protocol.kinds import is_reserved
-from mew_lab.protocol.permit import CapabilitySet, Verdict
+from mew_lab.protocol.permit import CapabilitySet
 from mew_lab.protocol.token import Token
 from mew_lab.space import controls, core, grants, membership, streams
 from mew_lab.space.core import Space
@@ -70,8 +71,10 @@ def sends_a_welcome_to_all(patch: Patch) -> None:
 def checks_no_capability_over_http(patch: Patch) -> None:
     check = Space._check_capability
 
-    def lax(self: Space, sender: Sender, envelope: Envelope) -> Verdict:
-        return Verdict(True, 0) if sender.connection is None else check(self, sender, envelope)
+    def lax(self: Space, turn: Turn, sender: Sender, envelope: Envelope) -> Any:
+        if sender.connection is None:
+            return "", sender.member.rights.held[0]
+        return check(self, turn, sender, envelope)
 
     patch.setattr(Space, "_check_capability", lax)
 
@@ -93,13 +96,13 @@ def applies_a_revoke_only_at_the_next_join(patch: Patch) -> None:
         lost.setdefault(member.name, []).append(member.capabilities)
         give(self, member, rights)
 
-    def lenient(self: Space, sender: Sender, envelope: Envelope) -> Verdict:
+    def lenient(self: Space, turn: Turn, sender: Sender, envelope: Envelope) -> Any:
         try:
-            return check(self, sender, envelope)
+            return check(self, turn, sender, envelope)
         except Refusal:
             for old in lost.get(sender.member.name, ()):
                 if old.permit(envelope.kind, envelope.to, envelope.payload).allowed:
-                    return Verdict(True, 0)
+                    return "", sender.member.rights.held[0]
             raise
 
     def forgetting(turn: Turn, event: Any) -> None:
@@ -183,7 +186,7 @@ async def test_a_gateway_that_does_this_is_caught_on_the_right_row(
     fault.break_(monkeypatch)
     ours = await serve()
     results = await ours.play()
-    failed = {id for id, one in results.items() if one.result == FAILED}
+    failed = {id for id, one in results.items() if one.result in (FAILED, NOT_OFFERED)}
     assert failed == {fault.row, *fault.also.split()}
     assert results[fault.row].detail
     assert "→" in results[fault.row].exchange
@@ -191,8 +194,10 @@ async def test_a_gateway_that_does_this_is_caught_on_the_right_row(
     status = await asyncio.to_thread(
         conform, ours.url, tokens=ours.tokens_file(tmp_path), only=[fault.row], say=said.append, progress=len
     )
-    assert status == 1
-    assert any(line.startswith(f"FAILED {fault.row} ") for line in said)
+    binds = results[fault.row].group in (MUST, SHOULD)  # a ruling or a freedom makes no run a failed one
+    assert status == int(binds)
+    word = "FAILED" if binds else "not offered:" if results[fault.row].group == MAY else "differs:"
+    assert any(line.startswith(f"{word} {fault.row} ") for line in said)
 
 
 def lets_everybody_in(patch: Patch) -> None:
@@ -258,7 +263,7 @@ FURTHER = {
     delivers_to_the_addressees_alone: "P-8.1-8 C-1 P-3.2.1-6",
     answers_invites_in_public: "P-3.6.5-4 P-3.6.6-3 P-3.6.6-4 P4-3.6.4-1",
     takes_the_word_of_a_request: "C-18",
-    keeps_streams_of_who_left: "C-18 P-3.10.6-5",
+    keeps_streams_of_who_left: "C-18",
     opens_streams_to_nobody: "P-3.10.1-11 P-3.10.1-4 P-3.10.3-3",
     changes_the_opcode_of_frames: "C-18",
 }
@@ -291,7 +296,6 @@ MISSED = {
     "space/kick": "P-3.6.7-1",
     "participant/pause": "P-3.9.1-3",
     "participant/resume": "P-3.9.1-3",
-    "participant/restart": "P-3.9.10-3",
     "participant/shutdown": "P-3.9.10-3",
     "stream/request": "P-3.10.1-7",
     "stream/open": "C-5",
@@ -303,7 +307,8 @@ MISSED = {
 
 
 def test_every_rule_of_the_space_has_a_row_that_misses_it() -> None:
-    assert set(MISSED) == set(core.RULES)
+    """But for the restart, with which one who only posts goes on after a shutdown: a ruling, which has no row here."""
+    assert {*MISSED, "participant/restart"} == set(core.RULES)
 
 
 @pytest.mark.slow
@@ -344,5 +349,5 @@ async def test_a_gateway_that_says_nothing_fails_by_its_deadline(
     results = await ours.play("C-1", "P-3.6.2-*", "P-3.10*", timeout=0.5)
     assert results["C-1"].result != FAILED
     others = [one for id, one in results.items() if id.startswith("P-3.10")]
-    assert {one.result for one in others} == {FAILED}
+    assert {one.result for one in others} == {FAILED, NOT_OFFERED}  # what says MAY is not offered
     assert all("stopped answering" in one.detail for one in others)

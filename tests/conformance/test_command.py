@@ -45,7 +45,8 @@ async def test_a_good_gateway_exits_0_with_the_table(serve: Serve, said: Said, t
     how = {"tokens": ours.tokens_file(tmp_path), "json": table, "only": ["C-1", "P-3.10.7-*"]}
     status = await asyncio.to_thread(said.conform, ours.url, **how)
     assert status == 0
-    assert said.out[0].startswith("9 rows: 9 passed, 0 failed")
+    assert said.out[0].startswith("8 rows of the specification: 8 passed, 0 failed")
+    assert said.out[0].endswith("; beside them 1 ruling of this project")
     assert said.err[-1].startswith(f"{len(said.err)}/{len(said.err)} ")
     assert {one["result"] for one in json.loads(table.read_text())} == {PASSED}
     everything = "\n".join([*said.out, *said.err, table.read_text()])
@@ -71,8 +72,9 @@ async def test_the_command_as_a_process_prints_the_table_and_its_progress_apart(
     )
     out, err = (one.decode() for one in await process.communicate())
     assert process.returncode == 0, err
-    assert out.startswith("3 rows: 3 passed, 0 failed, 0 not testable from outside")
-    assert [line.split()[0] for line in out.splitlines()[2:]] == ["P-3-7", "C-1", "C-2"]
+    assert out.startswith("1 row of the specification: 1 passed, 0 failed, 0 not offered, 0 not testable")
+    rows = [line.split()[0] for line in out.splitlines() if line.startswith(("P-", "C-"))]
+    assert rows == ["P-3-7", "C-1", "C-2"]
     assert err.splitlines()[-1].startswith("3/3 ")
 
 
@@ -93,10 +95,11 @@ def test_a_served_space_file_passes_as_two_processes(tmp_path: Path) -> None:
         return [sys.executable, "-m", "mew_lab.cli", *words]
 
     how: dict[str, Any] = {"cwd": tmp_path, "text": True, "env": {**os.environ, "PYTHONPATH": str(ROOT)}}
-    subprocess.run(command("conform", "--write-space", "space.yaml"), check=True, capture_output=True, **how)
-    serving = subprocess.Popen(
-        command("serve", "--space-config", "space.yaml"), stdout=subprocess.PIPE, **how
-    )
+    files = ["--write-space", "space.yaml", "--write-second", "second.yaml"]
+    wrote = subprocess.run(command("conform", *files), check=True, capture_output=True, **how).stdout
+    serve = next(line.split() for line in wrote.splitlines() if "mew-lab serve" in line)
+    assert serve[:2] == ["mew-lab", "serve"]
+    serving = subprocess.Popen(command(*serve[1:]), stdout=subprocess.PIPE, **how)
     try:
         assert serving.stdout is not None
         url = serving.stdout.readline().split()[-1]
@@ -106,7 +109,9 @@ def test_a_served_space_file_passes_as_two_processes(tmp_path: Path) -> None:
         serving.terminate()
         serving.communicate(timeout=10)
     assert done.returncode == 0, done.stdout[:4000] + done.stderr[-2000:]
-    assert ", 0 failed, " in done.stdout.split("\n")[0]
+    assert ", 0 failed, 0 not offered, " in done.stdout.split("\n")[0]
+    rows = {line.split()[0]: line.split()[1] for line in done.stdout.splitlines() if line.startswith("P-")}
+    assert [rows[row] for row in ("P-2.2-3", "P-3.6-1", "P-3.6-2", "P-3.6-3", "P-3.6-4")] == ["passed"] * 5
 
 
 def test_tokens_that_are_there_are_kept(said: Said, tmp_path: Path) -> None:
@@ -166,5 +171,5 @@ async def test_a_table_that_cannot_be_written_is_told_after_the_run(
     ours = await serve()
     how = {"tokens": ours.tokens_file(tmp_path), "json": tmp_path / "no" / "t.json", "only": ["C-1"]}
     assert await asyncio.to_thread(said.conform, ours.url, **how) == 2
-    assert said.out[0].startswith("1 row: 1 passed")
+    assert said.out[0].startswith("0 rows of the specification: 0 passed")
     assert "could not be written" in said.err[-1]

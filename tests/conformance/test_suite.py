@@ -89,7 +89,16 @@ async def test_only_the_rows_asked_for_are_looked_at(serve: Serve) -> None:
 async def test_the_table_is_a_frame_of_one_row_a_requirement(serve: Serve) -> None:
     ours = await serve(second=False)
     frame = await mew_lab.conformance.arun(ours.url, tokens=ours.profile, only=["C-1", "P-RL-1"])
-    assert list(frame.columns) == ["id", "section", "level", "statement", "result", "detail", "exchange"]
+    assert list(frame.columns) == [
+        "id",
+        "section",
+        "level",
+        "statement",
+        "result",
+        "detail",
+        "exchange",
+        "group",
+    ]
     assert frame[["id", "result"]].to_numpy().tolist() == [["P-RL-1", UNSEEN], ["C-1", PASSED]]
     frame = await asyncio.to_thread(mew_lab.conformance.run, ours.url, tokens=ours.profile, only=["C-1"])
     assert list(frame.result) == [PASSED]

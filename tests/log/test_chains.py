@@ -31,6 +31,27 @@ def ids(records: list[Record], which: str | int, **more: Any) -> tuple[str, ...]
     return chains_of(records).exchange(which, **more).ids
 
 
+@pytest.mark.req("P-3.2.1-8")
+@pytest.mark.parametrize("which", range(2, 9))
+def test_an_approval_of_several_steps_is_one_trail_with_who_did_what_wherever_one_begins(which: int) -> None:
+    """A proposal is rejected, proposed anew, passed on by one who may only propose, fulfilled and answered."""
+    story = [
+        ("p1", "bot", "mcp/proposal", ()),
+        ("no", "alice", "mcp/reject", ("p1",)),
+        ("p2", "bot", "mcp/proposal", ("no",)),
+        ("p3", "lead", "mcp/proposal", ("p2",)),
+        ("yes", "alice", "mcp/request", ("p3",)),
+        ("work", "git", "mcp/request", ("yes",)),
+        ("done", "git", "mcp/response", ("yes",)),
+    ]
+    records = [record(1, "before", **{"from": "eve"})]
+    for n, (id, who, kind, about) in enumerate(story, 2):
+        records += [record(n, id, *about, kind=kind, **{"from": who})]
+    records += [record(9, "after", **{"from": "eve"})]
+    trail = chains_of(records).exchange(which)
+    assert [(one.id, one.sender, one.kind, one.correlation_id) for one in trail.steps] == story
+
+
 @pytest.mark.parametrize("which", ["env-req-1", "env-fulfill-1", "env-fulfill-resp-1", 3, "3", "#3"])
 @pytest.mark.req("P-3.2.1-8")
 def test_proposal_fulfilment_and_response_are_one_exchange_from_wherever_one_begins(which: str | int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import unicodedata
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -394,8 +395,6 @@ def test_a_torn_tail_is_no_tampering_and_what_follows_goes_on_from_the_last_whol
 def test_what_the_disk_did_not_take_leaves_the_chain_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import os
-
     stage = a_stage(Random(6), 20)
     journal = Journal(tmp_path / "j.jsonl", rotate_at=4000)
     take = os.write
@@ -469,3 +468,10 @@ def test_a_file_of_heads_that_says_something_else_is_an_error(tmp_path: Path, te
     file.write_text(text)
     with pytest.raises(JournalError, match="Cannot read the heads"):
         read_heads(file, 7)
+
+
+def test_a_pipe_or_a_folder_in_the_place_of_the_heads_is_an_error(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for file in (tmp_path / "pipe", tmp_path):
+        with pytest.raises(JournalError, match="no regular file"):
+            read_heads(file, 7)

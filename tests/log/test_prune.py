@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mew_lab.errors import JournalError, MewError
+from mew_lab.errors import JournalError, MewError, ReplayMismatch
 from mew_lab.log.integrity import verify
 from mew_lab.log.journal import Journal
 from mew_lab.log.line import write_line
@@ -250,3 +250,16 @@ def test_random_places(tmp_path: Path) -> None:
         kept = write(folder, random.randrange(1000), events=80, rotate_at=random.choice([5000, 20_000]))
         cut(kept, random.randrange(len(kept.files)))
         assert verify(kept.path, kept.heads).flaw is None
+
+
+@pytest.mark.parametrize("parts", ['\\"x\\"', "null", "-1", "0", "9", "true", "[]"])
+def test_a_snapshot_that_does_not_tell_its_parts_is_no_journal_to_go_on_from(
+    tmp_path: Path, parts: str
+) -> None:
+    kept = write(tmp_path, 3)
+    cut(kept)
+    data = kept.path.read_bytes()
+    assert data.count(b'\\"parts\\":1') == 1
+    kept.path.write_bytes(data.replace(b'\\"parts\\":1', b'\\"parts\\":' + parts.encode()))
+    with pytest.raises((JournalError, ReplayMismatch)):
+        replay(kept.path)

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import json
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mew_lab.protocol.visible import middle, one_line, visible
+from mew_lab.protocol.visible import for_terminal, middle, one_line, visible, visible_json
 
 
 @pytest.mark.threat(17)
@@ -49,3 +50,19 @@ def test_a_line_is_cut_at_its_limit_and_says_so() -> None:
 def test_a_long_id_keeps_both_ends() -> None:
     assert middle("short") == "short"
     assert middle("abcdefghijklmnopqrstuvwxyz0123456789", 11) == "abcde…56789"
+
+
+@given(st.text())
+def test_a_terminal_is_given_no_hidden_character_but_line_breaks_and_our_colours(text: str) -> None:
+    shown = for_terminal(text)
+    assert all(visible(c) == c for c in shown if c != "\n") or "\x1b[" in text
+    assert shown.count("\n") == text.count("\n")
+    assert for_terminal(f"\x1b[38;5;117m{visible(text)}\x1b[0m") == f"\x1b[38;5;117m{visible(text)}\x1b[0m"
+    assert "\x1b" not in for_terminal("\x1b[8m\x1b[2J\x1b]0;title\x07\x9b1m")
+
+
+@given(st.recursive(st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+def test_json_in_which_all_is_visible_says_the_same(value: object) -> None:
+    shown = visible_json(json.dumps(value, ensure_ascii=False))
+    assert json.loads(shown) == value
+    assert all(visible(c) == c for c in shown if c != "\n")

@@ -20,7 +20,24 @@ async def test_what_was_refused_before_it_was_sent_leaves_nothing_open(room: Roo
     assert len(bot._asking) == 0 and len(bot.calls) == 0
 
 
-@pytest.mark.req("P-3.3.2-4", "P-3.3.3-2")
+@pytest.mark.divergence("P-3.3.2-4")
+async def test_whose_tool_a_proposal_names_does_not_reject_it_by_itself_and_its_timeout_ends_the_waiting(
+    room: Room,
+) -> None:
+    """It is others who fulfil what is addressed to a tool; a rejection by the tool would stop them."""
+    git, human = await room.seat("git", "tool"), await room.seat("human")
+    bot = await room.seat("bot", "proposer")
+    call = bot.propose("git/no_such_tool", {}, timeout=0.05)
+    await until(lambda: git.proposals.get(call.id) and human.proposals.get(call.id))
+    assert room.sent("mcp/reject") == [] and not call.done
+    with pytest.raises(NoReply):
+        await call
+    [withdraw] = room.sent("mcp/withdraw")
+    assert (withdraw.correlation_id, withdraw.payload) == ((call.id,), {"reason": "timeout"})
+    assert room.sent("mcp/reject") == []
+
+
+@pytest.mark.req("P-3.3.3-2")
 async def test_a_rejection_without_a_reason_says_so(room: Room) -> None:
     git = await room.seat("git", "tool")
     bot = await room.seat("bot", "proposer")
@@ -68,3 +85,25 @@ async def test_a_second_withdraw_of_a_call_that_ended_does_nothing(room: Room) -
         await call
     await call.withdraw()
     assert len(room.sent("mcp/withdraw")) <= 1
+
+
+@pytest.mark.req("P-3.1.2-3")
+async def test_the_payloads_of_a_call_are_json_rpc_as_mcp_has_it_and_nothing_besides(room: Room) -> None:
+    git, human = await room.seat("git", "tool"), await room.seat("human")
+
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    git.tools.add(add)
+    assert str(await human.call("git/add", {"a": 1, "b": 2})) == "3"
+    [request] = [one for one in room.sent("mcp/request") if one.payload["method"] == "tools/call"]
+    [response] = [one for one in room.sent("mcp/response") if one.correlation_id == (request.id,)]
+    assert request.payload == {
+        "jsonrpc": "2.0",
+        "id": request.payload["id"],
+        "method": "tools/call",
+        "params": {"name": "add", "arguments": {"a": 1, "b": 2}},
+    }
+    assert set(response.payload) == {"jsonrpc", "id", "result"}
+    assert (response.payload["jsonrpc"], response.payload["id"]) == ("2.0", request.payload["id"])
+    assert set(response.payload["result"]) <= {"content", "structuredContent", "isError", "_meta"}

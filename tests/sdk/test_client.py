@@ -333,6 +333,33 @@ async def test_a_handler_that_raises_is_reported_and_the_others_are_told() -> No
         assert len(told) == 1
 
 
+@pytest.mark.req("S-L1-4")
+async def test_each_of_the_five_handlers_is_told_what_it_is_for_and_in_this_order() -> None:
+    odd = Odd()
+    told: list[tuple[str, Any]] = []
+    odd.client.on_connected(lambda _: told.append(("connected", odd.client.state)))
+    odd.client.on_welcome(lambda payload: told.append(("welcome", payload["you"]["id"])))
+    odd.client.on_message(lambda envelope: told.append(("message", envelope.kind)))
+    odd.client.on_error(lambda fault: told.append(("error", type(fault))))
+    odd.client.on_disconnected(lambda why: told.append(("disconnected", why)))
+    async with odd.client:
+        await until(lambda: ("message", "system/welcome") in told)
+        assert told[0][0] == "connected"
+        assert {one for one, _ in told[1:]} == {"welcome", "message"}
+        assert [what for one, what in told if one == "welcome"] == [odd.client.id]
+        mark = len(told)
+        odd.say("chat", {"text": "x"}, sender="eve")
+        await until(lambda: len(told) > mark)
+        assert told[mark:] == [("message", "chat")]
+        odd.client.on_message(lambda envelope: 1 / 0)
+        mark = len(told)
+        odd.say("chat", {"text": "y"}, sender="eve")
+        await until(lambda: ("error", ZeroDivisionError) in told)
+        assert told[mark:] == [("message", "chat"), ("error", ZeroDivisionError)]
+    assert told[-1] == ("disconnected", None)
+    assert [one for one, _ in told].count("disconnected") == 1
+
+
 async def test_a_welcome_that_never_comes_is_a_sentence() -> None:
     async def silent() -> Link:
         return pair()[0]

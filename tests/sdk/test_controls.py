@@ -569,7 +569,14 @@ async def test_a_restart_ends_what_is_open_and_then_reports(
     mute._answering.hold(True)
     stream = await bot.streams.request_stream()
     hints: list[Any] = []
-    bot.controls.on_restart(hints.append)
+    reported: list[list[str]] = []
+
+    async def hook(payload: dict[str, Any]) -> None:
+        hints.append(payload)
+        await bot.chat("from the hook")  # which stands before the report, were that on its way already
+        reported.append(statuses(room))
+
+    bot.controls.on_restart(hook)
     request, proposal = bot.call("mute/x"), bot.propose("mute/y")
     await human.controls.restart("bot", {"model": "small"})
     with pytest.raises(NoReply, match=r"Stopped waiting for mute/x after .* \(restart\)"):
@@ -582,7 +589,14 @@ async def test_a_restart_ends_what_is_open_and_then_reports(
     assert (hints, len(bot._asking), stream.closed) == ([{"model": "small"}], 0, "restart")
     [closed] = room.sent("stream/close")
     assert (closed.payload["stream_id"], closed.payload["reason"]) == (stream.id, "restart")
-    assert [kind for kind, _ in said(room)][-3:] == ["mcp/withdraw", "stream/close", "participant/status"]
+    assert reported == [[]]  # nothing was reported before the hook had ended
+    kinds = [kind for kind, _ in said(room)]
+    assert [one for one in kinds if one != "chat"][-3:] == [
+        "mcp/withdraw",
+        "stream/close",
+        "participant/status",
+    ]
+    assert kinds.index("participant/status") > kinds.index("chat")
     await bot.chat("alive")
 
 

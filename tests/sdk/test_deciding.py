@@ -71,7 +71,7 @@ def test_threat_14_an_edited_approval_sends_what_was_confirmed_and_its_digest_is
         approval(of, "p", me="human", digest=edit.digest, to=None, request_id="r-1")
 
 
-@pytest.mark.req("P-3.3.2-2", "P-3.3.1-2", "P-3.3.2-3", "P-3.3.3-4")
+@pytest.mark.req("P-3.3.2-2", "P-3.3.1-2", "P-3.3.2-3")
 def test_a_rejection_and_a_withdraw_name_the_proposal() -> None:
     assert rejection(book(), "p", me="human", reason="unsafe") == {
         "kind": "mcp/reject",

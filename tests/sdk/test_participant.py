@@ -246,12 +246,16 @@ async def test_a_request_that_times_out_is_cancelled_at_its_target(
     assert room.sent("mcp/response") == []
 
 
+@pytest.mark.req("S-L2-45")
 async def test_a_request_has_a_limit_of_its_own_accord_and_a_proposal_has_none(
     room: Room, git: MEWParticipant
 ) -> None:
     hasty = await room.seat("hasty", "human", request_timeout=0.01)
+    open_request = hasty.call("git/never")
+    assert len(hasty._asking) == 1  # it is tracked while it is open, and no longer
     with pytest.raises(NoReply):
-        await hasty.call("git/never")
+        await open_request
+    assert len(hasty._asking) == 0
     call = hasty.propose("git/never")
     await proposed(git, call)
     assert not call.done
@@ -757,6 +761,33 @@ async def test_handlers_can_be_taken_back_and_joins_are_told(room: Room, human: 
     await room.seat("other", "proposer")
     await until(lambda: "other" in human.client.participants)
     assert len(joined) == 1
+
+
+@pytest.mark.req("S-L2-5")
+async def test_who_has_taken_back_a_handler_of_proposals_or_requests_is_told_no_more(
+    room: Room, git: MEWParticipant, human: MEWParticipant, bot: MEWParticipant
+) -> None:
+    told: dict[str, list[str]] = {"proposals": [], "requests": [], "kept": []}
+    ends = (
+        human.on_mcp_proposal(lambda one: told["proposals"].append(one.id)),
+        git.on_mcp_request(lambda one: told["requests"].append(one.id)),
+    )
+    human.on_mcp_proposal(lambda one: told["kept"].append(one.id))
+    git.on_mcp_request(lambda one: told["kept"].append(one.id))
+
+    async def one_of_each() -> tuple[str, str]:
+        proposal, request = bot.propose("git/git_log"), human.call("git/git_log")
+        await until(lambda: {proposal.id, request.id} <= set(told["kept"]))
+        return proposal.id, request.id
+
+    first = await one_of_each()
+    assert (told["proposals"], told["requests"]) == ([first[0]], [first[1]])
+    ends[0]()
+    second = await one_of_each()
+    assert (told["proposals"], told["requests"]) == ([first[0]], [first[1], second[1]])
+    ends[1]()
+    await one_of_each()
+    assert (told["proposals"], told["requests"]) == ([first[0]], [first[1], second[1]])
 
 
 async def test_it_makes_its_own_client_and_says_who_it_is(room: Room, human: MEWParticipant) -> None:

@@ -14,7 +14,7 @@ def of(payload: dict[str, Any], method: str = "tools/call") -> Any:
     return result_of(payload, method=method, what="git/git_log")
 
 
-@pytest.mark.req("P-3.1.2-3", "P-2.1-4")
+@pytest.mark.req("P-2.1-4")
 def test_a_tool_result_keeps_what_came_and_reads_as_its_text() -> None:
     raw = {
         "content": [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}],

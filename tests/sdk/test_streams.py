@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
@@ -21,7 +22,23 @@ from .odd_gateway import Odd, entry
 # --- asking for one ---
 
 
-@pytest.mark.req("S-L2-43", "S-L2-44", "P-3.10.1-1", "P-3.10.1-2", "P-3.10.1-10", "P-3.10.1-13", "P-3.10.1-6")
+@pytest.mark.req("S-L2-44")
+async def test_a_stream_is_on_record_from_its_open_to_its_close_with_its_last_activity(either: Room) -> None:
+    bot, other = await either.seat("bot", STREAMS), await either.seat("other", STREAMS)
+    stream = await bot.streams.request_stream(description="rows")
+    seen = await known(other, stream.id)
+    [opened] = [one for one in either.records if one.raw and '"stream/open"' in one.raw]
+    assert seen.open_envelope_id == json.loads(str(opened.raw))["id"]
+    assert (seen.description, other.streams.active) == ("rows", {stream.id: seen})
+    before = seen.last_activity
+    assert before is not None
+    await stream.write(b"one")
+    await until(lambda: seen.last_activity is not None and seen.last_activity > before)
+    await stream.close()
+    await until(lambda: not other.streams.active and not bot.streams.active)
+
+
+@pytest.mark.req("S-L2-43", "P-3.10.1-1", "P-3.10.1-2", "P-3.10.1-10", "P-3.10.1-13", "P-3.10.1-6")
 async def test_a_stream_is_requested_and_everybody_knows_all_of_it(either: Room) -> None:
     bot, other = await either.seat("bot", STREAMS), await either.seat("other", STREAMS)
     told: list[Stream] = []

@@ -524,20 +524,23 @@ class SlowSpace:
         return self.upheld(left)[person.name]
 
     def rests(self, held: list[Given], wanted: list[dict[str, Any]]) -> list[str]:
-        """The grants of some uses that are needed to give all this: the shortest-lived are left out first."""
+        """The grants of some uses by which all this is given: the longest-lived that covers it, else all about it."""
         ends = {one.grant: self.soonest(one.grant) or (NEVER, -1) for one in held}
         counted = [
             grant
             for grant in sorted(ends, key=lambda one: (self.soonest(one) is not None, ends[one]))
             if (end := self.limit_of(grant)) and (end.left is not None or end.rests)
         ]
-        needed = list(counted)
-        for grant in counted:
-            fewer = [one for one in needed if one != grant]
-            enough = [one.capability for one in held if one.grant not in counted or one.grant in fewer]
-            if all(covered(enough, one) for one in wanted):
-                needed = fewer
-        return list(dict.fromkeys(two for one in needed for two in (one, *self.limited[one].rests)))
+        free = [one.capability for one in held if one.grant not in counted]
+        needed: list[str] = []
+        for want in wanted:
+            if covered(free, want):
+                continue
+            of = {grant: [one.capability for one in held if one.grant == grant] for grant in counted}
+            able = [grant for grant in counted if covered(of[grant], want)][-1:]
+            about = [grant for grant in counted if any(permitted(one) & permitted(want) for one in of[grant])]
+            needed += [two for one in able or about for two in (one, *self.limited[one].rests)]
+        return list(dict.fromkeys(needed))
 
     def spend(self, grant: str) -> None:
         over = []

@@ -199,7 +199,7 @@ def test_who_chose_an_id_speaks_under_it_and_no_longer_under_its_name() -> None:
 # --- reserved kinds (R10) ---
 
 
-@pytest.mark.req("P-4.1-8", "P-4.1-9", "C-5", "P-8.1-7", "P-4.2-9")
+@pytest.mark.req("P-4.1-8", "P-4.1-9", "C-5", "P-4.2-9")
 @pytest.mark.threat(10)
 @pytest.mark.parametrize("kind", [*sorted(RESERVED), "system/register", "system/x/y", "system"])
 @pytest.mark.parametrize("how", ["socket", "http"])

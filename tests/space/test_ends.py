@@ -11,6 +11,8 @@ import pytest
 from mew_lab.space.core import Space, resumed
 from mew_lab.space.ends import MAX_CHAIN
 from mew_lab.space.events import Enrolled, GrantEnded, Joined, Received, Record
+from mew_lab.space.opening import opened, reopened
+from mew_lab.space.snapshot import restore, snapshot
 
 from .stage import START, Rights, Stage, Step, patterns
 
@@ -74,6 +76,31 @@ def test_all_that_is_over_ends_in_one_event_and_each_holder_is_told_once() -> No
     assert [len(ended.heard(name)) for name in ("alice", "bot", "eve")] == [0, 1, 1]
     assert ends(stage) == {"g3": None, "g4": None}
     assert stage.space.state.next_end == START + timedelta(seconds=13)
+
+
+def test_whoever_grants_to_itself_or_in_a_circle_gains_no_use() -> None:
+    stage = Stage(alice="*", ben=GIVER, cat=GIVER)
+    give(stage, "alice", "ben", "chat", "g1", max_uses=2)
+    for n, (giver, recipient) in enumerate([("ben", "ben"), ("ben", "cat"), ("cat", "ben"), ("ben", "cat")]):
+        assert give(stage, giver, recipient, "chat", f"on-{n}", max_uses=50).accepted
+    assert [stage.send(name, "chat").accepted for name in ("ben", "cat", "ben", "cat")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert ends(stage) == {}
+
+
+def test_a_narrower_grant_costs_the_wider_one_that_it_was_given_of() -> None:
+    stage = Stage(alice="*", ben=GIVER, cat=[])
+    give(stage, "alice", "ben", "mcp/*", "wide", max_uses=1)
+    give(
+        stage, "ben", "cat", [{"kind": "mcp/request", "payload": {"method": "tools/*"}}], "narrow", max_uses=9
+    )
+    assert stage.send("cat", "mcp/request", {"method": "tools/call"}).accepted
+    assert stage.send("ben", "mcp/request").record.code == "capability_violation"
+    assert stage.send("cat", "mcp/request", {"method": "tools/call"}).record.code == "capability_violation"
 
 
 @pytest.mark.parametrize("told", [False, True])
@@ -287,6 +314,21 @@ def test_a_space_of_an_earlier_edition_keeps_no_end_until_it_is_resumed() -> Non
     assert isinstance(refused, Record) and refused.code == "invalid_max_uses"
     for _ in range(3):
         assert space.step(chat, START)[0].verdict == "accepted"  # type: ignore[union-attr]
+
+
+def test_a_snapshot_keeps_what_is_left_of_each_end() -> None:
+    stage = Stage(alice="*", ben=GIVER, cat=[])
+    give(stage, "alice", "ben", "chat", "g1", max_uses=3, expires_at=soon(10))
+    give(stage, "ben", "cat", "chat", "g2")
+    stage.send("cat", "chat")
+    again = reopened(opened(stage.space, START))
+    restore(again, snapshot(stage.space))
+    assert again.state.ends == stage.space.state.ends and again.state.next_end == START + timedelta(
+        seconds=10
+    )
+    chat = Received('{"kind":"chat"}', None, "cat", "cat")
+    for now in (START, START, START, START + timedelta(seconds=10)):
+        assert again.step(chat, now) == stage.space.step(chat, now)
 
 
 def test_the_owner_keeps_what_is_configured_when_a_grant_to_it_ends() -> None:

@@ -12,7 +12,7 @@ BASE = {"kind": "mcp/response"}
 # --- the welcome ---
 
 
-@pytest.mark.req("P-3.8.1-1", "P-3.7-5", "P-5.2-5", "P-8.1-7")
+@pytest.mark.req("P-3.8.1-1", "P-3.7-5", "P-5.2-5")
 def test_who_joins_is_welcomed_first_and_alone() -> None:
     stage = Stage(alice=["chat"], bot=["mcp/proposal"], absent=["bot"])
     step = stage.join("bot", as_="client-7", on="c2")
@@ -259,3 +259,26 @@ def test_each_space_has_its_own_members_rights_streams_and_rules() -> None:
     assert other.held("bot") == [BASE]
     assert not other.send("bot", "chat").accepted and other.send("bot", "mcp/response").accepted
     assert not other.send("alice", "capability/grant").accepted
+
+
+@pytest.mark.req("P-8.1-7")
+def test_the_four_occasions_on_which_the_gateway_speaks_and_that_nobody_else_speaks_so() -> None:
+    stage = Stage(alice=["*"], bot=["chat"], absent=["bot"])
+    joined = stage.join("bot")
+    assert joined.told("system/welcome") == {"bot"} and joined.told("system/presence") == {"alice"}
+    assert joined.said("system/presence").payload["event"] == "join"
+    for faulty in (
+        stage.send("bot", "mcp/request", {"method": "tools/list"}),  # no right to it
+        stage.send("bot", "chat", {"text": "x"}, protocol="mew/v0.3"),
+        stage.send("bot", "chat", {"text": "x"}, to="alice"),
+        stage.send("bot", "chat", {"text": "x"}, **{"from": "alice"}),
+        stage.send("alice", "system/presence", {"event": "join", "participant": {"id": "ghost"}}),
+    ):
+        assert not faulty.accepted and len(faulty.hearers) == 1
+        assert faulty.told("system/error") == faulty.hearers
+    left = stage.leave("bot")
+    assert (
+        left.told("system/presence") == {"alice"} and left.said("system/presence").payload["event"] == "leave"
+    )
+    steps = (joined, left)
+    assert {step.said("system/presence").sender for step in steps} == {"system:gateway"}

@@ -86,8 +86,6 @@ def test_kinds_on_which_the_gateway_does_not_act_are_matched_as_they_are_written
 # --- names that were used ---
 
 
-@pytest.mark.ruling("R8b")
-@pytest.mark.threat(39)
 def test_a_name_once_used_is_free_for_who_is_enrolled_and_means_the_newcomer_from_then_on() -> None:
     stage = Stage(root="*", bot="chat")
     stage.join("bot", as_="Git")
@@ -104,7 +102,6 @@ def test_a_name_once_used_is_free_for_who_is_enrolled_and_means_the_newcomer_fro
     assert stage.space.state.logical("git") == "git" and stage.space.state.logical("Git") == "Git"
 
 
-@pytest.mark.ruling("R8b")
 def test_a_join_frame_frees_no_name() -> None:
     stage = Stage(root="*", bot="chat", eve="chat")
     stage.join("bot", as_="git")
@@ -113,7 +110,6 @@ def test_a_join_frame_frees_no_name() -> None:
     assert stage.join("bot", as_="git", on="c10").closed == {}
 
 
-@pytest.mark.ruling("R8b")
 def test_who_is_invited_takes_a_name_that_nobody_has_now() -> None:
     stage = Stage(root="*", bot="chat")
     stage.join("bot", as_="eve")
@@ -127,7 +123,6 @@ def test_who_is_invited_takes_a_name_that_nobody_has_now() -> None:
     assert stage.send("root", "space/invite", {"participant_id": "BOT"}).record.code == "already_exists"
 
 
-@pytest.mark.ruling("R8b")
 def test_a_name_in_an_active_stream_is_not_free() -> None:
     stage = Stage(root="*", bot="*")
     stage.join("bot", as_="eve")

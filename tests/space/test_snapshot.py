@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mew_lab.errors import ProtocolError
 from mew_lab.space.core import Space
-from mew_lab.space.events import Enrolled, Event, FrameReceived, Joined, Left, Noted, Received
+from mew_lab.space.events import Enrolled, Event, FrameReceived, GrantEnded, Joined, Left, Noted, Received
 from mew_lab.space.opening import opened, reopened
 from mew_lab.space.snapshot import restore, snapshot
 
@@ -41,7 +41,7 @@ def an_event(random: Random, n: int) -> Event:
 
     can = [{"kind": random.choice(KINDS)}, {"kind": "chat", "payload": {"n": [1, "!a", "**"]}}]
     stream = f"stream-{random.randrange(1, 6)}"
-    match random.randrange(14):
+    match random.randrange(15):
         case 0:
             return Enrolled(who, tuple(can))
         case 1 | 2:
@@ -52,9 +52,9 @@ def an_event(random: Random, n: int) -> Event:
         case 4:
             return Left(f"c{random.randrange(n + 3)}", "gone")
         case 5 | 6:
-            return says(
-                "capability/grant", {"recipient": other, "capabilities": can[: random.randrange(1, 3)]}
-            )
+            ends = [{}, {"max_uses": 2}, {"expires_at": "2026-01-01T00:00:20Z"}]
+            given = {"recipient": other, "capabilities": can[: random.randrange(1, 3)], **random.choice(ends)}
+            return says("capability/grant", given)
         case 7:
             return says("capability/revoke", {"recipient": other, "capabilities": can[:1]})
         case 8:
@@ -71,6 +71,8 @@ def an_event(random: Random, n: int) -> Event:
             )
         case 12:
             return FrameReceived(f"c{random.randrange(n + 3)}", f"#{stream}#data".encode(), False)
+        case 13:
+            return GrantEnded()
         case _:
             kind = random.choice(
                 ["chat", "stream/grant-write", "participant/shutdown", "mcp/request", "bad kind"]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import stat
 import sys
 from pathlib import Path
 
 import pytest
 
 from mew_lab.cli import main
+from mew_lab.errors import ConfigError
 from mew_lab.gateway.auth import write_token_file
 from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.gateway import Gateway
@@ -17,6 +20,7 @@ from mew_lab.gateway.server import Server
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.sdk.config import write_yaml
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.tools_agent import command
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -143,3 +147,32 @@ async def test_it_joins_a_space_elsewhere_and_answers_there(tmp_path: Path, file
             process.kill()
         await server.stop()
         gateway.close()
+
+
+@pytest.mark.threat(1, 40)
+async def test_over_http_it_is_served_with_the_token_of_a_file_that_is_made_once_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MEW_SHORT_TOKENS", raising=False)
+    file = tmp_path / "an agent.json"
+    tool = {"name": "t", "description": "d", "parameters": {"type": "object"}, "prompt": "p"}
+    about = {"name": "A", "version": "1", "description": "d", "mode": "tools", "tools": [tool]}
+    file.write_text(json.dumps({"metadata": about, "settings": {"model": "offline"}}))
+    ended = asyncio.Event()
+    said: list[str] = []
+
+    def say(sentence: str) -> None:
+        said.append(sentence)
+        ended.set()
+
+    for _ in range(2):
+        ended.clear()
+        await command.serve(file, http=0, base_url=None, api_key=None, ended=ended, say=say)
+    (token,) = (tmp_path / ".mew" / "tools-agents").iterdir()
+    assert (token.suffix, stat.S_IMODE(token.stat().st_mode)) == (".token", 0o600)
+    assert all(f"with the token in {token}" in one and token.read_text().strip() not in one for one in said)
+    short = tmp_path / "short.token"
+    short.write_text("fifteen-letters")
+    short.chmod(0o600)
+    with pytest.raises(ConfigError, match="fewer than 16 characters"):
+        await command.serve(file, http=0, base_url=None, api_key=None, ended=ended, say=say, token_file=short)

@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import httpx2
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
 
 from mew_lab.agent.model import Reply
 from mew_lab.errors import ConfigError
+from mew_lab.protocol.token import Token
 from mew_lab.sdk.config import write_yaml
 from mew_lab.tools_agent.server import HttpServer, mcp_server
 
@@ -56,14 +59,30 @@ def command(file: Path, *more: str) -> list[str]:
     return ["-m", "mew_lab.cli", "tools-agent", "serve", str(file), *more]
 
 
+TOKEN = Token("canary-of-a-served-agent-0123456789")
+BEARER = {"Authorization": f"Bearer {TOKEN.reveal()}"}
+
+
+def served(desk: Any, **how: Any) -> HttpServer:
+    return HttpServer(desk, token=TOKEN, **how)
+
+
+@asynccontextmanager
+async def client_of(server: HttpServer, **how: Any) -> AsyncIterator[Any]:
+    """The MCP client, showing the token."""
+    async with httpx2.AsyncClient(headers=BEARER, timeout=30) as web:
+        async with Client(streamable_http_client(server.url, http_client=web), **how) as client:
+            yield client
+
+
 @asynccontextmanager
 async def over(transport: str, site: Site, desk: Any) -> AsyncIterator[Any]:
     """Something that answers `list_tools` and `call_tool` as the MCP client does."""
     if transport == "http":
-        async with HttpServer(desk) as server, Client(server.url, mode="legacy") as client:
+        async with served(desk) as server, client_of(server, mode="legacy") as client:
             yield client
     elif transport == "http, modern":
-        async with HttpServer(desk) as server, Client(server.url) as client:
+        async with served(desk) as server, client_of(server) as client:
             yield client
     else:
         async with Client(mcp_server(desk), mode="legacy") as client:
@@ -180,8 +199,8 @@ async def test_two_clients_at_once_have_sessions_of_their_own_over_http(site: Si
             return Reply(messages[-1].content)
 
     desk = await site.desk(Slow())
-    async with HttpServer(desk) as server:
-        async with Client(server.url) as one, Client(server.url) as two:
+    async with served(desk) as server:
+        async with client_of(server) as one, client_of(server) as two:
             found = await asyncio.gather(
                 one.call_tool("ask", {"what": "a"}), two.call_tool("ask", {"what": "b"})
             )
@@ -202,18 +221,69 @@ async def test_over_http_other_hosts_and_web_pages_are_refused(site: Site, heade
         "params": {"name": "ask", "arguments": {"what": "x"}},
     }
     wanted = {"Accept": "application/json, text/event-stream", **headers}
-    async with HttpServer(desk) as server, httpx.AsyncClient() as web:
+    async with served(desk) as server, httpx.AsyncClient() as web:
         answer = await web.post(server.url, json=asked, headers=wanted)
         assert answer.status_code in (403, 421)
     assert desk.executor.sessions == {} and site.sent("reasoning/start") == []
+
+
+INITIALIZE = {
+    "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+}  # fmt: skip
+ACCEPT = {"Accept": "application/json, text/event-stream"}
+
+
+@pytest.mark.threat(40)
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"Authorization": "Bearer"}, 401),
+        ({"Authorization": "Basic abc"}, 401),
+        ({"Authorization": "Bearer wrong-wrong-wrong-wrong"}, 401),
+        ({"Authorization": f"Bearer {TOKEN.reveal()[:-1]}"}, 401),
+        ({**BEARER, "Host": "example.org"}, 421),
+        ({**BEARER, "Host": "127.0.0.1:1"}, 421),
+        ({**BEARER, "Host": ""}, 421),
+        ({**BEARER, "Origin": "http://example.org"}, 403),
+        ({**BEARER, "Origin": "http://127.0.0.1:8888"}, 403),
+        ({**BEARER, "Origin": "null"}, 403),
+    ],
+)
+@pytest.mark.parametrize("method", ["POST", "GET", "DELETE", "OPTIONS"])
+async def test_nobody_comes_in_without_the_token_by_another_name_or_from_a_page(
+    site: Site, caplog: pytest.LogCaptureFixture, method: str, headers: dict[str, str], status: int
+) -> None:
+    desk = await site.desk(Script())
+    async with served(desk) as server, httpx.AsyncClient() as web:
+        for path in ("/mcp", "/", "/mcp/"):
+            url = server.url.replace("/mcp", path)
+            answer = await web.request(method, url, json=INITIALIZE, headers={**ACCEPT, **headers})
+            assert answer.status_code == status
+            assert "mcp-session-id" not in answer.headers
+            assert TOKEN.reveal() not in answer.text + caplog.text
+    assert desk.executor.sessions == {}
+
+
+@pytest.mark.threat(40)
+async def test_only_so_many_sessions_are_there_at_once_and_idle_ones_end(site: Site) -> None:
+    desk = await site.desk(Script())
+    async with served(desk, sessions=2, idle=0.3) as server, httpx.AsyncClient(headers=BEARER) as web:
+        opened = [(await web.post(server.url, json=INITIALIZE, headers=ACCEPT)).status_code for _ in range(3)]
+        assert opened == [200, 200, 503]
+
+        async with asyncio.timeout(10):
+            while (await web.post(server.url, json=INITIALIZE, headers=ACCEPT)).status_code != 200:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
 
 
 async def test_the_server_ends_quietly_while_clients_are_connected(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
     desk = await site.desk(Script())
-    server = HttpServer(desk)
-    async with server, httpx.AsyncClient() as web:
+    server = served(desk)
+    async with server, httpx.AsyncClient(headers=BEARER) as web:
         headers = {"Accept": "application/json, text/event-stream"}
         first = {
             "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
@@ -231,9 +301,9 @@ async def test_the_server_ends_quietly_while_clients_are_connected(
 
 async def test_a_port_that_is_taken_is_told(site: Site) -> None:
     desk = await site.desk(Script())
-    async with HttpServer(desk) as server:
+    async with served(desk) as server:
         with pytest.raises(ConfigError, match=f"cannot listen on port {server.port}"):
-            async with HttpServer(desk, port=server.port):
+            async with served(desk, port=server.port):
                 pass
 
 
@@ -244,8 +314,8 @@ async def test_a_call_whose_client_goes_away_is_ended(site: Site) -> None:
 
     model = Script(never)
     desk = await site.desk(model)
-    async with HttpServer(desk) as server:
-        async with httpx.AsyncClient() as web:
+    async with served(desk) as server:
+        async with httpx.AsyncClient(headers=BEARER) as web:
             asked = {
                 "jsonrpc": "2.0", "id": 1, "method": "tools/call",
                 "params": {"name": "ask", "arguments": {"what": "x"}, "_meta": {

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from mew_lab.workbench.cards import Card, risks, stated
+from mew_lab.workbench.cards import Card
+from mew_lab.workbench.risks import risks, stated
 
 
 def card(**changes: Any) -> Card:

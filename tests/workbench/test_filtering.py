@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 
 from mew_lab.errors import MewError
+from mew_lab.workbench import filtering
 from mew_lab.workbench.cards import Row
 from mew_lab.workbench.filtering import compile_filter
 
@@ -42,3 +45,38 @@ def test_a_filter_is_bounded() -> None:
         compile_filter("a" * 501)
     with pytest.raises(MewError, match="50 words"):
         compile_filter(" ".join("a" * 51))
+
+
+@pytest.mark.threat(32)
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ('kind:chat or __import__("os").system("touch here")', False),
+        ("__import__", False),
+        ("field:__import__('os')", True),
+        ("__class__:x", False),
+        ("__import__:os", False),
+        ("{seq.__class__}", False),
+        ("%(seq)s", False),
+        ("lambda:0", True),
+    ],
+)
+def test_threat_32_a_filter_is_words_to_look_for_and_never_code(
+    text: str, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if refused:  # what stands before a colon is a column, and there are five
+        with pytest.raises(MewError, match='There is no "'):
+            compile_filter(text)
+    else:
+        meant = compile_filter(text)
+        assert not any(map(meant, ROWS))
+        said = ROWS[0]._replace(what=text)
+        assert meant(said._replace(kind="chat")) or "kind:" in text
+    assert list(tmp_path.iterdir()) == []
+    called = {
+        node.func.id
+        for node in ast.walk(ast.parse(inspect.getsource(filtering)))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert not called & {"eval", "exec", "compile", "getattr", "__import__", "globals"}

@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from rooms import Watch
 
 from mew_lab.errors import MewError
+from mew_lab.workbench.given import ENDS_HERE
 from mew_lab.workbench.holdings import Holding, Holdings
 from mew_lab.workbench.lab import Lab
 from mew_lab.workbench.labs import connect
@@ -143,3 +144,28 @@ def test_of_a_space_that_runs_elsewhere_it_shows_what_was_told(lab: Lab) -> None
     assert (row.origin, row.granter) == ("granted", "visitor")
     room.revoke(row)
     room.until(lambda: not room.of("agent", '{"kind":"chat"}'))
+
+
+@pytest.mark.ruling("R25")
+@pytest.mark.threat(38)
+def test_a_grant_to_a_space_elsewhere_is_said_to_end_only_with_this_notebook(lab: Lab) -> None:
+    lab.join("agent", can="observer")
+    lab.enrol("visitor", can="human")
+    far = Room(connect(lab.url, space=lab.space, token_file=lab.token_file("visitor"), name="far"))
+    told = far.grant("agent", '{"kind":"chat"}', uses=2)
+    assert told.endswith("for 2 uses. " + ENDS_HERE)
+    here = Room(lab)
+    row = here.until(lambda: [one for one in here.of("agent", '{"kind":"chat"}') if one.ends])[0]
+    assert row.ends == "0 of 2 uses"
+
+
+@pytest.mark.ruling("R25")
+def test_the_end_and_the_uses_of_a_grant_stand_in_its_row_whoever_gave_it(room: Room) -> None:
+    boss = room.lab.join("boss", can=[{"kind": "*"}])
+    room.lab.join("worker", can=[{"kind": "capability/grant-ack"}])
+    payload = {"recipient": "worker", "capabilities": [{"kind": "chat"}], "max_uses": 3}
+    boss.send("capability/grant", {**payload, "expires_at": "2999-01-01T00:00:00Z"})
+    row = room.until(lambda: room.of("worker", '{"kind":"chat"}'))[0]
+    assert row.ends.startswith("0 of 3 uses, until ")
+    room.lab.seats["worker"].send("chat", {"text": "one"})
+    room.until(lambda: room.of("worker", '{"kind":"chat"}')[0].ends.startswith("1 of 3 uses"))

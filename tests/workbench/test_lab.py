@@ -233,7 +233,7 @@ def test_waiting_on_the_loop_itself_names_the_other_form(lab: Lab, adding: Addin
     ("act", "error", "says"),
     [
         (lambda lab: lab.join("gateway"), ConfigError, "cannot be a participant id"),
-        (lambda lab: lab.join("a b"), ConfigError, "cannot be a participant id"),
+        (lambda lab: lab.join("a\nb"), ConfigError, "cannot be a participant id"),
         (lambda lab: lab.join("bot", can="wizard"), ConfigError, "there is no profile 'wizard'"),
         (lambda lab: lab.join("bot", can=[{"knd": "chat"}]), ConfigError, "knd"),
         (lambda lab: lab.join("human"), MewError, "it is here already"),
@@ -248,7 +248,7 @@ def test_waiting_on_the_loop_itself_names_the_other_form(lab: Lab, adding: Addin
         (lambda lab: lab.send("chat", {"x": float("nan")}), MewError, "JSON"),
         (lambda lab: lab.send("capability/grant", {}), Refused, "requires recipient"),
         (lambda lab: up("demo"), MewError, "is up already"),
-        (lambda lab: up("a b"), ConfigError, "cannot open the space 'a b'"),
+        (lambda lab: up("a\nb"), ConfigError, "cannot open the space"),
         (lambda lab: use("zzz"), MewError, "there is no lab 'zzz'"),
         (lambda lab: connect(lab.url, space="demo", name="x"), ConfigError, "exactly one of"),
         (

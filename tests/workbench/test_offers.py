@@ -11,6 +11,8 @@ import pytest
 from looking import sent
 
 from mew_lab.errors import MewError
+from mew_lab.workbench.given import ENDS_HERE
+from mew_lab.workbench.granting import Granting
 from mew_lab.workbench.lab import Lab
 from mew_lab.workbench.labs import up
 from mew_lab.workbench.offers import OPEN_WORLD, Offer, Offers
@@ -23,6 +25,8 @@ def offer(lab: Lab, offers: Offers, id: str, **how: Any) -> Offer:
 
 
 def card(lab: Lab, id: str) -> Any:
+    """The card, which a view has shown."""
+    lab.loop.call(lambda: lab.decisions.seen(id))
     return lab.decisions.card(id)
 
 
@@ -46,6 +50,7 @@ def test_threat_22_the_proposal_is_approved_and_exactly_what_was_shown_is_grante
     wide = offer(lab, offers, pending.id, values=False, limit="10 min")
     assert wide.matches.count == 3 and "arguments" not in json.dumps(wide.pattern)
     assert wide.digest != narrow.digest
+    lab.decisions.seen(pending.id)
     taken = offers.take(pending.id, digest=card(lab, pending.id).digest, offer=narrow.digest)
     said = lab.loop.submit(taken).result(10)
     assert pending.result(10).structured == {"result": 3}
@@ -86,6 +91,7 @@ def test_a_grant_that_is_refused_is_told_and_the_approval_stands(tmp_path: Path)
     pending = lab.join("bot", can="proposer").call("notebook/add", {"a": 1, "b": 2})
     shown = offer(lab, offers, pending.id)
     with pytest.raises(MewError, match=r"approved: .*; but nothing was granted to bot: .*capability/grant"):
+        lab.decisions.seen(pending.id)
         taken = offers.take(pending.id, digest=card(lab, pending.id).digest, offer=shown.digest)
         lab.loop.submit(taken).result(10)
     assert pending.result(10).structured == {"result": 3} and lab.granting.given == ()
@@ -117,3 +123,17 @@ def test_every_limit_that_is_offered_can_be_granted() -> None:
     for minutes, uses in LIMITS.values():
         work = lab.granting.grant("bot", [{"kind": "chat"}], minutes=minutes, uses=uses)
         assert lab.loop.submit(work).result(10)
+
+
+@pytest.mark.ruling("R25")
+@pytest.mark.threat(38)
+def test_an_offer_says_when_it_ends_only_with_this_notebook(
+    lab: Lab, adding: Adding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bot = lab.join("bot", can="proposer")
+    pending = bot.call("notebook/add", {"a": 1, "b": 2})
+    offers = Offers(lab)
+    assert ENDS_HERE not in offer(lab, offers, pending.id).remarks
+    monkeypatch.setattr(Granting, "kept", False)
+    assert ENDS_HERE in offer(lab, offers, pending.id).remarks
+    assert ENDS_HERE not in offer(lab, offers, pending.id, limit="no end").remarks

@@ -80,7 +80,7 @@ def request(sender: str = "human", id: str = "r-1", to: tuple[str, ...] = ("git"
 WITHDRAW = said("mcp/withdraw", "bot", "w-1", "p", {"reason": "no_longer_needed"}, ())
 
 
-@pytest.mark.ruling("R17")
+@pytest.mark.req("C-23")
 def test_the_answer_alone_is_told_where_one_was_asked_and_others_answers_are_not() -> None:
     desk = Desk()
     assert desk.hear(request()) == "" and desk.outcomes.sent("p") == "r-1"
@@ -90,7 +90,7 @@ def test_the_answer_alone_is_told_where_one_was_asked_and_others_answers_are_not
     )
 
 
-@pytest.mark.ruling("R17", "R18")
+@pytest.mark.req("C-22", "C-23")
 def test_ruling_17_a_request_that_crossed_a_withdraw_is_told_with_its_answer() -> None:
     desk = Desk()
     told = desk.hear(WITHDRAW, request())
@@ -100,7 +100,7 @@ def test_ruling_17_a_request_that_crossed_a_withdraw_is_told_with_its_answer() -
     assert proposal is not None and (proposal.state, proposal.fulfilment) == ("withdrawn", None)
 
 
-@pytest.mark.ruling("R17")
+@pytest.mark.req("C-23")
 def test_ruling_17_a_request_that_crossed_somebody_elses_is_told_beside_the_outcome() -> None:
     desk = Desk()
     desk.hear(request("anna", "r-0"), request(), answer("git", "first", about="r-0", id="a-0"))
@@ -109,7 +109,7 @@ def test_ruling_17_a_request_that_crossed_somebody_elses_is_told_beside_the_outc
     )
 
 
-@pytest.mark.ruling("R17")
+@pytest.mark.req("C-23")
 def test_who_answered_is_named_where_several_could_and_the_proposer_is_marked() -> None:
     to = ("bot", "git")
     desk = Desk(to)
@@ -134,7 +134,7 @@ def test_threat_09_what_is_held_of_a_card_is_bounded_and_let_go() -> None:
     assert all(not table for table in vars(desk.outcomes).values())
 
 
-@pytest.mark.ruling("R17")
+@pytest.mark.req("C-23")
 def test_ruling_17_in_a_lab_an_approval_that_crosses_a_withdraw_says_what_was_sent_and_who_answered(
     lab: Lab, adding: Callable[..., Any]
 ) -> None:

@@ -10,8 +10,9 @@ import pytest
 from looking import approve
 
 from mew_lab.errors import MewError
-from mew_lab.workbench.cards import Card, risks
+from mew_lab.workbench.cards import Card
 from mew_lab.workbench.lab import Lab
+from mew_lab.workbench.risks import risks
 from mew_lab.workbench.training import ANSWER, FAMILIES, HARMLESS, Training, _harmless
 
 

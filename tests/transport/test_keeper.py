@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from mew_lab.gateway import keeper
-from mew_lab.gateway.keeper import MAX_LINE, LogFile
+from mew_lab.transport import keeper
+from mew_lab.transport.keeper import MAX_LINE, LogFile
 
 STAMP = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z: ")
 

@@ -1,11 +1,14 @@
-"""How does a program end for certain when its gateway does, even by a kill?  A keeper stands between the two.
+"""A keeper: the process between a program and whoever wants it run, so that both end together, even by a kill.
 
 It is a script of its own and knows the standard library alone. Its orders come as one line of JSON on stdin, which
 then stays open as long as whoever gave them lives: its end is the word to stop. It runs one program in its own
 process group, writes what that says into a log, and reports on stdout, in lines of JSON, `{"pid": …}` or
 `{"fault": …}` first and `{"exit": …}` last. Nothing that the program has started outlives it.
 
-Spec: threat 28.
+With the number of a socket as its argument, orders and reports go over that instead, and the program has the
+keeper's own stdin, stdout and stderr to itself.
+
+Spec: threats 28, 43.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import selectors
 import signal
 import stat
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -28,6 +32,8 @@ MAX_LINE = 64 * 1024  # bytes of one line; the rest of a longer one is left out
 MAX_LOG = 64 * 1024 * 1024  # bytes; a log that is full is put aside once, over the one before it
 CHUNK = 64 * 1024
 SET_CHILD_SUBREAPER = 36  # of prctl(2)
+NOW = b"now"  # the word on the line of orders that ends everything without a grace
+LOOK = 1.0  # seconds between two looks whether whoever gave the orders lives
 ROUNDS = 1000  # of killing what is left; whoever is still there then forks faster than we kill
 
 
@@ -86,39 +92,50 @@ class LogFile:
 class _Keeper:
     def __init__(self, orders: dict[str, Any]) -> None:
         self._grace: float = orders["grace"]
-        self._log = LogFile(orders["log"], secrets=orders["secrets"])
-        self._program = subprocess.Popen(
-            orders["argv"],
-            cwd=orders["cwd"],
-            env=orders["env"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            close_fds=True,
+        self._log = LogFile(orders["log"], secrets=orders["secrets"]) if "log" in orders else None
+        streams: dict[str, Any] = {}
+        if self._log is not None:
+            streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        self._program: subprocess.Popen[bytes] = subprocess.Popen(
+            orders["argv"], cwd=orders["cwd"], env=orders["env"], close_fds=True, **streams
         )
-        assert self._program.stdout is not None
         self.pid = self._program.pid
-        self._output = self._program.stdout.fileno()
-        os.set_blocking(self._output, False)
+        self._output: int | None = None
+        if self._program.stdout is not None:
+            self._output = self._program.stdout.fileno()
+            os.set_blocking(self._output, False)
+        else:
+            _let_go_of_streams()
 
-    def run(self, wake: int) -> int:
+    def run(self, wake: int, control: int) -> int:
         """Waits for the program's end, or brings it about; gives its exit status."""
         events = selectors.DefaultSelector()
-        for one in (0, self._output, wake):
-            events.register(one, selectors.EVENT_READ)
+        for one in (control, self._output, wake):
+            if one is not None:
+                events.register(one, selectors.EVENT_READ)
         deadline: float | None = None
+        parent = os.getppid()
         while self._runs(stopping=deadline is not None):
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 break
-            for key, _ in events.select(left):
+            ended = False
+            for key, _ in events.select(LOOK if left is None else left):
                 if key.fd == self._output:
                     if self._listen() is False:
                         events.unregister(self._output)
-                elif _read(key.fd) == b"" and key.fd == 0:
-                    events.unregister(0)
-                    deadline = time.monotonic() + self._grace
-                    os.killpg(0, signal.SIGTERM)
+                elif key.fd == wake:
+                    _read(wake)
+                elif said := _read(control):
+                    if NOW in said:
+                        self._end()
+                elif said == b"":
+                    ended = True
+            # A process that was forked from whoever gave the orders holds the other end open after its death.
+            if deadline is None and (ended or os.getppid() != parent):
+                events.unregister(control)
+                deadline = time.monotonic() + self._grace
+                os.killpg(0, signal.SIGTERM)
         self._end()
         return self._program.wait()
 
@@ -150,10 +167,13 @@ class _Keeper:
         for _ in range(ROUNDS):
             if not self._listen():
                 break
-        self._log.close()
+        if self._log is not None:
+            self._log.close()
 
     def _listen(self) -> bool | None:
         """Takes what the program has said; None when there is no more now, False when there will be none."""
+        if self._output is None or self._log is None:
+            return False
         data = _read(self._output)
         self._log.write(data or b"")
         return None if data is None else bool(data)
@@ -164,6 +184,16 @@ def _read(fd: int) -> bytes | None:
         return os.read(fd, CHUNK)
     except BlockingIOError:
         return None
+    except ConnectionError:
+        return b""
+
+
+def _let_go_of_streams() -> None:
+    """Leaves stdin, stdout and stderr to the program: their other ends are to notice when it closes them."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for one in (0, 1, 2):
+        os.dup2(nothing, one)
+    os.close(nothing)
 
 
 def _children() -> list[int]:
@@ -183,15 +213,15 @@ def _adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _report(**said: Any) -> None:
+def _report(to: int, **said: Any) -> None:
     with contextlib.suppress(OSError):  # whoever listened may be gone
-        os.write(1, json.dumps(said).encode() + b"\n")
+        os.write(to, json.dumps(said).encode() + b"\n")
 
 
-def _orders() -> dict[str, Any]:
+def _orders(source: int) -> dict[str, Any]:
     line = b""
     while not line.endswith(b"\n"):
-        byte = os.read(0, 1)  # one by one: what follows the line is not ours to take
+        byte = os.read(source, 1)  # one by one: what follows the line is not ours to take
         if not byte:
             raise SystemExit(0)
         line += byte
@@ -208,16 +238,20 @@ def main() -> None:
     # Handlers, and not SIG_IGN: the program would inherit that.
     for one in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(one, lambda *_: None)
-    orders = _orders()
+    control = int(sys.argv[1]) if len(sys.argv) > 1 else None
+    source, report = (0, 1) if control is None else (control, control)
+    orders = _orders(source)
     _adopt_orphans()
     try:
         keeper = _Keeper(orders)
     except (OSError, ValueError) as fault:
         where = f"{fault.filename}: " if isinstance(fault, OSError) and fault.filename else ""
-        _report(fault=f"{where}{getattr(fault, 'strerror', None) or fault}")
+        said = getattr(fault, "strerror", None) or fault
+        more = {} if control is None else {"errno": getattr(fault, "errno", None), "said": str(said)}
+        _report(report, fault=f"{where}{said}", **more)
         return
-    _report(pid=keeper.pid)
-    _report(exit=keeper.run(wake))
+    _report(report, pid=keeper.pid)
+    _report(report, exit=keeper.run(wake, source))
     os.killpg(0, signal.SIGKILL)
 
 

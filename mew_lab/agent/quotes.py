@@ -1,0 +1,374 @@
+"""Finds what one text quotes of another: word for word, in part, or in another spelling; pure.
+
+A text becomes a set of hashed features: windows of letters, runs of three words, and short texts that name something
+(addresses, hosts, paths, numbers, quoted words). Two texts that share a feature share words. Case, accents, look-alike
+letters, white space, punctuation and invisible characters are folded before; percent-encoding, base64, hexadecimal
+digits, HTML entities and JSON escapes are decoded. It understands nothing: a paraphrase or translation has other words.
+
+Spec: threat 29.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import html
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import nlargest
+from itertools import compress, islice, pairwise
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+__all__ = ["Query", "features_of", "fold", "leaves", "query_of"]
+
+WINDOW = 16  # letters and digits
+STRIDE = 8  # so that 23 in a row hold a whole window of the other text
+DENSE_WINDOW = 6  # of a script that writes no blanks between words
+LONGEST_TOKEN = 200
+SHORTEST_WORD = 6  # letters of a whole argument that is one plain word
+MAX_DECODED = 50_000  # characters that decoding may add to one text
+MAX_ENCODED = 40  # pieces of one text that are decoded
+
+# Words that hold a sentence together; a run of words without any of them is somebody's own.
+_STOP = frozenset(
+    """
+    the a an and or but if then else of to in on at by for from with without into over under as is are was
+    were be been being am do does did done has have had having will would shall should can could may might
+    must not no yes so such than that this these those there here it its he she they them his her their our
+    your my me we us you i who whom which what when where why how all any each every some one two more most
+    less other another same own only just also very too now up down out off again further once after before
+    between during about against until while because please thank thanks ok hello dear der die das den dem des
+    ein eine einer eines einem einen und oder aber wenn dann von zu zum zur im auf aus bei mit nach seit vor
+    über unter ist sind war waren sein wird werden wurde hat haben hatte nicht kein keine auch nur noch schon
+    sehr es er sie wir ihr ich du man als wie für bitte danke le la les un une et ou mais si de au aux en dans
+    sur par pour avec sans est sont ce cette ces il elle ils elles nous vous je tu que qui ne pas el los las
+    uno unos unas y o pero al con sin por para son este esta se su lo
+    """.split()  # noqa: SIM905 - words read better than a list
+)
+# Values and names that schemas and programs are made of: as a whole argument they are nobody's words.
+_SCHEMA = frozenset(
+    """
+    string number integer boolean object default content context arguments argument result results message
+    messages markdown format plain create update delete insert append replace remove search select filter
+    verbose summary enabled disabled ascending descending public private status value values option options
+    method params title description required properties success failed failure pending completed active
+    inactive unknown minutes hours seconds english german french spanish length limit offset before latest
+    newest oldest random simple normal medium strict utf8 readme origin master current previous document
+    comment config setting settings output source target folder directory project branch commit file files
+    name names path paths text type types list true false null none
+    """.split()  # noqa: SIM905 - words read better than a list
+)
+_LOOK_ALIKE = dict(
+    zip(
+        map(ord, "аеорсухіјѕԁһӏвнкмтαορνικυτηωϲ"),
+        map(ord, "aeopcyxijsdhlbhkmtaopvikutnwc"),
+        strict=True,
+    )
+)
+_MAX_FOLDS = 20_000
+
+
+class _Folds(dict[int, int | None]):
+    """What each character that is not ASCII becomes; filled as they come."""
+
+    def __missing__(self, code: int) -> int | None:
+        category = unicodedata.category(chr(code))
+        hidden = category in ("Mn", "Me", "Cf", "Cs", "Co", "Cn") or (
+            category == "Cc" and code not in (9, 10, 13)
+        )
+        shown = None if hidden else _LOOK_ALIKE.get(code, code)
+        if len(self) < _MAX_FOLDS:
+            self[code] = shown
+        return shown
+
+
+_FOLDS = _Folds()
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_WORD = re.compile(r"[^\W_]+")
+# Thai, Lao, Burmese, Khmer, Chinese, Japanese, Korean.
+_DENSE = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fff\u3040-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
+)
+# Each begins where a run begins and never gives back what it took, so that no text takes more than its length.
+_ADDRESS = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}+@(?:[\w-]{1,63}+\.){1,8}[\w-]{2,63}+")
+_NAMED = re.compile(r"(?<![\w-])(?:[\w-]{1,63}+\.){1,8}[a-z][\w-]{1,62}+")
+_PATH = re.compile(r"(?<![\w.~$%-])[\w.~$%-]{0,64}+[/\\][\w.~$%/\\-]{3,200}+")
+_NUMBER = re.compile(r"(?<!\d)(?:\d{1,3}(?:[,.'\u2019 _]\d{3}){1,10}(?!\d)|\d{4,40}+)(?:[.,]\d{1,2}(?!\d))?")
+_IP = re.compile(r"(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?![\d.])")
+_PHONE = re.compile(r"\+\d[\d ()/.-]{5,30}+")
+_SPELT = re.compile(r"\s{0,3}[\[({<]\s{0,3}(at|dot)\s{0,3}[\])}>]\s{0,3}", re.IGNORECASE)
+_QUOTED = re.compile(
+    r"['\"`\u2018\u201c\u201e\u00ab\u2039]([^\W_]{4,40}+)['\"`\u2019\u201d\u201c\u00bb\u203a]"
+)
+_JOINED = re.compile(r"(?<![^\W_])[^\W_]{1,40}+(?:[_-][^\W_]{1,40}+){1,6}")
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,60000}+={0,2}")
+_HEX = re.compile(r"(?<![0-9A-Fa-f])(?:[0-9A-Fa-f]{2}[ :]?){8,20000}+")
+_ESCAPE = re.compile(r"\\u([0-9A-Fa-f]{4})|\\x([0-9A-Fa-f]{2})|\\([nrt\"'\\/])")
+
+
+def fold(text: str) -> str:
+    """The text without what does not change its words: case, accents, look-alikes, widths, invisible characters."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKD", text).casefold().translate(_FOLDS)
+        text = unicodedata.normalize("NFC", text)
+    else:
+        text = text.lower()
+    return _CONTROLS.sub("", text)
+
+
+def spellings(text: str) -> list[str]:
+    """The text, and what it is when it is decoded; what was decoded is decoded again, twice."""
+    found = [text]
+    room = MAX_DECODED
+    for depth in range(3):
+        for one in tuple(found[-MAX_ENCODED:] if depth else found):
+            for decoded in islice(_decoded(one), MAX_ENCODED):
+                if decoded and decoded not in found and len(decoded) <= room and len(found) < 2 * MAX_ENCODED:
+                    room -= len(decoded)
+                    found.append(decoded)
+    return found
+
+
+def _decoded(text: str) -> Iterator[str]:
+    if "%" in text:
+        plain = unquote(text.replace("+", " "))
+        if plain != text:
+            yield plain
+    if "&" in text and ";" in text and (plain := html.unescape(text)) != text:
+        yield plain
+    if "<" in text or "(" in text or "[" in text or "{" in text:
+        plain = _SPELT.sub(lambda hit: "@" if hit[1].lower() == "at" else ".", text)
+        if plain != text:
+            yield plain
+    if "\\" in text and (plain := _ESCAPE.sub(_unescaped, text)) != text:
+        yield plain
+    for hit in islice(_HEX.finditer(text), MAX_ENCODED):
+        yield _readable(bytes.fromhex(hit[0].replace(":", "")))
+    for piece in nlargest(MAX_ENCODED, _BASE64.findall(text), key=len):
+        body = piece.rstrip("=").replace("-", "+").replace("_", "/")
+        try:
+            yield _readable(base64.b64decode(body + "=" * (-len(body) % 4)))
+        except (binascii.Error, ValueError):
+            continue
+
+
+def _unescaped(hit: re.Match[str]) -> str:
+    if hit[3]:
+        return {"n": "\n", "r": "\r", "t": "\t"}.get(hit[3], hit[3])
+    return chr(int(hit[1] or hit[2], 16))
+
+
+def _readable(data: bytes) -> str:
+    """The text that these bytes are; nothing where they are none."""
+    for coding in ("utf-8", "utf-16-le") if b"\0" in data else ("utf-8",):
+        try:
+            text = data.decode(coding)
+        except UnicodeDecodeError:
+            continue
+        if sum(c.isprintable() or c in "\n\r\t" for c in text) >= 0.95 * len(text):
+            return text
+    return ""
+
+
+def leaves(value: Any, *, most: int, names: bool = True) -> Iterator[tuple[bool, str, str | None]]:
+    """Every text and number of a JSON value in its order: whether it is a member's name, its place, the text.
+
+    The text None stands at the end when there were more than `most` of them.
+    """
+    waiting: list[Iterator[tuple[bool, str, Any]]] = [iter([(False, "", value)])]
+    left = most
+    while waiting:
+        for is_name, where, one in waiting[-1]:
+            if (
+                one is None
+                or isinstance(one, bool)
+                or not isinstance(one, str | int | float | Mapping | list | tuple)
+            ):
+                continue
+            if not left:
+                yield False, where, None
+                return
+            left -= 1
+            if isinstance(one, Mapping):
+                waiting.append(_members(where, one, names))
+                break
+            if isinstance(one, list | tuple):
+                waiting.append(_items(where, one))
+                break
+            yield is_name, where, one if isinstance(one, str) else str(one)
+        else:
+            waiting.pop()
+
+
+def _members(where: str, value: Mapping[Any, Any], names: bool) -> Iterator[tuple[bool, str, Any]]:
+    for name, inner in value.items():
+        text = str(name)
+        short = text if len(text) <= 60 else f"{text[:29]}…{text[-30:]}"
+        at = _place(f"{where}.{short}" if where else short)
+        if names:
+            yield True, f"the name {at}", text
+        yield False, at, inner
+
+
+def _items(where: str, value: Iterable[Any]) -> Iterator[tuple[bool, str, Any]]:
+    return ((False, _place(f"{where}[{n}]"), inner) for n, inner in enumerate(value))
+
+
+def _place(place: str) -> str:
+    return place if len(place) <= 200 else f"{place[:99]}…{place[-100:]}"
+
+
+def tokens(folded: str, words: list[str]) -> set[str]:
+    """What names something in a folded text: addresses, hosts, paths, numbers of four digits, quoted words."""
+    found: set[str] = set()
+    if "@" in folded:
+        for hit in _ADDRESS.finditer(folded):
+            found.add(hit[0].strip(".-+"))
+            found.add(hit[0].partition("@")[2].strip(".-"))
+    if "." in folded:
+        found.update(_IP.findall(folded))
+        for name in _NAMED.findall(folded):
+            labels = name.split(".")
+            found.update(".".join(labels[n:]) for n in range(len(labels) - 1))
+            if len(labels) > 2:  # what many names end with names nobody
+                found.difference_update(end for end in (".".join(labels[-2:]),) if len(end) < 8)
+    if "+" in folded:
+        found.update(digits for hit in _PHONE.findall(folded) if len(digits := re.sub(r"\D", "", hit)) >= 7)
+    if "/" in folded or "\\" in folded:
+        found.update(hit[0].replace("\\", "/").strip("./") for hit in _PATH.finditer(folded))
+    found.update(one for hit in _NUMBER.finditer(folded) for one in _numbers(hit[0]))
+    found.update(_JOINED.findall(folded))
+    found.update(word for word in words if not word.isalpha() and not word.isdigit())
+    found.update(word for word in _QUOTED.findall(folded) if not word.isdigit())
+    return {
+        one for one in found if 4 <= len(one) <= LONGEST_TOKEN and one not in _STOP and one not in _SCHEMA
+    }
+
+
+def _numbers(text: str) -> Iterator[str]:
+    """The digits of a number as text; a year alone, a round thousand and fewer than four digits are nobody's."""
+    for part in {text, re.split(r"[.,]\d{1,2}$", text)[0]}:
+        digits = re.sub(r"\D", "", part).lstrip("0")
+        is_round = digits.rstrip("0") in ("1", "2", "5")
+        is_year = len(digits) == 4 and digits[:2] in ("19", "20")
+        if 4 <= len(digits) <= 40 and not is_round and not is_year:
+            yield digits
+
+
+def _windows(letters: str, stride: int) -> Iterator[int]:
+    starts = range(0, len(letters) - WINDOW + 1, stride)
+    return map(hash, map(letters.__getitem__, map(slice, starts, map(WINDOW.__add__, starts))))
+
+
+def _runs(words: list[str]) -> Iterator[tuple[int, tuple[str, str, str]]]:
+    """Each three words in a row that hold no sentence together, with their place."""
+    own = [word not in _STOP for word in words]
+    starts = compress(range(len(words)), map(all, zip(own, own[1:], own[2:], strict=False)))
+    for n in starts:
+        one, two, three = words[n : n + 3]
+        if len(one) + len(two) + len(three) >= 8:
+            yield n, (one, two, three)
+
+
+def features_of(text: str, *, every: bool = False, alone: bool = True) -> set[int]:
+    """The features of a text that others may quote.
+
+    Args:
+        every: Each window rather than each eighth, and each word: for the text whose words are *not* looked for.
+        alone: Also single words and pairs, for arguments that are no more than those.
+    """
+    found: set[int] = set()
+    for spelling in spellings(text):
+        folded = fold(spelling)
+        words = _WORD.findall(folded)
+        named = tokens(folded, words)
+        found.update(_windows("".join(words), 1 if every else STRIDE))
+        found.update(hash(run) for _, run in _runs(words))
+        if dense := "" if folded.isascii() else "".join(_DENSE.findall(folded)):
+            found.update(
+                hash(("dense", dense[n : n + DENSE_WINDOW])) for n in range(len(dense) - DENSE_WINDOW + 1)
+            )
+        if alone:
+            different = set(words) - _STOP
+            named.update(word for word in different - _SCHEMA if len(word) >= SHORTEST_WORD or every)
+            pairs = {one + two for one, two in pairwise(words) if one in different and two in different}
+            named.update(pair for pair in pairs if len(pair) >= 8)
+        found.update(map(hash, named))
+    return found
+
+
+class Query(NamedTuple):
+    """What is looked for: each feature with its place, in the order of the places; `whole` where all was read."""
+
+    places: dict[int, str]
+    whole: bool
+
+
+def query_of(value: Any, *, most: int, characters: int) -> Query:
+    """The features of a JSON value that may quote others: of each text, of each name, and of all texts in a row.
+
+    Args:
+        most: Texts, numbers, lists and objects that are read.
+        characters: Of all texts, what decoding adds included.
+    """
+    found: dict[int, str] = {}
+    whole = True
+    left = characters
+    streams: dict[tuple[bool, int], _Stream] = {}
+    for is_name, place, text in leaves(value, most=most):
+        if text is None or left <= 0:
+            whole = False
+            break
+        whole = whole and len(text) <= left
+        for nth, spelling in enumerate(spellings(text[:left])):
+            left -= len(spelling)
+            folded = fold(spelling)
+            words = _WORD.findall(folded)
+            streams.setdefault((is_name, min(nth, 1)), _Stream()).add(place, words, folded)
+            named = tokens(folded, words)
+            if not is_name and 0 < len(words) <= 2 and not words[0].isdigit():
+                named.add("".join(words))  # it is all that the argument says
+            for one in named:
+                found.setdefault(hash(one), place)
+    for stream in streams.values():
+        stream.tell(found)
+    return Query(found, whole)
+
+
+class _Stream:
+    """Texts in a row, as one: what is split over two of them is one quote all the same."""
+
+    def __init__(self) -> None:
+        self.places: list[str] = []
+        self.words: list[str] = []
+        self.from_word: list[int] = []
+        self.letters: list[str] = []
+        self.from_letter: list[int] = []
+        self.size = 0
+        self.dense: list[tuple[str, str]] = []
+
+    def add(self, place: str, words: list[str], folded: str) -> None:
+        self.places.append(place)
+        self.from_word.append(len(self.words))
+        self.from_letter.append(self.size)
+        self.words += words
+        letters = "".join(words)
+        self.letters.append(letters)
+        self.size += len(letters)
+        if not folded.isascii() and (dense := "".join(_DENSE.findall(folded))):
+            self.dense.append((place, dense))
+
+    def tell(self, found: dict[int, str]) -> None:
+        for n, run in _runs(self.words):
+            found.setdefault(hash(run), self.places[bisect_right(self.from_word, n) - 1])
+        letters = "".join(self.letters)
+        for nth, start in enumerate(self.from_letter):
+            end = self.from_letter[nth + 1] if nth + 1 < len(self.from_letter) else len(letters)
+            for n in range(start, min(end, len(letters) - WINDOW + 1)):
+                found.setdefault(hash(letters[n : n + WINDOW]), self.places[nth])
+        for place, dense in self.dense:
+            for n in range(len(dense) - DENSE_WINDOW + 1):
+                found.setdefault(hash(("dense", dense[n : n + DENSE_WINDOW])), place)

@@ -1,0 +1,52 @@
+"""Wakes a space when the next of its grants is over: one timer, set for the first end.
+
+It decides nothing: whether a grant is over is the space's to say, when it is asked.
+
+Spec: §3.6.1, ruling R25.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from datetime import datetime
+
+__all__ = ["EndTimer"]
+
+LONGEST = 60.0  # seconds until the wall clock is looked at anew: it may be set, or the machine may sleep
+SHORTEST = 0.001
+
+
+class EndTimer:
+    """Calls `wake` at the end that was `set`, or sooner; it is to be set again then."""
+
+    __slots__ = ("_end", "_handle", "_wake")
+
+    def __init__(self, wake: Callable[[], object]) -> None:
+        self._wake = wake
+        self._end: datetime | None = None
+        self._handle: asyncio.TimerHandle | None = None
+
+    def set(self, end: datetime | None, clock: Callable[[], datetime]) -> None:
+        """The next end; None: there is none. Without a running loop nothing is called: the next message sees to it."""
+        if end == self._end:
+            return
+        self.cancel()
+        if end is None:
+            return
+        with contextlib.suppress(RuntimeError):
+            loop = asyncio.get_running_loop()
+            seconds = (end - clock()).total_seconds()
+            self._handle = loop.call_later(min(max(seconds, SHORTEST), LONGEST), self._ring)
+            self._end = end
+
+    def cancel(self) -> None:
+        """Calls nothing any more."""
+        if self._handle is not None:
+            self._handle.cancel()
+        self._handle = self._end = None
+
+    def _ring(self) -> None:
+        self._handle = self._end = None
+        self._wake()

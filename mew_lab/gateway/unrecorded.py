@@ -1,0 +1,123 @@
+"""Answers what the journal does not take: above a participant's share, at the floor of free space, on a full disk.
+
+Nothing of it comes to the space, so no state changes; the sender is told, and the journal later has a count.
+
+Spec: §3.6.8 (ruling on the size of a journal).
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from typing import Any
+
+from mew_lab.errors import JournalError
+from mew_lab.gateway.outbox import Frame
+from mew_lab.gateway.running import Running
+from mew_lab.protocol.envelope import PROTOCOL, compact
+from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.space.events import (
+    Close,
+    Deliver,
+    Enrolled,
+    Event,
+    FrameReceived,
+    GrantEnded,
+    Joined,
+    Left,
+    Noted,
+    Received,
+    Record,
+    RefusedBefore,
+    Reply,
+)
+from mew_lab.space.turn import Turn, timestamp
+
+__all__ = ["JOURNAL_MESSAGE", "NO_ROOM", "note_counts", "note_refused", "over_share", "unrecorded"]
+
+logger = logging.getLogger(__name__)
+
+JOURNAL_MESSAGE = (
+    "this gateway cannot write its journal, so it takes no message; free the disk, then send again"
+)
+NO_ROOM = (
+    "less room is left on its disk than limits.journal_floor says. Free the disk, or prune a journal there with "
+    "mew-lab journal prune"
+)
+LOG_EVERY = 1.0  # seconds between two lines about a journal that cannot be written
+MAX_OWED = 10_000  # effects of leaves and notes that wait for the journal
+
+
+def over_share(running: Running, event: Event, turn: Turn, who: str, why: str) -> tuple[object, ...]:
+    """Refuses what a participant may not make the journal keep; nothing of it is kept but a count."""
+    assert running.shares is not None
+    share = running.shares.of(who, running.last)
+    text = event.text if isinstance(event, Received) else b""
+    if share.refuse(len(text), running.last):
+        note_refused(running, who)
+    if isinstance(event, Joined):
+        return (Close(event.connection, 1013, f"limit_exceeded: {why}"[:120]),)
+    connection = getattr(event, "connection", None)
+    if connection is None:
+        return (Reply(429, {"error": "limit_exceeded", "message": why}),)
+    peer = running.peers.get(connection)
+    if peer is not None and (not isinstance(event, FrameReceived) or share.may_tell(running.last)):
+        peer.put(Frame(_complaint(running, connection, turn, "limit_exceeded", why)))
+    return ()
+
+
+def note_refused(running: Running, who: str) -> None:
+    """Has the journal told how much of a participant was over its share."""
+    assert running.shares is not None
+    count = running.shares.of(who, running.last).take_count()
+    if count is not None:
+        running.queue.append(Noted("over_share", who, compact(count)))
+
+
+def unrecorded(running: Running, event: Event, turn: Turn, fault: JournalError) -> tuple[object, ...]:
+    """Answers an event whose records could not be written; what has happened already is written later."""
+    if running.logged is None or (running.last - running.logged).total_seconds() >= LOG_EVERY:
+        logger.error("%s: %s", running.space.name, fault)
+        running.logged = running.last
+    if isinstance(event, Left | Noted | GrantEnded):  # it has happened: nothing can refuse it
+        turn.commit()
+        if len(running.owed) < MAX_OWED:
+            running.owed.append(turn)
+        return ()
+    if isinstance(event, Joined | Enrolled | RefusedBefore):
+        raise fault
+    accepted = any(type(one) is Record and one.verdict == "accepted" for one in turn.effects)
+    running.unrecorded["accepted" if accepted else "refused"] += 1
+    connection = event.connection
+    if connection is not None:
+        peer = running.peers.get(connection)
+        if peer and connection in running.space.state.connections:
+            complaint = _complaint(running, connection, turn, "journal_unavailable", JOURNAL_MESSAGE)
+            peer.put(Frame(complaint))
+        return ()
+    return (Reply(503, {"error": "journal_unavailable", "message": JOURNAL_MESSAGE}),)
+
+
+def _complaint(running: Running, connection: str, turn: Turn, error: str, message: str) -> str:
+    """A system/error outside the space's own count, since no record of it will ever be."""
+    members: dict[str, Any] = {
+        "protocol": PROTOCOL,
+        "id": f"unrecorded-{secrets.token_hex(8)}",
+        "ts": timestamp(running.last),
+        "from": GATEWAY,
+        "to": [running.space.state.connections[connection].runtime_id],
+        "kind": "system/error",
+    }
+    would_be = next((effect.envelope for effect in turn.effects if type(effect) is Deliver), None)
+    if would_be is not None:  # the message itself, or the error that would have named it
+        own = would_be.kind != "system/error"
+        members["correlation_id"] = [would_be.id] if own else list(would_be.correlation_id)
+    members["payload"] = {"error": error, "message": message}
+    return compact(members)
+
+
+def note_counts(running: Running) -> None:
+    """Has the journal told how many messages it could not take, now that it takes some again."""
+    if any(running.unrecorded.values()):
+        count, running.unrecorded = running.unrecorded, {"accepted": 0, "refused": 0}
+        running.queue.append(Noted("unrecorded", running.space.state.owner, compact(count)))

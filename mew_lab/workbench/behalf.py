@@ -1,0 +1,78 @@
+"""Tells on whose behalf a proposal is made: the chat message that it, or the reasoning that it belongs to, answers.
+
+The proposer names the message; that the message was said, by whom and to whom, is what the human's own seat heard.
+
+Spec: §3.5, threat 42.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import NamedTuple, TypeVar
+
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.proposals import Proposal
+from mew_lab.workbench.names import MAX_NAME
+
+__all__ = ["Behalf"]
+
+T = TypeVar("T")
+
+MAX_KEPT = 2_000  # chat messages, and beginnings of reasoning
+MAX_FROM_ONE = 500  # of one sender, so that nobody drives out the others
+MAX_NAMED = 20  # ids that are looked up
+SHOWN = 200
+
+
+class _Said(NamedTuple):
+    sender: str
+    to: tuple[str, ...]
+    text: str
+
+
+class Behalf:
+    """What was asked lately, and by whom."""
+
+    def __init__(self) -> None:
+        self._chats: dict[str, OrderedDict[str, _Said]] = {}
+        self._reasons: dict[str, OrderedDict[str, tuple[str, ...]]] = {}
+
+    def observe(self, envelope: Envelope) -> None:
+        """Takes note of one message of the space."""
+        sender = envelope.sender
+        if len(sender) > MAX_NAME or len(envelope.id) > MAX_NAME * 2:
+            return
+        if envelope.kind == "chat" and isinstance(text := envelope.payload.get("text"), str):
+            said = _Said(sender, envelope.to[:MAX_NAMED], one_line(text, SHOWN))
+            _keep(self._chats, sender, envelope.id, said)
+        elif envelope.kind == "reasoning/start":
+            _keep(self._reasons, sender, envelope.id, envelope.correlation_id[:MAX_NAMED])
+
+    def of(self, proposal: Proposal) -> str:
+        """Whose message asked for the proposal, as one line; empty where it names none that was heard."""
+        own: Mapping[str, tuple[str, ...]] = self._reasons.get(proposal.proposer, {})
+        for id in proposal.envelope.correlation_id[:MAX_NAMED]:
+            for about in (id, *own.get(id, ())):
+                said = next((chats[about] for chats in self._chats.values() if about in chats), None)
+                if said is None or said.sender == proposal.proposer:
+                    continue
+                who = one_line(said.sender, 60)
+                if said.to and proposal.proposer not in said.to:
+                    return f"refers to what {who} said to {one_line(', '.join(said.to), 60)}: “{said.text}”"
+                return f"asked by {who}: “{said.text}”"
+        return ""
+
+
+def _keep(kept: dict[str, OrderedDict[str, T]], sender: str, id: str, value: T) -> None:
+    """Keeps it; where there are too many, the sender with the most loses its oldest."""
+    of_one = kept.setdefault(sender, OrderedDict())
+    of_one[id] = value
+    if len(of_one) > MAX_FROM_ONE:
+        of_one.popitem(last=False)
+    while sum(map(len, kept.values())) > MAX_KEPT:
+        most = max(kept, key=lambda one: len(kept[one]))
+        kept[most].popitem(last=False)
+        if not kept[most]:
+            del kept[most]

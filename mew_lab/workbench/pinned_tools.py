@@ -1,0 +1,236 @@
+"""Compares what tools say of themselves with what they said when a call of them was last approved.
+
+Every `tools/list` that passes through the space is read, whoever asked. What a target lists is its own word; that it
+changed after an approval is what a person should know. Nothing here sends or decides. It is held for the lab's life.
+
+Spec: §3.1, threat 41.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from mew_lab.errors import ConfigError
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.permit import Capability
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.discovered import DiscoveredTool, taken
+from mew_lab.sdk.proposals import Proposal
+from mew_lab.workbench.names import MAX_NAME
+
+__all__ = ["Listed", "PinnedTools", "rests_on"]
+
+MAX_TOOLS = 5_000  # of all participants
+MAX_ASKED = 1_000
+MAX_OPEN = 10_000  # proposals whose tool was looked up
+MAX_LOOKED_UP = 20  # addressees of one proposal
+KEPT = 400  # characters of a description or a schema, to be shown
+SHOWN = 120
+
+Key = tuple[str, str]  # a participant, a tool
+Local = Callable[[str], Sequence[Mapping[str, Any]] | None]
+
+
+class Listed(NamedTuple):
+    """What a participant says of one of its tools; `digest` is of the whole, the texts are cut."""
+
+    digest: str
+    description: str
+    schema: str
+    annotations: str
+
+    @classmethod
+    def of(cls, tool: DiscoveredTool) -> Listed:
+        parts = (tool.description, _written(tool.input_schema), _written(tool.annotations))
+        digest = hashlib.sha256(_written(parts).encode("utf-8", "surrogatepass")).hexdigest()
+        return cls(digest, *(_kept(part) for part in parts))
+
+    def changes(self, now: Listed) -> str:
+        """What is another, old and new, in words."""
+        pairs = (
+            ("description", self.description, now.description),
+            ("arguments", self.schema, now.schema),
+            ("annotations", self.annotations, now.annotations),
+        )
+        return "; ".join(f"{name}: {_around(old, new)}" for name, old, new in pairs if old != new)
+
+
+class PinnedTools:
+    """The tools that a human approved calls of, as they described themselves then.
+
+    `client` is the human's; its id is known once it has joined.
+    """
+
+    def __init__(self, client: MEWClient) -> None:
+        self._client = client
+        self._local: Local = lambda participant: None
+        self._changed: Callable[[str, str, str], object] = lambda participant, tool, how: None
+        self._asked: OrderedDict[str, tuple[str, ...]] = OrderedDict()  # requests for a whole list
+        self._listed: OrderedDict[Key, Listed] = OrderedDict()
+        self._absent: set[Key] = set()  # those of them that their participant does not list any more
+        self._told: OrderedDict[str, None] = OrderedDict()  # participants whose list was seen
+        self._pinned: OrderedDict[Key, Listed] = OrderedDict()
+        self._shown: OrderedDict[str, dict[Key, Listed]] = (
+            OrderedDict()
+        )  # proposal -> its tool as it was shown
+        self._other: dict[Key, Listed] = {}  # what was listed since the pin, and is not what was pinned
+
+    def attach(self, *, local: Local, changed: Callable[[str, str, str], object]) -> None:
+        """Connects it to a lab.
+
+        Args:
+            local: Gives the tools of a participant of this process; None for anybody else.
+            changed: Is told each tool that describes itself otherwise than before, with the difference in words.
+        """
+        self._local, self._changed = local, changed
+
+    def observe(self, envelope: Envelope) -> None:
+        """Takes note of one message of the space."""
+        payload = envelope.payload
+        if envelope.kind == "mcp/request":
+            if payload.get("method") == "tools/list" and not payload.get("params"):
+                _put(self._asked, envelope.id, envelope.to[:MAX_LOOKED_UP], MAX_ASKED)
+            elif envelope.sender == self._client.id:
+                for id in envelope.correlation_id:
+                    self._approved(id)
+        elif envelope.kind == "mcp/response":
+            result = payload.get("result")
+            if not isinstance(result, dict) or "content" in result:
+                return
+            if isinstance(listed := result.get("tools"), list):
+                whole = not result.get("nextCursor") and any(
+                    envelope.sender in self._asked.get(id, ()) for id in envelope.correlation_id
+                )
+                self._take(envelope.sender, listed, whole=whole)
+
+    def remarks(self, proposal: Proposal) -> tuple[str, ...]:
+        """One line for each addressee that never listed the proposed tool, or describes it otherwise than when a call of
+        it was last approved. From now on an approval of this proposal counts for what is described now."""
+        if not proposal.tool:
+            return ()
+        shown: dict[Key, Listed] = {}
+        lines = []
+        for who in proposal.to[:MAX_LOOKED_UP]:
+            key = (who, proposal.tool)
+            what = one_line(f"{who}/{proposal.tool}", SHOWN)
+            now = self._now(key)
+            if now is None:
+                lines.append(self._unlisted(who, what))
+                continue
+            shown[key] = self._other.get(key, now)
+            pinned = self._pinned.get(key)
+            if pinned is not None and pinned.digest != shown[key].digest:
+                lines.append(
+                    f"changed: {what} describes itself otherwise than when it was last approved; "
+                    + pinned.changes(shown[key])
+                )
+        if shown:
+            _put(self._shown, proposal.id, shown, MAX_OPEN)
+        return tuple(lines)
+
+    # --- what is known ---
+
+    def _now(self, key: Key) -> Listed | None:
+        return None if key in self._absent else self._listed.get(key) or self._own(key)
+
+    def _own(self, key: Key) -> Listed | None:
+        """The tool as a participant of this process would list it."""
+        if key[0] in self._told:
+            return None
+        entries = [one for one in self._local(key[0]) or () if one.get("name") == key[1]]
+        found = taken(key[0], entries).tools
+        return Listed.of(found[0]) if found else None
+
+    def _unlisted(self, who: str, what: str) -> str:
+        if who in self._told or self._local(who) is not None:
+            return f"not listed: {what} is no tool that {one_line(who, 60)} lists"
+        return (
+            f"not listed: no list of the tools of {one_line(who, 60)} was seen here, so {what} is not known"
+        )
+
+    def _take(self, who: str, entries: Sequence[Any], *, whole: bool) -> None:
+        if len(who) > MAX_NAME:
+            return
+        found = taken(who, [one for one in entries if isinstance(one, dict)]).tools
+        _put(self._told, who, None, MAX_TOOLS)
+        if whole:
+            self._absent -= {key for key in self._absent if key[0] == who}
+            names = {tool.name for tool in found}
+            self._absent |= {key for key in self._listed if key[0] == who and key[1] not in names}
+        for tool in found:
+            self._one((who, tool.name), Listed.of(tool))
+
+    def _one(self, key: Key, now: Listed) -> None:
+        before = self._listed.get(key) or self._pinned.get(key)
+        self._absent.discard(key)
+        _put(self._listed, key, now, MAX_TOOLS)
+        pinned = self._pinned.get(key)
+        if pinned is not None and pinned.digest != now.digest:
+            self._other[key] = now
+        if before is not None and before.digest != now.digest:
+            self._changed(*key, before.changes(now))
+
+    def _approved(self, proposal: str) -> None:
+        for key, shown in self._shown.pop(proposal, {}).items():
+            _put(self._pinned, key, shown, MAX_TOOLS)
+            self._other.pop(key, None)
+            if (now := self._listed.get(key)) is not None and now.digest != shown.digest:
+                self._other[key] = now  # it changed after the card was made
+
+
+def rests_on(pattern: Mapping[str, Any], participant: str, tool: str) -> bool:
+    """Whether a right is for calls of this tool: it names the tool, alone or among others, and allows the participant.
+
+    A right for all tools rests on none of them.
+    """
+    payload = pattern.get("payload")
+    params = payload.get("params") if isinstance(payload, Mapping) else None
+    name = params.get("name") if isinstance(params, Mapping) else None
+    if name is None or name in ("*", "**"):
+        return False
+    part: dict[str, Any] = {"kind": pattern.get("kind"), "payload": {"params": {"name": name}}}
+    if "to" in pattern:
+        part["to"] = pattern["to"]
+    try:
+        right = Capability.of(part)
+    except ConfigError:
+        return False
+    asked = {"method": "tools/call", "params": {"name": tool}}
+    return any(right.permits(kind, (participant,), asked) for kind in ("mcp/request", "mcp/proposal"))
+
+
+def _put(kept: Any, key: Any, value: Any, most: int) -> None:
+    """Keeps the newest of them."""
+    kept[key] = value
+    if isinstance(kept, OrderedDict):
+        kept.move_to_end(key)
+    while len(kept) > most:
+        del kept[next(iter(kept))]
+
+
+def _written(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+
+
+def _kept(text: str) -> str:
+    """The text, or its beginning, its end, and the digest of what is between."""
+    if len(text) <= KEPT:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{text[: KEPT // 2]}…[{len(text)} characters, {digest}]…{text[-KEPT // 2 :]}"
+
+
+def _around(old: str, new: str) -> str:
+    """Both texts from a little before where they begin to differ."""
+    same = next(
+        (n for n, (one, other) in enumerate(zip(old, new, strict=False)) if one != other),
+        min(len(old), len(new)),
+    )
+    start = max(0, same - 20)
+    before = "…" if start else ""
+    return f"“{one_line(before + old[start:], SHOWN)}” → “{one_line(before + new[start:], SHOWN)}”"

@@ -239,6 +239,8 @@ def test_what_is_clipped_or_hidden_was_not_in_sight(scene: Callable[..., Scene])
         "contain: strict; height: 60px",
         "visibility: hidden",
         "position: fixed; left: -400px",
+        "transform: scale(.1)",
+        "zoom: .1",
     ]
     it.tab.evaluate(around, "display: none")
     it.seat.propose("git_log", {"repo_path": "."})
@@ -500,3 +502,20 @@ def test_many_lines_and_long_ones_cost_the_page_no_standstill(scene: Callable[..
         assert 2 < card.locator(".mew-whole span").count() <= 8100
     it.page.until(lambda: "seen" in it.hint(), "what is unseen")
     assert "100\u202f001 lines" in it.hint()
+
+
+@pytest.mark.slow
+@pytest.mark.threat(16)
+@pytest.mark.parametrize("width", [300, 900])
+@pytest.mark.parametrize(
+    "text", ["\n" * 60, "שלום " * 300, "👩‍👩‍👧‍👦" * 300, "e\u0301" * 900, "\t\t\t" * 300, "x" * 1200]
+)
+def test_every_text_can_be_seen_whole(scene: Callable[..., Scene], text: str, width: int) -> None:
+    it = scene(width=width)
+    it.seat.propose("write_file", {"content": text})
+    if it.card().locator("button.mew-open").count():
+        it.open()
+    it.page.pause(0.5)
+    read_through(it.card(), it.page.pause)
+    it.card().locator("button.mew-approve").scroll_into_view_if_needed()
+    it.page.until(it.is_armed, "the card to arm")

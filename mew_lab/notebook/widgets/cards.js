@@ -104,6 +104,8 @@ function lookAt(face, known) {
   if (document.hidden) return;
   const around = face.card.node, box = around.getBoundingClientRect(), clip = known.get("pane");
   if (!box.width || box.bottom < clip.top || box.top > clip.bottom || around.checkVisibility?.({ opacityProperty: true, visibilityProperty: true }) === false) return;
+  // What is drawn at less than half its size is not there to be read.
+  if (box.width < around.offsetWidth / 2 || (around.currentCSSZoom ?? 1) < 0.5) return;
   for (const one of toSee(face)) if (!one.done) one.look(known, around);
 }
 

@@ -46,10 +46,10 @@ function grouped(n) {
 // the way, all is asked for once more, and what was not answered by then counts as failed.
 // A view whose kernel sends a beat a second, or whose space has ended, is told so by `on.off()` when it is over and when it
 // goes on after all; `isOff()` says which.
-const GONE = "The kernel that ran this is gone: run the cell again.";
-const QUIET = "The kernel does not answer. It goes on when the running cell has ended; when none runs, run this cell again.";
-const SILENT = 2500;
-const ENDED = ["restarting", "autorestarting", "dead", "terminating"];
+const KERNEL_GONE = "The kernel that ran this is gone: run the cell again.";
+const KERNEL_QUIET = "The kernel does not answer. It goes on when the running cell has ended; when none runs, run this cell again.";
+const KERNEL_SILENT = 2500;
+const KERNEL_ENDED = ["restarting", "autorestarting", "dead", "terminating"];
 
 // What JupyterLab knows of the kernel behind a view; null where the front end does not say.
 function kernelOf(model) {
@@ -82,7 +82,7 @@ function connect(model, root, on) {
       model.send(message);
       return true;
     } catch (error) {
-      leave(GONE);
+      leave(KERNEL_GONE);
       return false;
     }
   }
@@ -179,7 +179,7 @@ function connect(model, root, on) {
   // front end that knows what became of the kernel is believed at once.
   let why = "", over = "", heard = performance.now(), looked = heard, pulse = null;
   const kernel = kernelOf(model);
-  const status = (_, now) => { if (ENDED.includes(now)) leave(GONE); };
+  const status = (_, now) => { if (KERNEL_ENDED.includes(now)) leave(KERNEL_GONE); };
   kernel?.statusChanged?.connect(status);
   function leave(text) {
     if (over && why) return;
@@ -209,8 +209,8 @@ function connect(model, root, on) {
     // A page that stood still has not listened.
     if (now - looked > 1500) heard = Math.max(heard, now - 1000);
     looked = now;
-    if (kernel?.isDisposed || ENDED.includes(kernel?.status)) leave(GONE);
-    else if (pulse && !document.hidden && now - heard > SILENT) leave(kernel && kernel.status !== "busy" && kernel.connectionStatus !== "connecting" ? GONE : QUIET);
+    if (kernel?.isDisposed || KERNEL_ENDED.includes(kernel?.status)) leave(KERNEL_GONE);
+    else if (pulse && !document.hidden && now - heard > KERNEL_SILENT) leave(kernel && kernel.status !== "busy" && kernel.connectionStatus !== "connecting" ? KERNEL_GONE : KERNEL_QUIET);
   }
   const checks = setInterval(check, 250);
   const back = () => {

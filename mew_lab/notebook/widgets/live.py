@@ -62,7 +62,6 @@ _seen: set[str] = set()
 
 # The number of the last message is said again after so many seconds of quiet, then twice as many, up to the latter.
 FIRST_REMINDER, LAST_REMINDER = 1.0, 64.0
-
 PING, HEARD_FOR = 4.0, 12.0  # between a page's signs of life, and for how long each keeps the beats going
 INSTALL = "needs anywidget where JupyterLab runs: pip install anywidget, then reload the page"
 

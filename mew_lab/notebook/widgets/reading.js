@@ -52,15 +52,18 @@ function uncovered(box, around) {
   return true;
 }
 
-function partOf(node) {
+// `wide` is what must be in sight from side to side: of a text that wraps its whole column, for a space at the end of a
+// line may hang out of it.
+function partOf(node, wide = node) {
   let from = null, to = null, shape = "", before = null;
   const part = {
     node, done: false,
     look(known, around) {
       if (part.done) return;
       const box = node.getBoundingClientRect(), clip = clipOf(node, known);
-      if (!box.height || box.left < clip.left - 1 || box.right > clip.right + 1) return;
-      const here = { left: box.left, right: box.right, top: Math.max(box.top, clip.top), bottom: Math.min(box.bottom, clip.bottom) };
+      const across = wide === node ? box : wide.getBoundingClientRect(), sides = wide === node ? clip : clipOf(wide, known);
+      if (!box.height || across.left < sides.left - 1 || across.right > sides.right + 1) return;
+      const here = { left: Math.max(box.left, clip.left), right: Math.min(box.right, clip.right), top: Math.max(box.top, clip.top), bottom: Math.min(box.bottom, clip.bottom) };
       if (here.bottom - here.top < Math.min(box.height, 2) - 1 || here.bottom <= here.top || !uncovered(here, around)) return;
       const now = `${Math.round(box.width)},${Math.round(box.height)}`, last = before;
       before = { no: known.get("no"), shape: now, a: here.top - box.top, b: here.bottom - box.top };
@@ -121,7 +124,7 @@ function readerOf(node, name, text = node.textContent) {
   const reader = {
     node, done: false,
     cut() {
-      parts = pieces(text).map((piece) => Object.assign(partOf(make("span", { text: piece.text })), { lines: piece.lines, size: piece.text.length }));
+      parts = pieces(text).map((piece) => Object.assign(partOf(make("span", { text: piece.text }), node), { lines: piece.lines, size: piece.text.length }));
       node.replaceChildren(...blocksOf(parts));
     },
     look(known, around) {

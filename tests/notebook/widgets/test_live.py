@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -349,3 +351,18 @@ def test_a_view_that_is_over_says_so_to_those_that_look_and_to_those_that_come(
     page.view.end("It is over.")
     assert page.until(lambda: page.of("over")) == [{"t": "over", "text": "It is over."}]
     assert page.appear("later")["over"] == "It is over."
+
+
+def test_no_part_of_a_view_takes_a_name_of_what_all_views_share() -> None:
+    """Two parts of one module with one name at the top are a page that draws nothing."""
+    named = re.compile(r"^(?:const|let|function|async function) +(\w+)", re.MULTILINE)
+    here = Path(live.__file__).parent
+    shared = set(named.findall((here / "live.js").read_text("utf-8")))
+    for path in sorted(here.glob("*.js")):
+        if path.name != "live.js":
+            assert shared.isdisjoint(named.findall(path.read_text("utf-8"))), path.name
+    parts = [
+        named.findall((here / f"{one}.js").read_text("utf-8"))
+        for one in ("reading", "cards", "groups", "approvals")
+    ]
+    assert len({name for part in parts for name in part}) == sum(map(len, parts))

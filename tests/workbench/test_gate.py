@@ -143,6 +143,7 @@ def test_ruling_29_a_click_in_a_lab_waits_for_the_arming_time_and_its_note_says_
     assert request["payload"]["id"] == request["id"] == one.request_id
 
 
+@pytest.mark.extension("decision_notes")
 @pytest.mark.ruling("R29")
 def test_ruling_29_the_note_of_a_policy_holds_its_text_and_that_of_a_typed_approval_no_time(
     lab: Lab, adding: Callable[..., Any]

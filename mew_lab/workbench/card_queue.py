@@ -240,7 +240,7 @@ class CardQueue:
         decided_at = None if card.is_open else card.decided_at or self._clock()
         if card.is_open or card.decided_at is not None:
             return replace(card, decided_at=decided_at)
-        return replace(card, decided_at=decided_at, on_screen=self.gate.on_screen(card.id))
+        return replace(card, decided_at=decided_at, on_screen=self.gate.on_screen(card))
 
     def _put(self, card: Card) -> None:
         if card.is_open:

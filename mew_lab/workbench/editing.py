@@ -20,7 +20,7 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.edits import edited
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.proposals import Proposal, requested, shown
-from mew_lab.sdk.request_rows import argument_of, row_name, rows_of, written
+from mew_lab.sdk.request_rows import Rows, argument_of, row_name, rows_of, written
 from mew_lab.workbench.faces import dangers
 
 __all__ = ["Editing", "Field", "Line", "Review", "misfits"]
@@ -99,11 +99,26 @@ class Review:
 
 
 class Editing:
-    """The edits that one human is about to confirm."""
+    """The edits that one human is about to confirm.
 
-    def __init__(self, me: MEWParticipant, *, request_id: Callable[[str], str] = lambda proposal: "") -> None:
+    Args:
+        request_id: The id of the request that would be sent for a proposal.
+        reviewed: Is told each edit that is there to be looked at, by proposal and digest.
+        hints: What is said about the rows of an edit and whoever proposed it, beside its risks.
+    """
+
+    def __init__(
+        self,
+        me: MEWParticipant,
+        *,
+        request_id: Callable[[str], str] = lambda proposal: "",
+        reviewed: Callable[[str, str], None] = lambda proposal, digest: None,
+        hints: Callable[[Rows, str], tuple[str, ...]] = lambda rows, proposer: (),
+    ) -> None:
         self._me = me
         self._request_id = request_id
+        self._reviewed = reviewed
+        self._hints = hints
         self._kept: OrderedDict[str, OrderedDict[str, Review]] = OrderedDict()
         self._schemas: OrderedDict[tuple[str, str], Mapping[str, Any]] = OrderedDict()
 
@@ -159,7 +174,11 @@ class Editing:
         places = [at for at in dict.fromkeys([*arguments, *was, *now]) if at not in filled]
         lines = tuple(Line(at, was.get(at), now.get(at)) for at in places)
         values = _values_in(edit.params, tool=found.tool)
-        warnings = (*misfits(self._schema(found), values), *dangers(rows))
+        warnings = (
+            *misfits(self._schema(found), values),
+            *self._hints(rows, found.proposer),
+            *dangers(rows),
+        )
         review = Review(
             proposal=proposal, digest=edit.digest, params=edit.params, lines=lines, warnings=warnings
         )
@@ -169,6 +188,7 @@ class Editing:
             kept.popitem(last=False)
         while len(self._kept) > MAX_PROPOSALS:
             self._kept.popitem(last=False)
+        self._reviewed(proposal, review.digest)
         return review
 
     def kept(self, proposal: str, digest: str) -> Review | None:

@@ -22,6 +22,9 @@ LEAST_DIGITS = 8  # characters of a digest that name it
 MOST_ROWS = 40  # rows of a card that a listing tells
 
 
+_Shown = tuple[int, str]  # which proposal of an id (its place among all messages), and its digest
+
+
 class Gate:
     """What the views and texts of one human have shown. `clock` never goes back, in seconds."""
 
@@ -31,7 +34,9 @@ class Gate:
         self._opened: dict[
             str, dict[str, set[int]]
         ] = {}  # proposal -> digest of what was shown -> rows opened
-        self._whole: dict[str, str] = {}  # proposal -> digest of what was told whole as text
+        self._reviewed: dict[str, dict[str, float]] = {}  # proposal -> digest of an edit -> when it was made
+        self._whole: dict[str, _Shown] = {}  # proposal -> what was told whole as text
+        self._listed: dict[str, _Shown] = {}  # proposal -> what a listing told whole, with its digest
 
     def seen(self, proposal: str) -> None:
         """A view shows the card for the first time."""
@@ -41,13 +46,25 @@ class Gate:
         """A view shows the whole of a folded row."""
         self._opened.setdefault(proposal, {}).setdefault(digest, set()).add(index)
 
+    def reviewed(self, proposal: str, digest: str) -> None:
+        """An edit of that digest is there to be looked at."""
+        self._reviewed.setdefault(proposal, {}).setdefault(digest, self._clock())
+
     def told(self, card: Card) -> None:
         """A text has told the whole of the card."""
-        self._whole[card.id] = card.digest
+        self._whole[card.id] = (card.seq, card.digest)
+
+    def listed(self, card: Card) -> None:
+        """A listing has told the whole of the card, with the beginning of its digest."""
+        self._listed[card.id] = (card.seq, card.digest)
 
     def was_told(self, card: Card) -> bool:
         """Whether the whole of just this card was told as text."""
-        return self._whole.get(card.id) == card.digest
+        return self._whole.get(card.id) == (card.seq, card.digest)
+
+    def was_listed(self, card: Card) -> bool:
+        """Whether the whole of just this card was told, alone or in a listing."""
+        return self.was_told(card) or self._listed.get(card.id) == (card.seq, card.digest)
 
     def on_screen(self, proposal: str) -> float | None:
         """Seconds since a view first showed it; None when none has."""
@@ -56,16 +73,18 @@ class Gate:
 
     def forget(self, proposal: str) -> None:
         """It is decided, or another proposal takes its id."""
-        for table in (self._seen, self._opened, self._whole):
+        for table in (self._seen, self._opened, self._reviewed, self._whole, self._listed):
             table.pop(proposal, None)
 
-    def check_click(self, card: Card, decision: str) -> float:
-        """How long a view has shown it.
+    def check_click(self, card: Card, decision: str, digest: str = "") -> float:
+        """How long a view has shown it, or its edit of that digest, which is there from its review on.
 
         Raises:
             NotApproved: no view has shown it, or not for the arming time.
         """
         seconds = self.on_screen(card.id)
+        if seconds is not None and (made := self._reviewed.get(card.id, {}).get(digest)) is not None:
+            seconds = min(seconds, max(0.0, self._clock() - made))
         if seconds is None:
             raise NotApproved(
                 f"{card.request}: not decided, because no view has shown it yet", code="never_seen"
@@ -84,7 +103,7 @@ class Gate:
         Raises:
             NotApproved: something of it was folded and not opened.
         """
-        if self._whole.get(card.id) == digest:
+        if self._whole.get(card.id) == (card.seq, digest):
             return
         opened = self._opened.get(card.id, {}).get(digest, set())
         if closed := unopened(rows, opened):

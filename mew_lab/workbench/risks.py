@@ -8,21 +8,27 @@ Spec: §7.1, threats 16, 17.
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from mew_lab.agent.origins import texts
+from mew_lab.agent.quotes import fold
 from mew_lab.protocol.visible import middle, one_line, visible
 
-__all__ = ["UNLOOKED", "risks", "risks_of_title", "stated"]
+__all__ = ["UNLOOKED", "alike", "risks", "risks_of_title", "stated"]
 
 MAX_RISKS = 20
 MAX_LOOKED_AT = 10_000  # texts, lists and objects
 MAX_CHARACTERS = 200_000  # of all texts together
 UNLOOKED = "not all of it was looked at: there may be more than is named here"
+
+MAX_NAMES = 10_000  # that are compared
+MAX_ALIKE = 5
 
 LONG_NAME = 64  # characters
 SHOWN_TO = 3  # addressees that a title names
@@ -161,6 +167,29 @@ def risks_of_title(*, tool: str, method: str, to: Sequence[str], proposer: str =
             *lines,
         )
     return lines
+
+
+def alike(names: Iterable[str], what: str, *, among: Iterable[str] = ()) -> tuple[str, ...]:
+    """One line for each of the names that reads like another of them, or of those `among` which they stand."""
+    known: dict[str, str] = {}
+    for name in among:
+        known.setdefault(_read(name), name)
+    found = []
+    for name in islice(dict.fromkeys(names), MAX_NAMES):
+        other = known.setdefault(_read(name), name)
+        if other != name:
+            found.append(f"names that read alike: {what} {_spelt(name)} beside {_spelt(other)}")
+    return tuple(found[:MAX_ALIKE])
+
+
+def _read(name: str) -> str:
+    """A name without what an eye passes over: case, accents, look-alikes, white space."""
+    return "".join(fold(name[:2000]).split())
+
+
+def _spelt(name: str) -> str:
+    """A name as JSON in ASCII: two that differ are written otherwise."""
+    return middle(json.dumps(name), 60)
 
 
 def stated(annotations: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

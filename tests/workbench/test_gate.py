@@ -148,6 +148,7 @@ def test_ruling_29_the_note_of_a_policy_holds_its_text_and_that_of_a_typed_appro
     lab: Lab, adding: Callable[..., Any]
 ) -> None:
     one, two, three = (proposed(lab, a=1, b=n) for n in range(3))
+    assert one.digest[:8] in str(lab.proposals())
     lab.approve(one.id, digest=one.digest[:9].upper())
     with pytest.raises(NotApproved):
         lab.approve(two.id)
@@ -198,7 +199,7 @@ def test_threat_35_a_card_whose_rows_do_not_say_the_request_is_approved_by_nobod
     for decide in (
         lambda: lab.decisions.decide(one.id, digest=one.digest, decision="approve").result(10),
         lambda: lab.approve(lab.proposals()[0]),
-        lambda: lab.approve(one.id, digest=one.digest[:8]),
+        lambda: lab.approve(one.id, digest=one.digest),
     ):
         with pytest.raises(NotApproved, match="cannot be approved, because what its rows say") as caught:
             decide()
@@ -207,3 +208,29 @@ def test_threat_35_a_card_whose_rows_do_not_say_the_request_is_approved_by_nobod
     lab.decide = None
     assert sent(lab, "mcp/request") == [] and lab.decisions.card(one.id).is_open
     lab.reject(one.id)
+
+
+@pytest.mark.threat(36)
+@pytest.mark.ruling("R29")
+def test_ruling_29_an_edit_is_looked_at_for_the_arming_time_too(lab: Lab, adding: Callable[..., Any]) -> None:
+    bot = lab.join("bot")
+    bot.propose("notebook/add", a=1, b=0)
+    [one] = eventually(lab.decisions.pending)
+    clock = Clock()
+    lab.decisions.gate._clock = clock
+    lab.decisions.seen(one.id)
+    clock.now += 60
+    edit = lab.loop.call(lambda: lab.decisions.editing.review(one.id, [{"index": 0, "json": "2"}]))
+    clock.now += 0.4
+
+    def confirm() -> str:
+        return lab.decisions.decide(one.id, digest=edit.digest, decision="approve").result(10)
+
+    with pytest.raises(NotApproved) as caught:
+        confirm()
+    assert caught.value.code == "too_fast" and sent(lab, "mcp/request") == []
+    lab.loop.call(
+        lambda: lab.decisions.editing.review(one.id, [{"index": 0, "json": "2"}])
+    )  # the first look counts
+    clock.now += 0.2
+    assert "edited" in confirm()

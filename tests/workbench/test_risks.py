@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 
 import pytest
 
-from mew_lab.workbench.risks import UNLOOKED, risks, risks_of_title
+from mew_lab.workbench.risks import UNLOOKED, alike, risks, risks_of_title
 
 # One seed a line: what stands in an argument, and how the line about it begins.
 SEEDS: tuple[tuple[str, str], ...] = (
@@ -164,6 +165,24 @@ def test_the_names_in_the_title_are_looked_at() -> None:
 
 
 @pytest.mark.threat(16)
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("HUMAN", "human"),
+        ("e\u0301t\u00e9", "\u00e9te\u0301"),
+        ("p\u0430th", "path"),
+        ("path ", "path"),
+        ("pa\u200bth", "path"),
+    ],
+)
+def test_names_that_read_alike_are_named_in_spellings_that_differ(name: str, other: str) -> None:
+    [line] = alike([name, "else", other], "argument")
+    assert json.dumps(name) in line and json.dumps(other) in line
+    assert line.startswith("names that read alike: argument ")
+    assert alike([name], "participant", among=[other, "else"])
+    assert alike([name, name, "else"], "argument", among=[name]) == ()
+
+
 def test_many_addressees_are_counted() -> None:
     crowd = tuple(f"p{n}" for n in range(1000))
     assert risks_of_title(tool="", method="", to=crowd) == (

@@ -104,9 +104,27 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         "shell syntax",
     ),
+    (
+        re.compile(
+            r"(?:^|[\s;&|(])env\s{1,9}(?:-\S{1,20}\s{1,9}){0,3}(?:\w{1,40}+=\S{0,60}+\s{1,9}){1,5}\S[^\n]{0,40}|"
+            r"[;\n|&]\s{0,9}+(?:\.|source)\s{1,9}\S{0,40}[./~$][^\n]{0,40}|\A\s{0,9}\.\s{1,9}[./~$\w]\S{0,60}|"
+            r"\A\s{0,9}(?:eval|source)\s{1,9}\S{1,60}\s{0,9}\Z|"
+            r"<<<|<<[-~]?(?:['\"\\][A-Za-z_]|[A-Z_]{2})[\w'\"]{0,20}|"
+            r"(?<![\w.-])(?:ba|z|da|k|c|tc|fi)?sh\s{0,9}<[^\n]{0,40}|(?<!\\)\\\r?\n[^\n]{0,40}"
+        ),
+        "shell script",
+    ),
+    (
+        re.compile(
+            r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]\d)(?::\d{1,5}+)?(?:/[^\s\"']{0,60})?|\[[0-9a-fA-F:.]{3,40}\](?=[:/])"
+        ),
+        "address of a computer",
+    ),
     (re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{120,}+={0,2}"), "long base64-like text"),
     (
-        re.compile(r"[\uff0f\uff3c\uff0e\uff5c\uff04\u2044\u2215\u2216\u29f8\u2024\u2025\ufe68]"),
+        re.compile(
+            r"(?<![^\s\"'=(])[\u2010-\u2013\u2212\ufe58\ufe63\uff0d](?=[A-Za-z])|[\uff0f\uff3c\uff0e\uff5c\uff04\u2044\u2215\u2216\u29f8\u2024\u2025\ufe68]"
+        ),
         "punctuation in disguise",
     ),
     (re.compile(r"\x00"), "null byte"),
@@ -128,6 +146,8 @@ _NEEDLES = {
     "absolute path": ("/", "~", ":\\"),
     "path on another computer": ("\\\\",),
     "shell variable": ("$", "%"),
+    "shell script": ("env", ". ", "eval", "source", "<<", "sh", "\\"),
+    "address of a computer": (".", "["),
     "shell syntax": ("$(", "`", "&", "|", ";", "\n", ">", "<("),
     "null byte": ("\0",),
 }
@@ -281,6 +301,10 @@ def _disguises(text: str, name: str) -> Iterator[str]:
         word = next((word for word in re.findall(r"\S+", text) if not styled.isdisjoint(word)), "")
         reads = unicodedata.normalize("NFKC", word[:60])
         yield f"letters in disguise in {name}: {one_line(word, 60)} (reads {one_line(reads, 60)})"
+    small = {c for c in different if _small(c) or (c in _DOTLESS and name.startswith("the name "))}
+    if small:
+        word = next((word for word in re.findall(r"\S+", text) if not small.isdisjoint(word)), "")
+        yield f"letters in disguise in {name}: {one_line(word, 60)}"
     scripts -= _STYLED
     others = scripts - {"LATIN"} - _TOGETHER
     if len(scripts) > 1 and others and (mixed := _mixed(text, others)):
@@ -295,6 +319,15 @@ def _disguises(text: str, name: str) -> Iterator[str]:
         if letters and 2 * letters < sum(c.isalpha() for c in text):
             word = next(word for word in re.findall(r"\S+", text) if not back.isdisjoint(word))
             yield f"right-to-left letters in {name}: {one_line(word, 40)}"
+
+
+_DOTLESS = frozenset("\u0131\u0237\u0251\u0261\u0269")  # ı ȷ ɑ ɡ ɩ: words hold them, names of members do not
+
+
+@lru_cache(20_000)
+def _small(c: str) -> bool:
+    """Whether it is a capital of ours in the height of a small letter."""
+    return not c.isascii() and unicodedata.name(c, "").startswith("LATIN LETTER SMALL CAPITAL")
 
 
 @lru_cache(20_000)

@@ -35,6 +35,8 @@ def card_lines(card: Card, *, cut: bool = False) -> list[str]:
     With `cut` what is folded in a view is told by its beginning and its size alone.
     """
     lines = [f"{visible(card.request)}   digest {card.digest[:8]}   ({visible(card.id)})"]
+    if card.why:
+        lines.append(f"  {visible(card.why)}")
     lines += [f"  ! {visible(warning)}" for warning in card.warnings]
     if card.refusal:
         lines.append(f"  ! cannot be approved: {visible(card.refusal)}")

@@ -134,6 +134,8 @@ class HumanDecisions(CardQueue):
             MewError: says why nothing was sent.
         """
         card = self._decidable(proposal, decision)
+        if not all(isinstance(one, str) and one for one in target):
+            raise MewError(f"{card.request}: not decided, because a target without a name was chosen")
         if digest is None and proposal in self._anew:
             self._anew.discard(proposal)
             raise MewError(

@@ -47,6 +47,7 @@ __all__ = ["ROTATE_AT", "Head", "Journal", "Reading", "journal_path", "read_jour
 
 FORMAT = 1
 ROTATE_AT = 256 * 1024 * 1024
+BESIDE = ("tokens", "tools-agents", "logs")  # folders of `.mew` that are no space's
 
 
 def journal_path(root: str | os.PathLike[str], *, space: str, now: datetime) -> Path:
@@ -58,8 +59,9 @@ def journal_path(root: str | os.PathLike[str], *, space: str, now: datetime) -> 
         JournalError: when a link in `.mew` leads elsewhere.
     """
     folder = Path(root) / ".mew"
-    there = [one.name for one in folder.iterdir()] if folder.is_dir() else []
-    name = folder_name(space, among=there)
+    there = [*folder.iterdir()] if folder.is_dir() else []
+    taken = [*BESIDE, *(one.name for one in there if not one.is_dir())]  # a file, such as a space.yaml
+    name = folder_name(space, among=[one.name for one in there], taken=taken)
     path = folder / name / now.astimezone(UTC).strftime("%Y%m%dT%H%M%S_%fZ.jsonl")
     if not path.parent.resolve().is_relative_to(folder.resolve()):
         raise JournalError(

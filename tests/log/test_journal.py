@@ -109,6 +109,19 @@ def test_no_name_of_a_space_leads_out_of_the_folder(tmp_path: Path, space: str) 
 
 
 @pytest.mark.threat(27)
+@pytest.mark.ruling("R27")
+@pytest.mark.parametrize("space", ["tokens", "Tokens", "tools-agents", "logs", "space.yaml", "SPACE.yaml"])
+def test_no_space_shares_a_folder_with_what_else_stands_in_mew(tmp_path: Path, space: str) -> None:
+    (tmp_path / ".mew").mkdir()
+    (tmp_path / ".mew" / "space.yaml").write_text("space: {id: demo}")
+    path = journal_path(tmp_path, space=space, now=NOW)
+    assert path.parent.parent == tmp_path / ".mew"
+    assert path.parent.name.startswith("_space-")
+    Journal(path, space=space).close()
+    assert journal_path(tmp_path, space=space, now=NOW).parent == path.parent
+
+
+@pytest.mark.threat(27)
 def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / ".mew").mkdir()

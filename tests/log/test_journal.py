@@ -131,6 +131,25 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.threat(27)
+@pytest.mark.skipif(os.name != "posix", reason="links")
+def test_nothing_is_made_where_a_link_in_the_place_of_mew_leads(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / ".mew").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(JournalError, match="is a link or no folder"):
+        Journal(journal_path(tmp_path, space="demo", now=NOW))
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.threat(27)
+@pytest.mark.skipif(os.name != "posix", reason="links")
+def test_a_link_in_the_place_of_gitignore_is_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / ".mew").mkdir()
+    (tmp_path / ".mew" / ".gitignore").symlink_to(tmp_path / "victim")
+    Journal(journal_path(tmp_path, space="demo", now=NOW)).close()
+    assert not (tmp_path / "victim").exists()
+
+
+@pytest.mark.threat(27)
 def test_a_link_in_the_files_place_is_not_written_through(tmp_path: Path) -> None:
     (tmp_path / "j.jsonl").symlink_to(tmp_path / "victim")
     with pytest.raises(JournalError, match="there is a file already"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath
@@ -39,7 +40,7 @@ from mew_lab.workbench.heads import HeadKeeper
 from mew_lab.workbench.resuming import SERVED, Past
 from mew_lab.workbench.seed import source
 
-__all__ = ["Host", "capabilities_of"]
+__all__ = ["Host", "capabilities_of", "join_line"]
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +63,15 @@ def capabilities_of(can: str | Sequence[Mapping[str, Any]]) -> list[dict[str, An
             )
         return [dict(one) for one in PROFILES[can]]
     return [dict(one) for one in can]
+
+
+def join_line(url: str, **options: str) -> str:
+    """The shell line with which another process joins a space, whatever its name is."""
+    words = ["mew-lab", "join", url]
+    for name, value in options.items():
+        flag = f"--{name.replace('_', '-')}"
+        words += [f"{flag}={value}"] if value.startswith("-") else [flag, value]
+    return shlex.join(words)
 
 
 class Host:

@@ -21,9 +21,8 @@ from mew_lab.space.refusal import Refusal
 from mew_lab.space.rights import End, Held, Rights, lapsed
 from mew_lab.space.state import State
 
-__all__ = ["EXTENSION", "by_end", "read_end", "rests_on", "soonest", "standing"]
+__all__ = ["by_end", "read_end", "rests_on", "soonest", "standing"]
 
-EXTENSION = "grant_ends"  # how a welcome names it
 MOST_USES = 2**53 - 1  # what every reader of JSON reads alike
 MAX_CHAIN = 16  # grants of some uses that one grant may rest on
 FOR_EVER = datetime.max.replace(tzinfo=UTC)

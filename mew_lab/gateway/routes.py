@@ -28,6 +28,7 @@ from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.limits import Limits, Rates
 from mew_lab.gateway.openapi import DESCRIPTION
 from mew_lab.gateway.ring import MAX_ENVELOPES, Page
+from mew_lab.gateway.rotation import Rotation
 from mew_lab.gateway.sockets import OVERSIZE
 
 __all__ = ["Routes", "refusal"]
@@ -62,11 +63,13 @@ class Routes:
         limits: Limits,
         rates: Rates,
         refusal_delay: Callable[[], Awaitable[None]],
+        rotation: Rotation | None = None,
     ) -> None:
         self._gateway = gateway
         self._limits = limits
         self._rates = rates
         self._refusal_delay = refusal_delay
+        self._rotation = rotation or Rotation()
         self._opened = time.monotonic()
         self._app = Starlette(
             routes=[
@@ -119,6 +122,8 @@ class Routes:
         self._check_rate(identity)  # before the body: what is refused need not be read
         body = await self._body(request, limit=OVERSIZE * self._gateway.message_bytes(identity.space))
         self._count(identity, len(body))
+        if self._rotation.over:
+            await self._rotation.wait(identity)
         body = _without_join(body, limit=self._gateway.message_bytes(identity.space))
         reply = self._gateway.post(identity.space, request.path_params["id"], body)
         await asyncio.sleep(0)  # outboxes write at the end of a turn, and the answer is to come last

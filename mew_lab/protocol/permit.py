@@ -38,7 +38,8 @@ class Verdict:
     """The answer, and what it rests on.
 
     `index` and `pattern` are the first capability that permits; `nearest` is, for a refusal, a short sentence
-    about the capability that came nearest, as far as what is left of the budget tells. `exceeded` says that it costs more than the budget to find out.
+    about the capability that came nearest, as far as what is left of the budget tells. `exceeded` says that it
+    costs more than the budget to find out.
     """
 
     allowed: bool

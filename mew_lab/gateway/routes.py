@@ -29,6 +29,7 @@ from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.limits import Limits, Rates
 from mew_lab.gateway.openapi import DESCRIPTION
 from mew_lab.gateway.ring import MAX_ENVELOPES, Page
+from mew_lab.gateway.rotation import Rotation
 from mew_lab.gateway.sockets import OVERSIZE
 
 __all__ = ["Routes", "refusal"]
@@ -64,6 +65,7 @@ class Routes:
         limits: Limits,
         rates: Rates,
         refusal_delay: Callable[[], Awaitable[None]],
+        rotation: Rotation | None = None,
     ) -> None:
         self._gateway = gateway
         self._limits = limits
@@ -72,6 +74,7 @@ class Routes:
         self._reading: defaultdict[Identity, asyncio.Semaphore] = defaultdict(
             lambda: asyncio.Semaphore(BODIES)
         )
+        self._rotation = rotation or Rotation()
         self._opened = time.monotonic()
         self._app = Starlette(
             routes=[
@@ -126,6 +129,8 @@ class Routes:
         limit = OVERSIZE * self._gateway.message_bytes(identity.space)
         body = await self._body(request, identity, limit=limit)
         self._count(identity, len(body))
+        if self._rotation.over:
+            await self._rotation.wait(identity)
         body = _without_join(body, limit=self._gateway.message_bytes(identity.space))
         reply = self._gateway.post(identity.space, request.path_params["id"], body)
         await asyncio.sleep(0)  # outboxes write at the end of a turn, and the answer is to come last

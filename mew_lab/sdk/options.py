@@ -145,6 +145,13 @@ def _capabilities(value: Any) -> list[dict[str, Any]]:
         raise _Wrong(f"is no capability: {fault}", fault.key) from None
 
 
+def _participants(value: Any) -> tuple[str, ...]:
+    named = value.split(",") if isinstance(value, str) else value
+    if not isinstance(named, list | tuple) or not all(isinstance(one, str) and one.strip() for one in named):
+        raise _Wrong("must be a list of participants' ids, or *, not {}")
+    return tuple(one.strip() for one in named)
+
+
 _SECONDS = _number("a number of seconds above 0, or nothing at all", lambda one: one > 0, none=True)
 
 OPTIONS: Mapping[str, Option] = {
@@ -172,6 +179,7 @@ OPTIONS: Mapping[str, Option] = {
     "reasoning_format": Option("agent", _one_of("native", "scratchpad")),
     "conversation_history_length": Option("agent", _whole(0)),
     "prompts": Option("agent", _prompts),
+    "obeys": Option("agent", _participants),
     "auto_respond": Option("agent", _flag),
     "respond_to_questions": Option("agent", _flag),
     "respond_to_mentions": Option("agent", _flag),

@@ -458,7 +458,7 @@ def main(argv: list[str]) -> None:
     asked = arguments.parse_args(argv)
     heads = ("longest turn", "loop busy", "loop held", "victim waited")
     print(
-        f"{'holder':12}{''.join(f'{one:>15}' for one in heads)}{'limit_exceeded':>16}{'steps':>9}  ms, mark ≤ {MARK}"
+        f"{'holder':12}{''.join(f'{one:>15}' for one in heads)}{'limit_exceeded':>16}{'steps':>9}  mark ≤ {MARK} ms"
     )
     for name in asked.names or ATTEMPTS:
         child = Child()

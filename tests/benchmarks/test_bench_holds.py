@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.threat(37)
 def test_each_holder_is_told_with_its_hold_and_the_mark() -> None:
     script = Path(__file__).with_name("bench_holds.py")
     done = subprocess.run(
-        [sys.executable, str(script)],
+        [sys.executable, str(script), "--seconds", "4"],
         capture_output=True,
         text=True,
         timeout=280,
@@ -24,7 +24,7 @@ def test_each_holder_is_told_with_its_hold_and_the_mark() -> None:
     )
     head, *lines = done.stdout.splitlines()
     assert head.endswith("mark ≤ 50 ms")
-    assert len(lines) >= 15 and all("ms" in line and "more than" not in line for line in lines), done.stdout
-    steps = [int(line.split()[-1]) for line in lines]
+    assert len(lines) >= 15 and ">" not in done.stdout, done.stdout
+    steps = [int(line.split()[6]) for line in lines]
     assert max(steps) <= 120_000 + 12_000  # the budget of a turn, and what one last step may cost
     assert done.stderr == ""

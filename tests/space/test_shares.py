@@ -363,3 +363,13 @@ def test_a_grant_by_right_of_some_uses_pays_for_the_search_for_them() -> None:
         payload = {"recipient": "cat", "capabilities": chats(10)}
         took.append(paid(stage, "bob", "capability/grant", payload))
     assert took[1] > took[0] + 500
+
+
+@pytest.mark.parametrize("text", ["*u{}", "t*{}*"])
+def test_a_revoke_by_patterns_pays_for_comparing_each_with_all_that_is_held(text: str) -> None:
+    stage = Stage(owner="root", root="*", bob=[])
+    held = [{"kind": "chat", "payload": {"text": f"t{at}*x"}} for at in range(50)]
+    assert stage.grant("root", "bob", held).accepted
+    patterns = [{"kind": "chat", "payload": {"text": text.format(at)}} for at in range(40)]
+    steps = paid(stage, "root", "capability/revoke", {"recipient": "bob", "capabilities": patterns})
+    assert steps > 100_000

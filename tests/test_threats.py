@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import runpy
 import stat
 import timeit
 from collections.abc import Iterator
@@ -648,3 +649,10 @@ def test_threat_23_only_who_may_write_now_is_heard_on_a_stream(deeds: list[str])
             for data in FRAMES:
                 good = data in (b"#stream-1#x", b"#stream-1##x")
                 assert relayed(sender, data) == (good and sender in writers)
+
+
+def test_every_threat_and_every_ruling_has_a_test() -> None:
+    requirements = runpy.run_path(str(Path(__file__).resolve().parent / "report_requirements.py"))
+    shown = requirements["read_report"]().shown
+    assert [number for number in range(1, 45) if ("threat", number) not in shown] == []
+    assert [ruling for ruling in requirements["RULINGS"] if ("ruling", ruling) not in shown] == []

@@ -242,6 +242,7 @@ def test_ruling_29_an_edit_is_clicked_where_the_edit_was_shown_and_the_proposal_
     assert note["digest"] == edit.digest and note["edited"] and note["on_screen"] >= 500
 
 
+@pytest.mark.extension("decision_notes")
 @pytest.mark.ruling("R29")
 def test_ruling_29_the_note_of_a_policy_holds_its_text_and_that_of_a_typed_approval_no_time(
     lab: Lab, adding: Callable[..., Any]

@@ -401,6 +401,30 @@ def test_a_front_end_that_knows_of_the_kernels_end_is_believed_at_once(scene: Ca
     assert it.tab.locator(".mew-gone").inner_text() == "The kernel that ran this is gone: run the cell again."
 
 
+@pytest.mark.parametrize("how", ["gone", "over"])
+def test_what_cannot_be_pressed_any_more_is_dimmed_once_wherever_it_stands(
+    scene: Callable[..., Scene], how: str
+) -> None:
+    it = scene()
+    it.seat.propose("git_log", {"repo_path": "."})
+    dimmed = """([how, around]) => {
+        const section = document.querySelector("section.mew-approvals");
+        section.dataset.off = how;
+        let all = 1;
+        if (around) {
+            const outer = document.createElement("section");
+            outer.className = "mew";
+            outer.dataset.off = "gone";
+            section.replaceWith(outer);
+            outer.append(section);
+        }
+        for (let node = section.querySelector("li"); node; node = node.parentElement) all *= getComputedStyle(node).opacity;
+        return all;
+    }"""
+    it.card()
+    assert it.tab.evaluate(dimmed, [how, False]) == it.tab.evaluate(dimmed, [how, True]) == 0.5
+
+
 def add(a: int) -> int:
     "Adds."
     return a

@@ -532,3 +532,57 @@ def test_what_is_logged_is_visible_in_a_terminal(capsys: pytest.CaptureFixture[s
     record = logging.LogRecord("mew_lab.x", logging.WARNING, "", 0, "said %s", (HOSTILE,), None)
     line = cli.Formatter("%(levelname)s %(name)s: %(message)s").format(record)
     assert line.startswith("WARNING mew_lab.x: said a") and visible(line) == line
+
+
+@pytest.mark.threat(17)
+@pytest.mark.parametrize("command", ["serve", "tail", "demo", "conform"])
+def test_no_fault_of_ours_brings_an_escape_of_a_peer_to_a_terminal(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(options: object) -> None:
+        raise RuntimeError(f"what a peer wrote: {HOSTILE}")
+
+    monkeypatch.setattr(cli, "RUN", {**cli.RUN, command: fail})
+    words = {"tail": ["tail", "j.jsonl"], "conform": ["conform", "ws://127.0.0.1:1/ws"]}
+    assert main(words.get(command, [command])) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and "RuntimeError: what a peer wrote" in err
+    assert [line for line in err.split("\n") if visible(line) != line] == []
+
+
+@pytest.mark.threat(17)
+@pytest.mark.parametrize("where", ["log", "thread", "task"])
+def test_what_any_command_logs_or_leaves_to_a_thread_is_visible(where: str) -> None:
+    """In a process of its own: what is logged where nobody has set a handler up goes to stderr as it is."""
+    code = f"""
+import asyncio, logging, threading
+from mew_lab import cli
+
+def fail():
+    raise RuntimeError({HOSTILE!r})
+
+async def failed():
+    asyncio.get_running_loop().create_task(later())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+async def later():
+    fail()
+
+def run(options):
+    if {where!r} == "log":
+        logging.getLogger("other.library").warning("it said %s", {HOSTILE!r})
+    elif {where!r} == "thread":
+        one = threading.Thread(target=fail)
+        one.start()
+        one.join()
+    else:
+        asyncio.run(failed())
+
+cli.RUN = {{**cli.RUN, "join": run}}
+cli.main(["join", "ws://127.0.0.1:1/ws"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
+    err = done.stderr.decode()
+    assert "a\\u001b[2J" in err, err
+    assert [line for line in err.split("\n") if visible(line) != line] == []

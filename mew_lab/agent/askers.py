@@ -9,25 +9,28 @@ Spec: threat 42.
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from mew_lab.agent.attention import Rate
+from mew_lab.errors import ConfigError
+from mew_lab.protocol.covers import covered
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.permit import Capability
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.sdk.welcome import understood
 
 __all__ = ["ANYBODY", "Askers"]
 
 ANYBODY = "*"
 MAX_TOLD = 1000  # senders that were told; the oldest may be told once more
 NAMED = 3
-# A call that only an unlimited right allows.
-_ANY_CALL = {
-    "method": "tools/call",
-    "params": {"name": "any tool", "arguments": {"any argument": "any value"}},
-}
+# Calls of any tool with any arguments: what does not permit all of them is a limited right.
+_ANY_CALL = Capability.of(
+    {"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "*"}}}
+)
 
 
 class Askers:
@@ -43,6 +46,8 @@ class Askers:
         self._client = participant.client
         self._obeys = obeys
         self._revoked: set[str] = set()  # those that lost rights since the gateway last told theirs
+        # Of each sender the rights that were judged, and whether they allow any call.
+        self._judged: OrderedDict[str, tuple[list[dict[str, Any]], bool]] = OrderedDict()
         self._told: OrderedDict[str, None] = OrderedDict()
         self._rate = Rate(in_all=20, to_one=1)
         participant.client.on_message(self._observe)
@@ -99,5 +104,17 @@ class Askers:
         patterns = self._client.participants.get(sender)
         if patterns is None or sender in self._revoked or len(patterns) > 1000:
             return False
-        rights = understood([one for one in patterns if "to" not in one])[0]
-        return rights.permit("mcp/request", (self._client.id or "agent",), _ANY_CALL).allowed
+        known = self._judged.get(sender)
+        if known is None or known[0] is not patterns:
+            known = self._judged[sender] = (patterns, covered(_rights(patterns), _ANY_CALL))
+            if len(self._judged) > MAX_TOLD:
+                self._judged.popitem(last=False)
+        return known[1]
+
+
+def _rights(patterns: list[dict[str, Any]]) -> Iterator[Capability]:
+    """Those that can be read, and hold whoever is asked."""
+    for pattern in patterns:
+        if "to" not in pattern:
+            with contextlib.suppress(ConfigError):
+                yield Capability.of(pattern)

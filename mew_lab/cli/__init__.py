@@ -14,6 +14,8 @@ import os
 import signal
 import sys
 import tempfile
+import threading
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +33,8 @@ __all__ = ["Formatter", "build_parser", "main"]
 def main(words: Sequence[str] | None = None) -> int:
     """Runs one command and gives its exit status."""
     options = build_parser().parse_args(words)
+    _log_to_stderr(getattr(options, "log_level", "warning").upper())
+    threading.excepthook = lambda fault: _fault(fault.exc_value)
     try:
         RUN[options.command](options)
         sys.stdout.flush()
@@ -52,7 +56,16 @@ def main(words: Sequence[str] | None = None) -> int:
         return _failed(options.command, f"{where}{fault.strerror or fault}")
     except KeyboardInterrupt:
         return 130
+    except Exception as fault:
+        _fault(fault)
+        return 1
     return 0
+
+
+def _fault(fault: BaseException | None) -> None:
+    """Tells a fault of ours as Python does, but nothing in it moves a cursor: it may quote what a peer wrote."""
+    if fault is not None:
+        print(for_terminal("".join(traceback.format_exception(fault)).rstrip("\n")), file=sys.stderr)
 
 
 def _failed(command: str, sentence: str) -> int:
@@ -89,7 +102,6 @@ def _serve(options: argparse.Namespace) -> None:
     from mew_lab.gateway.space_file import read_space_file
     from mew_lab.workbench.serve import serve, serve_again, serve_files
 
-    _log_to_stderr(options.log_level.upper())
     enrolled = [
         (name, profile or "proposer") for name, _, profile in (one.partition("=") for one in options.enrol)
     ]
@@ -173,7 +185,6 @@ def _tools_agent(options: argparse.Namespace) -> None:
 
     if options.action == "join":
         _check_elsewhere(options.url, options)
-    _log_to_stderr("WARNING")
     if options.action == "check":
         return command.check(options.file, say=_say)
     how = {"base_url": options.base_url, "api_key": command.key_from(options.key_env)}

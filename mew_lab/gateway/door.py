@@ -9,6 +9,7 @@ Spec: §5.2.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ __all__ = ["Claim", "Hosts", "Identity", "bearer", "read_join", "whose", "withou
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 LATE_JOIN = '{"kind":"system/join"}'
+_PLAIN_ESCAPE = re.compile(r"\\u(00(?:2d|3[0-9]|4[1-9a-f]|5[0-9af]|6[1-9a-f]|7[0-9a]))", re.IGNORECASE)
 MISSING_BEARER = "Missing or invalid authorization header"
 
 
@@ -110,7 +112,9 @@ def without_join(text: str, *, limit: int) -> str:
     try:
         return text if _claimed(read_strict(text, limit=limit)) is None else LATE_JOIN
     except ProtocolError:
-        return mask(text)
+        plain = _PLAIN_ESCAPE.sub(lambda found: chr(int(found[1], 16)), text) if "\\u" in text else text
+        masked = mask(plain)
+        return mask(text) if masked == plain else masked
 
 
 def whose(tokens: Tokens, token: Token, *, spaces: Collection[str], asked: str) -> Identity | None:

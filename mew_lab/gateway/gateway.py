@@ -24,7 +24,7 @@ from mew_lab.gateway.duties import carry_out
 from mew_lab.gateway.outbox import Peer
 from mew_lab.gateway.ring import Page
 from mew_lab.gateway.running import Kept, Recorder, Running
-from mew_lab.gateway.shares import journal_bytes, payer
+from mew_lab.gateway.shares import JournalLimits, journal_bytes, payer
 from mew_lab.gateway.unrecorded import (
     JOURNAL_MESSAGE,
     NO_ROOM,
@@ -130,6 +130,7 @@ class Gateway:
         journal: Recorder | None = None,
         queue_bytes: int = SpaceConfig.model_fields["queue_bytes"].default,
         used: Mapping[str, int] | None = None,
+        limits: JournalLimits | None = None,
     ) -> None:
         """Goes on with a space that ran before, as it was then; whoever was connected has left.
 
@@ -137,6 +138,7 @@ class Gateway:
             since: When it was last heard of: its time never runs backwards.
             connections: The highest number in a name of its connections, so that no name comes twice.
             used: How many bytes of the journal each participant has caused before.
+            limits: What the journal takes; the standard ones unless given.
 
         Raises:
             ValueError: when one of that name runs here already.
@@ -145,7 +147,13 @@ class Gateway:
         if space.name in self._spaces:
             raise ValueError(f"a space {space.name!r} runs in this gateway already; choose another name")
         running = Running(
-            space, journal, queue_bytes=queue_bytes, wake=self._end_grants, since=since, used=used
+            space,
+            journal,
+            queue_bytes=queue_bytes,
+            wake=self._end_grants,
+            since=since,
+            used=used,
+            limits=limits,
         )
         running.connections = connections
         self._feed(running, resumed(space.state.owner))

@@ -19,8 +19,9 @@ from mew_lab.gateway.auth import Tokens, mint, read_token_file, token_path, writ
 from mew_lab.gateway.faults import Fault, all_of
 from mew_lab.gateway.space_file import SpaceFile
 from mew_lab.protocol.token import Token
+from mew_lab.transport.folder import hide
 
-__all__ = ["Key", "hide", "issue", "variable"]
+__all__ = ["Key", "issue", "variable"]
 
 
 class Key(NamedTuple):
@@ -75,10 +76,3 @@ def _own(file: SpaceFile, participant: str, environ: Mapping[str, str]) -> Key:
             return Key(read_token_file(path), path)
     token = mint()
     return Key(token, write_token_file(kept, space, participant, token))
-
-
-def hide(folder: Path) -> None:
-    """Sees to it that git does not take what lies in `.mew`."""
-    ignore = folder / ".gitignore"
-    if folder.is_dir() and not ignore.exists():
-        ignore.write_text("*\n")

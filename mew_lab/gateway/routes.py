@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import re
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from datetime import UTC, datetime, timedelta
 from email.utils import formatdate
@@ -28,6 +29,7 @@ from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.limits import Limits, Rates
 from mew_lab.gateway.openapi import DESCRIPTION
 from mew_lab.gateway.ring import MAX_ENVELOPES, Page
+from mew_lab.gateway.rotation import Rotation
 from mew_lab.gateway.sockets import OVERSIZE
 
 __all__ = ["Routes", "refusal"]
@@ -36,6 +38,7 @@ FEATURES = ("capabilities", "context", "validation", "http-io")
 BAD_TOKEN = "Invalid token for participant"
 TOO_FAST = "too many messages in too short a time; send slower"
 NOT_AN_ENVELOPE = frozenset({"invalid_json", "invalid_envelope"})
+BODIES = 4  # of one participant that are read at once; others wait unread
 CHUNK = 64 * 1024  # characters of a page that are encoded at a time
 
 Message = MutableMapping[str, Any]
@@ -62,11 +65,16 @@ class Routes:
         limits: Limits,
         rates: Rates,
         refusal_delay: Callable[[], Awaitable[None]],
+        rotation: Rotation | None = None,
     ) -> None:
         self._gateway = gateway
         self._limits = limits
         self._rates = rates
         self._refusal_delay = refusal_delay
+        self._reading: defaultdict[Identity, asyncio.Semaphore] = defaultdict(
+            lambda: asyncio.Semaphore(BODIES)
+        )
+        self._rotation = rotation or Rotation()
         self._opened = time.monotonic()
         self._app = Starlette(
             routes=[
@@ -102,6 +110,7 @@ class Routes:
 
     async def _participants(self, request: Request) -> Response:
         identity = await self._identity(request)
+        self._count(identity, 0)
         return _answer({"participants": self._gateway.participants(identity.space)})
 
     async def _mail(self, request: Request) -> Response:
@@ -117,8 +126,11 @@ class Routes:
         if content_type != "application/json":
             raise HTTPException(415, "Content-Type must be application/json")
         self._check_rate(identity)  # before the body: what is refused need not be read
-        body = await self._body(request, limit=OVERSIZE * self._gateway.message_bytes(identity.space))
+        limit = OVERSIZE * self._gateway.message_bytes(identity.space)
+        body = await self._body(request, identity, limit=limit)
         self._count(identity, len(body))
+        if self._rotation.over:
+            await self._rotation.wait(identity)
         body = _without_join(body, limit=self._gateway.message_bytes(identity.space))
         reply = self._gateway.post(identity.space, request.path_params["id"], body)
         await asyncio.sleep(0)  # outboxes write at the end of a turn, and the answer is to come last
@@ -178,11 +190,11 @@ class Routes:
         now = asyncio.get_running_loop().time()
         self._rates.of(*identity, now).take(size, now)
 
-    async def _body(self, request: Request, *, limit: int) -> str | bytes:
+    async def _body(self, request: Request, identity: Identity, *, limit: int) -> str | bytes:
         parts: list[bytes] = []
         size = 0
         try:
-            async with asyncio.timeout(self._limits.body):
+            async with asyncio.timeout(self._limits.body), self._reading[identity]:
                 async for part in request.stream():
                     parts.append(part)
                     size += len(part)

@@ -137,7 +137,13 @@ class Server:
         self._origins = frozenset(one.lower() for one in allowed_origins)
         rates = Rates(limits)
         self._sockets = Sockets(gateway, limits=limits, rates=rates)
-        self._routes = Routes(gateway, limits=limits, rates=rates, refusal_delay=self._sockets.refusal_delay)
+        self._routes = Routes(
+            gateway,
+            limits=limits,
+            rates=rates,
+            refusal_delay=self._sockets.refusal_delay,
+            rotation=self._sockets.rotation,
+        )
         self._hosts = Hosts(port)
         self._uvicorn: Uvicorn | None = None
         self._running: asyncio.Task[None] | None = None

@@ -23,6 +23,7 @@ from mew_lab.gateway.door import MISSING_BEARER, Claim, Identity, bearer, read_j
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.limits import Limits, Rates
 from mew_lab.gateway.outbox import Outbox, Peer, Send
+from mew_lab.gateway.rotation import QUANTUM, Rotation
 
 __all__ = ["Sockets", "refuse_upgrade"]
 
@@ -37,7 +38,6 @@ STOPPING = 1012
 TRY_LATER = 1013
 FULL = "this space takes no more connections"
 UNKNOWN = "token or space unknown"
-SLICE = 0.01  # seconds of one connection's messages, after which others have their turn
 TELL_EVERY = 10.0  # seconds between two lines about wrong tokens
 OVERSIZE = 4  # times the limit: up to here a message is refused, beyond it the socket closes
 
@@ -78,6 +78,7 @@ class Sockets:
         self.limits = limits
         self.rates = rates
         self.burst = Burst()
+        self.rotation = Rotation()
         self._strangers = 0
         self._wrong = 0  # wrong tokens since that was logged
         self._tell_at = 0.0
@@ -308,7 +309,7 @@ class _Visit:
         limit = gateway.message_bytes(space)
         burst, outbox = self._sockets.burst, self.outbox
         first, self._first = self._first, None
-        since = now()  # when others had their turn last
+        rotation, until = self._sockets.rotation, 0.0  # when others are to be asked for again
 
         def extra(size: int, messages: int) -> float:
             bucket.take(size, now(), messages=messages)
@@ -323,6 +324,10 @@ class _Visit:
                     return f"closed with {event.get('code', 1005)} {event.get('reason') or ''}".rstrip()
                 text = event.get("text")
                 message: str | bytes = event["bytes"] if text is None else text
+                if now() > until and rotation.over:
+                    burst.flush()
+                    await rotation.wait(identity)
+                    until = now() + QUANTUM
                 burst.hold()
                 if outbox.dismissed:
                     continue  # it was closed by us; what was on its way is no message any more
@@ -338,10 +343,5 @@ class _Visit:
                 if pause:
                     burst.flush()
                     await outbox.unread(pause)
-                    since = now()
-                elif now() - since > SLICE:
-                    burst.flush()
-                    await asyncio.sleep(0)
-                    since = now()
         finally:
             burst.flush()

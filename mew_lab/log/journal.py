@@ -36,7 +36,7 @@ from mew_lab.log.reading import LINE_LIMIT, Reading, continued, first_record, re
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.filename import folder_name
 from mew_lab.space.events import Record
-from mew_lab.transport.folder import open_below, open_folder
+from mew_lab.transport.folder import KEPT, hide, open_below, open_folder
 
 if sys.platform == "win32":
     fcntl = None
@@ -47,6 +47,7 @@ __all__ = ["ROTATE_AT", "Head", "Journal", "Reading", "journal_path", "read_jour
 
 FORMAT = 1
 ROTATE_AT = 256 * 1024 * 1024
+BESIDE = ("tokens", "tools-agents", "logs")  # folders of `.mew` that are no space's
 
 
 def journal_path(root: str | os.PathLike[str], *, space: str, now: datetime) -> Path:
@@ -58,8 +59,9 @@ def journal_path(root: str | os.PathLike[str], *, space: str, now: datetime) -> 
         JournalError: when a link in `.mew` leads elsewhere.
     """
     folder = Path(root) / ".mew"
-    there = [one.name for one in folder.iterdir()] if folder.is_dir() else []
-    name = folder_name(space, among=there)
+    there = [*folder.iterdir()] if folder.is_dir() else []
+    taken = [*BESIDE, *(one.name for one in there if not one.is_dir())]  # a file, such as a space.yaml
+    name = folder_name(space, among=[one.name for one in there], taken=taken)
     path = folder / name / now.astimezone(UTC).strftime("%Y%m%dT%H%M%S_%fZ.jsonl")
     if not path.parent.resolve().is_relative_to(folder.resolve()):
         raise JournalError(
@@ -72,15 +74,19 @@ def journal_path(root: str | os.PathLike[str], *, space: str, now: datetime) -> 
 
 def _make_folders(folder: Path) -> None:
     """The folder and what is missing above it, for the owner alone; `.mew` hides itself from git."""
-    for one in reversed([one for one in (folder, *folder.parents) if not os.path.lexists(one)]):
+    folder = folder.absolute()
+    parts = folder.parts
+    kept = Path(*parts[: parts.index(KEPT)]) if KEPT in parts else folder
+    for one in reversed([one for one in (kept, *kept.parents) if not os.path.lexists(one)]):
         one.mkdir(mode=0o700)
-    above = open_folder(folder)  # before anything is written there
-    if above is not None:
-        os.close(above)
+    below = open_folder(folder, make=True)  # before anything is written there
+    if below is None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    else:
+        os.close(below)
     for one in (folder, *folder.parents):
-        ignore = one / ".gitignore"
-        if one.name == ".mew" and not ignore.exists():
-            ignore.write_text("*\n")
+        if one.name == KEPT:
+            hide(one)
 
 
 def _create(path: Path) -> int:

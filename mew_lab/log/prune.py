@@ -30,7 +30,7 @@ from mew_lab.space.snapshot import snapshot
 __all__ = ["Pruned", "prune"]
 
 PART = 1024 * 1024  # characters of a snapshot in one line
-SERVED = "served"  # the note that tells a port
+SERVED = "served"  # the note that tells a port and settings
 
 
 class Pruned(NamedTuple):
@@ -117,6 +117,7 @@ class _Work:
         self._player = Player(str(files[0]))
         self._enrolled: dict[str, str] = {}
         self._port = 0
+        self._settings: dict[str, Any] | None = None
         records, until = 0, datetime.min.replace(tzinfo=UTC)
         for record in self._records(gone):
             records += 1
@@ -132,6 +133,7 @@ class _Work:
         carried: dict[str, Any] = {
             "enrolled": {**told.carried.get("enrolled", {}), **self._enrolled},
             "port": self._port or told.carried.get("port", 0),
+            "settings": told.carried.get("settings", {}) if self._settings is None else self._settings,
         }
         detail = compact(
             {
@@ -171,7 +173,8 @@ class _Work:
                 if record.event == "enrolled":
                     self._enrolled[record.participant] = record.detail
                 elif record.event == SERVED:
-                    self._port = int((read_members(record.detail) or {}).get("port", 0))
+                    noted = read_members(record.detail) or {}
+                    self._port, self._settings = int(noted.get("port", 0)), noted.get("settings", {})
                 yield record
 
     def _head(self, last: Path) -> Head:

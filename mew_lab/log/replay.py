@@ -77,7 +77,7 @@ class Replayed(NamedTuple):
     connections: int
     unknown: int = 0
     carried: Mapping[str, Any] = MappingProxyType({})
-    """What a snapshot tells of pruned records beside the space: who was enrolled with what, and the last port."""
+    """What a snapshot tells of pruned records beside the space: who was enrolled with what, port and settings."""
 
     def __str__(self) -> str:
         told = f"{self.events} event{'' if self.events == 1 else 's'}, no difference"
@@ -230,7 +230,11 @@ class Player:
             restore(space, compact(told["state"]))
             self._void = set(map(str, told["void"]))
             self._connections = int(told["connections"])
-            self._carried = {"enrolled": dict(told["enrolled"]), "port": int(told["port"])}
+            self._carried = {
+                "enrolled": dict(told["enrolled"]),
+                "port": int(told["port"]),
+                "settings": dict(told.get("settings", {})),
+            }
         except (KeyError, TypeError, ValueError, RecursionError, MewError) as fault:
             raise self._impossible(record, f"its snapshot cannot be read ({fault})") from None
         self._parts.clear()

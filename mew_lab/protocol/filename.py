@@ -1,8 +1,8 @@
 """The name of a space's folder: a space may be called by any text, a folder may not.
 
 A plain name stays as it is. Any other text, and a plain one that differs from a folder that is there in case alone,
-gives a name with a digest of it, so that two spaces never share a folder and no name leads out of one. It opens
-nothing.
+gives a name with a digest of it, so that two spaces never share a folder and no name leads out of one. So does a
+name that something else has there. It opens nothing.
 
 Spec: rulings on a space's folder, threat 27.
 """
@@ -33,11 +33,17 @@ def is_plain(name: str) -> bool:
     return bool(_PLAIN.fullmatch(name)) and not _DEVICE.fullmatch(name) and not name.endswith(".")
 
 
-def folder_name(space: str, *, among: Iterable[str] = ()) -> str:
-    """The name of a space's folder; `among` are the names of those that are there."""
+def folder_name(space: str, *, among: Iterable[str] = (), taken: Iterable[str] = ()) -> str:
+    """The name of a space's folder.
+
+    Args:
+        among: The names of the folders of spaces that are there.
+        taken: Names that something else there has, or may get.
+    """
     there = set(among)
-    alike = space not in there and any(one.casefold() == space.casefold() for one in there)
-    if is_plain(space) and not alike:
+    folded = space.casefold()
+    alike = space not in there and any(one.casefold() == folded for one in there)
+    if is_plain(space) and not alike and folded not in {one.casefold() for one in taken}:
         return space
     # No plain name begins so: it is the name of no other space.
     return f"_space-{sha256(space.encode('utf-8', 'backslashreplace')).hexdigest()[:32]}"

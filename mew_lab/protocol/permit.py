@@ -38,7 +38,8 @@ class Verdict:
     """The answer, and what it rests on.
 
     `index` and `pattern` are the first capability that permits; `nearest` is, for a refusal, a short sentence
-    about the capability that came nearest. `exceeded` says that it costs more than the budget to find out.
+    about the capability that came nearest, as far as what is left of the budget tells. `exceeded` says that it
+    costs more than the budget to find out.
     """
 
     allowed: bool
@@ -216,7 +217,7 @@ class CapabilitySet:
         except TOO_COSTLY:
             meter.left = min(meter.left, 0)
             return Verdict(False, nearest=_TOO_COSTLY, exceeded=True)
-        return Verdict(False, nearest=self._nearest(kind, candidates, to, body))
+        return Verdict(False, nearest=self._nearest(kind, candidates, to, body, meter))
 
     def permit_each(
         self,
@@ -238,7 +239,7 @@ class CapabilitySet:
         for at, capability in candidates:
             if capability.permits_body(to, payload):
                 return self._verdicts[at]
-        return Verdict(False, nearest=self._nearest(kind, candidates, to, payload))
+        return Verdict(False, nearest=self._nearest(kind, candidates, to, payload, Meter()))
 
     def candidates(self, kind: str, meter: Meter) -> tuple[Capability, ...]:
         """The capabilities whose kind matches, in order; OverBudget goes up to the maker of `meter`."""
@@ -267,11 +268,11 @@ class CapabilitySet:
         candidates: Sequence[tuple[int, Capability]],
         to: Sequence[str],
         payload: dict[str, Any],
+        meter: Meter,
     ) -> str:
         if not candidates:
             return _no_kind(kind, self.capabilities)
         best, sentence = -1, ""
-        meter = Meter()
         for _, capability in candidates[:_LOOKED_AT]:
             near, told = _body_miss(capability, to, payload, meter)
             if near > best:
@@ -330,7 +331,10 @@ def _body_miss(
 ) -> tuple[int, str]:
     """How near a capability of the right kind came, and what was amiss."""
     if capability.to is not None:
-        wrong = next((one for one in to if not capability.to.matches(one)), None)
+        try:
+            wrong = next((one for one in to if not capability.to.holds(one, meter)), None)
+        except TOO_COSTLY:
+            return 0, f"wants to {spell(capability.to)}, and it costs too much to find out who is amiss"
         if wrong is not None or not to:
             return (
                 0,

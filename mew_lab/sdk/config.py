@@ -60,7 +60,16 @@ def _float(loader: _Loader, node: ScalarNode) -> float:
     return number
 
 
+_PAIR = re.compile("[\\ud800-\\udbff][\\udc00-\\udfff]")
+
+
+def _str(loader: _Loader, node: ScalarNode) -> str:
+    """A text; two escapes that JSON writes for one character beyond U+FFFF are that character."""
+    return _PAIR.sub(lambda two: two[0].encode("utf-16", "surrogatepass").decode("utf-16"), str(node.value))
+
+
 _Loader.add_constructor(_TAG + "int", _int)
+_Loader.add_constructor(_TAG + "str", _str)
 _Loader.add_constructor(_TAG + "float", _float)
 
 

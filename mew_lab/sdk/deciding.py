@@ -61,7 +61,9 @@ def approval(
         )
     edit = None if params is None else edited(proposal, params)
     meant = edit.digest if edit else proposal.digest
-    if digest is not None and not hmac.compare_digest(digest.encode(), meant.encode()):
+    if digest is not None and not hmac.compare_digest(
+        digest.encode("utf-8", "surrogatepass"), meant.encode()
+    ):
         raise LocalProtocolError(
             f"Cannot approve proposal {id}: what was shown is not what is proposed; look at it again",
             code="digest_mismatch",

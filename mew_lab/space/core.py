@@ -290,7 +290,7 @@ class Space:
 
     def _check_capability(self, turn: Turn, sender: Sender, envelope: Envelope) -> tuple[str, Held]:
         """What lets the message pass, as text, and its origin: one without end, else the one that ends first. R25."""
-        rights, ends = standing(self.state, sender.member.name, turn.now), self.state.ends
+        rights, ends = standing(self.state, sender.member.name, turn.now, meter=turn.meter), self.state.ends
         verdict = self._judged(turn, sender, rights, envelope)
         if not verdict.allowed:
             held = list(rights.capabilities.patterns)

@@ -18,12 +18,11 @@ from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.node import Meter
 from mew_lab.protocol.permit import Capability
 from mew_lab.space.refusal import Refusal
-from mew_lab.space.rights import End, Held, Rights, lapsed
+from mew_lab.space.rights import End, Held, Rights, lapsed, lapsed_of
 from mew_lab.space.state import State
 
-__all__ = ["EXTENSION", "by_end", "read_end", "rests_on", "soonest", "standing"]
+__all__ = ["by_end", "read_end", "rests_on", "soonest", "standing"]
 
-EXTENSION = "grant_ends"  # how a welcome names it
 MOST_USES = 2**53 - 1  # what every reader of JSON reads alike
 MAX_CHAIN = 16  # grants of some uses that one grant may rest on
 FOR_EVER = datetime.max.replace(tzinfo=UTC)
@@ -87,16 +86,31 @@ def by_end(rights: Rights, ends: Mapping[str, End]) -> Callable[[int], Any] | No
     return lambda at: min(soonest(ends, one) for one in rights.origins[at])
 
 
-def standing(state: State, name: str, now: datetime) -> Rights:
-    """What a member may use now: grants that are over count no more, though the event that ends them is to come."""
+def standing(state: State, name: str, now: datetime, *, meter: Meter | None) -> Rights:
+    """What a member may use now: grants that are over count no more, though the event that ends them is to come.
+
+    What follows from that is paid from `meter`; what cannot be decided before it ends does not stand.
+    """
     over = frozenset(state.over(now))
     if not over:
         return state.members[name].rights
+    members = state.members
+    asked = {name: None}  # and on whose rights its own rest, directly or through others
+    waiting = [name]
+    while waiting:
+        for one in members[waiting.pop()].rights.resting:
+            if one in members and one not in asked:
+                asked[one] = None
+                waiting.append(one)
     left = {
-        member.name: member.rights.without([one for one in member.rights.held if one.grant in over])
-        for member in state.members.values()
+        one: rights.without([held for held in rights.held if held.limited and held.grant in over])
+        if (rights := members[one].rights).limited
+        else rights
+        for one in asked
     }
-    return left[name].without(lapsed(left).get(name, ()))
+    losers = dict.fromkeys(state.ends[id].recipient for id in over)
+    fallen = lapsed(left) if meter is None else lapsed_of(left, losers, meter)
+    return left[name].without(fallen.get(name, ()))
 
 
 def rests_on(

@@ -5,7 +5,8 @@ Spec: §3.6.1, §3.6.2, §3.6.4, §3.6.8.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from mew_lab.protocol.covers import disjoint, possesses
@@ -19,8 +20,8 @@ from mew_lab.space.names import free_name, is_free
 from mew_lab.space.outcome import Outcome, capabilities_in, named, text_in, too_costly
 from mew_lab.space.refusal import Refusal, complain
 from mew_lab.space.rights import End, Held, Rights, lapsed, lapsed_of, possession
-from mew_lab.space.shares import fits, weighed, within
-from mew_lab.space.state import Member, Sender, SpaceLimits, is_participant_id
+from mew_lab.space.shares import described_bytes, fits, weighed, within
+from mew_lab.space.state import Member, Sender, SpaceLimits, State, is_participant_id
 from mew_lab.space.turn import Turn
 
 __all__ = [
@@ -33,6 +34,11 @@ __all__ = [
     "revoke",
     "spend",
 ]
+
+PORTION = 500
+"""Capabilities that one event ends at most, unless one grant has more."""
+PORTION_BYTES = 4 * 1024 * 1024
+"""Bytes of the welcomes that tell of it."""
 
 
 def protect(turn: Turn, member: Member, deed: str) -> None:
@@ -110,7 +116,7 @@ def grant(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
     share = ("grants", state.root(giver.name))
     within(state, giver, state.taken[share], state.limits.grants, "grants")
     end = read_end(envelope, recipient=recipient.name, now=turn.now) if state.edition else End(recipient.name)
-    rights_of_giver = standing(state, giver.name, turn.now)
+    rights_of_giver = standing(state, giver.name, turn.now, meter=turn.meter)
     given = capabilities_in(envelope, "capabilities", meter=turn.meter)
     try:
         for capability in given:
@@ -229,21 +235,41 @@ def spend(turn: Turn, held: Held) -> None:
 
 
 def end_due(turn: Turn) -> None:
-    """Ends the grants whose time is over, as a revoke would.
+    """Ends the grants whose time is over, as a revoke would; of many, a portion.
 
     Spec: §3.6.2, rulings R13 and R25.
     """
-    over = turn.state.over(turn.now)
+    over = _portion(turn.state, turn.state.over(turn.now))
     if over:
         turn.record("grant_ended", detail=compact(list(over)))
         _end(turn, over)
 
 
-def _end(turn: Turn, ids: Iterable[str]) -> None:
+def _portion(state: State, over: Sequence[str]) -> Sequence[str]:
+    """The first of them, as many as one event may end; the rest of them end by the next event."""
+    if state.limits.rights_bytes == 0 or not over:
+        return over
+    ends = state.ends
+    recipients = max(1, PORTION_BYTES // max(1, described_bytes(state)))
+    names = list(dict.fromkeys(ends[id].recipient for id in over))[:recipients]
+    held = Counter(one.grant for name in names for one in state.members[name].rights.held if one.limited)
+    taken: list[str] = []
+    count = 0
+    for id in over:
+        if ends[id].recipient in names:
+            count += held[id]
+            if taken and count > PORTION:
+                break
+            taken.append(id)
+    return taken
+
+
+def _end(turn: Turn, ids: Collection[str]) -> None:
     losing: dict[str, list[Held]] = {}
-    for id in ids:
-        member = turn.state.members[turn.state.ends[id].recipient]
-        losing.setdefault(member.name, []).extend(one for one in turn.rights(member).held if one.grant == id)
+    ending = set(ids)
+    for name in dict.fromkeys(turn.state.ends[id].recipient for id in ids):
+        held = turn.rights(turn.state.members[name]).held
+        losing[name] = [one for one in held if one.limited and one.grant in ending]
     for name, lost in losing.items():
         member = turn.state.members[name]
         turn.give(member, turn.rights(member).without(lost))

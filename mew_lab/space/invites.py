@@ -69,7 +69,7 @@ def invite(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
         if "initial_capabilities" in envelope.payload
         else list(_STARTER.capabilities)
     )
-    giver = standing(state, sender.member.name, turn.now)
+    giver = standing(state, sender.member.name, turn.now, meter=turn.meter)
     try:
         granted = [
             one for capability in wanted for one in _granted(turn, sender, giver, envelope, capability)

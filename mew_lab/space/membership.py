@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from mew_lab.protocol.envelope import compact
 from mew_lab.space.events import LOG_SINK, Close, Joined, Left
 from mew_lab.space.shares import admissible
 from mew_lab.space.state import Connection, Member, is_participant_id
@@ -31,6 +32,12 @@ def described(turn: Turn, connection: Connection) -> dict[str, Any]:
     return {"id": connection.runtime_id, "capabilities": list(rights.capabilities.patterns)}
 
 
+def _told(turn: Turn, connection: Connection) -> str:
+    """As `described`, as compact JSON: every welcome repeats it."""
+    rights = turn.rights(turn.state.members[connection.participant])
+    return f'{{"id":{compact(connection.runtime_id)},"capabilities":{rights.told}}}'
+
+
 def welcome_anew(turn: Turn, member: Member) -> None:
     """Tells every connection of a member, and its log sinks, what it holds from now on. Spec: §3.6.1 (step 3)."""
     for connection in (*member.connections, *member.sinks):
@@ -38,14 +45,19 @@ def welcome_anew(turn: Turn, member: Member) -> None:
 
 
 def _welcome(turn: Turn, to: Connection, present: Iterable[Connection]) -> None:
+    others = [one for one in present if one.runtime_id != to.runtime_id]
+    streams = described_streams(turn)
     payload: dict[str, Any] = {
         "you": described(turn, to),
-        "participants": [described(turn, one) for one in present if one.runtime_id != to.runtime_id],
-        "active_streams": described_streams(turn),
+        "participants": [described(turn, one) for one in others],
+        "active_streams": streams,
     }
+    told = ",".join([_told(turn, one) for one in others])
+    text = f'{{"you":{_told(turn, to)},"participants":[{told}],"active_streams":{compact(streams)}'
     if to.participant == turn.state.owner and turn.state.journal_head:
         payload["journal_head"] = turn.state.journal_head  # an extension: others ignore it
-    turn.say("system/welcome", payload, to=(to.runtime_id,), privately=(to,))
+        text += f',"journal_head":{compact(turn.state.journal_head)}'
+    turn.say("system/welcome", payload, to=(to.runtime_id,), privately=(to,), text=f"{text}}}")
 
 
 def _refusal(turn: Turn, event: Joined) -> Close | None:

@@ -56,7 +56,20 @@ class Rights:
     them, `resting` those on whose rights something of it rests.
     """
 
-    __slots__ = ("capabilities", "given", "grants", "held", "limited", "origins", "resting", "size", "texts")
+    __slots__ = (
+        *(
+            "_told",
+            "capabilities",
+            "given",
+            "grants",
+            "held",
+            "limited",
+            "origins",
+            "resting",
+            "size",
+            "texts",
+        ),
+    )
 
     def __init__(self, held: Iterable[Held] = ()) -> None:
         self.held = tuple(held)
@@ -74,11 +87,18 @@ class Rights:
         self.grants = tuple(first.grant for first, *_ in self.origins)
         self.size = sum(first.capability.size + 1 for first, *_ in self.origins)
         self.capabilities = CapabilitySet.compiled(first.capability for first, *_ in self.origins)
+        self._told = ""
 
     @classmethod
     def of(cls, capabilities: Iterable[Capability]) -> Rights:
         """What is held by who was configured so."""
         return cls(Held(one) for one in capabilities)
+
+    @property
+    def told(self) -> str:
+        """The patterns of all capabilities as compact JSON, as welcomes tell them; written once."""
+        self._told = self._told or f"[{','.join(self.texts)}]"
+        return self._told
 
     def without(self, gone: Iterable[Held]) -> Rights:
         """What is left of them."""

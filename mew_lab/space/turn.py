@@ -189,8 +189,9 @@ class Turn:
         *,
         to: tuple[str, ...] = (),
         correlation: tuple[str, ...] = (),
+        text: str = "",
     ) -> Envelope:
-        """An envelope of the gateway's own, not sent yet."""
+        """An envelope of the gateway's own, not sent yet; `text` is the payload as compact JSON, where it is known."""
         members: dict[str, Any] = {
             "protocol": PROTOCOL,
             "id": self.new_id(),
@@ -202,8 +203,9 @@ class Turn:
         members["kind"] = kind
         if correlation:
             members["correlation_id"] = list(correlation)
+        raw = f'{compact(members)[:-1]},"payload":{text}}}' if text else ""
         members["payload"] = payload
-        return Envelope(members, raw=compact(members))
+        return Envelope(members, raw=raw or compact(members))
 
     def say(
         self,
@@ -214,12 +216,15 @@ class Turn:
         correlation: tuple[str, ...] = (),
         privately: Iterable[Connection] | None = None,
         secret: bool = False,
+        text: str = "",
     ) -> Envelope:
         """The gateway speaks: recorded, then delivered to all, or `privately` to these connections alone.
 
+        `text` is the payload as compact JSON, where it is known.
+
         Spec: §3.7, §3.8.
         """
-        envelope = self.compose(kind, payload, to=to, correlation=correlation)
+        envelope = self.compose(kind, payload, to=to, correlation=correlation, text=text)
         only = None if privately is None else tuple(one.name for one in privately)
         self.record("sent", participant=GATEWAY, verdict="sent", raw=envelope.raw, to=only or ())
         receivers = self.audience if only is None else only

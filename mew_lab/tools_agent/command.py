@@ -17,7 +17,6 @@ from typing import Any
 
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.gateway.auth import mint, read_token_file, short_allowed, token_path, write_token_file
-from mew_lab.gateway.keyring import hide
 from mew_lab.protocol.filename import folder_name, is_plain
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
@@ -28,6 +27,7 @@ from mew_lab.tools_agent.home import Home, model_for
 from mew_lab.tools_agent.member import ToolsAgent
 from mew_lab.tools_agent.schema import place
 from mew_lab.tools_agent.template import filled, lint
+from mew_lab.transport.folder import hide
 
 __all__ = ["call", "check", "join", "key_from", "serve"]
 

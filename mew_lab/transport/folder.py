@@ -8,12 +8,13 @@ Spec: threat 27.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
 from pathlib import Path
 
-__all__ = ["KEPT", "open_below", "open_folder"]
+__all__ = ["KEPT", "hide", "open_below", "open_folder"]
 
 KEPT = ".mew"
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
@@ -88,3 +89,14 @@ def open_below(path: Path, flags: int, mode: int = 0o600, *, make: bool = False)
         return os.open(path.name, flags | _NOFOLLOW, mode, dir_fd=folder)
     finally:
         os.close(folder)
+
+
+def hide(folder: Path) -> None:
+    """Sees to it that git does not take what lies in `.mew`; a link in the place of the file is not followed."""
+    if folder.is_dir():
+        with contextlib.suppress(FileExistsError):
+            fd = open_below(folder / ".gitignore", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            try:
+                os.write(fd, b"*\n")
+            finally:
+                os.close(fd)

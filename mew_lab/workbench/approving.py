@@ -35,6 +35,8 @@ def card_lines(card: Card, *, cut: bool = False) -> list[str]:
     With `cut` what is folded in a view is told by its beginning and its size alone.
     """
     lines = [f"{visible(card.request)}   digest {card.digest[:8]}   ({visible(card.id)})"]
+    if card.why:
+        lines.append(f"  {visible(card.why)}")
     lines += [f"  ! {visible(warning)}" for warning in card.warnings]
     if card.refusal:
         lines.append(f"  ! cannot be approved: {visible(card.refusal)}")
@@ -113,7 +115,18 @@ class ListedProposal(tuple[Any, ...]):
             by = f" by {one_line(card.by, 64)}" if card.by else ""
             outcome = f": {one_line(card.outcome, 200)}" if card.outcome else ""
             return [f"{card.request}: {card.decision}{by}{outcome}   ({visible(card.id)})"]
-        return card_lines(card, cut=self.is_cut)
+        if not (cut := self.is_cut):
+            self._gate.listed(card)
+        return card_lines(card, cut=cut)
+
+    def __copy__(self) -> ListedProposal:
+        return self
+
+    def __deepcopy__(self, memo: object) -> ListedProposal:
+        return self
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError("an entry of a listing cannot be pickled: it stands for what this kernel has shown")
 
     def __str__(self) -> str:
         return self.open() if self._card.is_open else self.lines()[0]
@@ -184,6 +197,7 @@ async def approve(
     gate = decisions.gate
     if isinstance(what, ListedProposal | Card):
         shown = what.card if isinstance(what, ListedProposal) else what
+        decisions.check_same(shown)
         cut = what.is_cut if isinstance(what, ListedProposal) else gate.is_cut(what)
         if cut and shown.is_open:
             raise NotApproved(
@@ -214,6 +228,7 @@ async def reject(decisions: HumanDecisions, what: Approvable, reason: str) -> No
         if isinstance(what, ListedProposal)
         else what
     )
+    decisions.check_same(card)
     digest = None if by_id else card.digest
     done = decisions.carry_out(
         card.id,
@@ -242,6 +257,9 @@ def _typed(decisions: HumanDecisions, card: Card, digest: str) -> str:
         code = "digest_mismatch"
     elif digest and gate.is_cut(card):
         why, code = "not all of it was shown", "not_opened"
+    elif digest and digest != card.digest and not gate.was_listed(card):
+        # The beginning of a digest is short enough to be met on purpose: it counts for what was shown here.
+        why, code = "what has this digest was not shown here", "not_shown"
     elif not digest and not gate.was_told(card):
         why, code = "this is what would be sent", "not_shown"
     if not why:

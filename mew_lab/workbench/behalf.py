@@ -24,6 +24,7 @@ MAX_KEPT = 2_000  # chat messages, and beginnings of reasoning
 MAX_FROM_ONE = 500  # of one sender, so that nobody drives out the others
 MAX_NAMED = 20  # ids that are looked up
 SHOWN = 200
+MOST_TOLD = 3
 
 
 class _Said(NamedTuple):
@@ -51,8 +52,9 @@ class Behalf:
             _keep(self._reasons, sender, envelope.id, envelope.correlation_id[:MAX_NAMED])
 
     def of(self, proposal: Proposal) -> str:
-        """Whose message asked for the proposal, as one line; empty where it names none that was heard."""
+        """Whose messages asked for the proposal, as one line; empty where it names none that was heard."""
         own: Mapping[str, tuple[str, ...]] = self._reasons.get(proposal.proposer, {})
+        found: dict[str, None] = {}
         for id in proposal.envelope.correlation_id[:MAX_NAMED]:
             for about in (id, *own.get(id, ())):
                 said = next((chats[about] for chats in self._chats.values() if about in chats), None)
@@ -60,9 +62,13 @@ class Behalf:
                     continue
                 who = one_line(said.sender, 60)
                 if said.to and proposal.proposer not in said.to:
-                    return f"refers to what {who} said to {one_line(', '.join(said.to), 60)}: “{said.text}”"
-                return f"asked by {who}: “{said.text}”"
-        return ""
+                    found[
+                        f"refers to what {who} said to {one_line(', '.join(said.to), 60)}: “{said.text}”"
+                    ] = None
+                else:
+                    found[f"asked by {who}: “{said.text}”"] = None
+        more = f"; and {len(found) - MOST_TOLD} more messages" if len(found) > MOST_TOLD else ""
+        return "; ".join(tuple(found)[:MOST_TOLD]) + more
 
 
 def _keep(kept: dict[str, OrderedDict[str, T]], sender: str, id: str, value: T) -> None:

@@ -17,7 +17,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from mew_lab.errors import MewError
+from mew_lab.errors import MewError, NotApproved
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
@@ -25,7 +25,7 @@ from mew_lab.sdk.proposals import Proposal
 from mew_lab.workbench.behalf import Behalf
 from mew_lab.workbench.cards import Card, CardState
 from mew_lab.workbench.editing import Editing
-from mew_lab.workbench.faces import LastCalls, card_of
+from mew_lab.workbench.faces import LastCalls, card_of, details, values_of
 from mew_lab.workbench.gate import Gate
 from mew_lab.workbench.outcomes import Outcomes
 from mew_lab.workbench.pinned_tools import PinnedTools
@@ -83,7 +83,11 @@ class CardQueue:
         self.tools = PinnedTools(me.client)
         self._last = LastCalls()
         self.gate = Gate(time.monotonic)
-        self.editing = Editing(me, request_id=lambda id: card.request_id if (card := self._card(id)) else "")
+        self.editing = Editing(
+            me,
+            request_id=lambda id: card.request_id if (card := self._card(id)) else "",
+            hints=lambda rows, by: self._sources.quoted_in(values_of(details(rows)), by=by),
+        )
         me.client.on_message(self.tools.observe)
         me.client.on_message(self._observe)
 
@@ -122,6 +126,19 @@ class CardQueue:
         if found:
             raise MewError(f"{what}: more than one proposal begins with {prefix[:80]!r} here: {named}")
         raise MewError(f"{what}: there is no proposal {prefix[:80]!r} here; open: {named or 'none is open'}")
+
+    def check_same(self, shown: Card) -> None:
+        """Whether what was shown is still what stands under its id, and not another of the same words.
+
+        Raises:
+            NotApproved: another proposal stands there, word for word the same. With other words the digest tells.
+        """
+        card = self._card(shown.id)
+        if card is not None and card.seq != shown.seq and card.digest == shown.digest:
+            raise NotApproved(
+                f"{shown.request}: not decided, because another proposal has taken its id since; look at that one",
+                code="another_proposal",
+            )
 
     def _card(self, id: str) -> Card | None:
         return self._open.cards.get(id) or self._past.cards.get(id)
@@ -213,6 +230,7 @@ class CardQueue:
             last=self._last.of(proposal),
             request_id=self._me.client.new_id(),
             logical=self._logical,
+            present=(self._me.client.id or "", *self._me.client.participants),
             why=self._behalf.of(proposal),
         )
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from mew_lab.errors import ConfigError
 from mew_lab.workbench.cards import Card
 
-__all__ = ["Decision", "Policy", "policy_from_environment"]
+__all__ = ["Decision", "Policy", "is_decision", "policy_from_environment"]
 
 VARIABLE = "MEW_LAB_DECIDE"
 MAX_TEXT = 4000  # characters of what a policy says of itself
@@ -25,6 +25,15 @@ class Decision(NamedTuple):
 
     decision: str
     reason: str = ""
+
+
+def is_decision(value: object) -> bool:
+    """Whether it is one that can be carried out; a policy is anybody's code."""
+    return (
+        isinstance(value, Decision)
+        and value.decision in ("approve", "reject")
+        and isinstance(value.reason, str)
+    )
 
 
 class Policy:

@@ -21,11 +21,12 @@ from typing import Any
 
 from mew_lab.errors import MewError, NotApproved
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.request_rows import TO, Rows, written
 from mew_lab.workbench.card_queue import CardQueue
 from mew_lab.workbench.cards import POLICY, Card, CardState, Click
-from mew_lab.workbench.decide import Policy
+from mew_lab.workbench.decide import Policy, is_decision
 from mew_lab.workbench.editing import Review
 from mew_lab.workbench.loop import LoopThread
 
@@ -38,7 +39,8 @@ class HumanDecisions(CardQueue):
     """The seat of the human who decides; implements `cards.Decisions`.
 
     `note(event, detail)` writes who decided into the journal before anything is sent; `annotations(participant,
-    tool)` gives what is known of a tool; `logical` the participant that an id means.
+    tool)` gives what is known of a tool; `logical` the participant that an id means; `fault` is told what a policy
+    did wrong.
     """
 
     def __init__(
@@ -50,8 +52,10 @@ class HumanDecisions(CardQueue):
         annotations: Callable[[str, str], Mapping[str, Any]] = lambda participant, tool: {},
         logical: Callable[[str], str] = lambda id: id,
         clock: Callable[[], float] = time.time,
+        fault: Callable[[str], None] = lambda text: None,
     ) -> None:
         super().__init__(me, annotations=annotations, logical=logical, clock=clock)
+        self._fault = fault
         self._loop = loop
         self._note = note
         self._policy: Policy | None = None
@@ -170,6 +174,8 @@ class HumanDecisions(CardQueue):
             MewError: says why nothing was sent.
         """
         card = self._decidable(proposal, decision)
+        if not all(isinstance(one, str) and one for one in target):
+            raise MewError(f"{card.request}: not decided, because a target without a name was chosen")
         if digest is None and proposal in self._anew:
             self._anew.discard(proposal)
             raise MewError(
@@ -224,6 +230,8 @@ class HumanDecisions(CardQueue):
             self._refresh(proposal, sent=sent)
 
     def _decidable(self, proposal: str, decision: str) -> Card:
+        if decision not in ("approve", "reject"):
+            raise MewError(f"cannot decide {proposal[:80]!r}: {decision!r:.60} is neither approve nor reject")
         card = self._card(proposal)
         if card is None:
             raise MewError(f"cannot {decision} {proposal[:80]!r}: there is no such proposal here")
@@ -245,7 +253,9 @@ class HumanDecisions(CardQueue):
         return f"; {crossed} before, and request {request.id} was sent as you all the same" if crossed else ""
 
     def _edit(self, card: Card, digest: str | None, decision: str) -> Review | None:
-        if digest is None or hmac.compare_digest(digest.encode(), card.digest.encode()):
+        if digest is None or hmac.compare_digest(
+            digest.encode("utf-8", "surrogatepass"), card.digest.encode()
+        ):
             return None
         edit = self.editing.kept(card.id, digest) if decision == "approve" else None
         if edit is None:
@@ -269,7 +279,18 @@ class HumanDecisions(CardQueue):
         policy = self._policy
         if policy is None or card.state != "open":
             return
-        decision = policy.judge(card)
+        try:
+            decision = policy.judge(card)
+        except Exception as fault:  # a policy is anybody's code: the card waits for the person
+            self._fault(
+                f"policy {policy.name!r:.80} could not judge {card.request}: {one_line(repr(fault), 160)}"
+            )
+            return
+        if decision is not None and not is_decision(decision):
+            self._fault(
+                f"policy {policy.name!r:.80} says {decision!r:.80} of {card.request}, which is no Decision"
+            )
+            return
         if decision is None or (decision.decision == "approve" and not card.to):
             return
 

@@ -20,7 +20,7 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.edits import edited
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.proposals import Proposal, requested, shown
-from mew_lab.sdk.request_rows import argument_of, row_name, rows_of, written
+from mew_lab.sdk.request_rows import Rows, argument_of, row_name, rows_of, written
 from mew_lab.workbench.faces import dangers
 
 __all__ = ["Editing", "Field", "Line", "Review", "misfits"]
@@ -99,11 +99,23 @@ class Review:
 
 
 class Editing:
-    """The edits that one human is about to confirm."""
+    """The edits that one human is about to confirm.
 
-    def __init__(self, me: MEWParticipant, *, request_id: Callable[[str], str] = lambda proposal: "") -> None:
+    Args:
+        request_id: The id of the request that would be sent for a proposal.
+        hints: What is said about the rows of an edit and whoever proposed it, beside its risks.
+    """
+
+    def __init__(
+        self,
+        me: MEWParticipant,
+        *,
+        request_id: Callable[[str], str] = lambda proposal: "",
+        hints: Callable[[Rows, str], tuple[str, ...]] = lambda rows, proposer: (),
+    ) -> None:
         self._me = me
         self._request_id = request_id
+        self._hints = hints
         self._kept: OrderedDict[str, OrderedDict[str, Review]] = OrderedDict()
         self._schemas: OrderedDict[tuple[str, str], Mapping[str, Any]] = OrderedDict()
 
@@ -159,7 +171,11 @@ class Editing:
         places = [at for at in dict.fromkeys([*arguments, *was, *now]) if at not in filled]
         lines = tuple(Line(at, was.get(at), now.get(at)) for at in places)
         values = _values_in(edit.params, tool=found.tool)
-        warnings = (*misfits(self._schema(found), values), *dangers(rows))
+        warnings = (
+            *misfits(self._schema(found), values),
+            *self._hints(rows, found.proposer),
+            *dangers(rows),
+        )
         review = Review(
             proposal=proposal, digest=edit.digest, params=edit.params, lines=lines, warnings=warnings
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from mew_lab.errors import MewError, ToolFailed
@@ -27,7 +27,7 @@ from mew_lab.sdk.request_rows import (
 )
 from mew_lab.sdk.results import result_of
 from mew_lab.workbench.cards import Card
-from mew_lab.workbench.risks import risks, risks_of_title
+from mew_lab.workbench.risks import alike, risks, risks_of_title
 from mew_lab.workbench.sources import Sources
 
 __all__ = ["LastCalls", "answer_of", "card_of", "dangers", "details"]
@@ -97,11 +97,13 @@ def card_of(
     last: Rows | None,
     request_id: str,
     logical: Callable[[str], str] = lambda id: id,
+    present: Iterable[str] = (),
     why: str = "",
 ) -> Card | None:
     """The card of a new proposal; None when its text can be read in two ways, so that nobody may approve it.
 
-    `request_id` is the id under which the request will be sent; `logical` gives the participant that an id means.
+    `request_id` is the id under which the request will be sent; `logical` gives the participant that an id means;
+    `present` are the ids of those that are in the space.
     """
     try:
         request = requested(proposal, id=request_id)
@@ -117,6 +119,8 @@ def card_of(
         *of_the_tool,
         *_beside(proposal, rows, names),
         *title,
+        *alike((proposal.proposer, *proposal.to), "participant", among=present),
+        *alike(filter(None, (argument_of(pointer) for pointer, _ in rows)), "argument"),
         *sources.quoted_in(values_of(details(rows)), by=proposal.proposer),
         *dangers(rows),
     )
@@ -164,5 +168,6 @@ def answer_of(response: Envelope, *, method: str, what: str) -> str:
         result = result_of(response.payload, method=method, what=what)
     except ToolFailed as fault:
         return one_line(str(fault), 160)
-    text = result if isinstance(result, str) else getattr(result, "text", None) or compact(result)
+    text = result if isinstance(result, str) else getattr(result, "text", None)
+    text = text or compact(response.payload.get("result"))
     return one_line(text, 160)

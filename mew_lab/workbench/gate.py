@@ -27,6 +27,9 @@ MOST_ROWS = 40  # rows of a card that a listing tells
 MOST_FACES = 200  # of one proposal, of which is kept since when which view shows them
 
 
+_Shown = tuple[int, str]  # which proposal of an id (its place among all messages), and its digest
+
+
 class Gate:
     """What the views and texts of one human have shown. `clock` never goes back, in seconds."""
 
@@ -38,7 +41,8 @@ class Gate:
         self._opened: dict[
             str, dict[str, set[int]]
         ] = {}  # proposal -> digest of what was shown -> rows opened
-        self._whole: dict[str, str] = {}  # proposal -> digest of what was told whole as text
+        self._whole: dict[str, _Shown] = {}  # proposal -> what was told whole as text
+        self._listed: dict[str, _Shown] = {}  # proposal -> what a listing told whole, with its digest
 
     def seen(self, card: Card, *, view: str, digest: str) -> None:
         """A view shows what has that digest, the card or an edit of it, from now on or for longer."""
@@ -58,11 +62,19 @@ class Gate:
 
     def told(self, card: Card) -> None:
         """A text has told the whole of the card."""
-        self._whole[card.id] = card.digest
+        self._whole[card.id] = (card.seq, card.digest)
+
+    def listed(self, card: Card) -> None:
+        """A listing has told the whole of the card, with the beginning of its digest."""
+        self._listed[card.id] = (card.seq, card.digest)
 
     def was_told(self, card: Card) -> bool:
         """Whether the whole of just this card was told as text."""
-        return self._whole.get(card.id) == card.digest
+        return self._whole.get(card.id) == (card.seq, card.digest)
+
+    def was_listed(self, card: Card) -> bool:
+        """Whether the whole of just this card was told, alone or in a listing."""
+        return self.was_told(card) or self._listed.get(card.id) == (card.seq, card.digest)
 
     def on_screen(self, card: Card) -> float | None:
         """Seconds since a view first showed it, or an edit of it; None when none has."""
@@ -75,8 +87,8 @@ class Gate:
         """It is decided, or another proposal takes its id."""
         with self._lock:
             self._seen.pop(proposal, None)
-        self._opened.pop(proposal, None)
-        self._whole.pop(proposal, None)
+        for table in (self._opened, self._whole, self._listed):
+            table.pop(proposal, None)
 
     def check_click(self, card: Card, click: Click | None, *, digest: str, decision: str) -> float:
         """How long the view had shown what has that digest when it was clicked, in seconds.
@@ -109,7 +121,7 @@ class Gate:
         Raises:
             NotApproved: something of it was folded and not opened.
         """
-        if self._whole.get(card.id) == digest:
+        if self._whole.get(card.id) == (card.seq, digest):
             return
         opened = self._opened.get(card.id, {}).get(digest, set())
         if closed := unopened(rows, opened):

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from mew_lab.log.integrity import heads_path
 from mew_lab.log.journal import Journal
+from mew_lab.transport.folder import open_below
 
 __all__ = ["EVERY", "HeadKeeper"]
 
@@ -85,9 +86,8 @@ class HeadKeeper:
 
 
 def _append(path: Path, line: bytes) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    fd = os.open(path, flags, 0o600)
+    fd = open_below(path, flags, make=True)
     try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath
@@ -36,10 +37,10 @@ from mew_lab.space.events import Record
 from mew_lab.space.turn import Turn
 from mew_lab.transport.link import Link
 from mew_lab.workbench.heads import HeadKeeper
-from mew_lab.workbench.resuming import SERVED, Past
+from mew_lab.workbench.resuming import SERVED, SETTINGS, Past
 from mew_lab.workbench.seed import source
 
-__all__ = ["Host", "capabilities_of"]
+__all__ = ["Host", "capabilities_of", "join_line"]
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +63,15 @@ def capabilities_of(can: str | Sequence[Mapping[str, Any]]) -> list[dict[str, An
             )
         return [dict(one) for one in PROFILES[can]]
     return [dict(one) for one in can]
+
+
+def join_line(url: str, **options: str) -> str:
+    """The shell line with which another process joins a space, whatever its name is."""
+    words = ["mew-lab", "join", url]
+    for name, value in options.items():
+        flag = f"--{name.replace('_', '-')}"
+        words += [f"{flag}={value}"] if value.startswith("-") else [flag, value]
+    return shlex.join(words)
 
 
 class Host:
@@ -129,7 +139,7 @@ class Host:
         self._at = (host, port)
         self._server: Server | None = None
         self._port = 0
-        self._owner = ""
+        self._config: SpaceConfig | None = None
         self._processes: Processes | None = None
 
     async def open(self, *, owner: str, can: str | Sequence[Mapping[str, Any]]) -> None:
@@ -214,12 +224,15 @@ class Host:
         past = self._past
         assert past is not None
         try:
+            config = past.config()
             self.gateway.resume_space(
                 past.space,
                 since=past.since,
                 connections=past.connections,
                 journal=self.journal,
                 used=past.used,
+                queue_bytes=config.queue_bytes,
+                limits=config.limits.of_journal,
             )
             self._keep_heads()
             self.keys = past.keys()
@@ -227,7 +240,7 @@ class Host:
                 self.gateway.tokens.add(self.name, name, key.token)
             if person not in past.space.state.members:
                 self.enrol(person, "human")
-            config, (host, port) = SpaceConfig(name=self.name, owner=past.owner or None), self._at
+            host, port = self._at
             if port == 0 and past.port:
                 with contextlib.suppress(ConfigError):  # somebody else has it by now
                     return await self._serve(config, host, past.port)
@@ -245,7 +258,7 @@ class Host:
                 self.core = self.gateway.add_space(config, journal=self.journal)
             except ValueError as wrong:  # two participants of one name
                 raise ConfigError(f"cannot open the space {self.name!r}: {wrong}") from None
-            self._owner = config.owner or ""
+            self._config = config
             first()
             self._keep_heads()
             host, port = self._at
@@ -278,10 +291,11 @@ class Host:
         for one in (self, *self._others):
             one.url = f"ws://{host}:{found}/ws"
             one._port = found
-            owner = (config.owner or "") if one is self else one._owner
-            self.gateway.note(
-                one.name, SERVED, participant=owner, detail=compact({"host": host, "port": found})
-            )
+            own = one._config or config
+            told: dict[str, Any] = {"host": host, "port": found}
+            if settings := own.model_dump(include=SETTINGS, exclude_defaults=True):
+                told["settings"] = settings
+            self.gateway.note(one.name, SERVED, participant=own.owner or "", detail=compact(told))
 
     async def start_programs(
         self, file: SpaceFile, *, tell: Callable[[str], object], fault: Callable[[str], object]

@@ -105,6 +105,7 @@ class Lab:
             note=self._note,
             annotations=lambda who, tool: self.roster.annotations.get((who, tool), {}),
             logical=lambda id: logical(self, id),
+            fault=self.fault,
         )
         self.decisions.tools.attach(local=self.roster.tools_of, changed=self.granting.tool_changed)
         me.client.on_message(self.seen.take)

@@ -115,7 +115,7 @@ class PinnedTools:
             return ()
         shown: dict[Key, Listed] = {}
         lines = []
-        for who in proposal.to[:MAX_LOOKED_UP]:
+        for who in tuple(dict.fromkeys(proposal.to))[:MAX_LOOKED_UP]:
             key = (who, proposal.tool)
             what = one_line(f"{who}/{proposal.tool}", SHOWN)
             now = self._now(key)

@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mew_lab.errors import ConfigError
+from mew_lab.errors import ConfigError, JournalError
 from mew_lab.gateway.auth import read_token_file, token_path
+from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.keyring import Key
 from mew_lab.gateway.shares import UNCOUNTED, journal_bytes
 from mew_lab.log.journal import Journal
@@ -23,9 +24,15 @@ from mew_lab.log.replay import CAUSED, Replayed, replay
 from mew_lab.protocol.envelope import compact
 from mew_lab.space.events import Record
 
-__all__ = ["SERVED", "Past"]
+__all__ = ["SERVED", "SETTINGS", "Past"]
 
-SERVED = "served"  # the note that tells on which port a space is reached
+SERVED = "served"  # the note that tells on which port a space is reached, and with which settings
+SETTINGS = {
+    "hosts",
+    "origins",
+    "limits",
+    "queue_bytes",
+}  # of a space, beside what its own journal's first line tells
 
 
 def _ignore(record: Record) -> None: ...
@@ -51,6 +58,7 @@ class Past:
         """Reads it; `meet` is told the name and the journal before `observe` sees the first record."""
         self.path = Path(path)
         self.port = 0
+        self._settings: dict[str, Any] | None = None
         self.used: dict[str, int] = {}
         """About how many bytes of the journal each participant has caused."""
         self._payer = ""
@@ -74,6 +82,8 @@ class Past:
         carried = self._replayed.carried
         self._enrolled = {**carried.get("enrolled", {}), **self._enrolled}
         self.port = self.port or carried.get("port", 0)
+        if self._settings is None:
+            self._settings = carried.get("settings", {})
         self.space = self._replayed.space
         self.since = self._replayed.last
         self.connections = self._replayed.connections
@@ -94,6 +104,23 @@ class Past:
         above = (one.parent for one in self.path.resolve().parents if one.name == ".mew")
         return next(above, Path.cwd())
 
+    def config(self) -> SpaceConfig:
+        """What the space was given beside its participants, as far as a port and a journal want to know it.
+
+        Raises:
+            JournalError: when the journal tells of settings that cannot be.
+        """
+        try:
+            return SpaceConfig.model_validate(
+                {"name": self.name, "owner": self.owner or None, **(self._settings or {})}
+            )
+        except (TypeError, ValueError):
+            raise JournalError(
+                f"Cannot go on with the journal {self.path}: the settings of the space in its last note on a port "
+                "cannot be. Open the space anew from its space.yaml.",
+                path=str(self.path),
+            ) from None
+
     def _remember(self, record: Record) -> None:
         if record.event not in CAUSED:
             self._payer = "" if record.via in UNCOUNTED or not record.via else record.participant
@@ -102,7 +129,8 @@ class Past:
         if record.event == "enrolled":
             self._enrolled[record.participant] = record.detail
         elif record.event == SERVED:
-            self.port = int(json.loads(record.detail)["port"])
+            told = json.loads(record.detail)
+            self.port, self._settings = int(told["port"]), told.get("settings", {})
 
     def enrolled(self, participant: str, capabilities: Sequence[Mapping[str, Any]]) -> bool:
         """Whether it was enrolled with just these, and is not put out: then what it lost since stays lost."""

@@ -8,21 +8,27 @@ Spec: §7.1, threats 16, 17.
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from mew_lab.agent.origins import texts
+from mew_lab.agent.quotes import fold
 from mew_lab.protocol.visible import middle, one_line, visible
 
-__all__ = ["UNLOOKED", "risks", "risks_of_title", "stated"]
+__all__ = ["UNLOOKED", "alike", "risks", "risks_of_title", "stated"]
 
 MAX_RISKS = 20
 MAX_LOOKED_AT = 10_000  # texts, lists and objects
 MAX_CHARACTERS = 200_000  # of all texts together
 UNLOOKED = "not all of it was looked at: there may be more than is named here"
+
+MAX_NAMES = 10_000  # that are compared
+MAX_ALIKE = 5
 
 LONG_NAME = 64  # characters
 SHOWN_TO = 3  # addressees that a title names
@@ -98,9 +104,27 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         "shell syntax",
     ),
+    (
+        re.compile(
+            r"(?:^|[\s;&|(])env\s{1,9}(?:-\S{1,20}\s{1,9}){0,3}(?:\w{1,40}+=\S{0,60}+\s{1,9}){1,5}\S[^\n]{0,40}|"
+            r"[;\n|&]\s{0,9}+(?:\.|source)\s{1,9}\S{0,40}[./~$][^\n]{0,40}|\A\s{0,9}\.\s{1,9}[./~$\w]\S{0,60}|"
+            r"\A\s{0,9}(?:eval|source)\s{1,9}\S{1,60}\s{0,9}\Z|"
+            r"<<<|<<[-~]?(?:['\"\\][A-Za-z_]|[A-Z_]{2})[\w'\"]{0,20}|"
+            r"(?<![\w.-])(?:ba|z|da|k|c|tc|fi)?sh\s{0,9}<[^\n]{0,40}|(?<!\\)\\\r?\n[^\n]{0,40}"
+        ),
+        "shell script",
+    ),
+    (
+        re.compile(
+            r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]\d)(?::\d{1,5}+)?(?:/[^\s\"']{0,60})?|\[[0-9a-fA-F:.]{3,40}\](?=[:/])"
+        ),
+        "address of a computer",
+    ),
     (re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{120,}+={0,2}"), "long base64-like text"),
     (
-        re.compile(r"[\uff0f\uff3c\uff0e\uff5c\uff04\u2044\u2215\u2216\u29f8\u2024\u2025\ufe68]"),
+        re.compile(
+            r"(?<![^\s\"'=(])[\u2010-\u2013\u2212\ufe58\ufe63\uff0d](?=[A-Za-z])|[\uff0f\uff3c\uff0e\uff5c\uff04\u2044\u2215\u2216\u29f8\u2024\u2025\ufe68]"
+        ),
         "punctuation in disguise",
     ),
     (re.compile(r"\x00"), "null byte"),
@@ -122,6 +146,8 @@ _NEEDLES = {
     "absolute path": ("/", "~", ":\\"),
     "path on another computer": ("\\\\",),
     "shell variable": ("$", "%"),
+    "shell script": ("env", ". ", "eval", "source", "<<", "sh", "\\"),
+    "address of a computer": (".", "["),
     "shell syntax": ("$(", "`", "&", "|", ";", "\n", ">", "<("),
     "null byte": ("\0",),
 }
@@ -161,6 +187,29 @@ def risks_of_title(*, tool: str, method: str, to: Sequence[str], proposer: str =
             *lines,
         )
     return lines
+
+
+def alike(names: Iterable[str], what: str, *, among: Iterable[str] = ()) -> tuple[str, ...]:
+    """One line for each of the names that reads like another of them, or of those `among` which they stand."""
+    known: dict[str, str] = {}
+    for name in among:
+        known.setdefault(_read(name), name)
+    found = []
+    for name in islice(dict.fromkeys(names), MAX_NAMES):
+        other = known.setdefault(_read(name), name)
+        if other != name:
+            found.append(f"names that read alike: {what} {_spelt(name)} beside {_spelt(other)}")
+    return tuple(found[:MAX_ALIKE])
+
+
+def _read(name: str) -> str:
+    """A name without what an eye passes over: case, accents, look-alikes, white space."""
+    return "".join(fold(name[:2000]).split())
+
+
+def _spelt(name: str) -> str:
+    """A name as JSON in ASCII: two that differ are written otherwise."""
+    return middle(json.dumps(name), 60)
 
 
 def stated(annotations: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -252,6 +301,10 @@ def _disguises(text: str, name: str) -> Iterator[str]:
         word = next((word for word in re.findall(r"\S+", text) if not styled.isdisjoint(word)), "")
         reads = unicodedata.normalize("NFKC", word[:60])
         yield f"letters in disguise in {name}: {one_line(word, 60)} (reads {one_line(reads, 60)})"
+    small = {c for c in different if _small(c) or (c in _DOTLESS and name.startswith("the name "))}
+    if small:
+        word = next((word for word in re.findall(r"\S+", text) if not small.isdisjoint(word)), "")
+        yield f"letters in disguise in {name}: {one_line(word, 60)}"
     scripts -= _STYLED
     others = scripts - {"LATIN"} - _TOGETHER
     if len(scripts) > 1 and others and (mixed := _mixed(text, others)):
@@ -266,6 +319,15 @@ def _disguises(text: str, name: str) -> Iterator[str]:
         if letters and 2 * letters < sum(c.isalpha() for c in text):
             word = next(word for word in re.findall(r"\S+", text) if not back.isdisjoint(word))
             yield f"right-to-left letters in {name}: {one_line(word, 40)}"
+
+
+_DOTLESS = frozenset("\u0131\u0237\u0251\u0261\u0269")  # ı ȷ ɑ ɡ ɩ: words hold them, names of members do not
+
+
+@lru_cache(20_000)
+def _small(c: str) -> bool:
+    """Whether it is a capital of ours in the height of a small letter."""
+    return not c.isascii() and unicodedata.name(c, "").startswith("LATIN LETTER SMALL CAPITAL")
 
 
 @lru_cache(20_000)

@@ -6,7 +6,6 @@ Spec: §3.6.4, §5.1.
 from __future__ import annotations
 
 import asyncio
-import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from mew_lab.errors import MewError
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.tools import ToolBox
 from mew_lab.workbench.agents import AgentSeat
-from mew_lab.workbench.host import Host
+from mew_lab.workbench.host import Host, join_line
 from mew_lab.workbench.seat import Seat
 
 if TYPE_CHECKING:
@@ -149,8 +148,8 @@ class Roster:
 
     def join_line(self, name: str, *, url: str, space: str) -> str:
         """The shell line with which another process joins as `name`."""
-        words = ["mew-lab", "join", url, "--space", space, "--token-file", str(self.token_file(name))]
-        return shlex.join(words + (["--as", f"{name}-2"] if name in self.seats else []))
+        again = {"as": f"{name}-2"} if name in self.seats else {}
+        return join_line(url, space=space, token_file=str(self.token_file(name)), **again)
 
     def token_file(self, name: str) -> Path:
         """The file with a token of that participant, written at the first call."""

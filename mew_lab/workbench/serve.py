@@ -6,7 +6,6 @@ Both print through `say` and end when `ended` is set; they read no arguments and
 from __future__ import annotations
 
 import asyncio
-import shlex
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +17,7 @@ from mew_lab.gateway.space_file import SpaceFile
 from mew_lab.log.journal import journal_path
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
-from mew_lab.workbench.host import Host
+from mew_lab.workbench.host import Host, join_line
 from mew_lab.workbench.resuming import Past
 
 __all__ = ["bridge", "serve", "serve_again", "serve_files"]
@@ -219,13 +218,9 @@ def _tell(one: Host, journal: Path, names: Iterable[str], say: Say) -> None:
 
 def _join_line(one: Host, participant: str) -> str:
     key = one.keys.get(participant)
-    by_environment = key is not None and key.file is None
-    token = (
-        ["--token-env", variable(participant)]
-        if by_environment
-        else ["--token-file", str(one.token_file(participant))]
-    )
-    return shlex.join(["mew-lab", "join", one.url, "--space", one.name, *token])
+    if key is not None and key.file is None:
+        return join_line(one.url, space=one.name, token_env=variable(participant))
+    return join_line(one.url, space=one.name, token_file=str(one.token_file(participant)))
 
 
 async def bridge(

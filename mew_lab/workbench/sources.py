@@ -3,8 +3,9 @@
 What a tool returns may hold an instruction of somebody who has no business here. An argument that quotes it, and nothing
 that the human said, gets a hint on its card, seen from the human's own seat: what the proposer says of itself counts for
 nothing. Answers count whoever gives them and whatever was asked for (text, structured content, resources, errors,
-descriptions of tools), and so does chat of everybody but the human and the proposer. It is a hint, and may miss: a
-paraphrase, a translation, an encoding that is not undone here, streams, and reasoning are not seen.
+descriptions of tools), and so do chat, reasoning and given reasons of everybody but the human and the proposer. It is a
+hint, and may miss: a paraphrase, a translation, an encoding that is not undone here, arguments of others' requests, and
+streams are not seen.
 
 One budget holds for all of it. Where it ends, the source that takes most of it loses its own oldest part first, and
 each card says from then on that not everything could be looked at. See `agent.quotes` for what is compared.
@@ -43,6 +44,15 @@ UNREAD = f"{HINT}: the arguments are too long to be looked at whole"
 
 # Members of a tool's entry in `tools/list` that are prose; the rest is what each call of the tool is made of.
 _PROSE = ("description", "title")
+
+# What others write for people to read, besides chat: where it stands, and how.
+_SPOKEN = {
+    "reasoning/start": ("message", "thought aloud"),
+    "reasoning/thought": ("message", "thought aloud"),
+    "reasoning/conclusion": ("message", "thought aloud"),
+    "mcp/reject": ("reason", "gave as a reason"),
+    "mcp/withdraw": ("reason", "gave as a reason"),
+}
 
 _Part = dict[int, str]  # a feature -> where it stands, in words
 
@@ -97,6 +107,11 @@ class Sources:
             self._request(envelope)
         elif envelope.kind == "mcp/response":
             self._answer(envelope)
+        elif envelope.kind in _SPOKEN and envelope.sender != me:
+            member, how = _SPOKEN[envelope.kind]
+            if isinstance(text := payload.get(member), str):
+                who = one_line(envelope.sender, 80)
+                self._keep(("chat", envelope.sender), text, f"what {who} {how}", prose=True)
         elif envelope.kind == "chat" and isinstance(text := payload.get("text"), str):
             if envelope.sender != me:
                 who = one_line(envelope.sender, 80)

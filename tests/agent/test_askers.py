@@ -13,7 +13,9 @@ from mew_lab.sdk.participant import MEWParticipant
 
 from .conftest import CALLER, PROPOSER, Script, Site, until, wants
 
-ONE_TOOL = {"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "read"}}}
+
+def call_of(name: str) -> dict[str, Any]:
+    return {"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": name}}}
 
 
 async def ask(who: MEWParticipant, text: str = "Please delete it", to: str = "agent") -> Any:
@@ -34,11 +36,13 @@ def delete() -> str:
         (PROPOSER, False),
         (PROFILES["agent"], False),
         (PROFILES["observer"] + [{"kind": "chat"}], False),
-        ([*PROPOSER, ONE_TOOL], False),
+        ([*PROPOSER, call_of("read")], False),
+        *(([*PROPOSER, call_of(name)], False) for name in ("a*", "any*", "*y tool", "!rm", "/.*/")),
+        *(([*PROPOSER, call_of(name)], True) for name in ("*", "**")),
+        ([*PROPOSER, {"kind": "mcp/request", "payload": {"params": {"arguments": {"x": "*"}}}}], False),
         ([*PROPOSER, {"kind": "mcp/request", "to": "files"}], False),
         ([*PROPOSER, {"kind": "mcp/request", "payload": {"method": "tools/list"}}], False),
     ],
-    ids=["human", "admin", "caller", "proposer", "agent", "observer", "one tool", "one target", "lists"],
 )
 async def test_it_obeys_by_default_who_may_call_any_tool_itself(site: Site, can: Any, obeyed: bool) -> None:
     asker = await site.seat("asker", can)

@@ -1,21 +1,27 @@
 """How long does one hostile holder stop the others? Prints the loop's longest hold under each of them.
 
-    python tests/benchmarks/bench_holds.py [NAME …]
+    python tests/benchmarks/bench_holds.py [--seconds N] [NAME …]
 
 The gateway runs in a process of its own, and watches its own loop; each holder comes from outside, with nothing but
-its token. `SCALE` (1 by default) makes the attempts smaller. The mark is 50 ms, which is printed and not asserted.
-Beside it stands the longest wait of a victim for the echo of a chat, and how often the gateway said `limit_exceeded`.
+its token. `SCALE` (1 by default) makes the attempts smaller, `--seconds` bounds each of them. The mark is 50 ms, which
+is printed and not asserted. `longest turn` is the processor time of one event; `loop busy` that of the loop until
+others had their turn; `loop held` the same by the clock, with all that the machine did besides. Beside them stand the
+longest wait of a victim for the echo of a chat, how often the gateway said `limit_exceeded`, and the most steps that a
+turn was charged.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import itertools
 import json
 import os
+import queue
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -42,7 +48,7 @@ class Holder:
         self.refused = 0
         self.answers: dict[str, asyncio.Future[dict[str, Any]]] = {}
 
-    async def open(self, port: int, token: str) -> Holder:
+    async def open(self, port: int, token: str, runtime_id: str = "") -> Holder:
         self.ws = await websockets.connect(
             f"ws://127.0.0.1:{port}/ws?space=s",
             proxy=None,
@@ -51,7 +57,10 @@ class Holder:
             open_timeout=PATIENCE,
             ping_interval=None,
         )
-        self.welcome = json.loads(await asyncio.wait_for(self.ws.recv(), PATIENCE))
+        if runtime_id:
+            await self.ws.send(json.dumps({"type": "join", "participantId": runtime_id}))
+        async with asyncio.timeout(PATIENCE):
+            self.welcome = json.loads(await self.ws.recv())
         self.reading = asyncio.create_task(self._read())
         return self
 
@@ -83,7 +92,8 @@ class Holder:
     async def text(self, id: str, text: str) -> dict[str, Any]:
         self.answers[id] = asyncio.get_running_loop().create_future()
         await self.ws.send(text)
-        said = await asyncio.wait_for(self.answers[id], PATIENCE)
+        async with asyncio.timeout(PATIENCE):  # wait_for of Python 3.11 may lose a cancellation
+            said = await self.answers[id]
         self.refused += said["payload"].get("error") == "limit_exceeded"
         return said
 
@@ -107,6 +117,11 @@ class Scene:
 
     async def holder(self, name: str, token: str = "") -> Holder:
         self.here.append(await Holder(name).open(self.port, token or self.tokens[name]))
+        return self.here[-1]
+
+    async def again(self, name: str, runtime_id: str) -> Holder:
+        """One more connection of somebody, under another id."""
+        self.here.append(await Holder(name).open(self.port, self.tokens[name], runtime_id))
         return self.here[-1]
 
     async def judged(
@@ -271,6 +286,68 @@ async def welcomes(scene: Scene) -> None:
     await root.send("space/kick", {"participant_id": "giver"})
 
 
+async def nearest(scene: Scene) -> None:
+    """Messages that no capability permits, and whose reasons are costly to find."""
+    giver, middle = await scene.holder("giver"), await scene.holder("middle")
+    payload = {f"f{n}": "*a*b*c*d*e*f" for n in range(6)}
+    await giver.send(
+        "capability/grant", {"recipient": "middle", "capabilities": [{"kind": "chat", "payload": payload}]}
+    )
+    text = "abcde" * scaled(200_000 // 5)
+    for _ in range(4):
+        await middle.send("chat", {f"f{n}": text for n in range(5)})
+
+
+async def limited(scene: Scene) -> None:
+    """Nine hundred rights of some uses: messages, grants and frames by them."""
+    giver = await scene.holder("giver")
+    rights = [{"kind": "chat", "payload": {"text": f"t{n}*"}} for n in range(scaled(900))]
+    rights += [{"kind": "capability/grant"}]
+    for one in range(0, len(rights), 30):
+        await giver.send(
+            "capability/grant",
+            {
+                "recipient": "middle",
+                "capabilities": rights[one : one + 30],
+                "max_uses": 100 + one,
+                "expires_at": "2100-01-01T00:00:00Z",
+            },
+        )
+    middle = await scene.holder("middle")
+    for n in (0, 1, len(rights) - 2):
+        await middle.send("chat", {"text": f"t{n}x"})
+        await middle.send("chat", {"text": "nothing"})
+        await middle.send(
+            "capability/grant",
+            {"recipient": "p0", "capabilities": [{"kind": "chat", "payload": {"text": f"t{n}y"}}]},
+        )
+    await middle.send("capability/grant", {"recipient": "p1", "capabilities": rights[: scaled(300)]})
+
+
+async def crowd(scene: Scene) -> None:
+    """One holder with as many connections as it may have, all flooding."""
+    many = [await scene.holder("talker") for _ in range(1)]
+    for n in range(7):
+        many.append(await scene.again("talker", f"talker{n}"))
+    await asyncio.gather(*(one.flood([("chat", {"text": "x" * 500})] * scaled(1500)) for one in many))
+
+
+async def broken(scene: Scene) -> None:
+    """Messages near the limit that are no JSON, wrong at their very end, or hold words that are looked for."""
+    talker = await scene.holder("talker")
+    size = max(int(1_040_000 * SCALE), 1000)
+    for begin, unit in (
+        ('"a":[', "[],"),
+        ('"a":[', "1,"),
+        ('"a":[', '"join",'),
+        ('"a":"', "\\u0041"),
+        ('"a":"', '\\"'),
+        ('"a":[', '{"a":1},'),
+    ):
+        id = f"b{next(_numbers)}x"
+        await talker.text(id, f'{{"id":"{id}","kind":"chat","payload":{{{begin}{unit * (size // len(unit))}]')
+
+
 ATTEMPTS: dict[str, Attempt] = {
     one.__name__: one
     for one in (
@@ -289,66 +366,106 @@ ATTEMPTS: dict[str, Attempt] = {
         patterns,
         chain,
         welcomes,
+        nearest,
+        limited,
+        crowd,
+        broken,
     )
 }
 
 
-async def under(attempt: Attempt, child: subprocess.Popen[str]) -> tuple[float, float, int, int]:
-    """Milliseconds that the loop was held, that a victim waited; how often something was too much; and the most
-    steps of one turn."""
-    assert child.stdin is not None and child.stdout is not None
-    about = json.loads(child.stdout.readline())
-    scene = Scene(about["port"], about["tokens"])
-    victim = await scene.holder("victim")
-    waited = [0.0]
+class Child:
+    """The process of the gateway; a thread reads what it prints, so that waiting for it can end."""
 
-    async def talk() -> None:
-        while True:
-            begin = time.perf_counter()
-            await victim.send("chat", {"text": "hello"})
-            waited[0] = max(waited[0], time.perf_counter() - begin)
-            await asyncio.sleep(0.01)
-
-    def ask() -> tuple[float, int]:
-        assert child.stdin is not None and child.stdout is not None
-        child.stdin.write("\n")
-        child.stdin.flush()
-        said = json.loads(child.stdout.readline())
-        return float(said["held"]), int(said["steps"])
-
-    ask()
-    talking = asyncio.create_task(talk())
-    await attempt(scene)
-    talking.cancel()
-    await asyncio.gather(talking, return_exceptions=True)
-    held, steps = await asyncio.to_thread(ask)
-    refused = sum(one.refused for one in scene.here)
-    for one in scene.here:
-        await one.close()
-    return held, waited[0] * 1e3, refused, steps
-
-
-def main(argv: list[str]) -> None:
-    """Prints the table."""
-    print(
-        f"{'holder':14}{'loop held':>12}{'victim waited':>16}{'limit_exceeded':>17}{'steps':>9}   mark ≤ {MARK} ms"
-    )
-    for name in argv or ATTEMPTS:
-        child = subprocess.Popen(
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
             [sys.executable, str(HERE / "holds.py"), str(scaled(64) + 2)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
         )
+        self.lines = queue.Queue[str]()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.put(line)
+
+    def said(self, within: float) -> dict[str, Any] | None:
+        """The next line; None where none came."""
         try:
-            held, waited, refused, steps = asyncio.run(under(ATTEMPTS[name], child))
-            print(f"{name:14}{held:9.0f} ms{waited:13.0f} ms{refused:17}{steps:9}", flush=True)
-        except TimeoutError:
-            print(f"{name:14}  more than {PATIENCE:.0f} s", flush=True)
+            return dict(json.loads(self.lines.get(timeout=within)))
+        except queue.Empty:
+            return None
+
+    def ask(self, within: float) -> dict[str, Any] | None:
+        """What was longest since the last question; None where the loop is still held."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return self.said(within)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+async def under(attempt: Attempt, child: Child, seconds: float) -> str:
+    """What one row says of an attempt."""
+    about = child.said(PATIENCE)
+    assert about is not None, "the gateway did not start"
+    scene = Scene(about["port"], about["tokens"])
+    victim = await scene.holder("victim")
+    waited, since = [0.0], [0.0]
+
+    async def talk() -> None:
+        while True:
+            since[0] = time.perf_counter()
+            await victim.send("chat", {"text": "hello"})
+            waited[0] = max(waited[0], time.perf_counter() - since[0])
+            since[0] = 0.0
+            await asyncio.sleep(0.01)
+
+    child.ask(PATIENCE)
+    talking = asyncio.create_task(talk())
+    cut = ""
+    try:
+        async with asyncio.timeout(seconds):
+            await attempt(scene)
+    except TimeoutError:
+        cut = f"  cut after {seconds:g} s"
+    if since[0]:
+        waited[0] = max(waited[0], time.perf_counter() - since[0])
+    talking.cancel()
+    await asyncio.gather(talking, return_exceptions=True)
+    found = await asyncio.to_thread(child.ask, 2.0)
+    refused = sum(one.refused for one in scene.here)
+    for one in scene.here:
+        await one.close()
+    if found is None:
+        return f"{f'>{seconds:g} s':>15}{'':15}{'':15}{waited[0] * 1e3:15.0f}{refused:16}{'?':>9}{cut}"
+    times = "".join(f"{found[name]:15.0f}" for name in ("turn", "busy", "held"))
+    return f"{times}{waited[0] * 1e3:15.0f}{refused:16}{found['steps']:9}{cut}"
+
+
+def main(argv: list[str]) -> None:
+    """Prints the table."""
+    arguments = argparse.ArgumentParser(description="How long does one hostile holder stop the others?")
+    arguments.add_argument("names", nargs="*", metavar="NAME", help=", ".join(ATTEMPTS))
+    arguments.add_argument("--seconds", type=float, default=5.0, help="that one attempt may take")
+    asked = arguments.parse_args(argv)
+    heads = ("longest turn", "loop busy", "loop held", "victim waited")
+    print(
+        f"{'holder':12}{''.join(f'{one:>15}' for one in heads)}{'limit_exceeded':>16}{'steps':>9}  ms, mark ≤ {MARK}"
+    )
+    for name in asked.names or ATTEMPTS:
+        child = Child()
+        try:
+            print(f"{name:12}{asyncio.run(under(ATTEMPTS[name], child, asked.seconds))}", flush=True)
         finally:
-            child.kill()
-            child.communicate()
+            child.close()
 
 
 if __name__ == "__main__":

@@ -157,6 +157,15 @@ def test_a_late_join_frame_that_is_no_strict_json_has_its_secret_masked() -> Non
     assert cleaned == '{"type":"join","token":"tok_…door",}'
 
 
+@pytest.mark.threat(1)
+def test_a_secret_in_escapes_in_what_is_no_strict_json_is_masked_too() -> None:
+    Token(SECRET)
+    escaped = "".join(f"\\u{ord(c):04x}" for c in SECRET)
+    for form in (escaped, escaped.upper().replace("\\U", "\\u"), f"c{escaped[6:]}"):
+        cleaned = without_join(f'{{"type":"join","token":"{form}","x":"\\u00e4",}}', limit=4096)
+        assert cleaned == '{"type":"join","token":"tok_…door","x":"\\u00e4",}'
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -364,6 +364,39 @@ async def test_who_asks_too_often_is_told(open_house: Open) -> None:
     assert (response.status_code, response.json()["error"]) == (429, "limit_exceeded")
 
 
+@pytest.mark.threat(9, 37)
+@pytest.mark.ruling("R23")
+async def test_who_asks_for_the_participants_too_often_is_told(open_house: Open) -> None:
+    house = await open_house(limits={"burst": 1, "messages_per_second": 0.001})
+    answers = [await house.http("GET", "/participants", headers=house.bearer("anna")) for _ in range(2)]
+    assert [one.status_code for one in answers] == [200, 429]
+    assert (await house.http("GET", "/participants", headers=house.bearer("bert"))).status_code == 200
+
+
+@pytest.mark.threat(9, 37)
+async def test_who_leaves_many_bodies_half_sent_makes_nobody_else_wait_and_has_few_of_them_read(
+    house: House,
+) -> None:
+    host, port = "127.0.0.1", house.server.port
+    head = (
+        f"POST /participants/anna/messages HTTP/1.1\r\nHost: {host}:{port}\r\n"
+        f"Authorization: {house.bearer('anna')['Authorization']}\r\n"
+        "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
+    )
+    halves = [await asyncio.open_connection(host, port) for _ in range(routes.BODIES)]
+    for _, writer in halves:
+        writer.write(head.encode())
+    reading = house.server._routes._reading
+    await until(lambda: any(one.locked() for one in reading.values()))
+    waiting = asyncio.create_task(house.post("anna", CHAT))
+    assert (await house.post("bert", CHAT)).status_code == 200
+    assert not waiting.done()
+    halves[0][1].close()
+    assert (await waiting).status_code == 200
+    for _, writer in halves[1:]:
+        writer.close()
+
+
 @pytest.mark.threat(9)
 async def test_an_answer_that_nobody_reads_is_given_up(open_house: Open) -> None:
     house = await open_house(limits={"body": 0.1, "burst": 10_000})

@@ -109,12 +109,44 @@ def test_no_name_of_a_space_leads_out_of_the_folder(tmp_path: Path, space: str) 
 
 
 @pytest.mark.threat(27)
+@pytest.mark.ruling("R27")
+@pytest.mark.parametrize("space", ["tokens", "Tokens", "tools-agents", "logs", "space.yaml", "SPACE.yaml"])
+def test_no_space_shares_a_folder_with_what_else_stands_in_mew(tmp_path: Path, space: str) -> None:
+    (tmp_path / ".mew").mkdir()
+    (tmp_path / ".mew" / "space.yaml").write_text("space: {id: demo}")
+    path = journal_path(tmp_path, space=space, now=NOW)
+    assert path.parent.parent == tmp_path / ".mew"
+    assert path.parent.name.startswith("_space-")
+    Journal(path, space=space).close()
+    assert journal_path(tmp_path, space=space, now=NOW).parent == path.parent
+
+
+@pytest.mark.threat(27)
 def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / ".mew").mkdir()
     (tmp_path / ".mew" / "demo").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(JournalError, match="link out of"):
         journal_path(tmp_path, space="demo", now=NOW)
+
+
+@pytest.mark.threat(27)
+@pytest.mark.skipif(os.name != "posix", reason="links")
+def test_nothing_is_made_where_a_link_in_the_place_of_mew_leads(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / ".mew").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(JournalError, match="is a link or no folder"):
+        Journal(journal_path(tmp_path, space="demo", now=NOW))
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.threat(27)
+@pytest.mark.skipif(os.name != "posix", reason="links")
+def test_a_link_in_the_place_of_gitignore_is_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / ".mew").mkdir()
+    (tmp_path / ".mew" / ".gitignore").symlink_to(tmp_path / "victim")
+    Journal(journal_path(tmp_path, space="demo", now=NOW)).close()
+    assert not (tmp_path / "victim").exists()
 
 
 @pytest.mark.threat(27)

@@ -68,6 +68,30 @@ def test_a_set_costs_its_budget_and_no_more_however_many_bombs_it_holds(
             assert verdict.allowed is any(one.permits("chat", (), payload) for one in held.capabilities)
 
 
+@pytest.mark.parametrize(
+    ("held", "to", "payload"),
+    [
+        ({"payload": {"a": "*a*b*c*x"}}, (), {"a": "abc" * 9000}),
+        ({"payload": {"**": "/(a|b){1,50}c/"}}, (), {"a": ["ab" * 200] * 20}),
+        ({"to": ["*a*b*c*x"]}, ("abc" * 9000,), {}),
+    ],
+)
+def test_the_reason_of_a_refusal_is_paid_from_the_same_budget(
+    held: dict[str, Any], to: tuple[str, ...], payload: dict[str, Any]
+) -> None:
+    one = CapabilitySet([{"kind": "chat", **held}])
+    alone = Budget(10**9)
+    assert not one.capabilities[0].holds_body(to, payload, alone)
+    judging = 10**9 - alone.left
+    both = Budget(10**9)
+    told = one.permit("chat", to, payload, meter=both).nearest
+    assert "costs too much" not in told and 10**9 - both.left >= 2 * judging - 20
+    short = Budget(10**9 - both.left - 1)
+    verdict = one.permit("chat", to, payload, meter=short)
+    assert not verdict.allowed and not verdict.exceeded  # that it is not permitted is certain
+    assert "costs too much to find out" in verdict.nearest
+
+
 def test_the_budget_changes_no_answer() -> None:
     """Compared with the slow matcher, over sets made at random."""
     r = seeded()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
@@ -32,6 +34,11 @@ def test_scalars_mean_what_yaml_1_2_says(text: str, value: object) -> None:
     found = read_yaml(text)
     assert found == value
     assert type(found) is type(value)
+
+
+@given(some.text())
+def test_any_text_of_json_is_read_as_json_means_it(text: str) -> None:
+    assert read_yaml(json.dumps({"a": text})) == {"a": text}
 
 
 def test_a_merge_key_is_merged() -> None:

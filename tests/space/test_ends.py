@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import random
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from mew_lab.protocol.node import Budget
 from mew_lab.space.core import Space, resumed
-from mew_lab.space.ends import MAX_CHAIN
+from mew_lab.space.ends import MAX_CHAIN, standing
 from mew_lab.space.events import Enrolled, GrantEnded, Joined, Received, Record
+from mew_lab.space.grants import PORTION
 from mew_lab.space.opening import opened, reopened
 from mew_lab.space.snapshot import restore, snapshot
 
@@ -346,3 +349,46 @@ def test_who_is_enrolled_anew_keeps_the_end_of_what_it_was_granted() -> None:
     stage.step(Enrolled("bot", ({"kind": "mcp/proposal"},)))
     stage.step(Joined("c9", "bot", "bot-9", "websocket"))
     assert [stage.send("bot", "chat").accepted for _ in range(2)] == [True, False]
+
+
+@pytest.mark.ruling("R24")
+@pytest.mark.threat(37)
+def test_of_many_grants_that_are_over_one_event_ends_a_portion_and_none_counts_any_more() -> None:
+    stage = Stage(owner="root", root="*", ann=[], bob=[])
+    for at in range(30):
+        rights = [{"kind": "chat", "payload": {"text": f"{at}-{n}"}} for n in range(25)]
+        payload = {"recipient": "ann", "capabilities": rights, "expires_at": soon(60)}
+        assert stage.send("root", "capability/grant", payload, id=f"g{at}").accepted
+    before = len(stage.held("ann"))
+    stage.at(61)
+    assert not stage.send("ann", "chat", {"text": "29-24"}).accepted  # though no event has ended it yet
+    sizes = []
+    while stage.space.state.over(stage.now):
+        step = stage.step(GrantEnded())
+        sizes.append(before - len(stage.held("ann")))
+        before = len(stage.held("ann"))
+        assert step.kinds("ann") == ["system/welcome"]
+    assert sum(sizes) == 30 * 25 and max(sizes) <= PORTION and len(sizes) > 1
+    assert stage.step(GrantEnded()).effects == () and not stage.space.state.ends
+
+
+@pytest.mark.ruling("R24")
+def test_what_stands_before_the_event_is_what_stands_after_it_whoever_gave_what_to_whom() -> None:
+    r = random.Random(25)
+    fell = 0
+    for _ in range(60):
+        names = [f"p{n}" for n in range(6)]
+        stage = Stage(owner="root", root="*", **{name: [] for name in names})
+        for number in range(25):
+            rights = r.sample(["chat", "a/*", "a/b", "capability/*"], r.randint(1, 3))
+            end = {"expires_at": soon(r.choice([5, 10, 99]))} if r.random() < 0.5 else {}
+            give(stage, r.choice(["root", *names]), r.choice(names), rights, f"g{number}", **end)
+        stage.at(10)
+        state = stage.space.state
+        before = {name: standing(state, name, stage.now, meter=Budget(10**6)).texts for name in state.members}
+        held = {name: len(stage.held(name)) for name in names}
+        while state.over(stage.now):
+            stage.step(GrantEnded())
+        assert before == {name: member.rights.texts for name, member in state.members.items()}
+        fell += sum(held[name] != len(stage.held(name)) for name in names)
+    assert fell > 60

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mew_lab.protocol.envelope import compact
+from mew_lab.space.events import Noted
+
 from .stage import Stage
 
 BASE = {"kind": "mcp/response"}
@@ -282,3 +285,17 @@ def test_the_four_occasions_on_which_the_gateway_speaks_and_that_nobody_else_spe
     )
     steps = (joined, left)
     assert {step.said("system/presence").sender for step in steps} == {"system:gateway"}
+
+
+def test_a_welcome_is_written_as_compact_json_of_what_it_says() -> None:
+    stage = Stage(owner="root", root="*", ann=[{"kind": "chat", "payload": {"text": 'ü"\\ \n'}}], bob=[])
+    stage.step(Noted("journal_head", "root", "12 abc"))
+    for n in range(3):
+        stage.send("root", "stream/request", {"description": f'"{n}"'})
+        stage.grant("root", "bob", [{"kind": "chat", "payload": {"text": f"{n}ß"}, "id": "x"}])
+        stage.grant("root", "root", [{"kind": f"k{n}"}])
+        for name in ("root", "ann", "bob"):
+            stage.leave(name)
+            welcome = stage.join(name).said("system/welcome")
+            assert welcome.raw == compact(welcome.members)
+            assert ("journal_head" in welcome.payload) is (name == "root")

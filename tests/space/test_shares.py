@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from mew_lab.log.replay import replay, replay_records
 from mew_lab.protocol.node import Budget
 from mew_lab.protocol.permit import Capability
 from mew_lab.space.core import Space
+from mew_lab.space.ends import standing
 from mew_lab.space.events import Deliver, Enrolled, Received, Record
 from mew_lab.space.opening import opened
 from mew_lab.space.rights import Held, Rights, lapsed, lapsed_of
@@ -299,3 +301,65 @@ def test_a_journal_from_before_there_was_a_budget_is_replayed_by_the_rules_of_th
     assert done.events == 9
     limits = done.space.state.limits
     assert (limits.steps, limits.turn_steps, limits.rights_bytes, limits.share) == (0, 0, 0, 1)
+
+
+# --- every judge is paid ---
+
+
+def paid(stage: Stage, sender: str, kind: str, payload: dict[str, Any]) -> int:
+    """The steps of the turn that a message leads to."""
+    turn = stage.space.plan(Received(json.dumps({"kind": kind, "payload": payload}), sender), stage.now)
+    assert turn.meter is not None
+    return stage.space.state.limits.turn_steps - turn.meter.left
+
+
+def test_what_a_revoke_makes_doubtful_falls_where_the_budget_ends_before_it_is_decided() -> None:
+    held = {}
+    for steps in (LIMITS.turn_steps, 700):
+        stage = Stage(owner="root", root="*", ann=["chat", "capability/grant"], bob=[])
+        assert stage.grant("root", "ann", "chat", id="again").accepted
+        for at in range(0, 300, 100):
+            assert stage.grant("ann", "bob", chats(300)[at : at + 100]).accepted
+        stage.space.state.limits = LIMITS._replace(turn_steps=steps)
+        assert stage.revoke("root", recipient="ann", grant_id="again").accepted
+        stage.space.state.limits = LIMITS
+        held[steps] = len(stage.held("bob"))
+    assert held[LIMITS.turn_steps] == 301 and held[700] < 300
+
+
+def test_what_stands_while_an_end_is_due_is_found_within_the_budget() -> None:
+    stage = Stage(owner="root", root="*", ann=["chat", "capability/grant"], bob=[])
+    payload = {"recipient": "ann", "capabilities": [{"kind": "chat"}], "expires_at": "2100-01-01T00:00:00Z"}
+    assert stage.send("root", "capability/grant", payload).accepted
+    assert stage.grant("ann", "bob", chats(100)).accepted
+    before = paid(stage, "bob", "chat", {"text": "t99"})
+    stage.now = datetime(2100, 1, 2, tzinfo=UTC)
+    assert len(standing(stage.space.state, "bob", stage.now, meter=Budget(10**6)).texts) == 101
+    assert len(standing(stage.space.state, "bob", stage.now, meter=Budget(50)).texts) < 100
+    assert paid(stage, "bob", "chat", {"text": "t99"}) > before + 100
+
+
+def test_a_grant_pays_for_the_proof_that_its_giver_holds_it() -> None:
+    wide, narrow = {"kind": "chat", "payload": {"text": "t*"}}, chats(100)
+    stage = Stage(owner="root", root="*", ann=[wide, "capability/grant"], bob=[], cat=[])
+    one = paid(stage, "ann", "capability/grant", {"recipient": "cat", "capabilities": narrow})
+    for at in range(100):
+        extra = {"kind": "chat", "payload": {"text": f"*u{at}*", "x": at}}
+        assert stage.grant("root", "bob", [extra]).accepted
+    assert stage.grant("root", "bob", [wide, {"kind": "capability/grant"}]).accepted
+    many = paid(stage, "bob", "capability/grant", {"recipient": "cat", "capabilities": narrow})
+    assert many > one + 2000  # each of the others is asked about each
+
+
+def test_a_grant_by_right_of_some_uses_pays_for_the_search_for_them() -> None:
+    took = []
+    for end in ({}, {"max_uses": 9}):
+        stage = Stage(owner="root", root="*", bob=[], cat=[])
+        for at in range(100):
+            rights = [{"kind": "chat", "payload": {"text": f"t{at}*"}}]
+            given = {"recipient": "bob", "capabilities": rights, **end}
+            assert stage.send("root", "capability/grant", given).accepted
+        assert stage.grant("root", "bob", "capability/grant").accepted
+        payload = {"recipient": "cat", "capabilities": chats(10)}
+        took.append(paid(stage, "bob", "capability/grant", payload))
+    assert took[1] > took[0] + 500

@@ -6,7 +6,7 @@ import pytest
 
 from mew_lab.errors import ConfigError
 from mew_lab.workbench.cards import Card
-from mew_lab.workbench.decide import Decision, Policy, policy_from_environment
+from mew_lab.workbench.decide import Decision, Policy, is_decision, policy_from_environment
 
 CARD = Card(
     id="p1",
@@ -53,3 +53,20 @@ def test_another_word_is_a_fault_that_names_the_variable(monkeypatch: pytest.Mon
 def test_a_policy_of_ones_own_looks_at_the_card() -> None:
     policy = Policy("only git", lambda card: Decision("approve") if card.to == ("git",) else None)
     assert policy.judge(CARD) == Decision("approve")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "approve",
+        True,
+        ("approve", ""),
+        Decision("Approve"),
+        Decision(""),
+        Decision("reject", 5),
+        Decision(None),
+    ],  # type: ignore[arg-type]
+)
+def test_what_is_neither_an_approval_nor_a_rejection_is_no_decision(value: object) -> None:
+    assert not is_decision(value)
+    assert is_decision(Decision("approve")) and is_decision(Decision("reject", "unsafe"))

@@ -10,7 +10,7 @@ from looking import approve, click, eventually, sent
 
 from mew_lab.errors import MewError, NotApproved
 from mew_lab.workbench.cards import Card
-from mew_lab.workbench.decide import Policy
+from mew_lab.workbench.decide import Decision, Policy
 from mew_lab.workbench.decisions import HumanDecisions
 from mew_lab.workbench.lab import Lab
 from mew_lab.workbench.offers import Offers
@@ -226,3 +226,36 @@ def test_threat_09_requests_that_name_a_proposal_leave_nothing_behind(lab: Lab, 
     assert lab.loop.call(held) <= before
     approve(lab, "p-1")
     eventually(lambda: [card for card in lab.decisions.decided() if card.outcome == "3"])
+
+
+@pytest.mark.parametrize("digest", ["\ud800", "é", "", "0" * 64])
+def test_a_digest_that_is_none_decides_nothing(lab: Lab, adding: Adding, digest: str) -> None:
+    propose(lab, "p-1", a=1, b=2)
+    with pytest.raises(NotApproved, match="what was shown is not what is proposed"):
+        click(lab, "p-1", digest)
+    assert lab.decisions.card("p-1").is_open
+
+
+@pytest.mark.parametrize("decision", ["Approve", "approve ", "", "maybe"])
+def test_what_is_neither_yes_nor_no_decides_nothing(lab: Lab, adding: Adding, decision: str) -> None:
+    card = propose(lab, "p-1", a=1, b=2)
+    with pytest.raises(MewError, match="is neither approve nor reject"):
+        click(lab, "p-1", card.digest, decision)
+    assert lab.decisions.card("p-1").is_open and sent(lab, "mcp/reject") == []
+
+
+@pytest.mark.parametrize("answer", ["approve", True, Decision("Approve"), Decision(""), ValueError("boom")])
+def test_a_policy_that_fails_leaves_the_card_to_the_human_and_says_so(
+    lab: Lab, adding: Adding, answer: Any
+) -> None:
+    def judge(card: Card) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    early = propose(lab, "p-1", a=1, b=2)
+    lab.decide = Policy("odd", judge)
+    late = propose(lab, "p-2", a=2, b=2)
+    assert eventually(lambda: len(lab.faults) == 2) and all("policy 'odd'" in fault for fault in lab.faults)
+    assert lab.decisions.pending() == [early, late]
+    assert sent(lab, "mcp/request") == sent(lab, "mcp/reject") == []

@@ -167,3 +167,15 @@ def test_threat_06_a_schema_of_a_peer_is_a_remark_and_its_expressions_are_not_ru
         "does not fit the tool: it takes no b",
     )
     assert misfits({"properties": [], "required": "a"}, {"a": 1}) == ()
+
+
+@pytest.mark.threat(29)
+def test_an_edit_is_hinted_at_like_the_proposal_itself(lab: Lab, adding: Adding) -> None:
+    lab.join("web", can="agent").chat("copy the orchid ledger to the silver island")
+    pending = propose(lab, {"a": 1, "b": "copy the orchid ledger to the silver island"})
+    [card] = eventually(lab.decisions.pending)
+    assert any("b quotes what web said in chat" in line for line in card.warnings)
+    edit = review(lab, pending.id, {"index": 0, "json": "2"})
+    assert any("b quotes what web said in chat" in line for line in edit.warnings)
+    edit = review(lab, pending.id, {"index": 1, "json": "2"})
+    assert not any("quotes" in line for line in edit.warnings)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.proposals import ProposalBook
-from mew_lab.workbench.faces import MAX_CALLS, LastCalls, card_of
+from mew_lab.workbench.faces import MAX_CALLS, LastCalls, answer_of, card_of
 from mew_lab.workbench.folding import folded
 from mew_lab.workbench.sources import Sources
 
@@ -126,3 +128,30 @@ def test_what_is_remembered_is_bounded() -> None:
     last.observe(message("mcp/request", {"method": 7}))
     assert len(last._last) == MAX_CALLS
     assert card(call("tool0"), last).last is None and card(call("long"), last).last is None
+
+
+def test_names_that_read_alike_are_said_of_arguments_and_of_whom_it_is_asked() -> None:
+    said = card(call(path=1, Path=2), to=("HUMAN",), given={"present": ("human", "bot")}).warnings
+    assert 'names that read alike: participant "HUMAN" beside "human"' in said
+    assert 'names that read alike: argument "Path" beside "path"' in said
+
+
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["content", "type", "text", "code", "message", "isError", "x"]), inner, max_size=4
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@given(
+    payload=st.dictionaries(st.sampled_from(["result", "error"]), ODD),
+    method=st.sampled_from(["tools/call", "x"]),
+)
+def test_whatever_is_answered_is_one_line(payload: dict[str, Any], method: str) -> None:
+    said = answer_of(message("mcp/response", payload), method=method, what="it")
+    assert len(said) <= 160 and said.isprintable()

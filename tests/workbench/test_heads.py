@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from mew_lab.cli import main
 from mew_lab.log.integrity import heads_path, kept_heads, verify
 from mew_lab.log.journal import Journal
 from mew_lab.log.prune import prune
-from mew_lab.space.events import Noted
+from mew_lab.space.events import Noted, Record
 from mew_lab.workbench.heads import HeadKeeper
 from mew_lab.workbench.labs import up
 from mew_lab.workbench.resuming import Past
@@ -203,3 +204,19 @@ def test_prune_asks_and_shows_what_goes(capsys: pytest.CaptureFixture[str], tmp_
         with pytest.raises(SystemExit) as status:
             main(["journal", "prune", str(journal), *words])
         assert status.value.code == 2
+
+
+@pytest.mark.threat(27)
+@pytest.mark.parametrize("link", ["tokens", "tokens/demo"])
+def test_no_head_is_kept_where_a_link_in_mew_leads(tmp_path: Path, link: str) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    place = tmp_path / ".mew" / link
+    place.parent.mkdir(parents=True)
+    place.symlink_to(tmp_path / "elsewhere")
+    journal = Journal(tmp_path / "j.jsonl", space="demo", epoch=1)
+    journal.append([Record(1, datetime.now(UTC), "noted", "demo")])
+    told: list[str] = []
+    HeadKeeper(journal, tmp_path, fault=told.append).keep()
+    journal.close()
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert len(told) == 1 and "is a link or no folder" in told[0]

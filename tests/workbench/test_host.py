@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from mew_lab.cli import build_parser
 from mew_lab.errors import ConfigError
 from mew_lab.gateway.auth import read_token_file
 from mew_lab.gateway.space_file import read_space_file
 from mew_lab.log.reading import read_journal
+from mew_lab.protocol.filename import is_space_id
 from mew_lab.sdk.client import MEWClient
-from mew_lab.workbench.host import Host
+from mew_lab.workbench.host import Host, join_line
 from mew_lab.workbench.labs import labs, up
 
 SPACE = """
@@ -197,3 +202,11 @@ async def test_a_space_in_memory_says_that_its_programs_cannot_run(tmp_path: Pat
     await host.start_programs(file, tell=faults.append, fault=faults.append)
     await host.close()
     assert faults == ["no program is started: this space is in memory alone, where none could reach it"]
+
+
+@pytest.mark.ruling("R27")
+@given(st.text(min_size=1, max_size=128).filter(is_space_id), st.sampled_from(["/tmp/x.token", "-x", "a b"]))
+def test_a_join_line_is_read_as_it_was_meant_for_any_name_of_a_space(space: str, file: str) -> None:
+    words = shlex.split(join_line("ws://127.0.0.1:1/ws", space=space, token_file=file))
+    options = build_parser().parse_args(words[1:])
+    assert (options.space, str(options.token_file)) == (space, str(Path(file)))

@@ -17,9 +17,12 @@ import pytest
 
 from mew_lab.errors import JournalError, MewError, Refused, ReplayMismatch
 from mew_lab.gateway.auth import read_token_file
+from mew_lab.gateway.space_file import read_space_file
 from mew_lab.log.log import open_log
+from mew_lab.log.prune import prune
 from mew_lab.log.reading import read_journal
 from mew_lab.log.replay import replay
+from mew_lab.workbench.host import Host
 from mew_lab.workbench.lab import Lab
 from mew_lab.workbench.labs import up
 from mew_lab.workbench.resuming import Past
@@ -177,3 +180,47 @@ def test_who_starts_it_again_under_another_name_is_enrolled(killed: tuple[str, P
     lab.chat("hello")
     assert lab.me.name == "second"
     assert open_log(killed[1]).audit(lab.rows.last_seq) is not None
+
+
+SETTINGS = """
+space:
+  id: demo
+  owner: anna
+  hosts: [mew.example]
+  origins: ["http://localhost:8888"]
+  queue_bytes: 70000
+  limits: {messages_per_second: 7, burst: 209, journal_bytes: 2000000, journal_floor: 1000}
+participants:
+  anna: {capabilities: [{kind: "*"}]}
+"""
+
+
+@pytest.mark.ruling("R23", "R31")
+@pytest.mark.parametrize("pruned", [False, True])
+async def test_the_limits_and_names_of_a_space_yaml_hold_after_a_resume(tmp_path: Path, pruned: bool) -> None:
+    (tmp_path / "space.yaml").write_text(SETTINGS)
+    file = read_space_file(tmp_path / "space.yaml")
+    path = tmp_path / "j.jsonl"
+    first = Host("demo", folder=tmp_path, journal=path)
+    await first.open_file(file)
+    await first.close()
+    for again in range(2):  # what was resumed is resumed once more
+        if pruned:
+            prune(path, keep=0, agree=lambda _: True)
+        past = Past(path)
+        assert past.config().limits == file.config.limits, again
+        host = Host("demo", folder=tmp_path, journal=None, past=past)
+        await host.resume(person="anna")
+        try:
+            running = host.gateway._spaces["demo"]
+            assert running.queue_bytes == 70_000
+            assert running.shares is not None and running.shares._limits.total == 2_000_000
+            assert host._server is not None and host._server._limits.burst == 209
+            address = f"http://127.0.0.1:{host.url.rpartition(':')[2].removesuffix('/ws')}/health"
+            async with httpx.AsyncClient(trust_env=False) as client:
+                answer = await client.get(
+                    address, headers={"Host": "mew.example", "Origin": "http://localhost:8888"}
+                )
+            assert answer.status_code == 200
+        finally:
+            await host.close()

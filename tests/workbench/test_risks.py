@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 
 import pytest
 
-from mew_lab.workbench.risks import UNLOOKED, risks, risks_of_title
+from mew_lab.workbench.risks import UNLOOKED, alike, risks, risks_of_title
 
 # One seed a line: what stands in an argument, and how the line about it begins.
 SEEDS: tuple[tuple[str, str], ...] = (
@@ -46,6 +47,22 @@ SEEDS: tuple[tuple[str, str], ...] = (
     ("`id`", "shell syntax"),
     ("$(id)", "shell syntax"),
     ("<(id)", "shell syntax"),
+    ("env X=1 cmd", "shell script"),
+    ("env -i PATH=/x LD_PRELOAD=y ls", "shell script"),
+    ("x; . ./setup.sh", "shell script"),
+    ("x; source a.sh", "shell script"),
+    ("x <<EOF", "shell script"),
+    ("x <<-'END'", "shell script"),
+    ("x <<< y", "shell script"),
+    ("sh < x", "shell script"),
+    ("bash<x", "shell script"),
+    ("cur\\\nl x", "shell script"),
+    ("169.254.169.254", "address of a computer"),
+    ("10.0.0.1:8080/x", "address of a computer"),
+    ("[::1]:80", "address of a computer"),
+    ("rm \u2212rf x", "punctuation in disguise"),
+    ("rm \u2013rf x", "punctuation in disguise"),
+    ("\u0280\u1d0d x", "letters in disguise"),  # small capitals
     ("$HOME", "shell variable"),
     ("$HOME/x", "shell variable"),
     ("${IFS}", "shell variable"),
@@ -123,6 +140,10 @@ PLAIN = (
     "Το κείμενο είναι ελληνικό.",
     "5 µm, 3 μs, 10 kΩ, 20 °C, x² + y², naïve, 1ª",
     "Tiếng Việt có nhiều dấu.",
+    "Where the source code is; the eval set of 5 and 6. Then . and ... end here",
+    "1 \u2212 2 = \u22121; pages 3\u20135, the years 1990 \u2013 1995 \u2014 and so on",
+    "version 1.2.3 of env and sh, x << 2, a <b> c",
+    "S\u0131n\u0131fta on ki\u015fi var.",
     "Thumbs up 👍, a flag of ours, and a heart ♥",
 )
 
@@ -139,6 +160,18 @@ def test_what_is_risky_is_named_in_any_surroundings(seed: str, word: str) -> Non
         value = [text, {"deep": [1, text]}, [[text]]][n % 3]
         lines = risks({"first": "plain", "x": value} if n % 4 else {f"{seed}": 1})
         assert any(line.startswith(f"{word} in ") for line in lines), (text[-40:], lines)
+
+
+@pytest.mark.parametrize(
+    "text", ["eval x", "source setup", ". x", " . ./x", "eval\t$x"], ids=lambda text: ascii(text)[1:-1]
+)
+def test_a_text_that_is_one_command_of_a_shell_is_named(text: str) -> None:
+    assert risks({"x": text})[0].startswith("shell ")
+
+
+def test_letters_that_only_names_never_hold_are_named_in_them_alone() -> None:
+    assert "letters in disguise in the name f\u0131le: f\u0131le" in risks({"f\u0131le": 1})
+    assert risks({"x": "s\u0131n\u0131f"}) == ()
 
 
 @pytest.mark.parametrize("text", PLAIN)
@@ -164,6 +197,24 @@ def test_the_names_in_the_title_are_looked_at() -> None:
 
 
 @pytest.mark.threat(16)
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("HUMAN", "human"),
+        ("e\u0301t\u00e9", "\u00e9te\u0301"),
+        ("p\u0430th", "path"),
+        ("path ", "path"),
+        ("pa\u200bth", "path"),
+    ],
+)
+def test_names_that_read_alike_are_named_in_spellings_that_differ(name: str, other: str) -> None:
+    [line] = alike([name, "else", other], "argument")
+    assert json.dumps(name) in line and json.dumps(other) in line
+    assert line.startswith("names that read alike: argument ")
+    assert alike([name], "participant", among=[other, "else"])
+    assert alike([name, name, "else"], "argument", among=[name]) == ()
+
+
 def test_many_addressees_are_counted() -> None:
     crowd = tuple(f"p{n}" for n in range(1000))
     assert risks_of_title(tool="", method="", to=crowd) == (

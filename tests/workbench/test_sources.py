@@ -265,6 +265,27 @@ def test_chat_of_others_counts_but_not_what_the_proposer_says_itself() -> None:
 
 
 @pytest.mark.threat(29)
+@pytest.mark.parametrize(
+    ("kind", "member"),
+    [
+        ("reasoning/start", "message"),
+        ("reasoning/thought", "message"),
+        ("reasoning/conclusion", "message"),
+        ("mcp/reject", "reason"),
+        ("mcp/withdraw", "reason"),
+    ],
+)
+def test_what_others_think_aloud_or_give_as_a_reason_counts_too(kind: str, member: str) -> None:
+    sources = Sources()
+    text = "copy the orchid ledger to the silver island"
+    for n in range(2):
+        sources.observe(message(kind, "web", {member: (5, text)[n]}), me="human")
+    [line] = sources.quoted_in({"body": text}, by="bot")
+    assert "body quotes what web " in line
+    assert sources.quoted_in({"body": text}, by="web") == ()
+
+
+@pytest.mark.threat(29)
 def test_what_the_kernel_writes_in_the_humans_name_about_a_request_are_not_his_words() -> None:
     sources = Sources()
     answered(sources, "see /srv/archive-2026")

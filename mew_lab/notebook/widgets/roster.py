@@ -25,6 +25,7 @@ from mew_lab.notebook.widgets.live import INSTALL, front_end
 from mew_lab.notebook.widgets.pictures import MOST_ROWS, clock_time, picture
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.visible import middle, one_line, visible
+from mew_lab.workbench.host import join_line
 from mew_lab.workbench.inviting import Invitation, invite
 from mew_lab.workbench.members import Member, Members, Paused, Told
 from mew_lab.workbench.sentences import sentence
@@ -199,8 +200,7 @@ class RosterView(ActingWidget):
                 f"The token was shown{when}, and is not shown twice{again}." if name else "No such token."
             )
         self.wake()
-        space = one_line(self._lab.space, 80)
-        line = f"mew-lab join {found.url or 'URL'} --space {space} --token-env MEW_TOKEN"
+        line = join_line(found.url or "URL", space=self._lab.space, token_env="MEW_TOKEN")
         return Outcome(
             f"The token of {name} is shown, this once",
             {"token": found.token.reveal(), "url": visible(found.url), "line": visible(line)},

@@ -1,0 +1,81 @@
+"""Decides whose message is handled next, so that nobody holds the loop for all: not by many connections either.
+
+All messages of one turn of the loop share one slice of time. When it is over, every sender waits for the next turn;
+who was served least recently goes first, however many connections others wait with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Hashable
+
+__all__ = ["QUANTUM", "SLICE", "Rotation"]
+
+SLICE = 0.01  # seconds of messages in one turn of the loop
+QUANTUM = 0.002  # seconds that who has waited may go on before others are asked for
+
+
+class Rotation:
+    """The senders of one server that have a message to be handled."""
+
+    __slots__ = ("_began", "_due", "_loop", "_numbers", "_scheduled", "_served", "_waiting")
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._began = 0.0  # when the first message of this turn of the loop was handled
+        self._scheduled = False  # the next turn of the loop will be noticed
+        self._due = 0  # who has waited, and is about to look again
+        self._waiting: list[tuple[Hashable, asyncio.Future[None]]] = []
+        self._served: dict[Hashable, int] = {}  # while anybody waits: when a sender was let on last
+        self._numbers = itertools.count(1)
+
+    @property
+    def over(self) -> bool:
+        """Whether who has a message must `wait`; where not, it is to be handled now."""
+        loop = self._loop = self._loop or asyncio.get_running_loop()
+        if self._waiting or self._due:
+            return True
+        if not self._scheduled:
+            self._began = loop.time()
+            self._scheduled = True
+            loop.call_soon(self._next)
+            return False
+        return loop.time() - self._began > SLICE
+
+    async def wait(self, sender: Hashable) -> None:
+        """Returns when a message of `sender` is to be handled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            turn = loop.create_future()
+            self._waiting.append((sender, turn))
+            if not self._scheduled:
+                self._scheduled = True
+                loop.call_soon(self._next)
+            try:
+                await turn
+            finally:
+                if turn.done() and not turn.cancelled():
+                    self._due -= 1
+            if not self._began:
+                self._began = loop.time()
+            if loop.time() - self._began <= SLICE:
+                self._served[sender] = next(self._numbers)
+                return
+
+    def _next(self) -> None:
+        """A new turn of the loop: all that wait look again, in order."""
+        self._began = 0.0
+        self._scheduled = False
+        waiting = [pair for pair in self._waiting if not pair[1].done()]
+        self._waiting = []
+        if not waiting:
+            self._served.clear()
+            return
+        served = self._served
+        self._due = len(waiting)
+        for _, turn in sorted(waiting, key=lambda pair: served.get(pair[0], 0)):
+            turn.set_result(None)
+        self._scheduled = True
+        assert self._loop is not None
+        self._loop.call_soon(self._next)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Locator
 
-__all__ = ["ADDING", "PROPOSE", "read_through"]
+__all__ = ["ADDING", "PROPOSE", "look_at", "read_through"]
 
 ADDING = """%load_ext mew_lab
 import mew_lab
@@ -19,6 +19,11 @@ def add(a: int, b: int) -> int:
 bot = lab.join("bot", can="proposer")
 """
 PROPOSE = 'p = bot.call("notebook/add", {"a": 1, "b": 2})'
+
+
+def look_at(button: Locator) -> None:
+    """Brings the whole card of a button into sight: its buttons alone arm nothing."""
+    button.evaluate("button => button.closest('li').scrollIntoView({ block: 'center' })")
 
 
 def read_through(card: Locator, pause: Callable[[float], None]) -> None:

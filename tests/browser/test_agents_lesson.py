@@ -8,6 +8,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from real_lab import Notebook
+from scenes import look_at
 
 LESSON = Path(__file__).resolve().parents[2] / "notebooks" / "02-agents.ipynb"
 CELLS = nbformat.read(LESSON, 4).cells
@@ -34,7 +35,7 @@ def test_an_agent_answers_after_two_clicks(open_notebook: Callable[[Path], Noteb
     for tool in ("git_log", "convert_time"):
         card = book.area(cards).locator(".mew-card").filter(has_text=tool)
         button = card.locator("button.mew-approve")
-        button.scroll_into_view_if_needed()
+        look_at(button)
         book.page.until(lambda: button.get_attribute("aria-disabled") == "false", "the button to arm")  # noqa: B023
         assert book.running(waiting)
         book.click(button)

@@ -9,6 +9,7 @@ import nbformat
 import pytest
 from playwright.sync_api import Locator
 from real_lab import Notebook
+from scenes import look_at
 
 ARMED = "all => all.some(one => one.getAttribute('aria-disabled') === 'false')"
 LESSON = Path(__file__).resolve().parents[2] / "notebooks" / "03-control-room.ipynb"
@@ -46,7 +47,7 @@ def test_the_control_room_of_the_lesson_decides(
                     book.click(button)
                 return not book.running(n)
 
-            button.scroll_into_view_if_needed()
+            look_at(button)
             book.page.until(approved, "the click to be taken")
             book.wait(n)
         else:

@@ -9,6 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from real_lab import Notebook
+from scenes import look_at
 
 LESSON = Path(__file__).resolve().parents[2] / "notebooks" / "01-first-space.ipynb"
 CELLS = nbformat.read(LESSON, 4).cells
@@ -36,7 +37,7 @@ def test_the_lesson_runs_from_top_to_bottom_with_one_click(open_notebook: Callab
         assert "Error" not in book.run(n).text(n), book.text(n)
     book.run(waiting, wait=False)
     button = book.area(cards).locator("button.mew-approve")
-    button.scroll_into_view_if_needed()
+    look_at(button)
     book.page.until(lambda: button.get_attribute("aria-disabled") == "false", "the button to arm")
     assert book.running(waiting)
     before = time.monotonic()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator
 from real_lab import Notebook
+from scenes import look_at
 
 MARKER = f"commit {secrets.token_hex(6)}"
 UP = "%load_ext mew_lab\n%mew up"
@@ -49,7 +50,7 @@ def card(book: Notebook, number: int = 0) -> Locator:
 
 
 def armed(book: Notebook, button: Locator) -> Locator:
-    button.scroll_into_view_if_needed()
+    look_at(button)
     book.page.until(lambda: button.get_attribute("aria-disabled") == "false", "the button to arm")
     return button
 

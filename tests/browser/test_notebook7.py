@@ -10,7 +10,7 @@ import pytest
 from lab_server import LabServer, write_notebook
 from playwright.sync_api import BrowserContext, Locator
 from real_lab import Page
-from scenes import ADDING, PROPOSE
+from scenes import ADDING, PROPOSE, look_at
 
 CELLS = [ADDING + PROPOSE, "%mew panel", "print('the sum is', await p)"]
 
@@ -58,7 +58,7 @@ def test_the_control_room_decides_in_notebook_7(
     room.locator("section.mew-feed").wait_for()
     button = room.locator("button.mew-approve")
     button.wait_for()
-    button.scroll_into_view_if_needed()
+    look_at(button)
     page.until(lambda: button.get_attribute("aria-disabled") == "false", "the card to arm")
     button.click()
     page.until(lambda: "the sum is 3" in page.tab.locator(".jp-Notebook").inner_text(), "the sum")

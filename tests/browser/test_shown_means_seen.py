@@ -298,6 +298,35 @@ def test_each_cell_of_a_table_of_what_is_alike_must_have_been_in_sight(scene: Ca
 
 
 @pytest.mark.threat(16)
+def test_the_ids_of_requests_that_are_alike_need_no_reading_and_what_one_alone_says_is_read(
+    scene: Callable[..., Scene],
+) -> None:
+    it = scene()
+    for n in range(3):
+        it.seat.propose("write_file", {"path": "x"})
+        rows = [("/payload/params/arguments/path", f"{n}.md"), ("/to", ["git"]), ("/payload/jsonrpc", "2.0")]
+        rows += [("/payload/id", f"3f2a91c2-0000-4000-8000-{n:012d}-of-more-than-forty-characters")]
+        # The last of them differs in what the others have in common with every request.
+        rows[2] = ("/payload/jsonrpc", "1.0" if n == 2 else "2.0")
+        it.seat._set(
+            replace(
+                it.seat.cards[f"proposal-{n + 1}"],
+                arguments=tuple((pointer, json.dumps(value)) for pointer, value in rows),
+            )
+        )
+    group = it.card()
+    it.page.until(lambda: "mew-group" in (group.get_attribute("class") or ""), "the table")
+    columns = ["#", "path", "/payload/jsonrpc", "warnings", "digest"]
+    assert group.locator(".mew-rows th").all_inner_texts() == columns
+    assert group.locator("table").count() == 1, "nothing else is said to be equal"
+    assert "3f2a91c2" not in group.inner_text() and '"1.0"' in group.inner_text()
+    button = group.locator("button.mew-approve-all")
+    it.page.until(lambda: button.get_attribute("aria-disabled") == "false", "the table to arm")
+    button.click()
+    it.page.until(lambda: len(it.seat.fulfilled) == 3, "3 approvals")
+
+
+@pytest.mark.threat(16)
 def test_long_names_and_many_addressees_are_counted_and_must_be_opened(scene: Callable[..., Scene]) -> None:
     it = scene()
     names = [f"worker-{n}" for n in range(2000)]
@@ -372,6 +401,30 @@ def test_a_front_end_that_knows_of_the_kernels_end_is_believed_at_once(scene: Ca
     assert it.tab.locator(".mew-gone").inner_text() == "The kernel that ran this is gone: run the cell again."
 
 
+@pytest.mark.parametrize("how", ["gone", "over"])
+def test_what_cannot_be_pressed_any_more_is_dimmed_once_wherever_it_stands(
+    scene: Callable[..., Scene], how: str
+) -> None:
+    it = scene()
+    it.seat.propose("git_log", {"repo_path": "."})
+    dimmed = """([how, around]) => {
+        const section = document.querySelector("section.mew-approvals");
+        section.dataset.off = how;
+        let all = 1;
+        if (around) {
+            const outer = document.createElement("section");
+            outer.className = "mew";
+            outer.dataset.off = "gone";
+            section.replaceWith(outer);
+            outer.append(section);
+        }
+        for (let node = section.querySelector("li"); node; node = node.parentElement) all *= getComputedStyle(node).opacity;
+        return all;
+    }"""
+    it.card()
+    assert it.tab.evaluate(dimmed, [how, False]) == it.tab.evaluate(dimmed, [how, True]) == 0.5
+
+
 def add(a: int) -> int:
     "Adds."
     return a
@@ -403,6 +456,7 @@ def test_a_space_that_is_down_leaves_nothing_to_press(window: BrowserContext) ->
                 "nonce": page.view._nonce,
             },
             card,
+            lab.decisions.click("v"),
         )
         assert page.errors == []
     finally:

@@ -18,7 +18,7 @@ from mew_lab.notebook.widgets.marks import placed
 from mew_lab.notebook.widgets.pictures import clock_time, picture
 from mew_lab.notebook.widgets.values import argument, mark
 from mew_lab.protocol.visible import middle, one_line, visible
-from mew_lab.sdk.request_rows import row_name
+from mew_lab.sdk.request_rows import is_routine, row_name
 from mew_lab.workbench.cards import Card
 
 __all__ = ["past", "shown", "still"]
@@ -40,7 +40,7 @@ def shown(card: Card) -> dict[str, Any]:
     if card.last is not None and card.is_open:
         last = dict(card.last)
         for (pointer, value), row in zip(card.arguments, arguments, strict=True):
-            if not row["routine"]:
+            if not is_routine(pointer, value):
                 row["last"] = mark(pointer, value, last)
         here = {pointer for pointer, _ in card.arguments}
         gone = [

@@ -67,9 +67,9 @@ function inSight(node, around) {
   return hit !== null && around.contains(hit);
 }
 
-// What the title says whole, too: it is sent like every row, and is shown to whoever asks for it.
+// What needs no reading, as the kernel says: it is sent like every row, and is shown to whoever asks for it.
 function isRoutine(argument) {
-  return Boolean(argument.routine && !argument.folded && argument.text.length <= SHORT && (argument.how ?? "same") === "same");
+  return Boolean(argument.routine && (argument.how ?? "same") === "same");
 }
 
 function routineFold(routine) {

@@ -347,7 +347,7 @@ function render({ model, el }) {
 
   function paintHead() {
     const perSecond = rate();
-    write(title, `${head.space} · ${head.members} members · ${grouped(last)} envelopes · ${perSecond < 10 ? Math.round(perSecond * 10) / 10 : grouped(Math.round(perSecond))}/s`);
+    write(title, `${head.space} · ${head.members} ${head.members === 1 ? "member" : "members"} · ${grouped(last)} envelopes · ${perSecond < 10 ? Math.round(perSecond * 10) / 10 : grouped(Math.round(perSecond))}/s`);
     const waiting = paused ? held.length : unseen;
     follow.classList.toggle("mew-away", following && !paused);
     write(follow, waiting ? `${grouped(waiting)} new ▾ follow` : "▾ follow");

@@ -5,10 +5,12 @@ const ALIKE = 3;
 
 function groupOf(cards, desk) {
   const sorted = [...cards].sort((a, b) => b.data.warnings.length - a.data.warnings.length || a.data.seq - b.data.seq);
-  const first = sorted[0], names = first.data.arguments.filter((one) => !isRoutine(one)).map((one) => one.name);
-  const valuesOf = (card) => new Map(card.data.arguments.map((one) => [one.name, one]));
-  const differ = names.filter((name) => new Set(sorted.map((card) => valuesOf(card).get(name)?.key)).size > 1);
-  const equal = names.filter((name) => !differ.includes(name));
+  const first = sorted[0], valuesOf = (card) => new Map(card.data.arguments.map((one) => [one.pointer, one]));
+  // What is routine in one alone is read in all of them.
+  const names = first.data.arguments.map((one) => one.pointer).filter((at) => sorted.some((card) => !isRoutine(valuesOf(card).get(at))));
+  const differ = names.filter((at) => new Set(sorted.map((card) => valuesOf(card).get(at).key)).size > 1);
+  const equal = names.filter((at) => !differ.includes(at));
+  const nameOf = (at) => valuesOf(first).get(at).name;
   const says = `${sorted.length} alike: ${first.says}`;
   const node = make("li", { class: "mew-card mew-group", tabindex: 0, "aria-label": says });
   const group = { node, says, rows: new Map(), data: first.data, desk, sent: null };
@@ -19,45 +21,45 @@ function groupOf(cards, desk) {
   const toBe = watched(face, make("div", { class: "mew-line" }, make("span", { class: "mew-dot", "aria-hidden": true, text: "●" }), count, titled(first.data)));
   const same = make("tbody");
   const table = make("table", { class: "mew-arguments mew-rows", "aria-label": "Proposals" });
-  const head = make("tr", {}, make("th", { scope: "col", text: "#" }), ...differ.map((name) => make("th", { scope: "col", class: "mew-code", dir: "ltr" }, watched(face, make("span", { class: "mew-name", text: name })))), make("th", { scope: "col", text: "warnings" }), make("th", { scope: "col", text: "digest" }));
+  const head = make("tr", {}, make("th", { scope: "col", text: "#" }), ...differ.map((at) => make("th", { scope: "col", class: "mew-code", dir: "ltr" }, watched(face, make("span", { class: "mew-name", text: nameOf(at) })))), make("th", { scope: "col", text: "warnings" }), make("th", { scope: "col", text: "digest" }));
   const body = make("tbody");
   table.append(make("thead", {}, head), body);
 
   // What is opened here is opened for the card, under the card's own digest. The answer for any of those that share the
   // value shows it; until one has, it counts as closed, whatever was opened elsewhere.
   const unshown = new Set();
-  function cell(members, name, row) {
-    const argument = valuesOf(members[0]).get(name);
+  function cell(members, at, row) {
+    const argument = valuesOf(members[0]).get(at);
     const text = make("div", { class: "mew-text", text: argument.text }), parts = [text];
     const one = { text, open: null, reader: null, goal: null };
     if (argument.folded) {
       one.open = make("button", { type: "button", class: "mew-open", text: `${argument.folded} ▸ show all (required)`, "aria-label": `Show all of ${shortly(argument.name)}, ${argument.folded}; required before approving`, onclick: () => {
         one.open.textContent = "asking the kernel for it…";
-        for (const card of members) if (isOpen(card.data)) desk.link.send({ t: "value", id: card.data.id, digest: card.data.digest, index: indexOf(card, name) });
+        for (const card of members) if (isOpen(card.data)) desk.link.send({ t: "value", id: card.data.id, digest: card.data.digest, index: indexOf(card, at) });
       } });
       parts.push(one.open);
       unshown.add(members);
       const show = (whole) => {
         unshown.delete(members);
         if (one.reader) return;
-        one.reader = showWhole(row ?? face, text, whole, one.open, name);
+        one.reader = showWhole(row ?? face, text, whole, one.open, argument.name);
         one.open = null;
         if (one.goal) spot(one, one.goal);
       };
-      for (const card of members) card.whole = [...(card.whole ?? []), { index: indexOf(card, name), show }];
+      for (const card of members) card.whole = [...(card.whole ?? []), { index: indexOf(card, at), show }];
     } else watched(row ?? face, text);
-    for (const card of members) cells.set(`${card.data.id} ${indexOf(card, name)}`, one);
+    for (const card of members) cells.set(`${card.data.id} ${indexOf(card, at)}`, one);
     return parts;
   }
   const cells = new Map();
   const goOf = (card) => goIn({ cells: { get: (index) => cells.get(`${card.data.id} ${index}`) } });
-  const indexOf = (card, name) => card.data.arguments.findIndex((one) => one.name === name);
+  const indexOf = (card, at) => card.data.arguments.findIndex((one) => one.pointer === at);
 
-  for (const name of equal) same.append(make("tr", {}, named(face, name), make("td", { class: "mew-value mew-code", dir: "ltr" }, ...cell(sorted, name))));
+  for (const at of equal) same.append(make("tr", {}, named(face, nameOf(at)), make("td", { class: "mew-value mew-code", dir: "ltr" }, ...cell(sorted, at))));
   sorted.forEach((card, n) => {
     const line = make("tr", {}, make("td", { class: "mew-num", text: String(n + 1) }));
     const row = { line, watch: [] };
-    for (const name of differ) line.append(make("td", { class: "mew-value mew-code", dir: "ltr" }, ...cell([card], name, row)));
+    for (const at of differ) line.append(make("td", { class: "mew-value mew-code", dir: "ltr" }, ...cell([card], at, row)));
     const state = row.state = make("td", { class: "mew-rowwarnings" }, ...warnings(card.data.warnings, goOf(card)).map((one) => watched(row, one)));
     watched(row, line.cells[0]);
     line.append(state, make("td", { class: "mew-digest mew-code", title: `sha-256 ${card.data.digest}`, text: card.data.short }));

@@ -12,11 +12,12 @@ from hashlib import sha256
 from typing import Any
 
 from mew_lab.protocol.visible import middle, one_line, visible
-from mew_lab.sdk.request_rows import is_routine, row_name
+from mew_lab.sdk.request_rows import ID, is_routine, row_name
 from mew_lab.workbench.folding import FOLD_LINES, LONG_NAME, folded, is_folded, lines_of, whole
 
 __all__ = ["argument", "compared", "folded", "lines_of", "mark", "whole"]
 
+TITLED = 40  # characters of a value that the title of a card shows whole
 MOST_COMPARED = 400  # lines, and characters of a line, that are compared one by one
 
 Pairs = Sequence[tuple[str, str]]
@@ -25,16 +26,18 @@ Pairs = Sequence[tuple[str, str]]
 def argument(pointer: str, value: str) -> dict[str, Any]:
     """One row as the views get it: its pointer, a short name that no other row has, and its value as visible text.
 
-    `routine` marks what the title says too; `key` is equal for equal values. What is `folded` is a beginning.
+    `routine` marks what needs no reading: what the title says whole, or every request says, and the request's own id;
+    `key` is equal for equal values. What is `folded` is a beginning.
     """
-    lines, name = lines_of(value), row_name(pointer)
+    lines, name, is_cut = lines_of(value), row_name(pointer), is_folded(pointer, value)
+    short = pointer == ID or sum(map(len, lines)) <= TITLED
     key = sha256(value.encode("utf-8", "replace")).hexdigest()[:24]
     row = {
         "pointer": visible(pointer),
         "name": middle(name, LONG_NAME),
-        "routine": is_routine(pointer, value),
+        "routine": is_routine(pointer, value) and short and not is_cut,
     }
-    if not is_folded(pointer, value):
+    if not is_cut:
         return row | {"text": "\n".join(lines), "key": key}
     structure = value[:1] in "[{"
     head = [one_line(value, 160)] if structure else [one_line(line, 160) for line in lines[:2]]

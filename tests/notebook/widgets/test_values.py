@@ -23,6 +23,27 @@ def test_what_is_short_stands_there_whole_and_equal_values_have_one_key() -> Non
 
 @pytest.mark.threat(16)
 @pytest.mark.parametrize(
+    ("pointer", "value", "routine"),
+    [
+        ("/payload/id", "i" * 200, True),
+        ("/payload/id", "i" * 600, False),  # it is folded
+        ("/payload/method", "tools/call", True),
+        ("/payload/method", "m" * 39, False),  # the title cuts it
+        ("/payload/jsonrpc", "2.0", True),
+        ("/payload/jsonrpc", "1.0", False),
+        ("/to", ["git"], True),
+        ("/to", ["g" * 60], False),
+        ("/payload/params/arguments/id", "i", False),
+    ],
+)
+def test_threat_16_what_needs_no_reading_is_what_the_title_says_whole_and_the_requests_own_id(
+    pointer: str, value: object, routine: bool
+) -> None:
+    assert argument(pointer, json.dumps(value))["routine"] is routine
+
+
+@pytest.mark.threat(16)
+@pytest.mark.parametrize(
     ("value", "size"),
     [
         ("line\n" * 5000, "5000 lines"),

@@ -1,8 +1,8 @@
-"""Which rows of the specification are not done, by which ruling, and what happens instead?  Data only.
+"""Rows of the specification that are not done, and what mew_lab adds to it: by which ruling, and what happens. Data only.
 
 A MUST is among them only where it is done but for one thing, or where a ruling decides it the other way. Each is
-pinned by a passing test that carries `@pytest.mark.divergence` with its row; whoever does
-what the row says deletes the record.
+pinned by a passing test that carries `@pytest.mark.divergence` with its row, or `@pytest.mark.extension` with its name;
+whoever does what the row says deletes the record.
 """
 
 from __future__ import annotations
@@ -20,6 +20,14 @@ class Divergence(NamedTuple):
     ruling: str
     note: str
     but: bool = False
+
+
+class Extension(NamedTuple):
+    """What a peer that knows only the specification does not expect. `note` says what it meets, and why nothing breaks."""
+
+    name: str
+    ruling: str
+    note: str
 
 
 DIVERGENCES = (
@@ -75,5 +83,57 @@ DIVERGENCES = (
         "S-L1-15",
         "S-L1-19",
         "the delays grow by steps, 5, 10 and 15 s, as the same chapter writes them out, and do not double",
+    ),
+)
+
+EXTENSIONS = (
+    Extension(
+        "invalid_number",
+        "R22",
+        "an integer outside -2^63 to 2^64-1 is refused with this code; a peer reads it as any refusal for the shape",
+    ),
+    Extension(
+        "slowed_reading",
+        "R23",
+        "a WebSocket above its rate is read later; a peer meets the back-pressure of its own socket, and no error",
+    ),
+    Extension(
+        "budgets",
+        "R24",
+        "what costs too much to judge is refused with limit_exceeded, and so is a right that would make it so; a peer "
+        "meets the code that it meets for other limits",
+    ),
+    Extension(
+        "grant_ends",
+        "R25",
+        "a capability/grant may carry expires_at and max_uses; a gateway that ignores them lets the grant stand, and a "
+        "peer meets the end as it meets a revoke",
+    ),
+    Extension(
+        "names_in_payloads",
+        "R26",
+        "patterns over participants in payloads are matched with the participant that an id means; only a holder of "
+        "several ids can tell the difference",
+    ),
+    Extension(
+        "answered_sinks",
+        "R28",
+        "a participant whose only connection is its output_log is answered there, with the token of an invitation",
+    ),
+    Extension(
+        "decision_notes",
+        "R29",
+        "who or what decided a proposal stands as a note in the journal, beside the wire; no peer meets it",
+    ),
+    Extension(
+        "journal_limits",
+        "R31",
+        "above its share of the journal a participant is refused with limit_exceeded, and everybody with "
+        "journal_unavailable where the disk is nearly full",
+    ),
+    Extension(
+        "journal_head",
+        "R20",
+        "the owner's welcome carries journal_head, the last hash of the journal; others, and other gateways, ignore it",
     ),
 )

@@ -23,7 +23,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 HERE = Path(__file__).resolve().parent
-DIVERGENCES: tuple[Any, ...] = runpy.run_path(str(HERE / "divergences.py"))["DIVERGENCES"]
+_RECORDED = runpy.run_path(str(HERE / "divergences.py"))
+DIVERGENCES: tuple[Any, ...] = _RECORDED["DIVERGENCES"]
+EXTENSIONS: tuple[Any, ...] = _RECORDED["EXTENSIONS"]
 OURS = ("gateway", "all")  # whom a row binds that a gateway has to keep
 TRAPS = [f"T-{n}" for n in range(1, 28)]
 THREATS = list(range(1, 45))
@@ -33,7 +35,7 @@ EARLIER = {
     "R8b",
     "R8c",
 }  # may be marked; the rows that name them are counted
-MARKS = ("req", "threat", "trap", "ruling", "divergence")
+MARKS = ("req", "threat", "trap", "ruling", "divergence", "extension")
 
 
 class Row(NamedTuple):
@@ -105,6 +107,7 @@ def report(rows: Iterable[Row], marks: Iterable[Mark]) -> Report:
     known: dict[str, set[str | int]] = {
         "req": {row.id for row in rows},
         "divergence": {one.row for one in DIVERGENCES},
+        "extension": {one.name for one in EXTENSIONS},
         "threat": set(THREATS),
         "trap": set(TRAPS),
         "ruling": EARLIER.union(RULINGS),

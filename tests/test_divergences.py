@@ -12,7 +12,9 @@ import pytest
 from .space.stage import Stage
 
 HERE = Path(__file__).resolve().parent
-DIVERGENCES: tuple[Any, ...] = runpy.run_path(str(HERE / "divergences.py"))["DIVERGENCES"]
+RECORDED = runpy.run_path(str(HERE / "divergences.py"))
+DIVERGENCES: tuple[Any, ...] = RECORDED["DIVERGENCES"]
+EXTENSIONS: tuple[Any, ...] = RECORDED["EXTENSIONS"]
 requirements: dict[str, Any] = runpy.run_path(str(HERE / "report_requirements.py"))
 LEVELS = {row.id: row.level for row in requirements["read_rows"]()}
 
@@ -29,7 +31,7 @@ def test_each_is_a_row_of_the_table_once_and_a_must_that_is_not_done_is_one_that
 
 
 def test_each_names_the_ruling_that_decides_it_and_says_what_happens_instead() -> None:
-    for one in DIVERGENCES:
+    for one in (*DIVERGENCES, *EXTENSIONS):
         assert re.fullmatch(r"R([1-9]|[12][0-9]|3[01])[bc]?|C-\d+|T-\d+|S-L1-\d+", one.ruling)
         assert len(one.note.split()) >= 8
 
@@ -38,9 +40,11 @@ def test_each_is_pinned_by_a_test() -> None:
     shown = requirements["read_report"]().shown
     assert [one.row for one in DIVERGENCES if ("divergence", one.row) not in shown] == []
     assert [one.row for one in DIVERGENCES if (("req", one.row) in shown) != one.but] == []
+    assert [one.name for one in EXTENSIONS if ("extension", one.name) not in shown] == []
 
 
 @pytest.mark.divergence("P-8.1-9")
+@pytest.mark.extension("invalid_number")
 def test_a_number_that_readers_take_differently_is_not_passed_on() -> None:
     stage = Stage(alice="*", bot=[])
     step = stage.raw("alice", '{"kind":"chat","payload":{"n":18446744073709551616}}')

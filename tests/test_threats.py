@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import re
+import runpy
 import stat
 import timeit
 from collections.abc import Iterator
@@ -36,6 +36,7 @@ from mew_lab.space.core import Space
 from mew_lab.space.events import Close, Deliver, Effect, FrameReceived, Joined, Left, Received, Record, Relay
 from mew_lab.space.state import SpaceLimits
 from mew_lab.transport.link import HandshakeRefused, Link
+from mew_lab.workbench.cards import ARMING
 
 from .browser.seat import Rows_, Seat
 from .gateway.conftest import CHAT, UPGRADE, House, Open, closed_with, house, open_house, raw_request, take
@@ -577,7 +578,9 @@ def test_threat_22_a_click_decides_one_proposal_and_no_standing_rule_can_be_smug
     try:
         card = seat.cards["proposal-1"]
         message = {"t": "decide", "id": card.id, "digest": card.digest, "nonce": view._nonce, "view": "v1"}
-        view._showings._since["v1", card.id, card.seq, card.digest] = -math.inf
+        seat.now = 0.0
+        seat.seen(card.id, view="v1", digest=card.digest)
+        seat.now = ARMING
         view._on_message(view, {**message, "decision": word}, [])
         assert seat.fulfilled == [] and card.is_open
         view._on_message(view, {**message, "decision": "approve"}, [])
@@ -646,3 +649,10 @@ def test_threat_23_only_who_may_write_now_is_heard_on_a_stream(deeds: list[str])
             for data in FRAMES:
                 good = data in (b"#stream-1#x", b"#stream-1##x")
                 assert relayed(sender, data) == (good and sender in writers)
+
+
+def test_every_threat_and_every_ruling_has_a_test() -> None:
+    requirements = runpy.run_path(str(Path(__file__).resolve().parent / "report_requirements.py"))
+    shown = requirements["read_report"]().shown
+    assert [number for number in range(1, 45) if ("threat", number) not in shown] == []
+    assert [ruling for ruling in requirements["RULINGS"] if ("ruling", ruling) not in shown] == []

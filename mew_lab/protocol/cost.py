@@ -61,8 +61,7 @@ def steps(pattern: Node | None, size: int = REFERENCE, *, seen: Seen = ONE) -> i
             each = Budget.AFFIX if pattern.is_affix else Budget.GLOB
             return seen.values + characters // each
         case Regex():
-            work = characters * pattern.program_size // Budget.REGEX
-            return seen.values * (1 + 2 * Budget.CHARACTER) + characters * Budget.CHARACTER + work
+            return seen.values + Budget.expression(characters, seen.values, pattern.program_size)
         case Negation():
             return steps(pattern.inner, size, seen=seen)
         case AnyOf():

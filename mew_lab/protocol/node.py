@@ -41,13 +41,16 @@ class Meter:
     """Characters that a glob of one star reads for one step."""
     REGEX = 32_768
     """Instructions x characters that an expression works through for one step."""
-    CHARACTER = 0
-    """Steps of an expression for each character, whatever its size."""
     COMPARED = MEMBERS = 1 << 62
     """Characters of two strings, or names of two objects, that are compared for one step."""
 
     def __init__(self, budget: int = BUDGET) -> None:
         self.left = budget
+
+    @classmethod
+    def expression(cls, characters: int, values: int, program_size: int) -> int:
+        """Steps of an expression of so many instructions over texts of so many characters together."""
+        return characters * program_size // cls.REGEX
 
     def spend(self, steps: int = 1) -> None:
         """Takes `steps` from the budget.
@@ -63,7 +66,8 @@ class Meter:
 class Budget(Meter):
     """Counts what a whole set of capabilities, or a whole turn, costs: every step takes about as long.
 
-    An expression is charged at the worst that google-re2 shows, when its states no longer fit its cache.
+    An expression is charged at the worst that google-re2 shows, when its states no longer fit its cache; one of at most
+    `FEW_INSTRUCTIONS` has so few states that all of them fit, and costs 50 times less.
     """
 
     __slots__ = ()
@@ -71,12 +75,19 @@ class Budget(Meter):
     GLOB = 4
     AFFIX = 8_192
     REGEX = 64
-    CHARACTER = 1
+    FEW_INSTRUCTIONS = 16
+    FEW = 64  # characters that such an expression reads for one step
     COMPARED = 4_096
     MEMBERS = 16
 
     def __init__(self, budget: int = SET_BUDGET) -> None:
         super().__init__(budget)
+
+    @classmethod
+    def expression(cls, characters: int, values: int, program_size: int) -> int:
+        if program_size <= cls.FEW_INSTRUCTIONS:
+            return 2 * values + characters // cls.FEW
+        return 2 * values + characters + characters * program_size // cls.REGEX
 
 
 class Node(ABC):

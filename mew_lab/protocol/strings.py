@@ -249,7 +249,7 @@ class Regex(StringNode):
 
     def accepts(self, text: str, meter: Meter) -> bool:
         size = len(text)
-        meter.spend(1 + meter.CHARACTER * (2 + size) + size * self.program_size // meter.REGEX)
+        meter.spend(1 + meter.expression(size, 1, self.program_size))
         try:
             return self._compiled.fullmatch(text) is not None
         except UnicodeEncodeError:  # half a surrogate pair is no character, so no expression describes it

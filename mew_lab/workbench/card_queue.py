@@ -86,7 +86,6 @@ class CardQueue:
         self.editing = Editing(
             me,
             request_id=lambda id: card.request_id if (card := self._card(id)) else "",
-            reviewed=self.gate.reviewed,
             hints=lambda rows, by: self._sources.quoted_in(values_of(details(rows)), by=by),
         )
         me.client.on_message(self.tools.observe)
@@ -259,7 +258,7 @@ class CardQueue:
         decided_at = None if card.is_open else card.decided_at or self._clock()
         if card.is_open or card.decided_at is not None:
             return replace(card, decided_at=decided_at)
-        return replace(card, decided_at=decided_at, on_screen=self.gate.on_screen(card.id))
+        return replace(card, decided_at=decided_at, on_screen=self.gate.on_screen(card))
 
     def _put(self, card: Card) -> None:
         if card.is_open:

@@ -17,7 +17,7 @@ from mew_lab.protocol.visible import middle
 from mew_lab.sdk.request_rows import is_routine, row_name
 from mew_lab.workbench.risks import SHOWN_TO
 
-__all__ = ["ARMING", "POLICY", "REASONS", "Card", "CardState", "Decisions", "Row", "Rows"]
+__all__ = ["ARMING", "POLICY", "REASONS", "Card", "CardState", "Click", "Decisions", "Row", "Rows"]
 
 ARMING = 0.5  # seconds that a view shows a card before a click decides
 
@@ -127,6 +127,13 @@ class Card:
         return f"{self.tool or self.method}({shown})"
 
 
+class Click(NamedTuple):
+    """A press that decides: the view in which it was, and when it arrived, in seconds of the gate's clock."""
+
+    view: str
+    at: float
+
+
 def _type(text: str) -> str:
     """The JSON type of a JSON text."""
     return {"{": "object", "[": "array", '"': "string", "t": "boolean", "f": "boolean", "n": "null"}.get(
@@ -150,21 +157,37 @@ class Decisions(Protocol):
         """The policy in force that decides instead of the human, as one sentence; empty when there is
         none."""
 
-    def decide(
-        self, proposal: str, *, digest: str, decision: str, reason: str = "", target: tuple[str, ...] = ()
-    ) -> Future[str]:
-        """Decides (`approve` or `reject`) by a click the proposal whose canonical bytes have that digest.
+    def rows(self, proposal: str, digest: str) -> tuple[tuple[str, str], ...] | None:
+        """The rows of what has that digest, an open proposal or a kept edit of it; None where there is none."""
 
-        A click decides what a view has shown for `ARMING` seconds, and what is folded of it was opened.
-        The request is built from the proposal that the kernel holds. The future's result is one sentence; its
-        exception (a MewError) says why nothing was sent.
-        """
-
-    def seen(self, proposal: str) -> None:
-        """A view shows the card for the first time: from now on it is on screen."""
+    def seen(self, proposal: str, *, view: str, digest: str) -> bool:
+        """A view shows what has that digest from now on; whether there is such a thing."""
 
     def opened(self, proposal: str, digest: str, index: int) -> None:
         """A view shows the whole of a folded row of what has that digest."""
+
+    def click(self, view: str) -> Click:
+        """A click in that view, which arrives now."""
+
+    def refusal(self, proposal: str, *, digest: str, decision: str, click: Click) -> str:
+        """Why that click would decide nothing, whatever stands in the way beside it; empty when it would."""
+
+    def decide(
+        self,
+        proposal: str,
+        *,
+        digest: str,
+        decision: str,
+        click: Click,
+        reason: str = "",
+        target: tuple[str, ...] = (),
+    ) -> Future[str]:
+        """Decides (`approve` or `reject`) by a click the proposal, or its kept edit, that has that digest.
+
+        A click decides what its own view had shown for `ARMING` seconds when it arrived, and what is folded of it was
+        opened. The request is built from the proposal that the kernel holds. The future's result is one sentence; its
+        exception (a MewError) says why nothing was sent.
+        """
 
     def subscribe(self, on_change: Callable[[Card], None]) -> Callable[[], None]:
         """Calls back with each new state of a card; returns what ends it.

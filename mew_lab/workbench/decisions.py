@@ -23,9 +23,9 @@ from mew_lab.errors import MewError, NotApproved
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.sdk.request_rows import TO, written
+from mew_lab.sdk.request_rows import TO, Rows, written
 from mew_lab.workbench.card_queue import CardQueue
-from mew_lab.workbench.cards import POLICY, Card, CardState
+from mew_lab.workbench.cards import POLICY, Card, CardState, Click
 from mew_lab.workbench.decide import Policy, is_decision
 from mew_lab.workbench.editing import Review
 from mew_lab.workbench.loop import LoopThread
@@ -73,15 +73,45 @@ class HumanDecisions(CardQueue):
             return ""
         return f"Policy “{self._policy.name}” decides every proposal here; set lab.decide = None to decide yourself."
 
-    def seen(self, proposal: str) -> None:
-        """A view shows the card for the first time: from now on it is on screen."""
-        if proposal in self._open.cards:
-            self.gate.seen(proposal)
+    def rows(self, proposal: str, digest: str) -> Rows | None:
+        """The rows of what has that digest, an open proposal or a kept edit of it; None where there is none."""
+        card = self._open.cards.get(proposal)
+        if card is None:
+            return None
+        if card.digest == digest:
+            return card.arguments
+        edit = self.editing.kept(proposal, digest)
+        return None if edit is None else edit.arguments
+
+    def seen(self, proposal: str, *, view: str, digest: str) -> bool:
+        """A view shows what has that digest from now on; whether there is such a thing."""
+        card = self._open.cards.get(proposal)
+        if card is None or self.rows(proposal, digest) is None:
+            return False
+        self.gate.seen(card, view=view, digest=digest)
+        return True
 
     def opened(self, proposal: str, digest: str, index: int) -> None:
         """A view shows the whole of a folded row of what has that digest."""
-        if proposal in self._open.cards:
+        if self.rows(proposal, digest) is not None:
             self.gate.opened(proposal, digest, index)
+
+    def click(self, view: str) -> Click:
+        """A click in that view, which arrives now."""
+        return self.gate.click(view)
+
+    def refusal(self, proposal: str, *, digest: str, decision: str, click: Click) -> str:
+        """Why that click would decide nothing, whatever stands in the way beside it; empty when it would."""
+        card, rows = self._open.cards.get(proposal), self.rows(proposal, digest)
+        if card is None or rows is None:
+            return ""
+        try:
+            self.gate.check_click(card, click, digest=digest, decision=decision)
+            if decision == "approve":
+                self.gate.check_rows(card, rows, digest)
+        except NotApproved as refused:
+            return str(refused)
+        return ""
 
     # --- deciding ---
 
@@ -98,14 +128,23 @@ class HumanDecisions(CardQueue):
             self._subscribers.tell(card)
 
     def decide(
-        self, proposal: str, *, digest: str, decision: str, reason: str = "", target: tuple[str, ...] = ()
+        self,
+        proposal: str,
+        *,
+        digest: str,
+        decision: str,
+        click: Click,
+        reason: str = "",
+        target: tuple[str, ...] = (),
     ) -> Future[str]:
         """Decides by a click: `approve` or `reject` the proposal, or its kept edit, of which that is the digest.
 
         See `cards.Decisions`.
         """
         return self._loop.submit(
-            self.carry_out(proposal, digest=digest, decision=decision, reason=reason, target=target)
+            self.carry_out(
+                proposal, digest=digest, decision=decision, click=click, reason=reason, target=target
+            )
         )
 
     async def carry_out(
@@ -114,12 +153,13 @@ class HumanDecisions(CardQueue):
         *,
         digest: str | None,
         decision: str,
+        click: Click | None = None,
         reason: str = "",
         target: tuple[str, ...] = (),
         policy: Policy | None = None,
         typed: str = "",
     ) -> str:
-        """The same on the loop, and the one way to decide: by a click, unless a `policy` decides or it was `typed`.
+        """The same on the loop, and the one way to decide: by a `click`, unless a `policy` decides or it was `typed`.
 
         Args:
             digest: of what was shown; None, to reject alone, takes the proposal as the book holds it, but once refuses
@@ -151,7 +191,9 @@ class HumanDecisions(CardQueue):
         elif typed:
             note["typed"] = typed
         elif digest is not None:
-            note["on_screen"] = round(self.gate.check_click(card, decision, meant) * 1000)
+            note["on_screen"] = round(
+                self.gate.check_click(card, click, digest=meant, decision=decision) * 1000
+            )
         if decision == "approve":
             if digest is None or card.refusal:
                 why = card.refusal or "no digest says which"

@@ -103,7 +103,6 @@ class Editing:
 
     Args:
         request_id: The id of the request that would be sent for a proposal.
-        reviewed: Is told each edit that is there to be looked at, by proposal and digest.
         hints: What is said about the rows of an edit and whoever proposed it, beside its risks.
     """
 
@@ -112,12 +111,10 @@ class Editing:
         me: MEWParticipant,
         *,
         request_id: Callable[[str], str] = lambda proposal: "",
-        reviewed: Callable[[str, str], None] = lambda proposal, digest: None,
         hints: Callable[[Rows, str], tuple[str, ...]] = lambda rows, proposer: (),
     ) -> None:
         self._me = me
         self._request_id = request_id
-        self._reviewed = reviewed
         self._hints = hints
         self._kept: OrderedDict[str, OrderedDict[str, Review]] = OrderedDict()
         self._schemas: OrderedDict[tuple[str, str], Mapping[str, Any]] = OrderedDict()
@@ -188,7 +185,6 @@ class Editing:
             kept.popitem(last=False)
         while len(self._kept) > MAX_PROPOSALS:
             self._kept.popitem(last=False)
-        self._reviewed(proposal, review.digest)
         return review
 
     def kept(self, proposal: str, digest: str) -> Review | None:

@@ -81,4 +81,4 @@ def unopened(rows: Sequence[tuple[str, str]], opened: set[int]) -> str:
     """Why what is folded and was not opened may not be approved; empty when all of it was."""
     closed = sorted(folded(rows) - opened)
     names = ", ".join(one_line(row_name(rows[n][0]), 40) for n in closed[:3])
-    return f"Not approved: {names} was not opened. Open what is folded first." if closed else ""
+    return f"not approved, because {names} was not opened; open what is folded first" if closed else ""

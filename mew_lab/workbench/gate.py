@@ -1,25 +1,30 @@
 """What was shown of each card, how long, and how much of it: nothing else may be approved.
 
-Every way to approve asks here: a click in a view, a typed approval, a policy. A click needs a view that has shown the
-card for the arming time; a typed approval needs the digest of what was shown, or a second yes after the whole of it was;
-what is folded must have been opened, whoever says yes but a policy, which reads all of it.
+Every way to approve asks here: a click in a view, a typed approval, a policy. A click needs that the same view has shown
+just this digest of the card, or of an edit of it, for the arming time until the click arrived; a typed approval needs
+the digest of what was shown, or a second yes after the whole of it was; what is folded must have been opened, whoever
+says yes but a policy, which reads all of it.
+
+What is shown and opened may be told from any thread.
 
 Spec: §3.2.1, ruling R29; threats 14, 30, 36.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 from mew_lab.errors import NotApproved
 from mew_lab.workbench import cards
-from mew_lab.workbench.cards import Card
+from mew_lab.workbench.cards import Card, Click
 from mew_lab.workbench.folding import folded, unopened
 
-__all__ = ["LEAST_DIGITS", "MOST_ROWS", "Gate"]
+__all__ = ["LEAST_DIGITS", "MOST_FACES", "MOST_ROWS", "Gate"]
 
 LEAST_DIGITS = 8  # characters of a digest that name it
 MOST_ROWS = 40  # rows of a card that a listing tells
+MOST_FACES = 200  # of one proposal, of which is kept since when which view shows them
 
 
 _Shown = tuple[int, str]  # which proposal of an id (its place among all messages), and its digest
@@ -30,25 +35,30 @@ class Gate:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._seen: dict[str, float] = {}  # proposal -> when a view first showed it
+        self._lock = threading.Lock()
+        # proposal -> its number, a view, and the digest of what that view shows -> since when
+        self._seen: dict[str, dict[tuple[int, str, str], float]] = {}
         self._opened: dict[
             str, dict[str, set[int]]
         ] = {}  # proposal -> digest of what was shown -> rows opened
-        self._reviewed: dict[str, dict[str, float]] = {}  # proposal -> digest of an edit -> when it was made
         self._whole: dict[str, _Shown] = {}  # proposal -> what was told whole as text
         self._listed: dict[str, _Shown] = {}  # proposal -> what a listing told whole, with its digest
 
-    def seen(self, proposal: str) -> None:
-        """A view shows the card for the first time."""
-        self._seen.setdefault(proposal, self._clock())
+    def seen(self, card: Card, *, view: str, digest: str) -> None:
+        """A view shows what has that digest, the card or an edit of it, from now on or for longer."""
+        with self._lock:
+            faces = self._seen.setdefault(card.id, {})
+            faces.setdefault((card.seq, view, digest), self._clock())
+            while len(faces) > MOST_FACES:
+                del faces[next(iter(faces))]
+
+    def click(self, view: str) -> Click:
+        """A click in that view, which arrives now."""
+        return Click(view, self._clock())
 
     def opened(self, proposal: str, digest: str, index: int) -> None:
         """A view shows the whole of a folded row."""
         self._opened.setdefault(proposal, {}).setdefault(digest, set()).add(index)
-
-    def reviewed(self, proposal: str, digest: str) -> None:
-        """An edit of that digest is there to be looked at."""
-        self._reviewed.setdefault(proposal, {}).setdefault(digest, self._clock())
 
     def told(self, card: Card) -> None:
         """A text has told the whole of the card."""
@@ -66,29 +76,37 @@ class Gate:
         """Whether the whole of just this card was told, alone or in a listing."""
         return self.was_told(card) or self._listed.get(card.id) == (card.seq, card.digest)
 
-    def on_screen(self, proposal: str) -> float | None:
-        """Seconds since a view first showed it; None when none has."""
-        began = self._seen.get(proposal)
+    def on_screen(self, card: Card) -> float | None:
+        """Seconds since a view first showed it, or an edit of it; None when none has."""
+        with self._lock:
+            faces = self._seen.get(card.id, {})
+            began = min((at for (seq, _, _), at in faces.items() if seq == card.seq), default=None)
         return None if began is None else max(0.0, self._clock() - began)
 
     def forget(self, proposal: str) -> None:
         """It is decided, or another proposal takes its id."""
-        for table in (self._seen, self._opened, self._reviewed, self._whole, self._listed):
+        with self._lock:
+            self._seen.pop(proposal, None)
+        for table in (self._opened, self._whole, self._listed):
             table.pop(proposal, None)
 
-    def check_click(self, card: Card, decision: str, digest: str = "") -> float:
-        """How long a view has shown it, or its edit of that digest, which is there from its review on.
+    def check_click(self, card: Card, click: Click | None, *, digest: str, decision: str) -> float:
+        """How long the view had shown what has that digest when it was clicked, in seconds.
 
         Raises:
-            NotApproved: no view has shown it, or not for the arming time.
+            NotApproved: that view has not shown it, or not for the arming time.
         """
-        seconds = self.on_screen(card.id)
-        if seconds is not None and (made := self._reviewed.get(card.id, {}).get(digest)) is not None:
-            seconds = min(seconds, max(0.0, self._clock() - made))
-        if seconds is None:
+        began = None
+        if click is not None:
+            with self._lock:
+                began = self._seen.get(card.id, {}).get((card.seq, click.view, digest))
+        if click is None or began is None:
             raise NotApproved(
-                f"{card.request}: not decided, because no view has shown it yet", code="never_seen"
+                f"{card.request}: not decided, because the view that was clicked has not shown it yet; "
+                f"look at it, then {decision} it once more",
+                code="never_seen",
             )
+        seconds = max(0.0, click.at - began)
         if seconds < cards.ARMING:
             raise NotApproved(
                 f"{card.request}: not decided, because it was on screen for {seconds:.2f} s; look at it for "

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from mew_lab.errors import MewError
 from mew_lab.protocol.envelope import digest
 from mew_lab.sdk.proposals import shown
+from mew_lab.workbench.cards import Click
 from mew_lab.workbench.given import ENDS_HERE
 from mew_lab.workbench.matching import Matches
 from mew_lab.workbench.narrowing import narrowest
@@ -107,8 +108,10 @@ class Offers:
             self._kept.popitem(last=False)
         return offer
 
-    async def take(self, proposal: str, *, digest: str, offer: str, target: tuple[str, ...] = ()) -> str:
-        """Approves the proposal that has this digest, then grants what was offered; one sentence about both.
+    async def take(
+        self, proposal: str, *, digest: str, offer: str, click: Click, target: tuple[str, ...] = ()
+    ) -> str:
+        """Approves by a click the proposal of this digest, then grants what was offered; one sentence about both.
 
         Raises:
             MewError: says what was not done, and why.
@@ -119,7 +122,7 @@ class Offers:
                 "nothing was approved or granted: what was offered is not known here; look at it again"
             )
         approved = await self._lab.decisions.carry_out(
-            proposal, digest=digest, decision="approve", target=target
+            proposal, digest=digest, decision="approve", click=click, target=target
         )
         minutes, uses = LIMITS[kept.limit]
         try:

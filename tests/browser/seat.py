@@ -17,7 +17,9 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
-from mew_lab.workbench.cards import Card, Row
+from mew_lab.errors import NotApproved
+from mew_lab.workbench.cards import Card, Click, Row
+from mew_lab.workbench.gate import Gate
 from mew_lab.workbench.risks import risks
 
 
@@ -29,6 +31,8 @@ class Seat:
         self.fulfilled: list[tuple[str, str, str, tuple[str, ...]]] = []
         self.outcomes: dict[str, Future[str]] = {}
         self.looked_at: list[str] = []
+        self.now: float | None = None  # the clock of what is shown, where a test sets it
+        self.gate = Gate(lambda: time.monotonic() if self.now is None else self.now)
         self.policy = ""
         self.fail_with: Exception | None = None
         self.hold = threading.Event()
@@ -107,6 +111,9 @@ class Seat:
             )
 
     def _set(self, card: Card) -> None:
+        old = self.cards.get(card.id)
+        if old is not None and old.seq != card.seq:
+            self.gate.forget(card.id)
         self.cards[card.id] = card
         for callback in list(self._callbacks):
             callback(card)
@@ -123,18 +130,46 @@ class Seat:
     def banner(self) -> str:
         return self.policy
 
-    def seen(self, proposal: str) -> None:
+    def rows(self, proposal: str, digest: str) -> tuple[tuple[str, str], ...] | None:
+        card = self.cards.get(proposal)
+        return card.arguments if card is not None and card.is_open and card.digest == digest else None
+
+    def seen(self, proposal: str, *, view: str, digest: str) -> bool:
+        if self.rows(proposal, digest) is None:
+            return False
         self.looked_at.append(proposal)
+        self.gate.seen(self.cards[proposal], view=view, digest=digest)
+        return True
 
     def opened(self, proposal: str, digest: str, index: int) -> None:
-        """A folded row was opened."""
+        self.gate.opened(proposal, digest, index)
+
+    def click(self, view: str) -> Click:
+        return self.gate.click(view)
+
+    def refusal(self, proposal: str, *, digest: str, decision: str, click: Click) -> str:
+        card = self.cards[proposal]
+        try:
+            self.gate.check_click(card, click, digest=digest, decision=decision)
+            if decision == "approve":
+                self.gate.check_rows(card, card.arguments, digest)
+        except NotApproved as refused:
+            return str(refused)
+        return ""
 
     def subscribe(self, on_change: Callable[[Card], None]) -> Callable[[], None]:
         self._callbacks.append(on_change)
         return lambda: self._callbacks.remove(on_change)
 
     def decide(
-        self, proposal: str, *, digest: str, decision: str, reason: str = "", target: tuple[str, ...] = ()
+        self,
+        proposal: str,
+        *,
+        digest: str,
+        decision: str,
+        click: Click | None = None,
+        reason: str = "",
+        target: tuple[str, ...] = (),
     ) -> Future[str]:
         done: Future[str] = Future()
         self._put(lambda: self._decide(done, proposal, digest, decision, reason, target))

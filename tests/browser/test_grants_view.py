@@ -41,7 +41,9 @@ def root(book: Notebook, index: int) -> Locator:
 WIRE = """
 for one in lab.log:
     if one.get('kind') in ('capability/grant', 'capability/revoke'):
-        print(one['kind'], json.dumps({k: v for k, v in one['payload'].items() if k != 'grant_id'}), 'grant_id' in one['payload'])
+        told = one['payload']
+        rest = {k: v for k, v in told.items() if k not in ('grant_id', 'expires_at')}
+        print(one['kind'], json.dumps(rest), *(k in told for k in ('grant_id', 'expires_at')))
 """
 
 
@@ -124,8 +126,8 @@ def test_a_grant_is_asked_about_given_and_taken_back(notebook: Callable[..., Not
     row.wait_for(state="detached")
     book.run(3)
     assert book.text(3).splitlines()[-2:] == [
-        'capability/grant {"recipient": "agent", "capabilities": [{"kind": "stream/*"}]} False',
-        'capability/revoke {"recipient": "agent"} True',
+        'capability/grant {"recipient": "agent", "capabilities": [{"kind": "stream/*"}]} False True',
+        'capability/revoke {"recipient": "agent"} True False',
     ]
 
 

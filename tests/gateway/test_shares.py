@@ -100,6 +100,7 @@ class Scene:
 SMALL = {"journal_bytes_per_second": 100_000, "journal_burst": MIB, "journal_bytes": 20 * MIB}
 
 
+@pytest.mark.extension("journal_limits")
 def test_above_its_share_only_that_participant_is_refused() -> None:
     scene = Scene(Tape(), **SMALL)
     for n in range(20):
@@ -325,6 +326,7 @@ def test_the_hosts_own_events_have_no_payer() -> None:
         assert payer(event, state) == ""
 
 
+@pytest.mark.extension("journal_head")
 def test_the_owners_welcome_tells_the_head_of_the_journal_and_nobody_elses(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j.jsonl")
     scene = Scene(journal)

@@ -232,6 +232,7 @@ participants:
 
 @pytest.mark.req("P-3.6.6-1")
 @pytest.mark.ruling("R28")
+@pytest.mark.extension("answered_sinks")
 @pytest.mark.threat(1)
 def test_who_is_here_by_its_log_alone_gets_the_token_of_whom_it_invites_there_and_nobody_else(
     tmp_path: Path,

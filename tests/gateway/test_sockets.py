@@ -260,6 +260,7 @@ async def heard(link: Link, count: int) -> list[str]:
     return [(await take(link, "chat"))["payload"]["text"] for _ in range(count)]
 
 
+@pytest.mark.extension("slowed_reading")
 @pytest.mark.threat(9, 37)
 @pytest.mark.ruling("R23")
 @pytest.mark.parametrize("inside", [True, False], ids=["", "without the server's inside"])

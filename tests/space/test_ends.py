@@ -51,6 +51,7 @@ def test_a_grant_is_over_from_its_time_on_whether_the_gateway_has_said_so_or_not
         assert stage.post("bot", "chat").accepted is passes
 
 
+@pytest.mark.extension("grant_ends")
 def test_the_end_takes_the_right_away_and_tells_its_holder_at_once() -> None:
     stage = Stage(alice="*", bot=[], eve=[])
     give(stage, "alice", "bot", "chat", "g1", expires_at=soon(10))

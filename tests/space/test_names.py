@@ -72,6 +72,7 @@ def test_a_runtime_id_in_a_payload_is_judged_as_its_participant(
         ("stream/transfer-ownership", "new_owner"),
     ],
 )
+@pytest.mark.extension("names_in_payloads")
 def test_a_rule_about_a_participant_holds_for_each_of_its_ids(kind: str, member: str, id: str) -> None:
     assert not verdict("!human", kind, member, id)
     assert verdict("human", kind, member, id)

@@ -38,6 +38,7 @@ def chats(count: int) -> list[dict[str, Any]]:
 # --- judging ---
 
 
+@pytest.mark.extension("budgets")
 def test_a_message_that_costs_more_than_the_budget_is_refused_and_told_whose_rights_they_are() -> None:
     stage = Stage(ann=[COSTLY] * 1, bob="*")
     refused = stage.send("ann", "chat", LARGE)

@@ -27,6 +27,15 @@ def eventually(what: Callable[[], Any], *, deadline: float = 10.0) -> Any:
     raise AssertionError("it never came true")
 
 
+def click(lab: Lab, id: str, digest: str, decision: str = "approve", *, reason: str = "") -> str:
+    """A view shows what has that digest, and somebody clicks there."""
+    lab.decisions.seen(id, view="v", digest=digest)
+    decided = lab.decisions.decide(
+        id, digest=digest, decision=decision, reason=reason, click=lab.decisions.click("v")
+    )
+    return decided.result(10)
+
+
 def approve(lab: Lab, id: str, **more: Any) -> Any:
     """What a person does who reads the whole of a proposal and says yes to it."""
     card = lab.decisions.card(id)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from looking import click
 
 import mew_lab
 from mew_lab.errors import ConfigError, MewError
@@ -57,8 +58,7 @@ def test_an_agent_goes_on_with_what_came_of_an_edited_proposal_and_does_not_answ
     answer = lab.ask("helper", "What is the weather in Tokyo?")
     id = waiting(lab)[0][0]
     edit = lab.loop.call(lambda: lab.decisions.editing.review(id, [{"index": 0, "text": "Osaka"}]))
-    lab.decisions.seen(id)
-    lab.decisions.decide(id, digest=edit.digest, decision="approve").result(10)
+    click(lab, id, edit.digest)
     assert "Osaka: 22 degrees" in str(answer.result(timeout=30))
     again = lab.ask("helper", "What is the weather in Kyoto?")
     lab.reject(waiting(lab)[0][0])

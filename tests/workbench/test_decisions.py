@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from looking import approve, eventually, sent
+from looking import approve, click, eventually, sent
 
 from mew_lab.errors import MewError, NotApproved
 from mew_lab.workbench.cards import Card
@@ -16,12 +16,6 @@ from mew_lab.workbench.lab import Lab
 from mew_lab.workbench.offers import Offers
 
 Adding = Callable[[int, int], Any]
-
-
-def click(lab: Lab, id: str, digest: str, decision: str = "approve") -> str:
-    """A view shows the card, and somebody clicks."""
-    lab.decisions.seen(id)
-    return lab.decisions.decide(id, digest=digest, decision=decision).result(10)
 
 
 def propose(lab: Lab, id: str, *, by: str = "bot", **arguments: Any) -> Card:
@@ -149,16 +143,19 @@ def test_what_was_kept_of_the_earlier_proposal_is_not_taken_for_the_new_one(lab:
     editing = lab.decisions.editing
     edit = lab.loop.call(lambda: editing.review("p-1", [{"index": 0, "json": "9"}]))
     offer = lab.loop.submit(offers.offer("p-1", values=True, limit="1 use")).result(10)
-    lab.decisions.seen("p-1")
+    lab.decisions.seen("p-1", view="v", digest=old.digest)
     assert editing.kept("p-1", edit.digest) is not None
     new = anew(lab, "p-1", a=66, b=6)
     assert editing.kept("p-1", edit.digest) is None
     for digest in (old.digest, new.digest):
         with pytest.raises(MewError):
-            lab.loop.submit(offers.take("p-1", digest=digest, offer=offer.digest)).result(10)
+            press = lab.decisions.click("v")
+            taken = offers.take("p-1", digest=digest, offer=offer.digest, click=press)
+            lab.loop.submit(taken).result(10)
     assert sent(lab, "mcp/request") == [] == sent(lab, "capability/grant")
-    with pytest.raises(NotApproved, match="no view has shown it yet"):
-        lab.decisions.decide("p-1", digest=new.digest, decision="reject").result(10)
+    with pytest.raises(NotApproved, match="the view that was clicked has not shown it yet"):
+        press = lab.decisions.click("v")
+        lab.decisions.decide("p-1", digest=new.digest, decision="reject", click=press).result(10)
     lab.reject(lab.proposals()[0])
     assert [card.on_screen for card in lab.decisions.decided()] == [None, None]
 

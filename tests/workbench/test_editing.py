@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from looking import eventually, sent
+from looking import click, eventually, sent
 
 from mew_lab.errors import MewError
 from mew_lab.workbench.editing import Field, Review, misfits
@@ -24,11 +24,6 @@ def review(lab: Lab, id: str, *changes: dict[str, Any]) -> Review:
     return lab.loop.call(lambda: lab.decisions.editing.review(id, changes))
 
 
-def decide(lab: Lab, id: str, digest: str, decision: str = "approve") -> str:
-    lab.decisions.seen(id)
-    return lab.decisions.decide(id, digest=digest, decision=decision).result(10)
-
-
 @pytest.mark.req("P-3.2.1-1", "P-3.2.1-3")
 @pytest.mark.threat(14)
 @pytest.mark.req("C-23")
@@ -41,7 +36,7 @@ def test_threat_14_what_was_confirmed_is_sent_and_the_proposer_is_told_what_was_
         ("a", "1", "1", False),
         ("b", "2", "40", True),
     ]
-    assert "edited; bot was told what was changed" in decide(lab, pending.id, edit.digest)
+    assert "edited; bot was told what was changed" in click(lab, pending.id, edit.digest)
     assert pending.result(10).structured == {"result": 41}
     [request] = [one for one in sent(lab, "mcp/request") if one.get("correlation_id") == [pending.id]]
     assert request["to"] == ["notebook"]
@@ -61,9 +56,9 @@ def test_threat_14_a_digest_that_was_never_reviewed_sends_nothing(lab: Lab, addi
     edit = review(lab, other.id, {"index": 1, "json": "40"})
     for digest in (edit.digest, "0" * 64):
         with pytest.raises(MewError, match="not what is proposed"):
-            decide(lab, pending.id, digest)
+            click(lab, pending.id, digest)
     with pytest.raises(MewError, match="not what is proposed"):
-        decide(lab, other.id, edit.digest, "reject")
+        click(lab, other.id, edit.digest, "reject")
     assert sent(lab, "mcp/request") == [] == sent(lab, "mcp/reject")
     assert len(lab.decisions.pending()) == 2
 

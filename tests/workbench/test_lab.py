@@ -104,8 +104,11 @@ def test_a_rejection_raises_what_the_specification_says(lab: Lab, adding: Adding
 def test_only_the_first_decision_counts(lab: Lab, adding: Adding) -> None:
     pending = lab.join("bot").call("notebook/add", a=3, b=4)
     card = lab.decisions.card(pending.id)
-    lab.decisions.seen(card.id)
-    futures = [lab.decisions.decide(card.id, digest=card.digest, decision="approve") for _ in range(20)]
+    lab.decisions.seen(card.id, view="v", digest=card.digest)
+    press = lab.decisions.click("v")
+    futures = [
+        lab.decisions.decide(card.id, digest=card.digest, decision="approve", click=press) for _ in range(20)
+    ]
     outcomes = [future.exception(10) for future in futures]
     assert sum(outcome is None for outcome in outcomes) == 1
     assert all(isinstance(outcome, MewError) and "already" in str(outcome) for outcome in outcomes if outcome)
@@ -119,7 +122,8 @@ def test_only_the_first_decision_counts(lab: Lab, adding: Adding) -> None:
 def test_what_was_not_shown_is_not_sent(lab: Lab, adding: Adding) -> None:
     pending = lab.join("bot").call("notebook/add", a=3, b=4)
     with pytest.raises(MewError, match="what was shown is not what is proposed"):
-        lab.decisions.decide(pending.id, digest="0" * 64, decision="approve").result(10)
+        press = lab.decisions.click("v")
+        lab.decisions.decide(pending.id, digest="0" * 64, decision="approve", click=press).result(10)
     assert "mcp/request" not in kinds(lab) and pending.state == "open"
     approve(lab, pending.id)
     assert str(pending.result(10)) == "7"

@@ -26,8 +26,15 @@ def offer(lab: Lab, offers: Offers, id: str, **how: Any) -> Offer:
 
 def card(lab: Lab, id: str) -> Any:
     """The card, which a view has shown."""
-    lab.loop.call(lambda: lab.decisions.seen(id))
-    return lab.decisions.card(id)
+    found = lab.decisions.card(id)
+    lab.decisions.seen(id, view="v", digest=found.digest)
+    return found
+
+
+def take(lab: Lab, offers: Offers, id: str, *, digest: str, offer: str) -> str:
+    """A click in the view that shows it."""
+    taken = offers.take(id, digest=digest, offer=offer, click=lab.decisions.click("v"))
+    return lab.loop.submit(taken).result(10)
 
 
 @pytest.mark.threat(14, 22)
@@ -50,9 +57,7 @@ def test_threat_22_the_proposal_is_approved_and_exactly_what_was_shown_is_grante
     wide = offer(lab, offers, pending.id, values=False, limit="10 min")
     assert wide.matches.count == 3 and "arguments" not in json.dumps(wide.pattern)
     assert wide.digest != narrow.digest
-    lab.decisions.seen(pending.id)
-    taken = offers.take(pending.id, digest=card(lab, pending.id).digest, offer=narrow.digest)
-    said = lab.loop.submit(taken).result(10)
+    said = take(lab, offers, pending.id, digest=card(lab, pending.id).digest, offer=narrow.digest)
     assert pending.result(10).structured == {"result": 3}
     [grant] = sent(lab, "capability/grant")
     assert grant["payload"]["capabilities"] == [narrow.pattern] and grant["payload"]["recipient"] == "bot"
@@ -73,7 +78,7 @@ def test_threat_14_nothing_is_approved_or_granted_for_what_was_not_shown(lab: La
         (first.id, card(lab, second.id).digest, shown.digest),
     ):
         with pytest.raises(MewError):
-            lab.loop.submit(offers.take(id, digest=digest, offer=key)).result(10)
+            take(lab, offers, id, digest=digest, offer=key)
     assert sent(lab, "capability/grant") == [] == sent(lab, "mcp/request")
 
 
@@ -91,9 +96,7 @@ def test_a_grant_that_is_refused_is_told_and_the_approval_stands(tmp_path: Path)
     pending = lab.join("bot", can="proposer").call("notebook/add", {"a": 1, "b": 2})
     shown = offer(lab, offers, pending.id)
     with pytest.raises(MewError, match=r"approved: .*; but nothing was granted to bot: .*capability/grant"):
-        lab.decisions.seen(pending.id)
-        taken = offers.take(pending.id, digest=card(lab, pending.id).digest, offer=shown.digest)
-        lab.loop.submit(taken).result(10)
+        take(lab, offers, pending.id, digest=card(lab, pending.id).digest, offer=shown.digest)
     assert pending.result(10).structured == {"result": 3} and lab.granting.given == ()
 
 

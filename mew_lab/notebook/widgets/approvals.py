@@ -3,9 +3,9 @@
 The view shows cards; the browser sends back an id, the digest of what was shown, a decision and a nonce,
 never a payload: the request is built by the workbench from the proposal, or the edit, that the kernel holds. A message
 is refused, with a notice on the view, when its nonce is not this widget's (it comes from a saved notebook or
-another kernel), when its digest is not that of the card or of an edit of it, when it says more than it may, when a long
-argument was never opened, when that page has not shown the card for long enough, or when it is decided already. Nothing
-that decides is synced state, so nothing of it is saved.
+another kernel), when its digest is not that of the card or of an edit of it, when it says more than it may, when it is
+decided already, or when the workbench refuses the click: it alone keeps what each page has shown and opened, and since
+when. Nothing that decides is synced state, so nothing of it is saved.
 
 Bounds: at most 200 open cards are in the views, the oldest (the rest is counted and follows), and 200 decided ones. It
 does not know how a decision is carried out, nor who else decides.
@@ -19,20 +19,19 @@ import hmac
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import MewError
 from mew_lab.notebook.widgets.acting import Act, ActingWidget
-from mew_lab.notebook.widgets.card_texts import past, shown, still, unopened
+from mew_lab.notebook.widgets.card_texts import past, shown, still
 from mew_lab.notebook.widgets.faces import Faces, limits
 from mew_lab.notebook.widgets.live import counted, front_end
-from mew_lab.notebook.widgets.showing import Showings
 from mew_lab.notebook.widgets.values import whole
 from mew_lab.protocol.visible import middle, one_line, visible
-from mew_lab.workbench.cards import REASONS, Card, Decisions
+from mew_lab.workbench.cards import REASONS, Card, Click, Decisions
 from mew_lab.workbench.pace import hurry, shares
 
 if TYPE_CHECKING:
@@ -45,6 +44,7 @@ _ESM, _CSS = front_end("reading", "cards", "groups", "approvals")
 KEPT = 200
 OPEN = 200
 WHOLE_CHARACTERS = 2_000_000
+VIEW_CHARACTERS = 40  # of the name that a page gives itself
 _MEMBERS = frozenset({"t", "id", "digest", "decision", "reason", "target", "nonce", "offer", "view"})
 
 
@@ -68,7 +68,6 @@ class ApprovalsView(ActingWidget):
         self, decisions: Decisions, *, faces: Faces | None = None, me: str = "", **traits: Any
     ) -> None:
         self._decisions = decisions
-        self._showings = Showings()
         self._faces = faces
         self._me = me
         # Guards the tables below: cards change on the workbench's thread, messages come on the kernel's.
@@ -77,9 +76,6 @@ class ApprovalsView(ActingWidget):
         self._past: dict[str, None] = {}  # those decided, in the order of deciding
         self._fresh: dict[str, None] = {}
         self._out: set[str] = set()  # cards that went to the views
-        self._opened: dict[
-            tuple[str, str], set[int]
-        ] = {}  # of a proposal, under the digest of what was shown
         self._sent: set[str] = set()
         self._values: deque[tuple[str, str, int]] = deque(maxlen=1000)
         self._waiting = 0
@@ -118,8 +114,6 @@ class ApprovalsView(ActingWidget):
             self._fresh[card.id] = None
             if anew or not card.is_open:
                 self._sent.discard(card.id)
-                for face in [one for one in self._opened if one[0] == card.id]:
-                    del self._opened[face]
                 self._forget()
         self.wake()
 
@@ -190,18 +184,8 @@ class ApprovalsView(ActingWidget):
             "more": more,
         }
 
-    def _arguments(self, proposal: str, digest: object) -> Sequence[tuple[str, str]] | None:
-        """What the face of that digest shows of an open proposal: the card itself, or an edit of it."""
-        card = self._cards.get(proposal)
-        if card is None or not card.is_open:
-            return None
-        if _same(digest, card.digest):
-            return card.arguments
-        review = self._faces.review(proposal, digest) if self._faces else None
-        return review.arguments if review else None
-
     def _value(self, proposal: str, digest: str, index: int) -> dict[str, Any]:
-        arguments = self._arguments(proposal, digest)
+        arguments = self._decisions.rows(proposal, digest)
         if arguments is None or not 0 <= index < len(arguments):
             return {"t": "notice", "text": "That argument is not held here any more."}
         text = whole(*arguments[index])
@@ -209,8 +193,6 @@ class ApprovalsView(ActingWidget):
             return self._said(
                 proposal, "This argument is too long to be shown whole, so it cannot be approved here."
             )
-        with self._book:
-            self._opened.setdefault((proposal, digest), set()).add(index)
         self._decisions.opened(proposal, digest, index)
         return {"t": "value", "proposal": proposal, "digest": digest, "index": index, "text": text}
 
@@ -235,35 +217,35 @@ class ApprovalsView(ActingWidget):
             super()._handle(message)
 
     def _is_shown(self, proposal: str, message: Mapping[str, Any]) -> None:
-        card, view, digest = self._cards.get(proposal), message.get("view"), message.get("digest")
-        if card is None or not isinstance(view, str) or self._arguments(proposal, digest) is None:
-            return
-        view = view[:40]
-        self._showings.begin(view, proposal, card.seq, str(digest))
-        self._decisions.seen(proposal)
-        self.post({"t": "shown", "view": view, "id": proposal, "digest": digest})
+        view, digest = _view(message), message.get("digest")
+        if view and isinstance(digest, str) and self._decisions.seen(proposal, view=view, digest=digest):
+            self.post({"t": "shown", "view": view, "id": proposal, "digest": digest})
 
     def _decide(self, message: dict[str, Any]) -> None:
+        click = self._decisions.click(_view(message))
         proposal = message.get("id")
         proposal = proposal if isinstance(proposal, str) else ""
         with self._book:
             card = self._cards.get(proposal)
-            refusal = self._refusal(message, card)
+            refusal = self._refusal(message, card, click)
             if not refusal:
                 self._sent.add(proposal)
         if refusal or card is None:
             self.post(self._said(proposal, refusal) | {"again": True})
             return
-        self._begun(card, message).add_done_callback(lambda done: self._settled(card.id, done))
+        self._begun(card, message, click).add_done_callback(lambda done: self._settled(card.id, done))
 
-    def _begun(self, card: Card, message: Mapping[str, Any]) -> Future[str]:
+    def _begun(self, card: Card, message: Mapping[str, Any], click: Click) -> Future[str]:
         to = (message["target"],) if message.get("target") else ()
         # The digest was found to be the card's or an edit's, and the workbench compares it once more.
         digest, decision, reason = message["digest"], message["decision"], message.get("reason", "")
         try:
             if message.get("offer") and self._faces:
-                return self._faces.take(card.id, digest=digest, offer=message["offer"], target=to)
-            return self._decisions.decide(card.id, digest=digest, decision=decision, reason=reason, target=to)
+                offer = message["offer"]
+                return self._faces.take(card.id, digest=digest, offer=offer, click=click, target=to)
+            return self._decisions.decide(
+                card.id, digest=digest, decision=decision, click=click, reason=reason, target=to
+            )
         except Exception as error:
             failed: Future[str] = Future()
             failed.set_exception(error)
@@ -271,10 +253,8 @@ class ApprovalsView(ActingWidget):
 
     def _decide_all(self, given: Mapping[str, Any]) -> Future[str]:
         """Decides several cards, each by its own digest; none of them when one may not be decided so."""
-        pairs, about = (
-            given.get("cards"),
-            {key: given[key] for key in ("decision", "reason", "view") if key in given},
-        )
+        click, pairs = self._decisions.click(_view(given)), given.get("cards")
+        about = {key: given[key] for key in ("decision", "reason", "view") if key in given}
         if not isinstance(pairs, list) or not 0 < len(pairs) <= OPEN:
             raise MewError("The view named no proposals, so nothing was decided.")
         begun: list[tuple[Card, dict[str, Any]]] = []
@@ -283,15 +263,13 @@ class ApprovalsView(ActingWidget):
                 id, digest = pair if isinstance(pair, list) and len(pair) == 2 else (None, None)
                 card = self._cards.get(id) if isinstance(id, str) else None
                 message = {"t": "decide", "id": id, "digest": digest, "nonce": self._nonce} | about
-                if (refusal := self._refusal(message, card)) or card is None:
-                    raise MewError(
-                        f"{card.request if card else 'A row'}: {refusal} None of them was decided."
-                    )
+                if (refusal := self._refusal(message, card, click)) or card is None:
+                    raise MewError(f"None of them was decided. {refusal}")
                 begun.append((card, message))
             if len({card.id for card, _ in begun}) != len(begun):
                 raise MewError("The view named a proposal twice, so nothing was decided.")
             self._sent |= {card.id for card, _ in begun}
-        futures = [self._begun(card, message) for card, message in begun]
+        futures = [self._begun(card, message, click) for card, message in begun]
         all_of_them: Future[str] = Future()
         left = [len(futures)]
         failed: list[str] = []
@@ -310,7 +288,7 @@ class ApprovalsView(ActingWidget):
             future.add_done_callback(lambda done, card=card: ended(card, done))  # type: ignore[misc]
         return all_of_them
 
-    def _refusal(self, message: dict[str, Any], card: Card | None) -> str:
+    def _refusal(self, message: dict[str, Any], card: Card | None, click: Click) -> str:
         """Why this message decides nothing, as a sentence; empty when it may."""
         decision, reason = message.get("decision"), message.get("reason", "")
         target, offer = message.get("target", ""), message.get("offer", "")
@@ -321,11 +299,8 @@ class ApprovalsView(ActingWidget):
         if card is None:
             return "That proposal is not known here, so nothing was decided."
         digest = message.get("digest")
-        edit = (
-            self._faces.review(card.id, digest)
-            if self._faces and decision == "approve" and not offer
-            else None
-        )
+        edited = decision == "approve" and not offer and isinstance(digest, str)
+        edit = self._decisions.rows(card.id, str(digest)) if edited else None
         if not _same(digest, card.digest) and edit is None:
             return "What was shown is not what is proposed, so nothing was decided. Run its cell again."
         if not card.is_open:
@@ -338,13 +313,12 @@ class ApprovalsView(ActingWidget):
         known = not set(message) - _MEMBERS and (self._faces is not None or not offer)
         if not known or decision not in ("approve", "reject") or not strings:
             return "The view sent something other than a decision, so nothing was decided."
-        if hasty := self._showings.refusal(message.get("view"), card.id, card.seq, str(digest)):
-            return hasty
+        if not click.view:
+            return "Nothing was decided: the page did not say which view was clicked. Run its cell again."
+        if refusal := self._decisions.refusal(card.id, digest=str(digest), decision=decision, click=click):
+            return refusal
         if decision == "reject":
             return "A rejection names no target and no grant; nothing was decided." if target or offer else ""
-        opened = self._opened.get((card.id, str(digest)), set())
-        if closed := unopened(edit.arguments if edit else card.arguments, opened):
-            return closed
         if card.refusal:
             return f"Not approved: {card.refusal}."
         if card.to and target:
@@ -391,6 +365,12 @@ class ApprovalsView(ActingWidget):
 
     def _static_html(self) -> str:
         return still(self._in_order(), moment=self.clock())
+
+
+def _view(message: Mapping[str, Any]) -> str:
+    """The name that the page gives the view which sent this; empty where it gives none."""
+    view = message.get("view")
+    return view if isinstance(view, str) and len(view) <= VIEW_CHARACTERS else ""
 
 
 def _same(given: Any, expected: str) -> bool:

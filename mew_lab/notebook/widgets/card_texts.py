@@ -20,9 +20,8 @@ from mew_lab.notebook.widgets.values import argument, mark
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.sdk.request_rows import row_name
 from mew_lab.workbench.cards import Card
-from mew_lab.workbench.folding import unopened
 
-__all__ = ["past", "shown", "still", "unopened"]
+__all__ = ["past", "shown", "still"]
 
 
 def past(card: Card) -> str:

@@ -7,7 +7,6 @@ know how a decision is taken. Spec: threats 3, 14, 22.
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from mew_lab.notebook.widgets.marks import placed
 from mew_lab.notebook.widgets.pictures import clock_time
 from mew_lab.notebook.widgets.values import argument, compared, lines_of
 from mew_lab.protocol.visible import middle, visible
+from mew_lab.workbench.cards import Click
 from mew_lab.workbench.editing import Field, Review
 from mew_lab.workbench.folding import LONG_NAME
 from mew_lab.workbench.offers import LIMITS, Offer, Offers
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Faces", "limits", "short"]
 
-MOST_REVIEWS = 200
-
 
 class Faces:
     """The forms, edits and offers of one lab's cards."""
@@ -36,20 +34,18 @@ class Faces:
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
         self._offers = Offers(lab)
-        self._reviews: OrderedDict[str, Review] = OrderedDict()
 
     def acts(self) -> Mapping[str, Act]:
         """What a view may ask for."""
         return {"form": self._form, "review": self._review, "offer": self._offer}
 
-    def review(self, proposal: str, digest: object) -> Review | None:
-        """The edit of that digest that was shown for this proposal."""
-        found = self._reviews.get(digest) if isinstance(digest, str) else None
-        return found if found is not None and found.proposal == proposal else None
-
-    def take(self, proposal: str, *, digest: str, offer: str, target: tuple[str, ...]) -> Future[str]:
-        """Approves the proposal and grants what was offered."""
-        return self._lab.loop.submit(self._offers.take(proposal, digest=digest, offer=offer, target=target))
+    def take(
+        self, proposal: str, *, digest: str, offer: str, click: Click, target: tuple[str, ...]
+    ) -> Future[str]:
+        """Approves the proposal by that click, and grants what was offered."""
+        return self._lab.loop.submit(
+            self._offers.take(proposal, digest=digest, offer=offer, click=click, target=target)
+        )
 
     def _form(self, given: Mapping[str, Any]) -> Future[Outcome]:
         async def form() -> Outcome:
@@ -65,9 +61,6 @@ class Faces:
 
         async def review() -> Outcome:
             made = self._lab.decisions.editing.review(_id(given), changes)
-            self._reviews[made.digest] = made
-            while len(self._reviews) > MOST_REVIEWS:
-                self._reviews.popitem(last=False)
             return Outcome("This is what would be sent.", _reviewed(made))
 
         return self._lab.loop.submit(review())

@@ -20,7 +20,11 @@ from mew_lab.workbench.folding import whole
 __all__ = ["placed"]
 
 # What was invisible, as a text in quotes shows it: an escape whose backslash is not itself escaped.
-_ESCAPED = re.compile(r"(?<!\\)(?:\\\\)*(\\(?:[bfr]|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}))")
+_UNESCAPED = r"(?<!\\)(?:\\\\)*"
+_ESCAPED = re.compile(_UNESCAPED + r"(\\(?:[bfr]|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}))")
+# A warning that says which character it is, by its number.
+_BY_NUMBER = re.compile(r"(?:null byte|control character) in .*: \\u([0-9a-fA-F]{4})")
+_BLANK = re.compile(r"\s{60,}")
 SHORTEST = 2  # characters: what is shorter stands everywhere
 
 
@@ -36,17 +40,33 @@ def placed(warnings: Sequence[str], arguments: Sequence[tuple[str, str]]) -> lis
 def _place(warning: str, texts: Sequence[tuple[str, str]]) -> dict[str, int]:
     named = [n for n, (name, _) in enumerate(texts) if _is_of(warning, name)]
     order = [*named, *(n for n in range(len(texts)) if n not in set(named))]
+    if place := _unseen(warning, texts, order):
+        return place
     for needle in _needles(warning):
         for row in order:
             at = texts[row][1].find(needle)
             if at >= 0:
                 return _span(texts[row][1], row, at, at + len(needle))
-    if "cannot be seen" in warning:
-        for row in named:
-            if hit := _ESCAPED.search(texts[row][1]):
-                return _span(texts[row][1], row, *hit.span(1))
     # It means the row, and no characters of it.
     return {"row": named[0], "start": 0, "end": 0} if named else {}
+
+
+def _unseen(warning: str, texts: Sequence[tuple[str, str]], order: Sequence[int]) -> dict[str, int]:
+    """The place of what has no shape of its own: an escape, or blanks; empty where that is not what is warned of."""
+    if by_number := _BY_NUMBER.fullmatch(warning):
+        # JSON has a short escape for some of them.
+        shown = visible(json.dumps(chr(int(by_number[1], 16)), ensure_ascii=False)[1:-1])
+        what = re.compile(_UNESCAPED + f"({re.escape(shown)})", re.IGNORECASE)
+    elif "characters that cannot be seen in " in warning:
+        what = _ESCAPED
+    elif warning.startswith("long white space in "):
+        what = _BLANK
+    else:
+        return {}
+    for row in order:
+        if hit := what.search(texts[row][1]):
+            return _span(texts[row][1], row, *hit.span(len(hit.groups())))
+    return {}
 
 
 def _is_of(warning: str, name: str) -> bool:

@@ -24,9 +24,8 @@ class Human:
 
     def __init__(self, browser: Callable[..., Any], **seat: Any) -> None:
         self.seat = Seat(**seat)
-        self.now = 0.0
+        self.seat.now = 0.0
         self.view = ApprovalsView(self.seat)
-        self.view._showings._clock = lambda: self.now
         self.page = browser(self.view)
         self.snapshot = self.page.appear()
 
@@ -47,7 +46,7 @@ class Human:
     def shows(self, page: Any, card: Any, *, seconds: float = 0.5) -> None:
         """The page has the card in sight for that long."""
         page.send({"t": "seen", "view": "v1", "id": card.id, "digest": card.digest})
-        self.now += seconds
+        self.seat.now = (self.seat.now or 0.0) + seconds
 
     def notice(self) -> str:
         return str(self.page.until(lambda: self.page.of("notice"))[-1]["text"])
@@ -154,7 +153,6 @@ async def test_a_decision_is_taken_on_whatever_thread_it_arrives(human: Human, w
 @pytest.mark.threat(18)
 def test_two_views_and_a_hundred_clicks_decide_once(human: Human) -> None:
     other = ApprovalsView(human.seat)
-    other._showings._clock = lambda: human.now
     human.seat.propose()
     card = human.seat.cards["proposal-1"]
     other._on_message(other, {"t": "seen", "view": "v1", "id": card.id, "digest": card.digest}, [])
@@ -219,7 +217,9 @@ def test_a_folded_argument_must_have_been_opened_before_an_approval(human: Human
     card = human.page.until(lambda: human.page.of("card"))[0]["card"]
     assert card["arguments"][1]["folded"] == "5000 lines"
     human.page.send(human.message())
-    assert human.notice() == "Not approved: content was not opened. Open what is folded first."
+    assert human.notice().endswith(
+        ": not approved, because content was not opened; open what is folded first"
+    )
     human.page.send({"t": "value", "id": "proposal-1", "index": 1})
     text = human.page.until(lambda: human.page.of("value"))[0]["text"]
     assert json.loads(text.replace("\n", "")) == "line\n" * 5000
@@ -234,7 +234,9 @@ def test_what_was_opened_of_a_proposal_is_not_opened_of_another_under_its_id(hum
     human.page.until(lambda: human.page.of("value"))
     human.seat._set(replace(human.seat.cards["proposal-1"], seq=2))
     human.page.send(human.message())
-    assert human.notice() == "Not approved: content was not opened. Open what is folded first."
+    assert human.notice().endswith(
+        ": not approved, because content was not opened; open what is folded first"
+    )
 
 
 def test_a_rejection_needs_no_opening(human: Human) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mew_lab.notebook.widgets.card_texts import past, shown, unopened
+from mew_lab.notebook.widgets.card_texts import past, shown
 from mew_lab.workbench.cards import Card
 
 
@@ -52,9 +52,3 @@ def test_a_decided_card_says_by_whom_when_and_how_long_it_was_seen() -> None:
         3.21,
     )
     assert found["arguments"] == [] and shown(card())["onScreen"] is None
-
-
-def test_what_was_not_opened_is_named() -> None:
-    long = (("path", '"a"'), ("content", '"' + "x" * 600 + '"'))
-    assert unopened(long, set()) == "Not approved: content was not opened. Open what is folded first."
-    assert unopened(long, {1}) == ""

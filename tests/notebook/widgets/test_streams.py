@@ -166,8 +166,10 @@ def test_under_load_there_are_at_most_25_messages_a_second_and_each_byte_is_show
 
 def test_a_list_too_long_shows_her_own_and_the_newest_and_counts_the_rest(page: Page, bot: Seat) -> None:
     mine = page.request(page.lab.me)
-    for _ in range(MOST_ROWS + 5):
-        last = page.request(bot, description="d" * 1000)
+    # Each of them has a share of the streams that a space may have.
+    bots = [bot, *(page.lab.join(f"bot-{n}", can=STREAMS) for n in range(2, 9))]
+    for n in range(MOST_ROWS + 5):
+        last = page.request(bots[n % len(bots)], description="d" * 1000)
     snapshot = page.browser.appear()
     ids = [row["id"] for row in snapshot["rows"]]
     assert len(ids) == MOST_ROWS and snapshot["leftOut"] == 6

@@ -270,7 +270,10 @@ def _read(name: str, text: Any) -> Any:
     if not isinstance(text, str):
         raise MewError(f"cannot change {one_line(name, 60)}: its new value is missing")
     try:
-        return read_strict(f'{{"value":{text}}}', limit=4 * MAX_TEXT)["value"]
+        members = read_strict(f'{{"value":{text}}}', limit=4 * MAX_TEXT)
+        if len(members) != 1:
+            raise MewError("more than one value stands there")
+        return members["value"]
     except (MewError, KeyError) as fault:
         raise MewError(
             f'cannot change {one_line(name, 60)}: {one_line(text, 60)} is no JSON value; a text needs quotes ("…"). '

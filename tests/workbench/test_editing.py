@@ -98,6 +98,7 @@ def test_the_form_gives_texts_as_they_are_and_what_the_tool_says_of_them(lab: La
     [
         ({"index": 0, "json": "{"}, "no JSON value"),
         ({"index": 0, "json": '1,"value":2'}, "no JSON value"),
+        ({"index": 0, "json": '1,"c":2'}, "no JSON value"),
         ({"index": 0, "json": "NaN"}, "no JSON value"),
         ({"index": 0, "json": 7}, "its new value is missing"),
         ({"index": 9, "json": "1"}, "neither an argument of it nor a new one"),

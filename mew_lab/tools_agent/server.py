@@ -42,6 +42,7 @@ CONNECTIONS = 256  # and requests at once
 MAX_BODY = 4 * 1024 * 1024  # bytes of one request
 CHUNK = 1 << 16
 LAST_REQUESTS = 0.2  # seconds that requests have to end
+TELL_EVERY = 10.0  # seconds between two lines about wrong tokens
 ENDS_WITHIN = 5.0  # seconds
 
 
@@ -119,6 +120,8 @@ class HttpServer:
     ) -> None:
         self.port = port
         self._token = token
+        self._wrong = 0  # wrong tokens since that was logged
+        self._tell_at = 0.0
         self._hosts = Hosts(port)
         self._app = mcp_server(agent).streamable_http_app(
             streamable_http_path=PATH,
@@ -189,9 +192,18 @@ class HttpServer:
                 "send Authorization: Bearer and the token of the file that serve names",
             )
         if shown != self._token:
-            logger.warning("a request with a wrong token was refused")
+            self._tell_wrong()
             return 401, "invalid_token", "this is not the token of the file that serve names"
         return None
+
+    def _tell_wrong(self) -> None:
+        """Logs that a wrong token was shown, at most once in `TELL_EVERY` seconds, without it."""
+        self._wrong += 1
+        now = asyncio.get_running_loop().time()
+        if now >= self._tell_at:
+            self._tell_at = now + TELL_EVERY
+            logger.warning("requests with a wrong token, refused since the last such line: %d", self._wrong)
+            self._wrong = 0
 
     async def __aexit__(self, *fault: object) -> None:
         server, running = self._uvicorn, self._running

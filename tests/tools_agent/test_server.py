@@ -333,3 +333,16 @@ async def test_a_call_whose_client_goes_away_is_ended(site: Site) -> None:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
             await until(lambda: not desk.executor.sessions)
+
+
+@pytest.mark.threat(26)
+async def test_many_wrong_tokens_are_one_line_of_the_log_with_none_of_them(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk = await site.desk(Script())
+    async with served(desk) as server, httpx.AsyncClient(trust_env=False) as web:
+        for n in range(20):
+            headers = {"Authorization": f"Bearer wrong-wrong-wrong-{n}"}
+            assert (await web.post(server.url, headers=headers)).status_code == 401
+    told = [one.getMessage() for one in caplog.records if "wrong" in one.getMessage()]
+    assert told == ["requests with a wrong token, refused since the last such line: 1"]

@@ -126,7 +126,9 @@ class ListedProposal(tuple[Any, ...]):
         return self
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        raise TypeError("an entry of a listing cannot be pickled: it stands for what this kernel has shown")
+        raise TypeError(
+            "an entry of a listing cannot be written down and read again: it stands for what this kernel has shown"
+        )
 
     def __str__(self) -> str:
         return self.open() if self._card.is_open else self.lines()[0]

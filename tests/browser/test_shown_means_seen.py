@@ -30,8 +30,8 @@ BUTTON = "button:not(.mew-goto, .mew-routine)"
 class Scene:
     """One seat, its view on a page, and the first card of it."""
 
-    def __init__(self, window: BrowserContext, **how: Any) -> None:
-        self.seat = Seat()
+    def __init__(self, window: BrowserContext, *, seat: Seat | None = None, **how: Any) -> None:
+        self.seat = seat or Seat()
         self.view = ApprovalsView(self.seat)
         self.page = Bare(window, self.view, **how)
         self.tab = self.page.tab
@@ -270,9 +270,10 @@ def test_what_lies_under_something_else_was_not_in_sight(scene: Callable[..., Sc
 @pytest.mark.slow
 @pytest.mark.threat(16, 30)
 def test_each_cell_of_a_table_of_what_is_alike_must_have_been_in_sight(scene: Callable[..., Scene]) -> None:
-    it = scene(width=600, height=450)
+    seat = Seat()  # who comes while a table stands there does not join it
     for n in range(60):
-        it.seat.propose("write", {"path": f"notes/{n}.md", "lines": n, "same": "\n".join(LINES[:30])})
+        seat.propose("write", {"path": f"notes/{n}.md", "lines": n, "same": "\n".join(LINES[:30])})
+    it = scene(seat=seat, width=600, height=450)
     group = it.tab.locator("li.mew-group")
     it.page.until(group.count, "the table")
     button, hint = group.locator("button.mew-approve-all"), group.locator(".mew-hint")
@@ -301,19 +302,20 @@ def test_each_cell_of_a_table_of_what_is_alike_must_have_been_in_sight(scene: Ca
 def test_the_ids_of_requests_that_are_alike_need_no_reading_and_what_one_alone_says_is_read(
     scene: Callable[..., Scene],
 ) -> None:
-    it = scene()
+    seat = Seat()
     for n in range(3):
-        it.seat.propose("write_file", {"path": "x"})
+        seat.propose("write_file", {"path": "x"})
         rows = [("/payload/params/arguments/path", f"{n}.md"), ("/to", ["git"]), ("/payload/jsonrpc", "2.0")]
         rows += [("/payload/id", f"3f2a91c2-0000-4000-8000-{n:012d}-of-more-than-forty-characters")]
         # The last of them differs in what the others have in common with every request.
         rows[2] = ("/payload/jsonrpc", "1.0" if n == 2 else "2.0")
-        it.seat._set(
+        seat._set(
             replace(
-                it.seat.cards[f"proposal-{n + 1}"],
+                seat.cards[f"proposal-{n + 1}"],
                 arguments=tuple((pointer, json.dumps(value)) for pointer, value in rows),
             )
         )
+    it = scene(seat=seat)
     group = it.card()
     it.page.until(lambda: "mew-group" in (group.get_attribute("class") or ""), "the table")
     columns = ["#", "path", "/payload/jsonrpc", "warnings", "digest"]
@@ -555,7 +557,7 @@ def test_many_lines_and_long_ones_cost_the_page_no_standstill(scene: Callable[..
         it.page.until(lambda card=card: card.locator(".mew-whole span").count(), "the text, cut")
         assert 2 < card.locator(".mew-whole span").count() <= 8100
     it.page.until(lambda: "seen" in it.hint(), "what is unseen")
-    assert "100\u202f001 lines" in it.hint()
+    assert "100\u202f000 lines" in it.hint()
 
 
 @pytest.mark.slow

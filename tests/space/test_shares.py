@@ -103,6 +103,12 @@ def test_a_grant_of_too_many_at_once_is_refused_whole(count: int) -> None:
     assert stage.grant("mallory", "bot", chats(100)).accepted
 
 
+def test_what_is_held_to_the_letter_may_be_given_however_much_else_is_held() -> None:
+    stage = Stage(mallory=[*(f"z{n}/*" for n in range(300)), "capability/grant"], bot=[])
+    assert stage.grant("mallory", "bot", [{"kind": "z1/*"}]).accepted
+    assert stage.grant("mallory", "bot", [{"kind": "y1/*"}]).record.code != ""
+
+
 def test_a_revoke_is_never_refused_and_what_cannot_be_decided_falls() -> None:
     stage = Stage(owner="root", root="*", bot=[])
     for n in range(3):

@@ -56,7 +56,7 @@ def _unseen(warning: str, texts: Sequence[tuple[str, str]], order: Sequence[int]
     if by_number := _BY_NUMBER.fullmatch(warning):
         # JSON has a short escape for some of them.
         shown = visible(json.dumps(chr(int(by_number[1], 16)), ensure_ascii=False)[1:-1])
-        what = re.compile(_UNESCAPED + f"({re.escape(shown)})", re.IGNORECASE)
+        what = re.compile(_UNESCAPED + f"({re.escape(shown)})")
     elif "characters that cannot be seen in " in warning:
         what = _ESCAPED
     elif warning.startswith("long white space in "):

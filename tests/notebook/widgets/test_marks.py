@@ -41,6 +41,7 @@ def units(text: str, start: int, end: int) -> str:
 @example("\\u0008 \\b \u200b\x08", HARMFUL[0], str)
 @example("\x7f\x9f", HARMFUL[0], str)
 @example("\x00", HARMFUL[0], str)
+@example("\U0003134b\x03", HARMFUL[0], str)
 def test_a_warning_of_a_harmful_text_means_a_place_in_the_row_that_holds_it(
     before: str, harm: str, wrap: object
 ) -> None:

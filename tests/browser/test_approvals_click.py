@@ -217,6 +217,8 @@ def test_a_long_argument_must_be_opened_and_scrolled_through_before_approve_arms
             break
         book.tab.keyboard.press("PageDown")
         book.page.pause(0.6)
+    # Where the first lines stood above the window when it was opened, they are to be seen yet.
+    read_through(one, book.page.pause)
     book.tab.keyboard.press("Escape")
     assert one.evaluate(here)
     armed(book, one.locator("button.mew-approve"))

@@ -88,6 +88,13 @@ def resumed(owner: str) -> Noted:
     return Noted("resumed", owner, compact({"edition": EDITION}))
 
 
+def _read_leniently(text: str, limit: int) -> dict[str, Any]:
+    try:
+        return read_strict(text, limit=limit, any_integer=True)
+    except ProtocolError:
+        return {}
+
+
 class Space:
     """One space: its members, what they may do, and the one order of its messages.
 
@@ -210,6 +217,8 @@ class Space:
                 who = (event.participant, event.runtime_id, event.via)
                 self._oversize(turn, Oversize(event.connection, len(data), sha256(data).hexdigest(), *who))
                 return
+            if fault.code == "invalid_number":  # what it is called can be read all the same
+                members = _read_leniently(text, self.limit)
             error = fault.code if fault.code == "unsupported_protocol" else "invalid_request"
             refuse(turn, sender, Refusal(error, str(fault), code=fault.code), text, envelope, members)
         except Refusal as refusal:

@@ -144,6 +144,7 @@ def test_a_number_that_readers_take_differently_is_refused_with_its_own_code_and
     stage = Stage(alice="*", bot="*")
     step = stage.raw("alice", '{"id":"n-1","kind":"chat","payload":{"n":18446744073709551617}}')
     assert (step.error["error"], step.error["code"]) == ("invalid_request", "invalid_number")
+    assert step.said("system/error").correlation_id == ("n-1",)
     assert (
         "18446744073709551617 lies outside -9223372036854775808 to 18446744073709551615"
         in step.error["message"]

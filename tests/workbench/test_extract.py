@@ -30,7 +30,7 @@ def envelopes(lab: Lab, kind: str) -> list[tuple[str, dict[str, Any]]]:
         {"text": 'it\'s "quoted", \\ and \n two lines'},
         {
             "text": "\u202e hidden \u200b",
-            "n": 12345678901234567890123,
+            "n": 12345678901234567890,
             "f": 0.1,
             "b": [True, None, {"a": []}],
         },
@@ -48,6 +48,14 @@ def test_the_line_sends_the_same_kind_payload_and_addressees(lab: Lab, payload: 
     for name in ("kind", "payload", "to", "correlation_id", "context", "from"):
         assert again[name] == first[name]
     assert again["id"] != first["id"]
+
+
+@pytest.mark.ruling("R22")
+def test_a_number_that_readers_take_differently_is_refused_with_its_sentence_and_nobody_waits(
+    lab: Lab,
+) -> None:
+    with pytest.raises(MewError, match="the integer 12345678901234567890123 lies outside"):
+        lab.send("chat", {"n": 12345678901234567890123})
 
 
 def test_the_line_of_another_seat_speaks_as_it(lab: Lab) -> None:

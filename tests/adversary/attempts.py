@@ -26,7 +26,8 @@ _numbers = itertools.count(1)
 
 def verdict(title: str, held: bool, detail: str = "") -> None:
     """Prints whether the promise held."""
-    print(f"[{'HELD ' if held else 'BROKE'}] {title}" + (f" -- {detail}" if detail else ""), flush=True)
+    shown = f" -- {' '.join(detail.split())}" if detail else ""
+    print(f"[{'HELD ' if held else 'BROKE'}] {title}{shown}", flush=True)
 
 
 def reached(what: str, there: bool) -> None:

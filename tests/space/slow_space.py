@@ -727,7 +727,8 @@ class SlowSpace:
         self.people[name] = new
         self.aliases[name] = name
         self.duty("mint", participant=name)
-        places = [who.here] if who.here else [one for one in self.places_of(who.person.name) if not one.sink]
+        mine = self.places_of(who.person.name)
+        places = [who.here] if who.here else [one for one in mine if not one.sink] or mine  # R28
         ack = {"status": "created", "participant_id": name, "token": "<token>"}
         ids, names = [one.id for one in places], [one.name for one in places]
         self.gateway("space/invite-ack", ack, to=ids, about=[id], only=names)

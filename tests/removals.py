@@ -152,12 +152,12 @@ def set_to(place: Any, name: str, value: Any) -> Callable[[], None]:
 
 def no_lapse() -> None:
     """What rests on a right stays when the right goes."""
-    grants.lapsed = lambda held: {}
+    grants.lapsed = grants.lapsed_of = lambda *asked: {}
 
 
 def unasked() -> None:
     """Everybody possesses everything."""
-    grants.possesses = invites.possesses = lambda held, wanted: covers.Coverage("yes")
+    grants.possession = invites.possession = lambda held, wanted, meter: covers.Coverage("yes")
 
 
 def speechless() -> None:
@@ -198,7 +198,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "possession": unasked,
     "chains": no_lapse,
     "matcher": set_to(permit.CapabilitySet, "permit", lambda self, *about: permit.Verdict(True, 0, {})),
-    "payload patterns": set_to(permit.Capability, "permits_body", lambda self, to, payload: True),
+    "payload patterns": set_to(permit.Capability, "holds_body", lambda self, to, payload, meter: True),
     "baseline": set_to(state.State, "configured", lambda self, given: rights.Rights(map(rights.Held, given))),
     "complaints": speechless,
     "welcome": silent("system/welcome"),

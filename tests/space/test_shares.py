@@ -302,7 +302,7 @@ def test_a_replay_refuses_exactly_what_was_refused() -> None:
 def test_a_journal_from_before_there_was_a_budget_is_replayed_by_the_rules_of_then() -> None:
     """It holds a message that cost its one capability more than it might, which was then no match, and a second that
     another capability permitted all the same; today both would be refused as too costly."""
-    path = Path(__file__).parent.parent / "log" / "before_budgets.jsonl"
+    path = Path(__file__).parent / "before_budgets.jsonl"
     done = replay(path)
     assert done.events == 9
     limits = done.space.state.limits

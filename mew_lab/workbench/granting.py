@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from mew_lab.sdk.grants import Grant
     from mew_lab.workbench.lab import Lab
 
+ROUNDED = 0.1  # seconds by which the end that a gateway was told may lie before the one that is kept here
+
 __all__ = ["Granting"]
 
 logger = logging.getLogger(__name__)
@@ -311,7 +313,7 @@ class Granting:
     def _why(self, one: Given, taken: Mapping[str, str]) -> str:
         if one.why or one.id in taken:
             return one.why or taken[one.id]
-        if one.ends is not None and self._now() >= one.ends:
+        if one.ends is not None and self._now() >= one.ends - ROUNDED:
             return f"its {round((one.ends - one.since) / 60, 6):g} min are over"
         if one.uses is None or taken:
             return "it was taken back, or what it rested on"

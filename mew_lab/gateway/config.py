@@ -230,6 +230,7 @@ class LimitsConfig(Section):
     capabilities: int | None = Field(default=None, ge=1)
     rights_bytes: int | None = Field(default=None, ge=1024)
     capability_bytes: int | None = Field(default=None, ge=64)
+    welcome_bytes: int | None = Field(default=None, ge=1024)
     steps: int | None = Field(default=None, ge=1000)
     turn_steps: int | None = Field(default=None, ge=20_000)
     handles: int | None = Field(default=None, ge=1)

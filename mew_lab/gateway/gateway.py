@@ -21,6 +21,7 @@ from mew_lab.errors import JournalError, NotAdmitted
 from mew_lab.gateway.auth import Tokens
 from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.duties import carry_out
+from mew_lab.gateway.ends import AT_ONCE
 from mew_lab.gateway.outbox import Peer
 from mew_lab.gateway.ring import Page
 from mew_lab.gateway.running import Kept, Recorder, Running
@@ -35,6 +36,7 @@ from mew_lab.gateway.unrecorded import (
 )
 from mew_lab.space.core import Space, resumed
 from mew_lab.space.events import (
+    HAPPENED,
     JOURNAL_HEAD,
     Close,
     Effect,
@@ -49,6 +51,7 @@ from mew_lab.space.events import (
     Received,
     Record,
     Reply,
+    WelcomesDue,
 )
 from mew_lab.space.opening import opened
 from mew_lab.space.turn import Turn
@@ -111,9 +114,7 @@ class Gateway:
             limits=config.weighed(),
         )
         limits = config.limits.of_journal
-        running = Running(
-            space, journal, queue_bytes=config.queue_bytes, wake=self._end_grants, limits=limits
-        )
+        running = Running(space, journal, queue_bytes=config.queue_bytes, wake=self._wake, limits=limits)
         running.last = self._clock()
         self._write(running, [opened(space, running.last)])
         self._spaces[config.name] = running
@@ -150,7 +151,7 @@ class Gateway:
             space,
             journal,
             queue_bytes=queue_bytes,
-            wake=self._end_grants,
+            wake=self._wake,
             since=since,
             used=used,
             limits=limits,
@@ -348,6 +349,8 @@ class Gateway:
         now = running.last = max(running.last, self._clock())
         if isinstance(event, Received | Joined | Enrolled) and running.space.state.over(now):
             self._turn(running, GrantEnded())  # its timer is late
+        if running.space.state.due and not running.ends.waits and type(event) is not WelcomesDue:
+            self._turn(running, WelcomesDue())  # without a loop there is no timer
         turn = running.space.plan(event, now)
         records = [effect for effect in turn.effects if type(effect) is Record]
         shares, share, size = running.shares, None, 0
@@ -355,13 +358,13 @@ class Gateway:
             size = journal_bytes(records)
             if who := payer(event, running.space.state):
                 share = shares.of(who, now)
-                if size and (why := share.exceeded(now)):
+                if size and (why := share.exceeded(now)) and not isinstance(event, HAPPENED):
                     return over_share(running, event, turn, who, why)
         try:
             if (
                 size
                 and running.room is not None
-                and not isinstance(event, Left | Noted | GrantEnded)
+                and not isinstance(event, HAPPENED)
                 and running.room.low(size)
             ):
                 raise JournalError(f"Cannot go on with the journal of {running.space.name}: {NO_ROOM}")
@@ -369,7 +372,7 @@ class Gateway:
             self._record(running, turn, records)
         except JournalError as fault:
             answer = unrecorded(running, event, turn, fault)
-            self._await_end(running)
+            self._set_timer(running)
             return answer
         if share is not None:
             share.charge(size)
@@ -377,16 +380,19 @@ class Gateway:
                 note_refused(running, who)
         note_counts(running)
         turn.commit()
-        self._await_end(running)
+        self._set_timer(running)
         return self._apply(running, turn)
 
-    def _await_end(self, running: Running) -> None:
-        running.ends.set(running.space.state.next_end, self._clock)
+    def _set_timer(self, running: Running) -> None:
+        state = running.space.state
+        running.ends.set(AT_ONCE if state.due else state.next_end, self._clock)
 
-    def _end_grants(self, running: Running) -> None:
+    def _wake(self, running: Running) -> None:
         if running.space.state.over(max(running.last, self._clock())):
             self._feed(running, GrantEnded())
-        self._await_end(running)
+        elif running.space.state.due:
+            self._feed(running, WelcomesDue())
+        self._set_timer(running)
 
     def _record(self, running: Running, turn: Turn, records: list[Record]) -> None:
         self._write(running, records)

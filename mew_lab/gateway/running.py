@@ -40,7 +40,7 @@ class Kept(Recorder, Protocol):
 class Running:
     """One space with what it runs on; `last` is the time that it was given last.
 
-    `ends` is the timer for the ends of its grants, which calls `wake`.
+    `ends` is the timer for the ends of its grants and for the welcomes that it owes, which calls `wake`.
     """
 
     __slots__ = (

@@ -25,6 +25,7 @@ from mew_lab.space.events import (
     Oversize,
     Received,
     Record,
+    WelcomesDue,
 )
 from mew_lab.space.state import State
 
@@ -67,6 +68,9 @@ def payer(event: Event, state: State) -> str:
     """Whose share an event counts to; empty for the host's own, and for a seat of this process."""
     if isinstance(event, Joined):
         return "" if event.via in UNCOUNTED else event.participant
+    if isinstance(event, WelcomesDue):
+        by = state.members.get(next(iter(state.due.values()), ""))
+        return "" if by is None or any(one.via in UNCOUNTED for one in by.connections) else by.name
     if not isinstance(event, Received | FrameReceived | Oversize | Limited):
         return ""
     if event.connection is None:

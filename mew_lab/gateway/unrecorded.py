@@ -17,14 +17,13 @@ from mew_lab.gateway.running import Running
 from mew_lab.protocol.envelope import PROTOCOL, compact
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.space.events import (
+    HAPPENED,
     Close,
     Deliver,
     Enrolled,
     Event,
     FrameReceived,
-    GrantEnded,
     Joined,
-    Left,
     Noted,
     Received,
     Record,
@@ -79,7 +78,7 @@ def unrecorded(running: Running, event: Event, turn: Turn, fault: JournalError) 
     if running.logged is None or (running.last - running.logged).total_seconds() >= LOG_EVERY:
         logger.error("%s: %s", running.space.name, fault)
         running.logged = running.last
-    if isinstance(event, Left | Noted | GrantEnded):  # it has happened: nothing can refuse it
+    if isinstance(event, HAPPENED):
         turn.commit()
         if len(running.owed) < MAX_OWED:
             running.owed.append(turn)

@@ -42,6 +42,7 @@ from mew_lab.space.events import (
     Record,
     RefusedBefore,
     Void,
+    WelcomesDue,
     outline,
 )
 from mew_lab.space.opening import reopened
@@ -323,6 +324,8 @@ def event_of(record: Record) -> Event:
             return Limited(record.connection, json.loads(record.detail)["messages"])
         case "grant_ended":
             return GrantEnded()
+        case "welcomes_due":
+            return WelcomesDue()
     return Noted(record.event, record.participant, record.detail)
 
 

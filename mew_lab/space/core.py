@@ -49,8 +49,9 @@ from mew_lab.space.events import (
     Received,
     RefusedBefore,
     Reply,
+    WelcomesDue,
 )
-from mew_lab.space.membership import join, leave
+from mew_lab.space.membership import join, leave, tell_due
 from mew_lab.space.names import naming_participants
 from mew_lab.space.outcome import Rule
 from mew_lab.space.refusal import Refusal, posing, refuse, refuse_again, refuse_unread
@@ -156,6 +157,8 @@ class Space:
                 self._limited(turn, event)
             case GrantEnded():
                 grants.end_due(turn)
+            case WelcomesDue():
+                tell_due(turn)
             case RefusedBefore():
                 self._refused_before(turn, event)
             case _:
@@ -188,6 +191,7 @@ class Space:
             if event.connection is None:
                 turn.do(Reply(403, {"error": "Invalid token for participant"}))
             return
+        turn.by = sender.member.name
         text = event.text if isinstance(event.text, str) else event.text.decode("utf-8", "surrogateescape")
         envelope: Envelope | None = None
         members: dict[str, Any] = {}

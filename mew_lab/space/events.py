@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from mew_lab.protocol.envelope import Envelope
 
 __all__ = [
+    "HAPPENED",
     "JOURNAL_HEAD",
     "LOG_SINK",
     "TOKEN_PLACEHOLDER",
@@ -38,6 +39,7 @@ __all__ = [
     "Relay",
     "Reply",
     "Void",
+    "WelcomesDue",
     "outline",
 ]
 
@@ -117,6 +119,10 @@ class GrantEnded(NamedTuple):
     """The time of some grants is over: those whose `expires_at` has come."""
 
 
+class WelcomesDue(NamedTuple):
+    """Some connections are still to be told what they hold: those that `State.due` names."""
+
+
 class Noted(NamedTuple):
     """Something beside the wire that the journal should tell, such as who or what decided a proposal."""
 
@@ -169,8 +175,12 @@ Event = (
     | Limited
     | RefusedBefore
     | GrantEnded
+    | WelcomesDue
     | Noted
 )
+
+HAPPENED = (Left, Noted, GrantEnded, WelcomesDue)
+"""Events that nothing can refuse any more."""
 
 OUTLINE = '{"size":'  # begins the detail of such a record, and no capability and no sentence
 

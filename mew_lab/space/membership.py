@@ -17,7 +17,7 @@ from mew_lab.space.state import Connection, Member, is_participant_id
 from mew_lab.space.streams import abandon, described_streams
 from mew_lab.space.turn import Turn
 
-__all__ = ["CLOSE_TAKEN", "depart", "described", "join", "leave", "welcome_anew"]
+__all__ = ["CLOSE_TAKEN", "depart", "described", "join", "leave", "tell_due", "welcome_anew"]
 
 CLOSE_TAKEN = 4409
 CLOSE_UNKNOWN = 4401
@@ -39,12 +39,39 @@ def _told(turn: Turn, connection: Connection) -> str:
 
 
 def welcome_anew(turn: Turn, member: Member) -> None:
-    """Tells every connection of a member, and its log sinks, what it holds from now on. Spec: §3.6.1 (step 3)."""
+    """Tells every connection of a member, and its log sinks, what it holds from now on.
+
+    A right that many hold may end with one message, and each welcome tells of everybody: what is too much for one event
+    is owed, and told by later ones (`tell_due`).
+
+    Spec: §3.6.1 (step 3), ruling R24.
+    """
+    due, most = turn.state.due, turn.state.limits.welcome_bytes
     for connection in (*member.connections, *member.sinks):
-        _welcome(turn, connection, turn.present)
+        if most and turn.welcome_bytes >= most:
+            turn.then(lambda name=connection.name: due.setdefault(name, turn.by))  # type: ignore[misc]
+        else:
+            turn.then(lambda name=connection.name: due.pop(name, None))  # type: ignore[misc]
+            turn.welcome_bytes += _welcome(turn, connection, turn.present)
 
 
-def _welcome(turn: Turn, to: Connection, present: Iterable[Connection]) -> None:
+def tell_due(turn: Turn) -> None:
+    """Tells connections that are owed a welcome what they hold now: as many as one event may, of one cause."""
+    state = turn.state
+    if not state.due:
+        return
+    turn.by = next(iter(state.due.values()))
+    turn.record("welcomes_due", participant=turn.by)
+    for name, by in state.due.items():
+        if by != turn.by or turn.welcome_bytes >= state.limits.welcome_bytes:
+            break
+        turn.then(lambda name=name: state.due.pop(name))  # type: ignore[misc]
+        to = state.connections.get(name) or state.sinks[name]
+        turn.welcome_bytes += _welcome(turn, to, turn.present)
+
+
+def _welcome(turn: Turn, to: Connection, present: Iterable[Connection]) -> int:
+    """Welcomes one connection; gives the characters of it."""
     others = [one for one in present if one.runtime_id != to.runtime_id]
     streams = described_streams(turn)
     payload: dict[str, Any] = {
@@ -58,6 +85,7 @@ def _welcome(turn: Turn, to: Connection, present: Iterable[Connection]) -> None:
         payload["journal_head"] = turn.state.journal_head  # an extension: others ignore it
         text += f',"journal_head":{compact(turn.state.journal_head)}'
     turn.say("system/welcome", payload, to=(to.runtime_id,), privately=(to,), text=f"{text}}}")
+    return len(text)
 
 
 def _refusal(turn: Turn, event: Joined) -> Close | None:

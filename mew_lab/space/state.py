@@ -53,7 +53,8 @@ class SpaceLimits(NamedTuple):
     Participants, active streams, grants and invites are counted a space, capabilities a participant;
     `description_bytes` bounds the requests of active streams together, and the capabilities of one participant,
     since welcomes repeat them. `rights_bytes` bounds the capabilities of all participants together for the same
-    reason, `capability_bytes` one of them: a welcome has at most both sums.
+    reason, `capability_bytes` one of them: a welcome has at most both sums. After `welcome_bytes` of new welcomes in
+    one event the others are told by later events.
 
     `steps` is what one message may cost against its sender's capabilities, `turn_steps` all that one event may
     cost, reading included; 0 stands for the rules of journals that tell of no budget. One participant may take one
@@ -68,6 +69,7 @@ class SpaceLimits(NamedTuple):
     description_bytes: int = 1024 * 1024
     rights_bytes: int = 1024 * 1024
     capability_bytes: int = 16 * 1024
+    welcome_bytes: int = 1024 * 1024
     steps: int = SET_BUDGET
     turn_steps: int = TURN_BUDGET
     handles: int = 100_000
@@ -76,7 +78,14 @@ class SpaceLimits(NamedTuple):
     share: int = 8
 
 
-UNBOUNDED = {"rights_bytes": 0, "capability_bytes": 0, "steps": 0, "turn_steps": 0, "share": 1}
+UNBOUNDED = {
+    "rights_bytes": 0,
+    "capability_bytes": 0,
+    "welcome_bytes": 0,
+    "steps": 0,
+    "turn_steps": 0,
+    "share": 1,
+}
 """The limits of a journal that tells of none of these: there were none when it was written."""
 LIMITS = SpaceLimits()
 
@@ -194,6 +203,7 @@ class State:
         self.connections: dict[str, Connection] = {}  # in order of arrival: the order of delivery
         self.sinks: dict[str, Connection] = {}
         self.audience: tuple[str, ...] = ()  # who hears what is said to all: connections, then log sinks
+        self.due: dict[str, str] = {}  # connections that are owed a welcome -> the participant that caused it
         self.runtime_owners: dict[str, str] = {}  # casefolded name or runtime id -> participant
         self.aliases: dict[str, str] = {}  # runtime id as it was written -> participant
         self.live: dict[str, Connection] = {}  # runtime id -> connection

@@ -37,11 +37,13 @@ class Turn:
         "_records",
         "_rights",
         "_streams",
+        "by",
         "epoch",
         "meter",
         "now",
         "space",
         "state",
+        "welcome_bytes",
     )
 
     def __init__(self, state: State, *, space: str, epoch: int, now: datetime) -> None:
@@ -51,6 +53,8 @@ class Turn:
         self.now = now
         # Of all that is judged in this turn; None where a journal tells of no budget.
         self.meter = Budget(state.limits.turn_steps) if state.limits.turn_steps else None
+        self.by = ""  # the participant that causes it; empty for the host, and for time
+        self.welcome_bytes = 0  # of the welcomes that tell anew what is held
         self._effects: list[Effect] = []
         self._changes: list[Callable[[], object]] = []
         self._messages = state.messages
@@ -91,6 +95,7 @@ class Turn:
     def _forget(self, name: str) -> None:
         state = self.state
         state.refused_frames.pop(name, None)
+        state.due.pop(name, None)
         connection = state.connections.pop(name, None)
         if connection is None:
             sink = state.sinks.pop(name)

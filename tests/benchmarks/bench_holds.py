@@ -286,6 +286,20 @@ async def welcomes(scene: Scene) -> None:
     await root.send("space/kick", {"participant_id": "giver"})
 
 
+async def heavy(scene: Scene) -> None:
+    """The same where a welcome has most of a mebibyte."""
+    root, giver = await scene.holder("root"), await scene.holder("giver")
+    for n in range(scaled(60)):
+        rights = [{"kind": f"k{n}", "payload": {"text": "w" * 13_000}}]
+        await root.send("capability/grant", {"recipient": f"p{n}", "capabilities": rights})
+    for n in range(scaled(60)):
+        await giver.send("capability/grant", {"recipient": f"p{n}", "capabilities": [{"kind": "chat"}]})
+    for n in range(scaled(60)):
+        await scene.holder(f"p{n}")
+    await root.send("space/kick", {"participant_id": "giver"})
+    await root.send("capability/revoke", {"recipient": "p0", "capabilities": [{"kind": "k0"}]})
+
+
 async def nearest(scene: Scene) -> None:
     """Messages that no capability permits, and whose reasons are costly to find."""
     giver, middle = await scene.holder("giver"), await scene.holder("middle")
@@ -366,6 +380,7 @@ ATTEMPTS: dict[str, Attempt] = {
         patterns,
         chain,
         welcomes,
+        heavy,
         nearest,
         limited,
         crowd,

@@ -47,6 +47,7 @@ def test_a_space_made_anew_from_its_first_record_does_the_same() -> None:
             "description_bytes": 1024 * 1024,
             "rights_bytes": 1024 * 1024,
             "capability_bytes": 16 * 1024,
+            "welcome_bytes": 1024 * 1024,
             "steps": 50_000,
             "turn_steps": 120_000,
             "handles": 100_000,

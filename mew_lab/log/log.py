@@ -14,6 +14,7 @@ import errno
 import os
 import re
 import secrets
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -40,6 +41,7 @@ __all__ = ["Files", "Log", "Saved", "excess", "open_log"]
 
 MAX_RECORDS = 200_000
 MAX_CHARACTERS = 512 * 1024 * 1024  # of the texts in memory
+FRAME_ROWS = 250_000  # of a table that is kept though nobody uses it
 HISTORY, DECISIONS = "envelope-history.jsonl", "capability-decisions.jsonl"
 _BEGINNING = datetime.fromtimestamp(0, UTC)
 UNSEEN = (
@@ -71,15 +73,15 @@ class Files(NamedTuple):
 
     paths: tuple[Path, ...]
 
-    def read(self, faults: list[str]) -> Iterator[Record]:
-        """All their records; what was torn or unreadable is added to `faults` as sentences."""
+    def read(self, faults: list[str], *, after: int = -1) -> Iterator[Record]:
+        """All their records, or those with a later `seq`; what was torn or unreadable is added to `faults`."""
         if self.paths and self.paths[0].name == HISTORY and self.paths[-1].name == DECISIONS:
             history, decisions = (read_journal(path) for path in self.paths)
             yield from merge_decisions(history, decisions)
             faults += chain(_faults(history), _faults(decisions))
             return
         for path in self.paths:
-            reading = read_journal(path)
+            reading = read_journal(path, after=after)
             yield from reading
             faults += _faults(reading)
 
@@ -110,7 +112,10 @@ class _Kept(NamedTuple):
 
 
 class _Frame(NamedTuple):
+    """The table of the first `upto` records that were observed, the last of which has this `seq`."""
+
     upto: int
+    seq: int
     frame: pd.DataFrame
 
 
@@ -141,6 +146,7 @@ class Log:
         self._faults: tuple[str, ...] | None = None if keep is None else ()
         self._unknown = 0  # refused messages of which only the beginning is kept
         self._frame: _Frame | None = None
+        self._lent: dict[int, weakref.ref[pd.DataFrame]] = {}  # the tables given out that are still in use
 
     @classmethod
     def live(
@@ -195,22 +201,43 @@ class Log:
 
     @property
     def df(self) -> pd.DataFrame:
-        """One row an envelope, in the order received. A table of your own: changing it changes no log."""
+        """One row an envelope, in the order received. A table of your own: changing it changes no log.
+
+        While you keep it, the next one is made of it and of what came since. A large one is let go with your last.
+        """
         kept = self._kept
         last = len(kept.records)
         upto = kept.dropped + last
+        seq = kept.records[last - 1].seq if last else 0
         done = self._frame
         if self._keep is None:
-            done = done or _Frame(0, to_frame(self._read()))
-        elif done is None or done.upto < kept.dropped:
-            done = _Frame(upto, to_frame(self._until(kept, last)))
+            done = done or _Frame(0, 0, to_frame(self._read()))
+        elif done is None or (done.upto < kept.dropped and self._source is None):
+            done = _Frame(upto, seq, to_frame(self._until(kept, last)))
         elif done.upto < upto:
             from pandas import concat
 
-            fresh = to_frame(kept.records[done.upto - kept.dropped : last])
-            done = _Frame(upto, concat([done.frame, fresh], ignore_index=True))
+            if done.upto < kept.dropped:  # what came in between is in the journal alone
+                fresh = to_frame(takewhile(lambda record: record.seq <= seq, self._read(after=done.seq)))
+            else:
+                fresh = to_frame(kept.records[done.upto - kept.dropped : last])
+            done = _Frame(upto, seq, concat([done.frame, fresh], ignore_index=True))
         self._frame = done
-        return done.frame.copy(deep=False)
+        return self._lend(done.frame)
+
+    def _lend(self, frame: pd.DataFrame) -> pd.DataFrame:
+        lent = frame.copy(deep=False)
+        name, log = id(lent), weakref.ref(self)
+
+        def returned(_: object) -> None:
+            if (self := log()) is not None:
+                self._lent.pop(name, None)
+                # What is in memory anyway may stay; the table of a whole long session takes gigabytes.
+                if not self._lent and self._frame is not None and len(self._frame.frame) > FRAME_ROWS:
+                    self._frame = None
+
+        self._lent[name] = weakref.ref(lent, returned)
+        return lent
 
     def table(self, columns: Sequence[Column] = COLUMNS, *, events: bool = False) -> pd.DataFrame:
         """A table with columns of your own, or with a row for each record that is no envelope too."""
@@ -313,10 +340,10 @@ class Log:
         end = newest[-1].seq
         return takewhile(lambda record: record.seq <= end, self._read())
 
-    def _read(self) -> Iterator[Record]:
+    def _read(self, *, after: int = -1) -> Iterator[Record]:
         """The records in the files; a pass to the end also counts them and keeps what was wrong with them."""
         envelopes, unknown, faults = 0, 0, list[str]()
-        for record in Files(self._source.paths if self._source else ()).read(faults):
+        for record in Files(self._source.paths if self._source else ()).read(faults, after=after):
             envelopes += record.raw is not None
             unknown += outline(record) is not None
             yield record

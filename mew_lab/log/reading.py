@@ -10,6 +10,7 @@ It keeps nothing that it has read, so a file may be larger than the memory.
 from __future__ import annotations
 
 import glob
+import math
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,6 +36,8 @@ __all__ = [
 ]
 
 LINE_LIMIT = 8 * 1024 * 1024  # bytes
+_SEQ = b'{"seq":'
+_SEQ_END = len(_SEQ) + 20
 
 
 class Reading(Iterator[Record]):
@@ -45,8 +48,9 @@ class Reading(Iterator[Record]):
     reported. `format` is `own`, `history` or `decisions`.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, after: int = -1) -> None:
         self.path = path
+        self._after = after
         self.torn = False
         self.unreadable = 0
         self._file = _open(path)
@@ -107,7 +111,7 @@ class Reading(Iterator[Record]):
                     yield Line(number, None)
                 elif not data.endswith(b"\n") and read_members(data) is None:
                     self.torn = True
-                elif not data.isspace():
+                elif not data.isspace() and (self._after < 0 or _place(data) > self._after):
                     yield Line(number, data)
 
 
@@ -143,13 +147,23 @@ def _open(path: Path) -> IO[bytes]:
     )
 
 
-def read_journal(path: str | os.PathLike[str]) -> Reading:
+def _place(line: bytes) -> float:
+    """The `seq` of a line as our journals begin; infinity for any other."""
+    number = line[len(_SEQ) : line.find(b",", len(_SEQ), _SEQ_END)]
+    return int(number) if line.startswith(_SEQ) and number.isdigit() else math.inf
+
+
+def read_journal(path: str | os.PathLike[str], *, after: int = -1) -> Reading:
     """The records of a journal: ours, or the peers' envelope-history.jsonl or capability-decisions.jsonl.
+
+    Args:
+        after: Of a journal of ours, records up to this `seq` are passed over unread, and so are first lines, whose
+            `seq` is 0.
 
     Raises:
         JournalError: when the file cannot be read or is no journal. Broken lines within it raise nothing.
     """
-    return Reading(Path(path))
+    return Reading(Path(path), after=after)
 
 
 def first_record(path: Path) -> Record | None:

@@ -6,6 +6,7 @@ import gc
 import json
 import stat
 import threading
+import weakref
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 
 from mew_lab.errors import JournalError
 from mew_lab.log.journal import Journal, read_journal
+from mew_lab.log.line import read_line
 from mew_lab.log.log import Log, Saved, open_log
 from mew_lab.log.table import Column
 from mew_lab.space.events import Record
@@ -269,6 +271,48 @@ def test_old_records_leave_the_memory_and_come_back_from_the_journal(tmp_path: P
     assert list(log.df["seq"]) == list(range(1, 4001))
     assert [one.seq for one in log.records if one.event != "opened"] == list(range(1, 4001))
     assert len(log) == 4000
+
+
+@pytest.mark.parametrize("rotate_at", [100_000, 10**9])
+def test_a_table_grows_by_what_came_since_though_that_has_left_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rotate_at: int
+) -> None:
+    read = [0]
+
+    def counted(data: bytes) -> Record | None:
+        read[0] += 1
+        return read_line(data)
+
+    monkeypatch.setattr("mew_lab.log.reading.read_line", counted)
+    journal = Journal(tmp_path / "j.jsonl", rotate_at=rotate_at)
+    log = Log.live(space="demo", journal=journal, max_records=100)
+    for seq in range(1, 12_001):
+        journal.append([record(seq)])
+        log.observe(record(seq))
+        if seq == 10_000:
+            assert len(log.df) == 10_000
+            read[0] = 0
+    assert list(log.df["seq"]) == list(range(1, 12_001))
+    assert 0 < read[0] <= 2000 + 3 * len(journal.paths), "only what came since is read"
+    assert log.df.equals(open_log(journal.paths[0]).df)
+
+
+def test_a_large_table_is_let_go_with_the_last_that_was_given_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mew_lab.log.log.FRAME_ROWS", 50)
+    log = Log.live(space="demo")
+    for seq in range(1, 51):
+        log.observe(record(seq))
+    first = log.df
+    assert len(first) == 50
+    log.observe(record(51))
+    first, second = log.df, log.df
+    whole = weakref.ref(log._frame.frame)  # type: ignore[union-attr]
+    del first
+    assert whole() is not None, "the other is still in use"
+    assert len(second) == 51
+    del second
+    assert whole() is None
+    assert list(log.df["seq"]) == list(range(1, 52))
 
 
 def test_what_the_journal_already_holds_but_the_log_has_not_seen_waits(tmp_path: Path) -> None:

@@ -217,7 +217,8 @@ class LimitsConfig(Section):
     """How much may be asked of a space and its port; None is what the house grants.
 
     One participant, with whom it invited, may take one part in `share` of what is counted a space; 1: all of it.
-    `rights_bytes` and `capability_bytes` bound what welcomes tell of capabilities; `steps` and `turn_steps` what
+    `rights_bytes` and `capability_bytes` bound what welcomes tell of capabilities, `welcome_bytes` the welcomes that one
+    event tells of changed rights before the others are left to the next; `steps` and `turn_steps` what
     judging one message, and one event, may cost. The journal's are bytes: a second and at once of one participant
     (2 MiB, 64 MiB), in all of one participant (`journal_bytes`, 4 GiB), and to be left free on the disk
     (`journal_floor`, 128 MiB).

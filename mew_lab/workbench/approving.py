@@ -225,8 +225,9 @@ async def approve(
             )
         card, typed = shown, shown.digest[:LEAST_DIGITS]
     elif isinstance(what, str):
-        card = decisions.card(what)
-        typed = _typed(decisions, card, digest.replace(" ", "").lower())
+        digest = digest.replace(" ", "").lower()
+        card = decisions.card(what, digest=digest)
+        typed = _typed(decisions, card, digest)
     else:
         raise MewError(
             f"cannot approve a {type(what).__name__}: it does not carry what was shown. "

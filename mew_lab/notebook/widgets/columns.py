@@ -21,7 +21,7 @@ SIGNS = {"accepted": "✓", "refused": "✗", "sent": "·"}
 class Column(NamedTuple):
     """One column. Make another of it with `COLUMNS["what"]._replace(width=300)`.
 
-    `width` is in pixels, 0 takes what is left; `narrow` the width where the view is narrower than 720 px, 0 the same.
+    `width` is in pixels, 0 takes what is left; `narrow` the width where the view is narrower than 900 px, 0 the same.
     Where the view is narrower than `least` the column is left out. `hover` names the value that the mouse shows,
     `code` sets it in the code font, and makes it wider by two fifths where the view has 1100 px or more.
     """

@@ -13,14 +13,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import MewError
-from mew_lab.notebook.safe_html import CODE, FAINT, Html, box, lines, table, tag
+from mew_lab.notebook.safe_html import CODE, FAINT, MOST_TEXT, Html, bounded, box, lines, table, tag
 from mew_lab.protocol.describe import describe
 from mew_lab.protocol.visible import middle, one_line, visible
+from mew_lab.sdk.results import raw_text
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 __all__ = ["FAMILIES", "TYPES", "family_of", "install"]
+
+MOST_PARTS = 50  # parts of a result that are no text, each named
 
 # Glyph and accent of each kind family: Okabe–Ito, told apart without colour by the glyph.
 FAMILIES: dict[str, tuple[str, str]] = {
@@ -71,7 +74,7 @@ def listing(value: Any) -> Html:
     title = tag("b", value.title) if value.title else ""
     if not value.rows:
         return box(title, tag("div", value.empty, style=FAINT), tag("div", value.note, style=FAINT))
-    return box(title, table(value.columns, value.rows, notes=[value.note]))
+    return box(title, table(value.columns, value.rows, notes=[value.note], whole=".rows"))
 
 
 def whole(value: Any) -> Html:
@@ -96,7 +99,7 @@ def envelope(value: Any) -> Html:
     """What an envelope says in one line, and its exact text below."""
     to = f" to {', '.join(value.to)}" if value.to else ""
     head = tag("div", _chip(value.kind), f"{value.sender}{to}: ", describe(value.kind, value.payload))
-    return box(head, tag("details", tag("summary", "exact text"), lines(value.raw)))
+    return box(head, tag("details", tag("summary", "exact text"), lines(value.raw, whole=".raw")))
 
 
 def lab(value: Any) -> Html:
@@ -160,18 +163,25 @@ def _next_step(value: Any) -> str:
 
 
 def tool_result(value: Any) -> Html:
-    """The text of a result, its structured value, and the names of the parts that are no text."""
+    """The text of a result, its structured value, and the names of the parts that are no text.
+
+    What JSON cannot say, such as NaN, stands as Python writes it, and that it does is said.
+    """
     parts: list[Html] = []
     if value.text:
-        parts.append(lines(value.text))
+        parts.append(lines(value.text, whole=".text"))
+    if not isinstance(value.raw, str) and (why := raw_text(value.raw)[1]):
+        parts.append(tag("div", f"shown as Python writes it; .raw has it: {why}", style=FAINT))
     if value.structured is not None:
-        shown = tag("summary", "structured")
-        parts.append(tag("details", shown, lines(json.dumps(value.structured, ensure_ascii=False, indent=2))))
-    for block in value.content:
-        if block.get("type") != "text":
-            parts.append(
-                tag("div", f"a part of type {block.get('type')} is not shown; see .content", style=FAINT)
-            )
+        text, why = raw_text(value.structured)
+        text = text if why else json.dumps(value.structured, ensure_ascii=False, indent=2)
+        parts.append(tag("details", tag("summary", "structured"), lines(text, whole=".structured")))
+    others = [block.get("type") for block in value.content if block.get("type") != "text"]
+    for kind in others[:MOST_PARTS]:
+        told = f"a part of type {one_line(str(kind), 40)} is not shown; see .content"
+        parts.append(tag("div", told, style=FAINT))
+    if len(others) > MOST_PARTS:
+        parts.append(tag("div", f"{len(others) - MOST_PARTS} more parts are not shown", style=FAINT))
     return box(*(parts or [tag("div", "an empty result", style=FAINT)]))
 
 
@@ -232,19 +242,24 @@ def pending_text(value: Any) -> str:
     return f"{value!r}; {_next_step(value)}"
 
 
+def short(value: Any) -> str:
+    """Its text, cut where it is longer than a person reads; `print` has no such limit."""
+    return bounded(str(value), MOST_TEXT, whole="print()")
+
+
 # --- registration -------------------------------------------------------------------------------------------
 
 # Where the type lives, its name, its HTML, its text.
 TYPES: tuple[tuple[str, str, Callable[[Any], Html], Callable[[Any], str]], ...] = (
-    ("mew_lab.workbench.listing", "Listing", listing, str),
+    ("mew_lab.workbench.listing", "Listing", listing, short),
     ("mew_lab.workbench.approving", "Proposals", whole, str),
     ("mew_lab.workbench.approving", "ListedProposal", whole, str),
-    ("mew_lab.workbench.listing", "Note", note, str),
-    ("mew_lab.workbench.listing", "Sent", sent, str),
+    ("mew_lab.workbench.listing", "Note", note, short),
+    ("mew_lab.workbench.listing", "Sent", sent, short),
     ("mew_lab.workbench.lab", "Lab", lab, lab_text),
     ("mew_lab.workbench.seat", "Seat", seat, seat_text),
     ("mew_lab.workbench.pending", "Pending", pending, pending_text),
-    ("mew_lab.sdk.results", "ToolResult", tool_result, str),
+    ("mew_lab.sdk.results", "ToolResult", tool_result, short),
     ("mew_lab.protocol.envelope", "Envelope", envelope, envelope_text),
     ("mew_lab.log.log", "Log", log, log_text),
     ("mew_lab.notebook.help", "Help", usage, str),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mew_lab.errors import ToolFailed
+from mew_lab.errors import ProtocolError, ToolFailed
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.visible import one_line
 
-__all__ = ["ToolResult", "result_of"]
+__all__ = ["ToolResult", "raw_text", "result_of"]
 
 MAX_SHOWN = 500  # characters of a peer's words inside one of our sentences
 
@@ -41,9 +41,10 @@ class ToolResult:
 
     @property
     def text(self) -> str:
-        """The text blocks, one below the other; where there is no content at all, the result as JSON."""
+        """The text blocks, one below the other; where there is no content at all, the result as JSON, or as Python
+        writes it where JSON has no words for it, such as NaN."""
         if not isinstance(self.raw, dict) or not isinstance(self.raw.get("content"), list):
-            return self.raw if isinstance(self.raw, str) else compact(self.raw)
+            return self.raw if isinstance(self.raw, str) else raw_text(self.raw)[0]
         texts = [block.get("text") for block in self.content if block.get("type") == "text"]
         return "\n".join(text for text in texts if isinstance(text, str))
 
@@ -58,6 +59,18 @@ class ToolResult:
         return isinstance(other, ToolResult) and self.raw == other.raw
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def raw_text(value: Any) -> tuple[str, str]:
+    """A value as JSON text; where JSON cannot say it, as Python writes it, and why. Never raises."""
+    try:
+        return compact(value), ""
+    except ProtocolError as fault:
+        why = one_line(str(fault), MAX_SHOWN)
+    try:
+        return repr(value), why
+    except Exception as fault:  # a number of too many digits, too deep a nesting, an object that fails
+        return f"<{type(value).__name__} without a text: {one_line(str(fault), MAX_SHOWN)}>", why
 
 
 def result_of(payload: Mapping[str, Any], *, method: str, what: str) -> Any:

@@ -3,6 +3,9 @@
 A listing's entry carries the digest of what it shows, so that approving it sends just that. An id that is typed is
 approved after its whole card was told: by the first characters of the digest, or by a second yes.
 
+`str`, which `print` and the displays of a notebook ask for, counts as told. `repr` does not: a debugger, a traceback and
+a log make one of whatever they come by, and nobody has read it.
+
 Spec: §3.2.1, ruling R29; threats 17, 36.
 """
 
@@ -70,7 +73,8 @@ def card_lines(card: Card, *, cut: bool = False) -> list[str]:
 class ListedProposal(tuple[Any, ...]):
     """One proposal of a listing: its cells, and `id` and `digest` of what it shows; `str` tells the whole of it.
 
-    Approving it approves what it shows, whatever has come under its id since.
+    Approving it approves what it shows, whatever has come under its id since. `repr` is what the listing tells, and
+    counts as nothing.
     """
 
     _card: Card
@@ -108,14 +112,14 @@ class ListedProposal(tuple[Any, ...]):
         """The whole of it as text: what was cut counts as opened from now on."""
         return told(self._card, self._gate)
 
-    def lines(self) -> list[str]:
-        """What the listing tells of it."""
+    def lines(self, *, told: bool = True) -> list[str]:
+        """What the listing tells of it; counts as told, unless it is not."""
         card = self._card
         if not card.is_open:
             by = f" by {one_line(card.by, 64)}" if card.by else ""
             outcome = f": {one_line(card.outcome, 200)}" if card.outcome else ""
             return [f"{card.request}: {card.decision}{by}{outcome}   ({visible(card.id)})"]
-        if not (cut := self.is_cut):
+        if not (cut := self.is_cut) and told:
             self._gate.listed(card)
         return card_lines(card, cut=cut)
 
@@ -131,11 +135,18 @@ class ListedProposal(tuple[Any, ...]):
     def __str__(self) -> str:
         return self.open() if self._card.is_open else self.lines()[0]
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return "\n".join(self.lines(told=False))
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        printer.text(str(self))  # IPython shows it, where mew_lab's own displays are not loaded
 
 
 class Proposals(Listing):
-    """The proposals of a space; iterating gives each as a `ListedProposal`, `str` tells all of them."""
+    """The proposals of a space; iterating gives each as a `ListedProposal`, `str` tells all of them.
+
+    `repr` reads the same, and counts as nothing.
+    """
 
     def __init__(self, title: str, rows: Sequence[ListedProposal]) -> None:
         super().__init__(
@@ -150,9 +161,18 @@ class Proposals(Listing):
         self._listed = tuple(rows)
 
     def __str__(self) -> str:
+        return self._text(told=True)
+
+    def __repr__(self) -> str:
+        return self._text(told=False)
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        printer.text(str(self))
+
+    def _text(self, *, told: bool) -> str:
         lines = [self.title] if self.title else []
         for n, one in enumerate(self._listed[:MOST_LISTED]):
-            first, *more = one.lines()
+            first, *more = one.lines(told=told)
             lines += [f"[{n}] {first}", *more]
             if one.card.is_open and one.is_cut:
                 lines.append(f"  print(lab.proposals()[{n}]) opens what is cut")
@@ -161,8 +181,6 @@ class Proposals(Listing):
                 f"{len(self._listed) - MOST_LISTED} more: print(lab.proposals()[{MOST_LISTED}]) and so on"
             )
         return "\n".join([*lines, self.note or ("" if self._listed else self.empty)])
-
-    __repr__ = __str__
 
 
 Approvable = str | ListedProposal | Card
@@ -207,8 +225,9 @@ async def approve(
             )
         card, typed = shown, shown.digest[:LEAST_DIGITS]
     elif isinstance(what, str):
-        card = decisions.card(what)
-        typed = _typed(decisions, card, digest.replace(" ", "").lower())
+        digest = digest.replace(" ", "").lower()
+        card = decisions.card(what, digest=digest)
+        typed = _typed(decisions, card, digest)
     else:
         raise MewError(
             f"cannot approve a {type(what).__name__}: it does not carry what was shown. "

@@ -17,11 +17,14 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from mew_lab.protocol.visible import one_line, visible
+from mew_lab.sdk.results import raw_text
+from mew_lab.workbench.layout import laid_out
 
 __all__ = ["Block", "blocks", "picture_of"]
 
 MAX_BLOCKS = 50
 MAX_TEXT = 50_000  # characters of one block
+MAX_LAID_OUT = 5_000_000  # characters that are laid out before the text is cut
 MAX_PICTURE = 2_000_000  # characters of base64
 MAX_PIXELS = 40_000_000
 
@@ -43,11 +46,20 @@ def blocks(raw: Any) -> list[Block]:
     if len(content) > MAX_BLOCKS:
         shown.append(Block("note", f"{len(content) - MAX_BLOCKS} more parts are not shown."))
     structured = raw.get("structuredContent")
-    if structured is not None:
-        value = _as_json(structured)
-        if value not in shown:
-            shown.append(value)
+    if structured is not None and not any(_says(one, structured) for one in islice(content, MAX_BLOCKS)):
+        shown.append(_as_json(structured))
     return shown
+
+
+def _says(one: Any, value: Any) -> bool:
+    """Whether a part is a text that is JSON of the same value."""
+    text = one.get("text") if isinstance(one, Mapping) else None
+    if not isinstance(text, str) or text[:1] not in ("{", "["):
+        return False
+    try:
+        return raw_text(json.loads(text)) == raw_text(value)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _block(one: Any) -> Block:
@@ -70,18 +82,19 @@ def _block(one: Any) -> Block:
 def _as_text(text: str) -> Block:
     if text[:1] in ("{", "["):
         try:
-            return _as_json(json.loads(text))
+            # The numbers keep the digits that came: read and written again 1e400 would be another number.
+            if not raw_text(json.loads(text))[1]:
+                return Block("json", _bounded(laid_out(text, MAX_LAID_OUT)))
         except (ValueError, RecursionError):
             pass
     return Block("text", _bounded(text))
 
 
 def _as_json(value: Any) -> Block:
-    try:
-        text = json.dumps(value, ensure_ascii=False, indent=2)
-    except (ValueError, TypeError, RecursionError) as fault:
-        return Block("note", f"A value that is no JSON is not shown: {one_line(str(fault), 80)}")
-    return Block("json", _bounded(text))
+    text, why = raw_text(value)
+    if why:
+        return Block("text", _bounded(text))
+    return Block("json", _bounded(json.dumps(value, ensure_ascii=False, indent=2)))
 
 
 def _bounded(text: str) -> str:

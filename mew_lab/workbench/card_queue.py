@@ -26,7 +26,7 @@ from mew_lab.workbench.behalf import Behalf
 from mew_lab.workbench.cards import Card, CardState
 from mew_lab.workbench.editing import Editing
 from mew_lab.workbench.faces import LastCalls, card_of, details, values_of
-from mew_lab.workbench.gate import Gate
+from mew_lab.workbench.gate import LEAST_DIGITS, Gate
 from mew_lab.workbench.outcomes import Outcomes
 from mew_lab.workbench.pinned_tools import PinnedTools
 from mew_lab.workbench.risks import stated
@@ -106,11 +106,12 @@ class CardQueue:
         """Calls back with each new state of a card; returns what ends it."""
         return self._subscribers.add(on_change)
 
-    def card(self, prefix: str) -> Card:
-        """The card whose proposal id is `prefix` or begins so, unmistakably.
+    def card(self, prefix: str, *, digest: str = "") -> Card:
+        """The card whose proposal id is `prefix` or begins so, unmistakably; of several the one that has the digest.
 
         Ids are free text, so who sees one could take its beginning for a proposal of its own: a whole id is mistaken
-        while an older open one begins with it.
+        while an older open one begins with it. What a person types for the older one would be taken for the other,
+        which she may have read as well. The beginning of the digest that was shown says which she means.
 
         Raises:
             MewError: when there is none, or more than one.
@@ -119,12 +120,17 @@ class CardQueue:
         found = [card for card in cards if prefix and card.id.startswith(prefix)]
         if exact := self._card(prefix):
             found = [exact, *(card for card in found if card.is_open and card.seq < exact.seq)]
+        if len(found) > 1 and len(digest) >= LEAST_DIGITS:
+            found = [card for card in found if card.digest.startswith(digest)] or found
         if len(found) == 1:
             return found[0]
         named = ", ".join(one_line(card.id, 100) for card in (found or self.pending())[:MAX_NAMED])
         what = f"cannot decide {prefix[:80]!r}"
         if found:
-            raise MewError(f"{what}: more than one proposal begins with {prefix[:80]!r} here: {named}")
+            raise MewError(
+                f"{what}: more than one proposal begins with {prefix[:80]!r} here: {named}; the digest that was "
+                "shown says which to approve, and an entry, such as lab.proposals()[0], which to approve or reject"
+            )
         raise MewError(f"{what}: there is no proposal {prefix[:80]!r} here; open: {named or 'none is open'}")
 
     def check_same(self, shown: Card) -> None:

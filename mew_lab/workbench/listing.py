@@ -14,6 +14,7 @@ from mew_lab.protocol.visible import one_line
 __all__ = ["Listing", "Note", "Sent"]
 
 WIDTH = 60  # characters of one cell in the text form
+MOST_LINES = 500  # rows in the text form
 
 
 class _Settled:
@@ -31,7 +32,8 @@ def _plain(value: object) -> str:
 class Listing(_Settled):
     """Rows under named columns; `empty` is the sentence shown when there are none, `note` one line below them.
 
-    Iterating gives the rows, `len` their number, `str` an aligned table.
+    Iterating gives the rows, `len` their number, `str` an aligned table of the last 500, long cells cut with an
+    ellipsis; `rows` has all of them whole.
     """
 
     def __init__(
@@ -64,12 +66,17 @@ class Listing(_Settled):
     def __str__(self) -> str:
         lines = [self.title] if self.title else []
         if self.rows:
-            cells = [self.columns, *(tuple(_plain(value) for value in row) for row in self.rows)]
+            cells = [
+                self.columns,
+                *(tuple(_plain(value) for value in row) for row in self.rows[-MOST_LINES:]),
+            ]
             widths = [max(len(row[n]) for row in cells) for n in range(len(self.columns))]
             lines += [
                 "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
                 for row in cells
             ]
+            if len(self.rows) > MOST_LINES:
+                lines.append(f"{len(self.rows) - MOST_LINES} earlier rows are not shown; .rows has all")
         else:
             lines.append(self.empty)
         if self.note:

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mew_lab.errors import MewError, ToolFailed
-from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
+from mew_lab.sdk.results import raw_text
 from mew_lab.workbench.following import Heard
 
 __all__ = ["MAX_RUNS", "Run", "ToolRuns"]
@@ -165,8 +165,8 @@ class ToolRuns:
         except MewError as fault:
             error = str(fault)
         going = self._going.pop(number)
-        if result is not None and len(compact(result)) > MAX_RESULT:
-            said = f"{compact(result)[:1000]}… more than {MAX_RESULT} characters: lab.log.df has all"
+        if result is not None and len(text := raw_text(result)[0]) > MAX_RESULT:
+            said = f"{text[:1000]}… more than {MAX_RESULT} characters: lab.log.df has all"
             result = {"content": [{"type": "text", "text": said}]}
         if result is not None:
             self._results[number] = result

@@ -77,6 +77,58 @@ def test_every_row_is_shown_once_and_in_order(notebook: Callable[..., Notebook])
     assert book.text(3).strip() == "1200 0"
 
 
+PRODUCERS, EACH = 4, 1500
+PRODUCE = f"""
+def produce(name):
+    for n in range({EACH}):
+        log.add(what=f"{{name}}:{{n}}", sender=f"p{{name}}")
+        if n % 10 == 0:
+            time.sleep(0.01)
+sent, publish = [], feed.send
+def counted(content, *more):
+    sent.append((time.monotonic(), threading.get_ident()))
+    publish(content, *more)
+feed.send = counted
+began = time.monotonic()
+threads = [threading.Thread(target=produce, args=(name,)) for name in range({PRODUCERS})]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+took = time.monotonic() - began
+"""
+HELD = """
+import json
+print(json.dumps({"rows": [row.what for row in log.rows], "faults": len(feed.faults), "threads": len({thread for _, thread in sent}),
+                  "batches": len(sent), "took": took, "interval": feed.interval}))
+"""
+
+
+@pytest.mark.trap("T-19")
+def test_four_threads_at_once_leave_the_page_with_what_python_holds(
+    notebook: Callable[..., Notebook],
+) -> None:
+    book = notebook([SETUP, SHOW, PRODUCE, HELD]).run(0).run(1)
+    settled(book, 1, 0)
+    book.run(2)
+    book.run(3)
+    settled(book, 1, PRODUCERS * EACH)
+    held = json.loads(book.text(3))
+    assert view(book, 1).get_attribute("data-rows") == str(PRODUCERS * EACH) == str(len(held["rows"]))
+    scroller, shown = view(book, 1).locator(".mew-scroller"), dict[int, str]()
+    read = "r => [...r.querySelectorAll('tbody tr[data-seq]')].map(t => [Number(t.dataset.seq), t.querySelector('.mew-what').innerText])"
+    for top in range(0, (PRODUCERS * EACH + 20) * 24, 3000):
+        scroller.evaluate("(s, top) => { s.scrollTop = top; }", top)
+        book.tab.evaluate(
+            "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
+        shown |= dict(view(book, 1).evaluate(read))
+    assert len(shown) > 1000 and max(shown) == PRODUCERS * EACH and min(shown) == 1
+    wrong = {seq: text for seq, text in shown.items() if held["rows"][seq - 1] not in text}
+    assert wrong == {}
+    assert held["faults"] == 0 and held["threads"] == 1
+    assert held["batches"] <= held["took"] / held["interval"] + 3
+    assert book.page.errors == []
+
+
 @pytest.mark.trap("T-7")
 def test_the_table_goes_on_while_the_main_thread_is_busy(notebook: Callable[..., Notebook]) -> None:
     busy = "stream(200, 8)\nend = time.monotonic() + 5\nwhile time.monotonic() < end: sum(range(1000))"

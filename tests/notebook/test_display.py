@@ -112,6 +112,94 @@ def test_the_text_itself_arrives_in_the_picture(loaded: InteractiveShell) -> Non
         assert "<img src=x onerror=alert(1)>" in Elements(html).text, type(value)
 
 
+MEGABYTE = "<b>" + "x" * 1_000_000 + "the end"
+
+
+@pytest.mark.trap("T-14")
+@pytest.mark.threat(9)
+@pytest.mark.parametrize(
+    ("value", "whole"),
+    [
+        (Listing("t", ("a", "b"), [("short", MEGABYTE)]), ".rows"),
+        (Listing(MEGABYTE, ("a", MEGABYTE), [("short", 1)], note=MEGABYTE), ""),
+        (Listing("t", (), [], empty=MEGABYTE), ""),
+        (Note(MEGABYTE), ""),
+        (ToolResult({"content": [{"type": "text", "text": MEGABYTE}]}), ".text"),
+        (ToolResult({"content": [], "structuredContent": {"a": MEGABYTE}}), ".structured"),
+        (ToolResult({"content": [{"type": MEGABYTE}] * 100}), ".content"),
+        (envelope(MEGABYTE), ".raw"),
+    ],
+)
+def test_a_megabyte_is_cut_with_how_much_is_left_out_and_what_has_it(
+    loaded: InteractiveShell, value: object, whole: str
+) -> None:
+    html, plain = shown(loaded, value)
+    found = Elements(html)
+    # A cell ends at 1000 characters, any other text at 20 000.
+    assert len(found.text) < 65_000 and len(html) < 400_000
+    assert len(plain) < 100_000
+    assert "the end" not in html and "the end" not in plain
+    assert whole in found.text
+    if value.__class__ is not ToolResult or whole != ".content":
+        assert "more characters are not shown" in found.text
+    assert found.tags <= TAGS
+
+
+@pytest.mark.trap("T-14")
+def test_a_cut_cell_says_exactly_how_much_is_missing(loaded: InteractiveShell) -> None:
+    html, _ = shown(loaded, Listing("t", ("a",), [("y" * 1_000,), ("z" * 1_001,), ("z" * 1_000_000,)]))
+    text = Elements(html).text
+    assert "y" * 1_000 in text
+    assert "[1 more characters are not shown; .rows has all]" in text
+    assert "[999 000 more characters are not shown; .rows has all]" in text
+
+
+@pytest.mark.trap("T-14")
+def test_a_text_of_a_result_is_whole_when_it_is_printed(loaded: InteractiveShell) -> None:
+    _, plain = shown(loaded, ToolResult({"content": [{"type": "text", "text": MEGABYTE}]}))
+    assert plain.endswith("… [980 010 more characters are not shown; print() has all]")
+    assert str(ToolResult({"content": [{"type": "text", "text": MEGABYTE}]})) == MEGABYTE
+
+
+@pytest.mark.trap("T-14")
+@pytest.mark.parametrize(
+    ("value", "shows"),
+    [
+        (float("nan"), "nan"),
+        (float("inf"), "inf"),
+        ({"a": [float("-inf")]}, "{'a': [-inf]}"),
+        ({"a": float("nan"), "b": "<i>"}, "{'a': nan, 'b': '<i>'}"),
+        (b"\x00\xff", "b'\\x00\\xff'"),
+        ("\ud800", "\\ud800"),
+    ],
+)
+def test_what_json_cannot_say_is_shown_as_python_writes_it(
+    loaded: InteractiveShell, value: Any, shows: str
+) -> None:
+    beside = {"content": [{"type": "text", "text": "beside it"}], "structuredContent": value}
+    for raw in (value, beside):
+        html, plain = shown(loaded, ToolResult(raw))
+        text = Elements(html).text
+        assert shows in text
+        assert "cannot be shown" not in text + plain
+        assert (raw is beside and plain == "beside it") or shows in plain
+        if raw != "\ud800":
+            assert "shown as Python writes it; .raw has it" in text
+
+
+@pytest.mark.trap("T-14")
+def test_a_number_of_400_digits_keeps_them_and_one_of_5000_is_named(loaded: InteractiveShell) -> None:
+    number = 7 * 10**399 + 1
+    for raw in (number, {"a": number}, {"content": [], "structuredContent": {"a": number}}):
+        assert str(number) in Elements(shown(loaded, ToolResult(raw))[0]).text
+    assert str(number) in Elements(shown(loaded, Listing("t", ("a",), [(number,)]))[0]).text
+    html, plain = shown(
+        loaded, ToolResult({"content": [{"type": "text", "text": "hi"}], "structuredContent": 10**5000})
+    )
+    assert "hi" in html and plain == "hi"
+    assert "<int without a text" in Elements(html).text
+
+
 def test_what_cannot_be_shown_is_named_and_raises_nothing(loaded: InteractiveShell) -> None:
     broken = Listing("t", ("a",), [(1,)])
     broken.columns = None  # type: ignore[assignment]

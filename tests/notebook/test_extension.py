@@ -355,3 +355,66 @@ def test_bad_input_is_one_line_and_the_space_goes_on(
     assert len(lines) == 1, lines
     assert words in lines[0]
     assert shell.run_cell("%mew chat still here").success
+
+
+WAITING = """
+import mew_lab
+lab = mew_lab.up()
+@lab.tool
+def add(a: int, b: int) -> int:
+    "Sum of two numbers."
+    return a + b
+p = lab.join("bot", can="proposer").call("notebook/add", a=1, b=2)
+while not lab.proposals(): pass
+digits = lab.proposals()[0].digest[:8]
+"""
+APPROVE = "lab.approve(p.id, digest=digits)"
+
+
+@pytest.mark.threat(36)
+@pytest.mark.parametrize("load", ["%load_ext mew_lab", ""])
+@pytest.mark.parametrize(
+    "show",
+    [
+        "lab.proposals()",
+        "lab.proposals()[0]",
+        "[lab.proposals()[0]]",
+        "print(lab.proposals())",
+        "display(lab.proposals())",
+    ],
+)
+def test_threat_36_what_a_cell_shows_counts_as_told(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str], load: str, show: str
+) -> None:
+    assert shell.run_cell(load).success and shell.run_cell(WAITING).success
+    try:
+        shell.run_cell(show)
+        assert shell.user_ns["digits"] in capsys.readouterr().out
+        assert shell.run_cell(APPROVE).success
+    finally:
+        shell.user_ns["lab"].down()
+
+
+@pytest.mark.threat(36)
+@pytest.mark.parametrize("load", ["%load_ext mew_lab", ""])
+@pytest.mark.parametrize(
+    "make",
+    [
+        "made = repr(lab.proposals()) + repr(lab.proposals()[0])",
+        "made = '%r %s' % (lab.proposals()[0], [lab.proposals()[0]])",
+        "%xmode Verbose\ndef failing(listing, entry):\n    raise ValueError(len(listing))\nfailing(lab.proposals(), lab.proposals()[0])",
+    ],
+)
+def test_threat_36_what_a_debugger_or_a_log_makes_of_it_does_not(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str], load: str, make: str
+) -> None:
+    assert shell.run_cell(load).success and shell.run_cell(WAITING).success
+    try:
+        shell.run_cell(make)
+        made = capsys.readouterr().out + str(shell.user_ns.get("made", ""))
+        assert shell.user_ns["digits"] in made, "there it stood, for nobody"
+        failed = shell.run_cell(APPROVE)
+        assert isinstance(failed.error_in_exec, mew_lab.errors.NotApproved)
+        assert failed.error_in_exec.code == "not_shown"
+    finally:
+        shell.user_ns["lab"].down()

@@ -99,6 +99,42 @@ def test_a_result_is_visible_and_bounded() -> None:
     )
 
 
+@pytest.mark.trap("T-14")
+def test_a_text_of_json_keeps_the_digits_that_came() -> None:
+    text = '{"a": 1.00000000000000000001, "b": 1e3, "c": %s}' % ("7" * 400)
+    (block,) = blocks({"content": [{"type": "text", "text": text}]})
+    assert block.kind == "json"
+    assert "1.00000000000000000001" in block.text and "1e3" in block.text and "7" * 400 in block.text
+
+
+@pytest.mark.trap("T-14")
+@pytest.mark.parametrize("text", ['{"a": NaN}', '{"a": 1e400}', "[-Infinity]", '["\\ud800"]'])
+def test_a_text_that_looks_like_json_and_is_none_is_shown_as_it_came(text: str) -> None:
+    assert blocks({"content": [{"type": "text", "text": text}]}) == [Block("text", text)]
+
+
+@pytest.mark.trap("T-14")
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (float("nan"), "nan"),
+        (float("inf"), "inf"),
+        ({"a": float("-inf")}, "{'a': -inf}"),
+        ("\ud800", "'\\ud800'"),
+    ],
+)
+def test_a_structured_value_that_json_cannot_say_is_shown_as_python_writes_it(value: Any, shown: str) -> None:
+    raw = {"content": [{"type": "text", "text": "beside it"}], "structuredContent": value}
+    assert blocks(raw) == [Block("text", "beside it"), Block("text", shown)]
+    (huge,) = blocks(10**5000)
+    assert "<int without a text" in huge.text
+
+
+def test_true_is_not_one() -> None:
+    raw = {"content": [{"type": "text", "text": '{"a": 1}'}], "structuredContent": {"a": True}}
+    assert [block.text for block in blocks(raw)] == ['{\n  "a": 1\n}', '{\n  "a": true\n}']
+
+
 @pytest.mark.parametrize("raw", [None, 7, "text", [1], {"tools": []}, {"content": "no list"}])
 def test_a_result_of_another_shape_is_shown_as_json(raw: Any) -> None:
     assert [one.kind for one in blocks(raw)] == ["json"]

@@ -54,6 +54,39 @@ def test_threat_14_the_beginning_of_an_id_that_was_seen_is_not_anothers_whole_id
     assert sent(lab, "mcp/request")[0]["correlation_id"] == ["7f3a"]
 
 
+@pytest.mark.threat(14, 36)
+def test_threat_14_a_whole_id_that_an_older_one_begins_with_is_approved_with_the_digest_that_was_shown(
+    lab: Lab, adding: Adding
+) -> None:
+    older = propose(lab, "7f3a-91c2", a=1, b=2)
+    exact = propose(lab, "7f3a", by="helper", a=66, b=6)
+    # The attempt: both were read whole, and the person types the beginning of the one that she means.
+    assert [card.id in str(entry) for entry, card in zip(lab.proposals(), (older, exact), strict=True)] == [
+        True
+    ] * 2
+    for digest in ("", "7" * 7, "0" * 64):
+        with pytest.raises(MewError, match=r"more than one .*: 7f3a, 7f3a-91c2; the digest that was shown"):
+            lab.approve("7f3a", digest=digest)
+    assert sent(lab, "mcp/request") == []
+    lab.approve("7f3a", digest=f"{exact.digest[:4]} {exact.digest[4:8]}".upper())
+    assert [one["correlation_id"] for one in sent(lab, "mcp/request")] == [["7f3a"]]
+    lab.approve("7f3a", digest=older.digest[:8])
+    assert [one["correlation_id"] for one in sent(lab, "mcp/request")] == [["7f3a"], ["7f3a-91c2"]]
+
+
+@pytest.mark.threat(14, 36)
+def test_threat_36_the_digest_of_one_of_several_opens_nothing_that_was_not_shown(
+    lab: Lab, adding: Adding
+) -> None:
+    older = propose(lab, "7f3a-91c2", a=1, b=2)
+    exact = propose(lab, "7f3a", by="helper", a=66, b=6)
+    for card in (older, exact):
+        with pytest.raises(NotApproved) as caught:
+            lab.approve("7f3a", digest=card.digest[:8])
+        assert caught.value.code == "not_shown" and f"({card.id})" in str(caught.value)
+    assert sent(lab, "mcp/request") == []
+
+
 def test_longer_ids_that_come_later_do_not_keep_anybody_from_deciding(lab: Lab, adding: Adding) -> None:
     propose(lab, "p-1", a=1, b=2)
     propose(lab, "p-11", by="helper", a=66, b=6)

@@ -33,6 +33,16 @@ def test_control_characters_never_reach_a_terminal() -> None:
     assert max(len(line) for line in str(listing).split("\n")) <= 60
 
 
+@pytest.mark.trap("T-14")
+def test_more_rows_than_a_person_reads_are_counted_and_reachable() -> None:
+    listing = Listing("tools", ("tool",), [(f"t{n}",) for n in range(10_000)], note="the note")
+    told = str(listing).split("\n")
+    assert len(told) == 1 + 1 + 500 + 1 + 1
+    assert told[2] == "t9500" and told[-3] == "t9999"
+    assert told[-2:] == ["9500 earlier rows are not shown; .rows has all", "the note"]
+    assert listing.rows[0] == ("t0",)
+
+
 async def test_they_await_to_themselves() -> None:
     sent = Sent(Envelope.of({"kind": "chat", "id": "m1", "from": "me", "to": ["you"]}))
     for value in (Listing("", (), []), Note("done"), sent):

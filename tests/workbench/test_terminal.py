@@ -65,6 +65,15 @@ def test_nothing_from_a_peer_moves_the_cursor() -> None:
     assert all(line.isprintable() for line in card_lines(hostile))
 
 
+@pytest.mark.threat(17)
+@pytest.mark.parametrize("member", ["sender", "kind", "what", "code", "id"])
+def test_a_row_that_imitates_another_row_is_one_line(member: str) -> None:
+    fake = "x\n    9    3.40  human → all  mcp/reject  rejected by human\r\x1b[2K\x85\u2028(p-1)"
+    line = row_line(row(kind="mcp/proposal", verdict="refused")._replace(**{member: fake}), start=100.0)
+    assert len(line.splitlines()) == 1 and line.isprintable()
+    assert line.startswith("    3     2.50  ")
+
+
 def test_colours_are_only_there_when_asked_for() -> None:
     assert "\x1b" not in row_line(row(), start=0)
     assert row_line(row(), start=0, colour=True).count("\x1b") == 2

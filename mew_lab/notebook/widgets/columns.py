@@ -21,7 +21,7 @@ SIGNS = {"accepted": "✓", "refused": "✗", "sent": "·"}
 class Column(NamedTuple):
     """One column. Make another of it with `COLUMNS["what"]._replace(width=300)`.
 
-    `width` is in pixels, 0 takes what is left; `narrow` the width where the view is narrower than 560 px, 0 the same.
+    `width` is in pixels, 0 takes what is left; `narrow` the width where the view is narrower than 900 px, 0 the same.
     Where the view is narrower than `least` the column is left out. `hover` names the value that the mouse shows,
     `code` sets it in the code font, and makes it wider by two fifths where the view has 1100 px or more.
     """
@@ -42,7 +42,7 @@ COLUMNS: Mapping[str, Column] = {
         Column("seq", "#", 56, "right", narrow=44),
         Column("time", "+s", 60, "right", "moment", least=560),
         Column("clock", "received", 76, "right", "moment"),
-        Column("from", "from", 120, hover="from", code=True, narrow=76),
+        Column("from", "from", 120, hover="from", code=True, narrow=112),
         Column("to", "to", 108, hover="to", code=True, least=620),
         Column("kind", "kind", 172, hover="kind", code=True, narrow=32),
         Column("what", "what", 0, hover="what"),

@@ -1,6 +1,6 @@
 // How a row becomes the cells of the columns that there is room for. The columns come from columns.py, as data.
 
-const NARROW = 560, WIDE = 1100, TIGHT = 48, LEAST_WHAT = 120;
+const NARROW = 900, WIDE = 1100, TIGHT = 48, LEAST_WHAT = 120;
 const [SEQ, TIME, FROM, TO, KIND, WHAT, CONTEXT, ANSWERS, VERDICT, SIZE] = Array.from({ length: 10 }, (_, n) => n);
 
 // What a column, or the mouse over it, shows of a row: the names of columns.py.

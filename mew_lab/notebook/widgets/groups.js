@@ -20,8 +20,8 @@ function groupOf(cards, desk) {
   const count = make("span", { class: "mew-tool" });
   const toBe = watched(face, make("div", { class: "mew-line" }, make("span", { class: "mew-dot", "aria-hidden": true, text: "●" }), count, titled(first.data)));
   const same = make("tbody");
-  const table = make("table", { class: "mew-arguments mew-rows", "aria-label": "Proposals" });
-  const head = make("tr", {}, make("th", { scope: "col", text: "#" }), ...differ.map((at) => make("th", { scope: "col", class: "mew-code", dir: "ltr" }, watched(face, make("span", { class: "mew-name", text: nameOf(at) })))), make("th", { scope: "col", text: "warnings" }), make("th", { scope: "col", text: "digest" }));
+  const table = make("table", { class: sorted.some((card) => card.data.warnings.length) ? "mew-arguments mew-rows" : "mew-arguments mew-rows mew-nowarning", "aria-label": "Proposals" });
+  const head = make("tr", {}, make("th", { scope: "col", text: "#" }), ...differ.map((at) => make("th", { scope: "col", class: "mew-code", dir: "ltr" }, watched(face, make("span", { class: "mew-name", text: nameOf(at) })))), make("th", { scope: "col", class: "mew-rowwarnings", text: "warnings" }), make("th", { scope: "col", text: "digest" }));
   const body = make("tbody");
   table.append(make("thead", {}, head), body);
 
@@ -122,8 +122,11 @@ function groupOf(cards, desk) {
   // A member was decided, here or elsewhere: its row says so; the group ends with its last open one.
   group.changed = (card) => {
     const row = group.rows.get(card);
-    if (row) row.state.replaceChildren(make("bdi", { text: card.data.past }));
-    if (row) row.line.classList.add("mew-rowpast");
+    if (row) {
+      row.state.replaceChildren(make("bdi", { text: card.data.past }));
+      row.line.classList.add("mew-rowpast");
+      table.classList.remove("mew-nowarning");
+    }
     retitle();
     rearm(face);
     return open().length;

@@ -164,7 +164,7 @@ function render({ model, el }) {
     const told = row.data.told;
     row.aged = null;
     if (!told) {
-      row.status.replaceChildren(make("span", { class: "mew-dim", text: row.data.you ? "" : "told nothing of itself" }));
+      row.status.replaceChildren();
       return;
     }
     const parts = [];

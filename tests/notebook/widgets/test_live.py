@@ -366,3 +366,24 @@ def test_no_part_of_a_view_takes_a_name_of_what_all_views_share() -> None:
         for one in ("reading", "cards", "groups", "approvals")
     ]
     assert len({name for part in parts for name in part}) == sum(map(len, parts))
+
+
+SHEETS = sorted(Path(live.__file__).parent.glob("*.css"))
+
+
+@pytest.mark.parametrize("sheet", [one for one in SHEETS if one.stem != "live"], ids=lambda one: one.stem)
+def test_a_view_s_style_sheet_means_its_own_view_alone(sheet: Path) -> None:
+    # All sheets of a page mean all of its views: a rule for a class of any view changes the others that have one.
+    views = "approvals|chat|feed|grants|panel|reasoning|roster|streams|timeline|tools"
+    text = re.sub(r"/\*.*?\*/", "", sheet.read_text("utf-8"), flags=re.DOTALL)
+    # What sets variables alone changes nothing by itself.
+    rules = [
+        names
+        for names, body in re.findall(r"([^{}]+)\{([^{}]*)\}", text)
+        if re.search(r"(^|;)\s*[a-z]", body)
+    ]
+    # A comma inside of `:is(…)` divides no selectors.
+    selectors = [one.strip() for rule in rules for one in re.split(r",(?![^(]*\))", rule)]
+    selectors = [one for one in selectors if one not in ("from", "to")]  # of a movement
+    assert len(selectors) > 5
+    assert [one for one in selectors if not re.search(rf"\.mew-({views})\b(?!-)", one)] == []

@@ -25,7 +25,10 @@ _ESCAPED = re.compile(_UNESCAPED + r"(\\(?:[bfr]|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}
 # A warning that says which character it is, by its number.
 _BY_NUMBER = re.compile(r"(?:null byte|control character) in .*: \\u([0-9a-fA-F]{4})")
 _BLANK = re.compile(r"\s{60,}")
-SHORTEST = 2  # characters: what is shorter stands everywhere
+_SPELT = re.compile(r"\\\\(?:[bfnrt]|u[0-9a-f]{4})|\\\\|\"")  # in an escaped needle
+_SHORT = {rf"\\u{ord(c):04x}": re.escape(json.dumps(c)[1:-1]) for c in "\b\f\r\t"}
+_READS = re.compile(r" \(reads .*\)\Z")  # what letters in disguise look like
+SHORTEST = 2  # characters: what is shorter stands everywhere, and is looked for in the row that is named
 
 
 def placed(warnings: Sequence[str], arguments: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
@@ -38,15 +41,17 @@ def placed(warnings: Sequence[str], arguments: Sequence[tuple[str, str]]) -> lis
 
 
 def _place(warning: str, texts: Sequence[tuple[str, str]]) -> dict[str, int]:
-    named = [n for n, (name, _) in enumerate(texts) if _is_of(warning, name)]
+    names = [name for name, _ in texts]
+    named = [n for n, name in enumerate(names) if _is_in(warning, name)]
+    named = named or [n for n, name in enumerate(names) if _is_of(warning, name)]
     order = [*named, *(n for n in range(len(texts)) if n not in set(named))]
     if place := _unseen(warning, texts, order):
         return place
     for needle in _needles(warning):
-        for row in order:
-            at = texts[row][1].find(needle)
-            if at >= 0:
-                return _span(texts[row][1], row, at, at + len(needle))
+        shown = _as_shown(needle)
+        for row in order if len(needle) >= SHORTEST else named:
+            if hit := shown.search(texts[row][1]):
+                return _span(texts[row][1], row, *hit.span())
     # It means the row, and no characters of it.
     return {"row": named[0], "start": 0, "end": 0} if named else {}
 
@@ -69,9 +74,18 @@ def _unseen(warning: str, texts: Sequence[tuple[str, str]], order: Sequence[int]
     return {}
 
 
+def _own(name: str) -> str:
+    return name.rpartition("/")[2] if name.startswith("/") else name
+
+
+def _is_in(warning: str, name: str) -> bool:
+    """Whether the warning says of something that it stands in this row."""
+    return bool(own := _own(name)) and re.search(f" in {re.escape(own)}(?=[:.[ ]|\\Z)", warning) is not None
+
+
 def _is_of(warning: str, name: str) -> bool:
     """Whether the warning names this row: by its label, or by the last member that a JSON pointer names."""
-    own = name.rpartition("/")[2] if name.startswith("/") else name
+    own = _own(name)
     at = f" {warning}".find(f" {own}")
     if not own or at < 0:
         return False
@@ -79,14 +93,33 @@ def _is_of(warning: str, name: str) -> bool:
 
 
 def _needles(warning: str) -> Iterator[str]:
-    """What the warning may quote: all after a colon, as it stands and as JSON writes it; the longest first."""
+    """What the warning may quote: all after a colon; the longest first."""
     at = 0
     while (at := warning.find(": ", at) + 2) > 1:
-        said = warning[at:].removesuffix("…")
-        if len(said) >= SHORTEST:
+        said = _READS.sub("", warning[at:]).removesuffix("…")
+        if said:
             yield said
-            # An escape stands in the text as it stands in the warning; a quote and a backslash are doubled.
-            yield json.dumps(said, ensure_ascii=False)[1:-1]
+
+
+def _as_shown(needle: str) -> re.Pattern[str]:
+    """What finds a quoted text where JSON shows it.
+
+    There a quote and a backslash are escaped, some escapes are shorter, and the text goes on in the next line after each
+    line end. A warning spells a line end as `\\n` and leaves a backslash as it is, so `\\n` there may mean either.
+    """
+    return re.compile(_SPELT.sub(_in_json, re.escape(needle)))
+
+
+def _in_json(spelt: re.Match[str]) -> str:
+    text = spelt[0]
+    if text == '"':
+        return r'\\?"'
+    if text == r"\\":
+        return r"\\\\?"
+    if text == r"\\n":
+        return r"(?:\\n\n?|\\\\n)"
+    short = _SHORT.get(text)
+    return rf"(?:\\?{text}|{short})" if short else rf"\\?{text}"
 
 
 def _span(text: str, row: int, start: int, end: int) -> dict[str, int]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import example, given
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from mew_lab.notebook.widgets.marks import placed
 from mew_lab.notebook.widgets.values import lines_of
-from mew_lab.protocol.visible import visible
+from mew_lab.protocol.visible import one_line, visible
 from mew_lab.workbench.risks import risks
 
 HARMFUL = [
@@ -31,6 +32,12 @@ def units(text: str, start: int, end: int) -> str:
     return text.encode("utf-16-le")[2 * start : 2 * end].decode("utf-16-le")
 
 
+def spelt(shown: str) -> str:
+    """A text that stands in JSON, as a warning spells it: what cannot be seen by its number, all else as it is."""
+    plain = re.sub(r"(?<!\\)((?:\\\\)*)\\U([0-9a-f]{8})", lambda m: m[1] + chr(int(m[2], 16)), shown)
+    return one_line(json.loads(f'"{plain}"'), 10_000)
+
+
 @pytest.mark.threat(16)
 @given(
     st.text(max_size=40).map(lambda text: text.replace("http", "").replace(":", "")),
@@ -42,6 +49,11 @@ def units(text: str, start: int, end: int) -> str:
 @example("\x7f\x9f", HARMFUL[0], str)
 @example("\x00", HARMFUL[0], str)
 @example("\U0003134b\x03", HARMFUL[0], str)
+@example("&", HARMFUL[0], str)
+@example("\U0001d400", HARMFUL[0], str)
+@example("~", HARMFUL[0], str)
+@example("\\", HARMFUL[3], str)
+@example("\x08\u061b", HARMFUL[0], str)
 def test_a_warning_of_a_harmful_text_means_a_place_in_the_row_that_holds_it(
     before: str, harm: str, wrap: object
 ) -> None:
@@ -50,15 +62,15 @@ def test_a_warning_of_a_harmful_text_means_a_place_in_the_row_that_holds_it(
     for warning in placed(risks({"content": arguments["content"]}), pairs):
         assert warning["row"] == 1
         shown = "\n".join(lines_of(pairs[1][1]))
-        found = units(shown, warning["start"], warning["end"])
-        quoted = warning["text"].split(": ", 1)[-1].removesuffix("…")
+        found = units(shown, warning["start"], warning["end"]).replace("\\n\n", "\\n")
+        quoted = warning["text"].split(": ", 1)[-1].partition(" (reads ")[0].removesuffix("…")
         if warning["text"].startswith(("control character in ", "null byte in ")):
             assert json.loads(f'"{found}"') == chr(int(quoted.removeprefix("\\u"), 16))
             continue
-        # As the text stands there: in quotes, with what JSON escapes.
-        assert found in (quoted, json.dumps(quoted, ensure_ascii=False)[1:-1]) or (
-            "cannot be seen" in warning["text"] and found.startswith("\\")
-        )
+        if "cannot be seen" in warning["text"]:
+            assert found.startswith("\\")
+        else:  # as JSON shows it, or to the letter
+            assert quoted == found or quoted == spelt(found)
 
 
 @pytest.mark.threat(16, 17)

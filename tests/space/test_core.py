@@ -162,6 +162,21 @@ def test_a_number_that_readers_take_differently_is_refused_with_its_own_code_and
         assert f'"n":{spelt}}}' in step.said("chat").raw
 
 
+@pytest.mark.ruling("R22")
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"id":"n-1","kind":"chat","payload":{"n":' + "9" * 400 + "}}",
+        '{"id":"n-1","id":"n-2","kind":"chat","payload":{"n":18446744073709551617}}',
+        '{"id":"n-1","kind":"chat","payload":{"n":18446744073709551617}',
+    ],
+)
+def test_such_a_message_is_named_only_where_all_readers_read_the_same_id(text: str) -> None:
+    step = Stage(alice="*", bot="*").raw("alice", text)
+    assert step.error["code"] == "invalid_number" and step.hearers == {"alice"}
+    assert step.said("system/error").correlation_id == ()
+
+
 def test_of_a_text_that_is_too_large_only_size_and_digest_are_kept() -> None:
     space = Space("demo", epoch=1, participants={"alice": [{"kind": "chat"}]}, limit=1024)
     text = '{"kind":"chat","payload":{"text":"' + "é" * 600 + '"}}'

@@ -22,7 +22,7 @@ from mew_lab.space.ends import standing
 from mew_lab.space.events import Deliver, Enrolled, Mint, Received, Record
 from mew_lab.space.opening import opened
 from mew_lab.space.rights import Held, Rights, lapsed, lapsed_of
-from mew_lab.space.shares import configurable
+from mew_lab.space.shares import configurable, share_of
 from mew_lab.space.snapshot import restore, snapshot
 from mew_lab.space.state import LIMITS, UNBOUNDED, SpaceLimits
 
@@ -207,9 +207,17 @@ def test_what_falls_is_what_would_fall_if_everything_were_asked_again() -> None:
 
 def test_no_capability_is_larger_than_its_bound() -> None:
     stage = Stage(mallory=["chat", "capability/grant"], bot=[])
-    for size, code in ((16_000, ""), (17_000, "limit_exceeded"), (900_000, "limit_exceeded")):
-        right = {"kind": "chat", "payload": {"text": "A" * size}}
+    beside = len('{"kind":"chat","payload":{"text":""}}')
+    for size, code in ((16_384, ""), (16_385, "limit_exceeded"), (900_000, "limit_exceeded")):
+        right = {"kind": "chat", "payload": {"text": "A" * (size - beside)}}
         assert stage.grant("mallory", "bot", [right]).record.code == code
+    for limit, fits in ((1_000, True), (999, False)):
+        right = {"kind": "chat", "payload": {"text": "A" * (1_000 - beside)}}
+        if fits:
+            configurable({"ann": [right]}, [], SpaceLimits(capability_bytes=limit))
+        else:
+            with pytest.raises(ConfigError, match="a capability of 1000 bytes"):
+                configurable({"ann": [right]}, [], SpaceLimits(capability_bytes=limit))
 
 
 def test_a_welcome_has_a_greatest_size_whatever_the_holders_do() -> None:
@@ -266,6 +274,14 @@ def test_all_capabilities_together_have_exactly_so_many_bytes() -> None:
     assert code(most + more, eve="chat") == "" and code(most + more - 1, eve="chat") == "limit_exceeded"
 
 
+def test_another_connection_of_a_participant_counts_as_much_again() -> None:
+    """Each runtime id stands in a welcome with all that its participant may do."""
+    one, other = described({"kind": "*"}, BASE), described({"kind": "chat"}, BASE)
+    for limit, closed in ((one + 2 * other, {}), (one + 2 * other - 1, {"bot-2": 4409})):
+        stage = Stage(owner="root", root="*", bot="chat", limits=SpaceLimits(rights_bytes=limit))
+        assert stage.join("bot", as_="bot-2").closed == closed
+
+
 def test_a_configuration_has_exactly_so_many_bytes() -> None:
     people = {"ann": [{"kind": "*"}], "bob": [{"kind": "chat", "to": "ann"}]}
     most = sum(described(*one, BASE) for one in people.values())
@@ -294,6 +310,38 @@ def test_where_a_journal_tells_of_no_budget_only_the_requests_of_streams_are_cou
 
 
 # --- shares ---
+
+
+@pytest.mark.parametrize(
+    ("share", "limit", "most"), [(1, 10, 10), (2, 10, 5), (8, 100, 12), (8, 4, 1), (0, 10, 10)]
+)
+def test_a_share_is_one_part_of_a_limit_and_never_nothing(share: int, limit: int, most: int) -> None:
+    assert share_of(SpaceLimits(share=share), limit) == most
+
+
+def test_half_of_a_limit_is_the_share_of_each_of_two() -> None:
+    stage = Stage(
+        owner="root", root="*", ann=["chat", "capability/grant"], limits=SpaceLimits(grants=4, share=2)
+    )
+    assert [stage.grant("ann", "ann", "chat").record.code for _ in range(3)] == ["", "", "limit_exceeded"]
+
+
+def test_the_streams_of_one_participant_may_have_exactly_its_share_of_a_welcome() -> None:
+    whole = Stage(ann="stream/*").send("ann", "stream/request", {}, id="q0").record.raw
+    assert whole is not None
+    most = 2 * (len(whole) + 128 + 70)  # what the gateway says of each, its one writer included
+
+    def said(limit: int) -> list[str]:
+        limits = SpaceLimits(description_bytes=limit, share=2)
+        stage = Stage(owner="root", root="*", ann=["stream/*", "space/invite"], limits=limits)
+        stage.send("ann", "space/invite", {"participant_id": "eve"})
+        stage.join("eve")
+        assert stage.grant("root", "eve", "stream/*").accepted
+        asked = [("ann", 0), ("eve", 1), ("ann", 2), ("eve", 3), ("root", 4)]
+        return [stage.send(who, "stream/request", {}, id=f"q{n}").record.code for who, n in asked]
+
+    assert said(2 * most) == ["", "", "limit_exceeded", "limit_exceeded", ""]
+    assert said(2 * most - 1) == ["", *["limit_exceeded"] * 3, ""]
 
 
 def test_what_one_has_given_may_be_exactly_its_share_of_a_welcome() -> None:

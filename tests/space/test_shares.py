@@ -16,7 +16,7 @@ from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.log.replay import replay, replay_records
 from mew_lab.protocol.node import Budget
-from mew_lab.protocol.permit import Capability
+from mew_lab.protocol.permit import Capability, CapabilitySet
 from mew_lab.space.core import Space
 from mew_lab.space.ends import standing
 from mew_lab.space.events import Deliver, Enrolled, Mint, Received, Record
@@ -79,6 +79,18 @@ def test_what_cannot_be_judged_is_refused_where_it_is_given() -> None:
     assert invited.record.code == "limit_exceeded" and "eve" not in stage.space.state.members
     with pytest.raises(ConfigError, match="cannot be judged within the budget"):
         Stage(ann=BOMBS)
+
+
+@pytest.mark.parametrize("more", [0, -1])
+def test_a_set_may_cost_exactly_the_budget_of_a_message(more: int) -> None:
+    limits = SpaceLimits(steps=CapabilitySet([COSTLY]).cost + more)
+    stage = Stage(owner="root", root="*", bot=[], baseline=[], limits=limits)
+    assert stage.grant("root", "bot", [COSTLY]).record.code == ("limit_exceeded" if more else "")
+    if more:
+        with pytest.raises(ConfigError, match="cannot be judged within the budget"):
+            configurable({"bot": [COSTLY]}, [], limits)
+    else:
+        configurable({"bot": [COSTLY]}, [], limits)
 
 
 def test_a_configuration_that_is_too_costly_or_too_large_is_refused_with_its_key() -> None:
@@ -465,10 +477,11 @@ def test_a_flood_of_proposals_makes_only_its_own_sender_forget() -> None:
 
 def test_one_participant_has_so_many_ids_in_its_life() -> None:
     stage = Stage(mallory="chat", bob="chat", limits=SpaceLimits(runtime_ids=80))
-    for n in range(20):
-        stage.join("mallory", as_=f"other{n}", on=f"m{n}")
+    for n in range(20):  # with its name ten
+        assert stage.join("mallory", as_=f"other{n}", on=f"m{n}").closed == ({} if n < 9 else {f"m{n}": 4409})
         stage.leave(f"m{n}")
-    assert len(stage.space.state.aliases) <= 2 + 10
+    assert stage.join("mallory", as_="other8", on="again").closed == {}
+    assert len(stage.space.state.aliases) == 2 + 9
     assert stage.join("bob", as_="bob2", on="b2").accepted
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from mew_lab.protocol.kinds import ACTED_ON, KINDS, RESERVED
 from mew_lab.space.core import RULES, Space
-from mew_lab.space.events import Deliver, Enrolled, Received, Record, Reply
+from mew_lab.space.events import TOKEN_PLACEHOLDER, Deliver, Enrolled, Received, Record, Reply
 
 from .stage import START, Rights, Stage
 
@@ -419,6 +419,20 @@ def test_a_post_into_an_empty_space_is_kept_though_nobody_hears_it() -> None:
 def test_by_http_an_accepted_message_is_answered_with_its_id_and_its_time() -> None:
     reply = Stage(alice=["chat"]).post("alice", "chat", id="mine").reply
     assert reply == Reply(200, {"id": "mine", "status": "accepted", "timestamp": "2026-01-01T00:00:00.000Z"})
+
+
+@pytest.mark.threat(6)
+def test_a_placeholder_of_a_token_is_filled_where_an_invite_was_answered_and_nowhere_else() -> None:
+    """Whatever else says the same as a token's place is text like any other."""
+    stage = Stage(alice="*")
+    for kind, payload in (
+        ("chat", {"token": TOKEN_PLACEHOLDER}),
+        ("space/invite", {"participant_id": "a b", "token": TOKEN_PLACEHOLDER}),
+        ("system/x", {"token": TOKEN_PLACEHOLDER}),
+        ("stream/request", {"token": TOKEN_PLACEHOLDER}),
+    ):
+        step = stage.post("alice", kind, payload)
+        assert not any(one.secret for one in step.of(Deliver) + step.of(Reply)), kind
 
 
 # --- the host ---

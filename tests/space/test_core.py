@@ -417,8 +417,11 @@ def test_a_post_into_an_empty_space_is_kept_though_nobody_hears_it() -> None:
 
 @pytest.mark.req("P-5.3-4")
 def test_by_http_an_accepted_message_is_answered_with_its_id_and_its_time() -> None:
-    reply = Stage(alice=["chat"]).post("alice", "chat", id="mine").reply
-    assert reply == Reply(200, {"id": "mine", "status": "accepted", "timestamp": "2026-01-01T00:00:00.000Z"})
+    step = Stage(alice=["chat"]).post("alice", "chat", id="mine")
+    assert step.record.via == "http"
+    assert step.reply == Reply(
+        200, {"id": "mine", "status": "accepted", "timestamp": "2026-01-01T00:00:00.000Z"}
+    )
 
 
 @pytest.mark.threat(6)

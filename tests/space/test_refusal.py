@@ -178,7 +178,8 @@ def test_of_what_was_too_large_or_too_much_only_figures_are_kept_and_the_connect
 def test_by_http_too_large_is_413_and_after_a_kick_403() -> None:
     stage = Stage(alice="*", bot=[])
     oversize = Oversize(None, 2_000_000, "a" * 64, "bot", "bot")
-    assert stage.step(oversize).reply.status == 413
+    refused = stage.step(oversize)
+    assert (refused.reply.status, refused.record.via) == (413, "http")
     stage.send("alice", "space/kick", {"participant_id": "bot"})
     assert stage.step(oversize).reply.status == 403
     assert stage.step(Received("{}", None, "bot", "bot")).reply.status == 403

@@ -81,7 +81,7 @@ def test_a_space_of_an_older_journal_takes_the_numbers_that_it_took_until_it_is_
     assert space.state.limits == SpaceLimits()
 
 
-@pytest.mark.ruling("R20")
+@pytest.mark.ruling("R22", "R24")
 @pytest.mark.parametrize(
     ("event", "detail"),
     [

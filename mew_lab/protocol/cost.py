@@ -103,8 +103,6 @@ def _below(size: int, seen: Seen) -> Seen:
 def _walk(path: JSONPath, query: rfc9535.JSONPathQuery, size: int, seen: Seen) -> tuple[int, Seen]:
     cost = 0
     for segment in query.segments:
-        if cost > MOST or seen.values > MOST:
-            return MOST, seen
         if isinstance(segment, segments.JSONPathRecursiveDescentSegment):
             seen = Seen(seen.values + _below(size, seen).values, _below(size, seen).often)
             cost += seen.values
@@ -120,7 +118,7 @@ def _walk(path: JSONPath, query: rfc9535.JSONPathQuery, size: int, seen: Seen) -
             if isinstance(selector, selectors.FilterSelector):
                 cost += found * _test(path, selector.expression, size)
         seen = Seen(values, seen.often * len(segment.selectors))
-    return min(cost, MOST), seen
+    return cost, seen
 
 
 def _test(path: JSONPath, part: Any, size: int) -> int:
@@ -140,12 +138,10 @@ def _test(path: JSONPath, part: Any, size: int) -> int:
             sides = (part.left, part.right)
             plain = any(isinstance(one, filters.FilterExpressionLiteral) for one in sides)
             return 2 + sum(_test(path, one, size) for one in sides) + (0 if plain else size)
-        case filters.FunctionExtension():
-            cost = 2 + sum(_test(path, one, size) for one in part.args)
-            if part.name in ("match", "search"):
-                cost += steps(path.expression(part), size)
-            return cost
-    return MOST
+    cost = 2 + sum(_test(path, one, size) for one in part.args)  # what is left is a function
+    if part.name in ("match", "search"):
+        cost += steps(path.expression(part), size)
+    return cost
 
 
 def compile_cost(pattern: Any) -> int:

@@ -145,14 +145,11 @@ def _allowed(meter: Meter | None) -> Meter:
 
 
 def _pay(meter: Meter | None, own: Meter) -> None:
-    """Takes what a proof has cost; raises OverBudget when it was `meter` that ended it."""
-    if meter is None:
-        return
-    given = min(STEPS, meter.left // UNIT)
-    meter.spend(UNIT * (1 + given - max(own.left, 0)))
-    if own.left < 0 and given < STEPS:
-        meter.left = 0
-        raise OverBudget
+    """Takes what a proof has cost; raises OverBudget when it was `meter` that ended it: what it was given was then all
+    that was left, and it costs one unit more."""
+    if meter is not None:
+        given = min(STEPS, meter.left // UNIT)
+        meter.spend(UNIT * (1 + given - max(own.left, 0)))
 
 
 class _Proof:

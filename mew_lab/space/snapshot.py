@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from mew_lab.errors import MewError, ProtocolError
@@ -83,14 +83,10 @@ def _said(value: Any) -> Any:
         return [type(value).__name__, *map(_said, value)]
     if isinstance(value, datetime):
         return ["time", value.isoformat()]
-    if isinstance(value, timedelta):
-        return ["seconds", value.total_seconds()]
     if type(value) in MAPPINGS:
         return [MAPPINGS[type(value)], *([_said(key), _said(one)] for key, one in value.items())]
     if type(value) in (list, tuple):
         return [type(value).__name__, *map(_said, value)]
-    if type(value) in (set, frozenset):
-        return [type(value).__name__, *sorted(map(_said, value), key=compact)]
     raise TypeError(f"a {type(value).__name__} cannot stand in a snapshot")
 
 
@@ -105,11 +101,8 @@ MAKERS: Mapping[str, Callable[..., Any]] = {
     "rights": lambda *held: Rights(held),
     "member": _member,
     "time": datetime.fromisoformat,
-    "seconds": lambda seconds: timedelta(seconds=seconds),
     "list": lambda *values: list(values),
     "tuple": lambda *values: tuple(values),
-    "set": lambda *values: set(values),
-    "frozenset": lambda *values: frozenset(values),
     **TUPLES,
 }
 

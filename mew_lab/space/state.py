@@ -282,12 +282,15 @@ class State:
 
     def root(self, name: str) -> str:
         """The participant of the configuration that brought `name` in, through others or by itself."""
-        for _ in range(len(self.members) + 1):
-            member = self.members.get(name)
-            if member is None or not member.inviter:
-                break
+        return self.inviters(name)[-1]
+
+    def inviters(self, name: str) -> list[str]:
+        """`name`, who invited it, who invited that one, and so on up to a participant of the configuration."""
+        found = {name: None}
+        while (member := self.members.get(name)) and member.inviter and member.inviter not in found:
             name = member.inviter
-        return name
+            found[name] = None
+        return list(found)
 
     def logical(self, name: str) -> str:
         """The logical participant that a runtime id or name in `to` means; the name itself when unknown.

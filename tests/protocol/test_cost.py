@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mew_lab.protocol.cost import REFERENCE, compile_cost, steps
+from mew_lab.protocol.cost import MOST, REFERENCE, compile_cost, steps
 from mew_lab.protocol.envelope import FEW_VALUES, MAX_DEPTH, too_deep, values_in
 from mew_lab.protocol.node import SET_BUDGET, Budget, OverBudget
 from mew_lab.protocol.pattern import compile_pattern
@@ -137,6 +137,24 @@ def test_what_a_set_may_cost_is_known_when_it_is_given(held: list[dict[str, Any]
     assert (CapabilitySet(held).cost <= SET_BUDGET) is fits
 
 
+@pytest.mark.parametrize("path", ["$" + "..*" * 10, "$" + "..*" * 80, "$..[?count(@" + "..*" * 40 + ") > 1]"])
+def test_searches_within_searches_are_told_as_the_largest_bound_and_as_no_larger_number(path: str) -> None:
+    assert steps(compile_pattern({path: "x"})) == MOST
+    assert steps(compile_pattern({path: {path: {path: "x"}}})) == MOST
+
+
+@pytest.mark.parametrize("name", ["match", "search"])
+def test_a_function_of_a_path_costs_its_arguments_and_its_expression(name: str) -> None:
+    def cost(test: str) -> int:
+        return steps(compile_pattern({f"$.a[?{test}]": "x"}))
+
+    values = REFERENCE // 2  # that the test is made for
+    assert cost(f"{name}(@.b, 'a')") - cost("@.b == 'a'") >= values * (REFERENCE // Budget.FEW - 2)
+    assert cost("length(@.b) == 1") - cost("@.b == 1") >= values * 2
+    large = cost(f"{name}(@.b, '(a|b)*a(a|b){{20}}')")
+    assert large > cost(f"{name}(@.b, 'a')") and large >= values * REFERENCE  # a step a character at least
+
+
 def test_an_expression_pays_for_its_text_times_its_size() -> None:
     def cost(pattern: str, text: str) -> int:
         meter = Budget(10**12)
@@ -210,6 +228,11 @@ def _is_json(text: str) -> bool:
 def test_the_deepest_that_is_taken_is_64(depth: int, around: str) -> None:
     text = around % ("[" * depth + "]" * depth)
     assert too_deep(text) is (depth + (around != "%s") > MAX_DEPTH)
+
+
+@pytest.mark.parametrize(("more", "deep"), [(0, False), (4, False), (5, True)])
+def test_many_brackets_at_a_depth_are_no_depth(more: int, deep: bool) -> None:
+    assert too_deep("[" * 60 + "[]," * 100 + "[" * more + "]" * more + "]" * 60) is deep
 
 
 def test_values_are_counted_outside_of_texts() -> None:

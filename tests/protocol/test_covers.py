@@ -14,7 +14,8 @@ import pytest
 
 import mew_lab
 from mew_lab.errors import ConfigError
-from mew_lab.protocol.covers import Coverage, covers, disjoint, possesses
+from mew_lab.protocol.covers import Coverage, covered, covers, disjoint, possesses
+from mew_lab.protocol.node import Budget, OverBudget
 from mew_lab.protocol.permit import Capability, CapabilitySet
 from mew_lab.protocol.profiles import PROFILES, STARTER
 
@@ -281,6 +282,15 @@ def test_more_lists_than_can_be_multiplied_out_are_not_judged() -> None:
     assert possesses(mine[:10], Capability.of({"kind": [f"k{at}" for at in range(most)]})).answer == "no"
     few = Capability.of({"kind": K, "payload": {"m": ["m1", "m2"], "n": ["a", "b"]}})
     assert possesses(mine[:10], few)
+    assert covered(mine[:10], few)
+    assert not covered(mine, wanted)  # what cannot be proved is not covered, and that is an answer
+    rich, poor = Budget(10**6), Budget(1000)
+    assert not covered(mine, wanted, meter=rich) and 0 < rich.left < 10**6
+    for ask in (covered, possesses):
+        with pytest.raises(OverBudget):  # here it is the turn that has no more, and whoever asked decides
+            ask(mine, wanted, meter=poor)
+        assert poor.left < 0
+        poor = Budget(1000)
 
 
 # What is said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -149,8 +150,12 @@ def test_an_integer_beyond_64_bits_is_refused_and_no_other_number_for_its_spelli
 @pytest.mark.ruling("R22")
 def test_what_an_earlier_version_took_can_still_be_read() -> None:
     assert read_strict('{"a":18446744073709551617}', any_integer=True) == {"a": 18446744073709551617}
-    with pytest.raises(ProtocolError, match="too large for a double"):
-        read_strict('{"a":' + "9" * 400 + "}", any_integer=True)
+    largest = int(sys.float_info.max)
+    assert read_strict(f'{{"a":{largest}}}', any_integer=True) == {"a": largest}
+    for number in ("9" * 309, "-" + "9" * 309, "9" * 311, "9" * 400):
+        with pytest.raises(ProtocolError, match="too large for a double") as caught:
+            read_strict(f'{{"a":{number}}}', any_integer=True)
+        assert caught.value.code == "invalid_json"
 
 
 def alike(one: Any, other: Any) -> bool:

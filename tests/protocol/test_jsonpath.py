@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import jsonpath_rfc9535
@@ -136,11 +137,29 @@ tests = st.sampled_from(
 paths = st.lists(steps | tests.map(lambda test: f"[?{test}]"), max_size=4).map(
     lambda parts: "$" + "".join(parts)
 )
-values = st.recursive(
-    st.sampled_from([0, 1, 1.0, True, None, "a", "ab", ""]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
-    max_leaves=12,
-)
+
+
+def trees(leaves: list[Any]) -> st.SearchStrategy[Any]:
+    return st.recursive(
+        st.sampled_from(leaves),
+        lambda inner: (
+            st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3)
+        ),
+        max_leaves=12,
+    )
+
+
+# Within an array or an object the library takes true for 1, which RFC 9535 does not (2.3.5.2.2): never both of them.
+values = trees([0, 1, 1.0, None, "a", "ab", ""]) | trees([True, False, None, "a", "ab", ""])
+
+
+@pytest.mark.parametrize(("one", "other"), [(1, True), (0, False), (1.0, True)])
+def test_a_boolean_is_no_number_however_deep_it_lies(one: float, other: bool) -> None:
+    for around in ("%s", '{"a":%s}', '[["x",%s]]'):
+        left, right = (json.loads(around % json.dumps(value)) for value in (one, other))
+        pair = {"a": left, "b": right}
+        assert select("$[?@.a != @.b]", [pair]) == [pair]
+        assert select("$[?@.a == @.b]", [pair]) == []
 
 
 @pytest.mark.req("P-4.2-2")

@@ -366,6 +366,20 @@ def test_a_kind_as_long_as_a_book_is_permitted_by_no_glob() -> None:
     assert chosen.permit("a1").index == 1
 
 
+def test_by_the_rules_of_earlier_journals_what_costs_too_much_does_not_match_and_the_rest_is_asked() -> None:
+    globs = [{"kind": f"k{at}/*"} for at in range(10_001)]  # one step each, of 10 000
+    held = CapabilitySet([*globs, {"kind": "k10/named"}])
+    assert held.permit_each("k10/other", (), {}) == Verdict(
+        False,
+        nearest='no capability for kind "k10/other"; held are "k0/*", "k1/*", "k2/*", "k3/*", "k4/*", "k5/*", …',
+    )
+    assert held.permit_each("k10/named", (), {}).index == 10_001
+    addressed = CapabilitySet([{"kind": "chat", "to": "a"}])
+    assert addressed.permit_each("chat", ("a",) * 10_000, {}).allowed
+    told = addressed.permit_each("chat", ("a",) * 10_001, {})
+    assert not told.allowed and "wants fewer addressees" in told.nearest
+
+
 def test_the_cost_of_a_check_is_printed() -> None:
     # 20 patterns, the mark is 5 µs a check; nothing is asserted about time.
     chosen = CapabilitySet(

@@ -592,8 +592,7 @@ class SlowSpace:
     def do_capability_grant(self, who: Speaker, message: dict[str, Any]) -> None:
         payload = message["payload"]
         recipient = self.person_of(self.text(payload, "recipient"))
-        wanted = self.wanted(payload, "capabilities", empty=False)
-        if self.grants >= self.limits["grants"]:
+        if self.grants >= self.limits["grants"]:  # patterns are read last: that is what costs (R24)
             raise No("limit_exceeded")
         until, uses = payload.get("expires_at"), payload.get("max_uses")
         end = None
@@ -605,6 +604,7 @@ class SlowSpace:
                 raise No("expires_in_past")
         if uses is not None and (isinstance(uses, bool) or not isinstance(uses, int) or uses < 1):
             raise No("invalid_max_uses")
+        wanted = self.wanted(payload, "capabilities", empty=False)
         mine = self.standing(who.person)
         if not all(covered(Person("", mine).capabilities(), one) for one in wanted):
             raise No("cannot_grant")

@@ -13,7 +13,7 @@ import pytest
 
 from mew_lab.protocol.kinds import ACTED_ON, KINDS, RESERVED
 from mew_lab.space.core import RULES, Space
-from mew_lab.space.events import Deliver, Enrolled, Received, Record, Reply
+from mew_lab.space.events import TOKEN_PLACEHOLDER, Deliver, Enrolled, Received, Record, Reply
 
 from .stage import START, Rights, Stage
 
@@ -160,6 +160,21 @@ def test_a_number_that_readers_take_differently_is_refused_with_its_own_code_and
     ):
         step = stage.raw("alice", f'{{"kind":"chat","payload":{{"n":{spelt}}}}}')
         assert f'"n":{spelt}}}' in step.said("chat").raw
+
+
+@pytest.mark.ruling("R22")
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"id":"n-1","kind":"chat","payload":{"n":' + "9" * 400 + "}}",
+        '{"id":"n-1","id":"n-2","kind":"chat","payload":{"n":18446744073709551617}}',
+        '{"id":"n-1","kind":"chat","payload":{"n":18446744073709551617}',
+    ],
+)
+def test_such_a_message_is_named_only_where_all_readers_read_the_same_id(text: str) -> None:
+    step = Stage(alice="*", bot="*").raw("alice", text)
+    assert step.error["code"] == "invalid_number" and step.hearers == {"alice"}
+    assert step.said("system/error").correlation_id == ()
 
 
 def test_of_a_text_that_is_too_large_only_size_and_digest_are_kept() -> None:
@@ -402,8 +417,25 @@ def test_a_post_into_an_empty_space_is_kept_though_nobody_hears_it() -> None:
 
 @pytest.mark.req("P-5.3-4")
 def test_by_http_an_accepted_message_is_answered_with_its_id_and_its_time() -> None:
-    reply = Stage(alice=["chat"]).post("alice", "chat", id="mine").reply
-    assert reply == Reply(200, {"id": "mine", "status": "accepted", "timestamp": "2026-01-01T00:00:00.000Z"})
+    step = Stage(alice=["chat"]).post("alice", "chat", id="mine")
+    assert step.record.via == "http"
+    assert step.reply == Reply(
+        200, {"id": "mine", "status": "accepted", "timestamp": "2026-01-01T00:00:00.000Z"}
+    )
+
+
+@pytest.mark.threat(6)
+def test_a_placeholder_of_a_token_is_filled_where_an_invite_was_answered_and_nowhere_else() -> None:
+    """Whatever else says the same as a token's place is text like any other."""
+    stage = Stage(alice="*")
+    for kind, payload in (
+        ("chat", {"token": TOKEN_PLACEHOLDER}),
+        ("space/invite", {"participant_id": "a b", "token": TOKEN_PLACEHOLDER}),
+        ("system/x", {"token": TOKEN_PLACEHOLDER}),
+        ("stream/request", {"token": TOKEN_PLACEHOLDER}),
+    ):
+        step = stage.post("alice", kind, payload)
+        assert not any(one.secret for one in step.of(Deliver) + step.of(Reply)), kind
 
 
 # --- the host ---

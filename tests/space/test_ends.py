@@ -12,10 +12,11 @@ import pytest
 from mew_lab.protocol.node import Budget
 from mew_lab.space.core import Space, resumed
 from mew_lab.space.ends import MAX_CHAIN, standing
-from mew_lab.space.events import Enrolled, GrantEnded, Joined, Received, Record
-from mew_lab.space.grants import PORTION
+from mew_lab.space.events import Deliver, Enrolled, GrantEnded, Joined, Received, Record
+from mew_lab.space.grants import PORTION, PORTION_BYTES
 from mew_lab.space.opening import opened, reopened
 from mew_lab.space.snapshot import restore, snapshot
+from mew_lab.space.state import LIMITS, UNBOUNDED, SpaceLimits
 
 from .stage import START, Rights, Stage, Step, patterns
 
@@ -162,8 +163,9 @@ def test_a_use_is_paid_only_where_nothing_without_end_allows_the_message() -> No
     assert ends(stage) == {"g1": 1}
 
 
-def test_of_several_the_one_that_ends_first_is_used_first() -> None:
-    stage = Stage(alice="*", bot=[])
+@pytest.mark.parametrize("limits", [LIMITS, SpaceLimits(**UNBOUNDED)], ids=["with a budget", "without one"])
+def test_of_several_the_one_that_ends_first_is_used_first(limits: SpaceLimits) -> None:
+    stage = Stage(alice="*", bot=[], limits=limits)
     give(stage, "alice", "bot", "chat", "late", expires_at=soon(20), max_uses=1)
     give(stage, "alice", "bot", "*", "many", max_uses=3)
     give(stage, "alice", "bot", "chat", "few", max_uses=2)
@@ -198,6 +200,26 @@ def test_passing_it_on_multiplies_no_use() -> None:
     accepted = [stage.send(name, "chat").accepted for name in ("dan", "cat", "ben", "dan", "cat", "ben")]
     assert accepted == [True, True, True, False, False, False]
     assert ends(stage) == {}
+
+
+def test_what_is_given_by_right_of_several_together_costs_each_of_them_and_no_other() -> None:
+    stage = Stage(alice="*", ben=GIVER, cat=[])
+    for id, kind in (("g1", "zz/a"), ("g2", "zz/b"), ("g3", "zz/c")):
+        give(stage, "alice", "ben", kind, id, max_uses=3)
+    assert give(stage, "ben", "cat", [{"kind": ["zz/a", "zz/b"]}], "both").accepted
+    assert stage.send("cat", "zz/a").accepted
+    assert ends(stage) == {"g1": 2, "g2": 2, "g3": 3, "both": None}
+
+
+def test_what_stands_by_another_right_when_the_uses_it_rested_on_are_gone_has_no_end_any_more() -> None:
+    stage = Stage(alice="*", ben=GIVER, cat=[])
+    give(stage, "alice", "ben", "chat", "g1", max_uses=1)
+    give(stage, "ben", "cat", "chat", "g2")
+    give(stage, "alice", "ben", "chat", "g3")
+    give(stage, "alice", "cat", "chat", "g4", max_uses=1)
+    stage.revoke("alice", grant_id="g1")
+    assert [stage.send("cat", "chat").record.grant for _ in range(3)] == ["g2"] * 3
+    assert ends(stage) == {"g2": None, "g4": 1}
 
 
 def test_an_invitation_by_right_of_some_uses_costs_them_too() -> None:
@@ -370,6 +392,28 @@ def test_of_many_grants_that_are_over_one_event_ends_a_portion_and_none_counts_a
         assert step.kinds("ann") == ["system/welcome"]
     assert sum(sizes) == 30 * 25 and max(sizes) <= PORTION and len(sizes) > 1
     assert stage.step(GrantEnded()).effects == () and not stage.space.state.ends
+
+
+@pytest.mark.ruling("R24")
+@pytest.mark.threat(37)
+def test_of_many_holders_whose_grants_are_over_one_event_tells_so_many_that_their_welcomes_are_not_too_long() -> (
+    None
+):
+    large = [{"kind": "chat", "payload": {"text": f"{n}" + "x" * 15_000}} for n in range(60)]
+    names = [f"p{n}" for n in range(9)]
+    stage = Stage(owner="root", root="*", ann=large, **{name: [] for name in names})
+    for at in range(4):
+        for name in names:
+            give(stage, "root", name, f"zz/{at}", f"{name}-{at}", expires_at=soon(60))
+    stage.at(61)
+    events = 0
+    while stage.space.state.over(stage.now):
+        step = stage.step(GrantEnded())
+        told = [one.envelope for one in step.of(Deliver) if one.envelope.kind == "system/welcome"]
+        assert sum(len(one.raw.encode()) for one in told) <= PORTION_BYTES
+        events += 1
+    assert events > 1 and ends(stage) == {}
+    assert all(stage.held(name) == [{"kind": "mcp/response"}] for name in names)
 
 
 @pytest.mark.ruling("R24")

@@ -159,6 +159,8 @@ def test_of_each_connection_it_is_known_whose_it_is_since_when_and_what_it_may_d
     assert (joined.connection, joined.participant, joined.detail) == ("ws-123", "bot", "client-7")
     assert (joined.now, joined.via) == (stage.now, "websocket")
     assert stage.space.state.connections["ws-123"].runtime_id == "client-7"
+    held = stage.space.state.members["bot"].capabilities
+    assert held.patterns == ({"kind": "chat"}, {"kind": "mcp/response"})
     assert stage.send("ws-123", "chat").record.pattern == '{"kind":"chat"}'
     stage.leave("ws-123")
     assert stage.space.state.connections == {}

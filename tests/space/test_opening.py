@@ -9,7 +9,7 @@ import pytest
 
 from mew_lab.errors import ProtocolError
 from mew_lab.space.core import BASELINE, Space, resumed
-from mew_lab.space.events import Enrolled, Joined, Received, Record
+from mew_lab.space.events import Enrolled, Joined, Noted, Received, Record
 from mew_lab.space.opening import opened, reopened
 from mew_lab.space.state import UNBOUNDED, SpaceLimits
 
@@ -80,6 +80,25 @@ def test_a_space_of_an_older_journal_takes_the_numbers_that_it_took_until_it_is_
     refused = next(one for one in space.step(message, NOW) if type(one) is Record)
     assert (refused.verdict, refused.code) == ("refused", "invalid_number")
     assert space.state.limits == SpaceLimits()
+
+
+@pytest.mark.ruling("R22", "R24")
+@pytest.mark.parametrize(
+    ("event", "detail"),
+    [
+        *(("resumed", one) for one in ("", "anna", "{", "[]", "{}", '{"edition":"1"}', '{"edition":true}')),
+        *(("resumed", one) for one in ('{"edition":1.0}', '{"edition":0}', '{"edition":1,"edition":1}')),
+        ("decided", '{"edition":1}'),
+        ("journal_head", '{"edition":1}'),
+    ],
+)
+def test_only_a_note_of_a_resume_that_names_later_rules_brings_them(event: str, detail: str) -> None:
+    """What an earlier version noted named none, and its space went on by the rules that it had."""
+    space = Space("demo", epoch=7, limits=SpaceLimits(**UNBOUNDED), edition=0)
+    space.step(Noted(event, "anna", detail), NOW)
+    assert (space.state.edition, space.state.limits) == (0, SpaceLimits(**UNBOUNDED))
+    space.step(resumed("anna"), NOW)
+    assert (space.state.edition, space.state.limits) == (1, SpaceLimits())
 
 
 @pytest.mark.parametrize("edition", ["2", "-1", '"1"', "true"])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from typing import Any
 
 import pytest
 
 from mew_lab.protocol.envelope import MAX_ID
-from mew_lab.space.events import Deliver, Limited, Oversize, Received
+from mew_lab.space.events import Deliver, Limited, Oversize, Received, Record, RefusedBefore, outline
 from mew_lab.space.refusal import Refusal
+from mew_lab.space.snapshot import snapshot
 
 from .stage import Stage
 
@@ -176,7 +178,8 @@ def test_of_what_was_too_large_or_too_much_only_figures_are_kept_and_the_connect
 def test_by_http_too_large_is_413_and_after_a_kick_403() -> None:
     stage = Stage(alice="*", bot=[])
     oversize = Oversize(None, 2_000_000, "a" * 64, "bot", "bot")
-    assert stage.step(oversize).reply.status == 413
+    refused = stage.step(oversize)
+    assert (refused.reply.status, refused.record.via) == (413, "http")
     stage.send("alice", "space/kick", {"participant_id": "bot"})
     assert stage.step(oversize).reply.status == 403
     assert stage.step(Received("{}", None, "bot", "bot")).reply.status == 403
@@ -196,3 +199,108 @@ def test_a_refusal_carries_its_code_beside_the_error_only_where_they_differ() ->
         "code": "reserved_kind",
         "message": "no",
     }
+
+
+# --- what is kept of a long one (R30) ---
+
+LONG = "x" * 5000
+
+
+def refused_long(stage: Stage, **members: str) -> Record:
+    """The record of a refused message of more than 4 KiB."""
+    text = json.dumps({**members, "kind": "mcp/request", "payload": {"x": LONG}})
+    record = stage.raw("bot", text).record
+    assert record.verdict == "refused" and outline(record) is not None
+    return record
+
+
+@pytest.mark.ruling("R30")
+@pytest.mark.parametrize("surrogates", ["\ud800", "\udc80\ud800", "\udfff"])
+def test_of_a_long_text_with_lone_surrogates_size_and_digest_are_those_of_its_bytes(surrogates: str) -> None:
+    text = surrogates * 3000
+    record = Stage(bot=["chat"]).raw("bot", text).record
+    known = outline(record)
+    data = text.encode("utf-8", "surrogatepass")  # a surrogate has three bytes in any reader that takes one
+    assert record.code == "invalid_json" and known is not None
+    assert (known.size, known.sha256) == (3000 * len(surrogates) * 3, sha256(data).hexdigest())
+    assert record.raw is not None and record.raw.isascii() and record.raw.startswith("\\xed\\x")
+
+
+@pytest.mark.ruling("R30")
+def test_a_refusal_that_is_not_kept_whole_is_told_as_not_known() -> None:
+    known = outline(Stage(bot=["chat"]).raw("bot", LONG).record)
+    assert str(known) == "not known: 5000 bytes were refused, and only the beginning is kept"
+
+
+@pytest.mark.ruling("R30")
+@pytest.mark.threat(32)
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"verdict": "accepted"},
+        {"event": "oversize"},
+        {"detail": "{}"},
+        {"detail": '{"size":'},
+        {"detail": '{"size":1}'},
+        {"detail": '{"size":1,"sha256":"a","messages":1,"why":"","more":1}'},
+        {"detail": '{"size":true,"sha256":"a","messages":1,"why":""}'},
+        {"detail": '{"size":1,"sha256":"a","messages":"1","why":""}'},
+        {"detail": '{"size":1,"sha256":"a","messages":1,"why":null}'},
+        {"detail": '{"size":' + "[" * 100_000},
+    ],
+)
+def test_a_record_that_does_not_tell_what_is_kept_of_a_refusal_is_none_of_these(
+    change: dict[str, str],
+) -> None:
+    stage = Stage(bot=["chat"])
+    record = refused_long(stage)._replace(**change)  # type: ignore[arg-type]
+    assert outline(record) is None
+    before = snapshot(stage.space)
+    with pytest.raises(ValueError, match="does not tell what was refused"):
+        stage.step(RefusedBefore(record))
+    assert snapshot(stage.space) == before
+
+
+@pytest.mark.ruling("R30")
+@pytest.mark.parametrize("members", [{"id": "m-1"}, {}])
+def test_a_replay_takes_verdict_and_counter_from_the_record(members: dict[str, str]) -> None:
+    stage, again = Stage(bot=["chat"]), Stage(bot=["chat"])
+    record = refused_long(stage, **members)
+    step = again.step(RefusedBefore(record))
+    assert step.record == record and step.hearers == {"bot"}
+    assert step.error["error"] == "capability_violation"
+    assert snapshot(again.space) == snapshot(stage.space)
+    assert stage.send("bot", "mcp/request").effects == again.send("bot", "mcp/request").effects
+
+
+@pytest.mark.ruling("R30")
+@pytest.mark.threat(32)
+@pytest.mark.parametrize(("more", "possible"), [(-1, False), (0, True), (1, True), (2, False)])
+def test_a_record_whose_counter_no_step_could_have_brought_there_is_not_replayed(
+    more: int, possible: bool
+) -> None:
+    stage = Stage(bot=["chat"])
+    record = refused_long(stage, id="m-1")
+    again = Stage(bot=["chat"])
+    known = outline(record)
+    assert known is not None and known.messages == again.space.state.messages
+    record = record._replace(
+        detail=json.dumps(known._replace(messages=known.messages + more)._asdict()).replace(" ", "")
+    )
+    if possible:
+        assert again.step(RefusedBefore(record)).record == record
+        return
+    before = snapshot(again.space)
+    with pytest.raises(ValueError, match="messages of the gateway's own"):
+        again.step(RefusedBefore(record))
+    assert snapshot(again.space) == before
+
+
+@pytest.mark.ruling("R30")
+def test_a_refusal_of_a_connection_that_is_not_there_is_no_event_at_all() -> None:
+    stage = Stage(bot=["chat"])
+    record = refused_long(stage)
+    before = snapshot(stage.space)
+    for gone in (record._replace(connection="c-9"), record._replace(connection="", participant="nobody")):
+        assert stage.step(RefusedBefore(gone)).effects == ()
+    assert snapshot(stage.space) == before

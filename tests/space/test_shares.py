@@ -16,20 +16,23 @@ from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.log.replay import replay, replay_records
 from mew_lab.protocol.node import Budget
-from mew_lab.protocol.permit import Capability
+from mew_lab.protocol.permit import Capability, CapabilitySet
 from mew_lab.space.core import Space
 from mew_lab.space.ends import standing
-from mew_lab.space.events import Deliver, Enrolled, Received, Record
+from mew_lab.space.events import Deliver, Enrolled, Mint, Received, Record
 from mew_lab.space.opening import opened
 from mew_lab.space.rights import Held, Rights, lapsed, lapsed_of
-from mew_lab.space.state import LIMITS, SpaceLimits
+from mew_lab.space.shares import configurable, share_of
+from mew_lab.space.snapshot import restore, snapshot
+from mew_lab.space.state import LIMITS, UNBOUNDED, SpaceLimits
 
-from .stage import Stage
+from .stage import Stage, Step
 
 pytestmark = [pytest.mark.threat(7, 9, 37), pytest.mark.ruling("R24")]
 
 COSTLY: dict[str, Any] = {"kind": "chat", "payload": {"**": "*a*b*c*x"}}
 LARGE = {"l": ["abcabc" * 40] * 1500}
+BESIDE = 128  # bytes of a participant in a welcome beside its capabilities
 BOMBS = [{"kind": "chat", "payload": {"**": f"*a*b*{n}"}} for n in range(200)]
 
 
@@ -78,6 +81,18 @@ def test_what_cannot_be_judged_is_refused_where_it_is_given() -> None:
         Stage(ann=BOMBS)
 
 
+@pytest.mark.parametrize("more", [0, -1])
+def test_a_set_may_cost_exactly_the_budget_of_a_message(more: int) -> None:
+    limits = SpaceLimits(steps=CapabilitySet([COSTLY]).cost + more)
+    stage = Stage(owner="root", root="*", bot=[], baseline=[], limits=limits)
+    assert stage.grant("root", "bot", [COSTLY]).record.code == ("limit_exceeded" if more else "")
+    if more:
+        with pytest.raises(ConfigError, match="cannot be judged within the budget"):
+            configurable({"bot": [COSTLY]}, [], limits)
+    else:
+        configurable({"bot": [COSTLY]}, [], limits)
+
+
 def test_a_configuration_that_is_too_costly_or_too_large_is_refused_with_its_key() -> None:
     def fault(held: list[dict[str, Any]], **limits: int) -> str | None:
         people = {"ann": {"capabilities": [{"kind": "chat"}]}, "bob": {"capabilities": held}}
@@ -92,6 +107,20 @@ def test_a_configuration_that_is_too_costly_or_too_large_is_refused_with_its_key
     assert fault(BOMBS) == "participants.bob.capabilities"
     assert fault([{"kind": "chat"}, giant]) == "participants.bob.capabilities[1]"
     assert fault(chats(100), rights_bytes=2000) == "participants.bob.capabilities"
+
+
+@pytest.mark.parametrize("count", [400, 2000])  # too many to judge, too many to read
+def test_an_invitation_with_too_many_at_once_is_refused_whole(count: int) -> None:
+    stage = Stage(mallory=[*(f"z{n}/*" for n in range(50)), "space/invite"])
+
+    def invited(count: int) -> Step:
+        asked = [{"kind": f"z{n % 50}/{n}"} for n in range(count)]
+        return stage.send("mallory", "space/invite", {"participant_id": "eve", "initial_capabilities": asked})
+
+    refused = invited(count)
+    assert (refused.record.code, refused.hearers, refused.of(Mint)) == ("limit_exceeded", {"mallory"}, [])
+    assert "eve" not in stage.space.state.members
+    assert invited(100).accepted
 
 
 @pytest.mark.parametrize("count", [700, 2000])
@@ -120,6 +149,27 @@ def test_a_revoke_is_never_refused_and_what_cannot_be_decided_falls() -> None:
     too_many = [{"kind": "chat", "payload": {"text": f"*{n}*y"}} for n in range(3000)]
     assert stage.send("root", "capability/revoke", {"recipient": "bot", "capabilities": too_many}).accepted
     assert stage.held("bot") == []
+
+
+def test_what_is_held_is_compared_with_the_patterns_of_a_revoke_until_the_budget_ends_and_the_rest_falls() -> (
+    None
+):
+    """Each of these allows "b" besides what is revoked, so it stays where there is time to find that out (R13)."""
+    held = [
+        {"kind": "chat", "payload": {"text": [*(f"a{at}-{n}" for n in range(150)), "b"]}} for at in range(40)
+    ]
+    left = {}
+    for steps in (LIMITS.turn_steps, 10**7):
+        stage = Stage(owner="root", root="*", bot=[])
+        for one in held:
+            assert stage.grant("root", "bot", [one]).accepted
+        stage.space.state.limits = LIMITS._replace(turn_steps=steps)
+        pattern = {"kind": "chat", "payload": {"text": "a*"}}
+        revoked = stage.revoke("root", recipient="bot", capabilities=[pattern])
+        assert revoked.accepted and revoked.error["error"] == "revoke_partial"
+        left[steps] = len(stage.held("bot")) - 1  # the baseline
+        assert len(revoked.error["remaining"]) == left[steps]
+    assert left[10**7] == 40 and 0 < left[LIMITS.turn_steps] < 30
 
 
 # --- what falls ---
@@ -169,9 +219,17 @@ def test_what_falls_is_what_would_fall_if_everything_were_asked_again() -> None:
 
 def test_no_capability_is_larger_than_its_bound() -> None:
     stage = Stage(mallory=["chat", "capability/grant"], bot=[])
-    for size, code in ((16_000, ""), (17_000, "limit_exceeded"), (900_000, "limit_exceeded")):
-        right = {"kind": "chat", "payload": {"text": "A" * size}}
+    beside = len('{"kind":"chat","payload":{"text":""}}')
+    for size, code in ((16_384, ""), (16_385, "limit_exceeded"), (900_000, "limit_exceeded")):
+        right = {"kind": "chat", "payload": {"text": "A" * (size - beside)}}
         assert stage.grant("mallory", "bot", [right]).record.code == code
+    for limit, fits in ((1_000, True), (999, False)):
+        right = {"kind": "chat", "payload": {"text": "A" * (1_000 - beside)}}
+        if fits:
+            configurable({"ann": [right]}, [], SpaceLimits(capability_bytes=limit))
+        else:
+            with pytest.raises(ConfigError, match="a capability of 1000 bytes"):
+                configurable({"ann": [right]}, [], SpaceLimits(capability_bytes=limit))
 
 
 def test_a_welcome_has_a_greatest_size_whatever_the_holders_do() -> None:
@@ -206,7 +264,172 @@ def test_a_welcome_has_a_greatest_size_whatever_the_holders_do() -> None:
     assert 10_000 < largest < 20_000 + 10_000 + 1_000
 
 
+def described(*capabilities: dict[str, Any]) -> int:
+    """The bytes of a participant in a welcome."""
+    texts = [json.dumps(one, separators=(",", ":")) for one in capabilities]
+    return sum(len(one) + 1 for one in texts) + BESIDE
+
+
+BASE = {"kind": "mcp/response"}
+
+
+def test_all_capabilities_together_have_exactly_so_many_bytes() -> None:
+    right = {"kind": "chat", "payload": {"text": "x" * 100}}
+    most = described({"kind": "*"}, BASE) + described(BASE) + described(right) - BESIDE
+
+    def code(limit: int, **more: Any) -> str:
+        stage = Stage(owner="root", root="*", bot=[], limits=SpaceLimits(rights_bytes=limit), **more)
+        return stage.grant("root", "bot", [right]).record.code
+
+    assert code(most) == "" and code(most - 1) == "limit_exceeded"
+    more = described({"kind": "chat"}, BASE)
+    assert code(most + more, eve="chat") == "" and code(most + more - 1, eve="chat") == "limit_exceeded"
+
+
+def test_another_connection_of_a_participant_counts_as_much_again() -> None:
+    """Each runtime id stands in a welcome with all that its participant may do."""
+    one, other = described({"kind": "*"}, BASE), described({"kind": "chat"}, BASE)
+    for limit, closed in ((one + 2 * other, {}), (one + 2 * other - 1, {"bot-2": 4409})):
+        stage = Stage(owner="root", root="*", bot="chat", limits=SpaceLimits(rights_bytes=limit))
+        assert stage.join("bot", as_="bot-2").closed == closed
+
+
+def test_a_configuration_has_exactly_so_many_bytes() -> None:
+    people = {"ann": [{"kind": "*"}], "bob": [{"kind": "chat", "to": "ann"}]}
+    most = sum(described(*one, BASE) for one in people.values())
+    configurable(people, [BASE], SpaceLimits(rights_bytes=most))
+    configurable(people, [BASE], SpaceLimits(rights_bytes=0))
+    with pytest.raises(ConfigError, match=f"have {most} bytes, and a welcome tells at most {most - 1}"):
+        configurable(people, [BASE], SpaceLimits(rights_bytes=most - 1))
+
+
+def test_where_a_journal_tells_of_no_budget_only_the_requests_of_streams_are_counted() -> None:
+    def said(limit: int) -> list[bool]:
+        limits = SpaceLimits(**UNBOUNDED, description_bytes=limit)
+        stage = Stage(ann="stream/*", limits=limits)
+        stage.open("ann")
+        writer = stage.send("ann", "stream/grant-write", {"stream_id": "stream-1", "participant_id": "ann"})
+        return [
+            writer.accepted,
+            *(stage.send("ann", "stream/request", {}, id=f"q{n}").accepted for n in range(3)),
+        ]
+
+    first = Stage(ann="stream/*").send("ann", "stream/request", {"direction": "upload"}, id="m1").record.raw
+    other = Stage(ann="stream/*").send("ann", "stream/request", {}, id="q0").record.raw
+    assert first is not None and other is not None
+    assert said(len(first) + 2 * len(other)) == [True, True, True, False]
+    assert said(len(first) + 2 * len(other) - 1) == [True, True, False, False]
+
+
 # --- shares ---
+
+
+@pytest.mark.parametrize(
+    ("share", "limit", "most"), [(1, 10, 10), (2, 10, 5), (8, 100, 12), (8, 4, 1), (0, 10, 10)]
+)
+def test_a_share_is_one_part_of_a_limit_and_never_nothing(share: int, limit: int, most: int) -> None:
+    assert share_of(SpaceLimits(share=share), limit) == most
+
+
+def test_half_of_a_limit_is_the_share_of_each_of_two() -> None:
+    stage = Stage(
+        owner="root", root="*", ann=["chat", "capability/grant"], limits=SpaceLimits(grants=4, share=2)
+    )
+    assert [stage.grant("ann", "ann", "chat").record.code for _ in range(3)] == ["", "", "limit_exceeded"]
+
+
+def test_the_streams_of_one_participant_may_have_exactly_its_share_of_a_welcome() -> None:
+    whole = Stage(ann="stream/*").send("ann", "stream/request", {}, id="q0").record.raw
+    assert whole is not None
+    most = 2 * (len(whole) + 128 + 70)  # what the gateway says of each, its one writer included
+
+    def said(limit: int) -> list[str]:
+        limits = SpaceLimits(description_bytes=limit, share=2)
+        stage = Stage(owner="root", root="*", ann=["stream/*", "space/invite"], limits=limits)
+        stage.send("ann", "space/invite", {"participant_id": "eve"})
+        stage.join("eve")
+        assert stage.grant("root", "eve", "stream/*").accepted
+        asked = [("ann", 0), ("eve", 1), ("ann", 2), ("eve", 3), ("root", 4)]
+        return [stage.send(who, "stream/request", {}, id=f"q{n}").record.code for who, n in asked]
+
+    assert said(2 * most) == ["", "", "limit_exceeded", "limit_exceeded", ""]
+    assert said(2 * most - 1) == ["", *["limit_exceeded"] * 3, ""]
+
+
+def test_what_one_has_given_may_be_exactly_its_share_of_a_welcome() -> None:
+    right = {"kind": "chat", "payload": {"text": "x" * 500}}
+    size = described(right) - BESIDE
+
+    def code(limit: int, giver: str) -> list[str]:
+        limits = SpaceLimits(rights_bytes=limit, share=2)
+        stage = Stage(owner="root", root="*", ann=["chat", "capability/grant"], bob=[], limits=limits)
+        return [stage.grant(giver, "bob", [{**right, "id": f"{n}"}]).record.code for n in range(3)]
+
+    size += len(',"id":"0"')
+    assert code(4 * size, "ann") == ["", "", "limit_exceeded"]
+    assert code(4 * size - 1, "ann") == ["", "limit_exceeded", "limit_exceeded"]
+    assert code(4 * size, "root") == ["", "", ""]
+
+
+@pytest.mark.threat(9)
+def test_one_participant_and_whom_it_invited_have_a_share_of_the_connections() -> None:
+    stage = Stage(
+        owner="root", root="*", ann=["chat", "space/invite"], bob=[], limits=SpaceLimits(connections=72)
+    )
+    stage.send("ann", "space/invite", {"participant_id": "eve"})
+    for n in range(2, 9):  # with the first one eight, of the nine that are its share
+        assert stage.join("ann", as_=f"ann-{n}").closed == {}
+    assert stage.join("eve").closed == {}
+    refused = stage.join("eve", as_="eve-2")
+    assert refused.closed == {"eve-2": 4409}
+    assert "'ann' and those it invited have their share of 9 connections" in refused.record.detail
+    assert stage.join("bob", as_="bob-2").closed == {}
+    stage.leave("ann-2")
+    assert stage.join("eve", as_="eve-2").closed == {}
+
+
+@pytest.mark.parametrize("connections", [8, 64])
+def test_eight_connections_are_anybodys_share_however_few_a_space_has(connections: int) -> None:
+    limits = SpaceLimits(connections=connections)
+    stage = Stage(owner="root", root="*", ann=["chat", "space/invite"], limits=limits)
+    for name, told in (("root", "r"), ("ann", "a")):
+        for n in range(2, 9):
+            assert stage.join(name, as_=f"{told}{n}").closed == {}
+    for name in ("ann", "root"):
+        stage.send(name, "space/invite", {"participant_id": f"of-{name}"})
+    assert stage.join("of-ann").closed == {"of-ann": 4409}
+    assert stage.join("of-root").closed == {}  # the owner has no share
+
+
+def test_who_is_invited_back_by_whom_it_brought_in_has_no_share_of_its_own() -> None:
+    may = ["chat", "capability/grant", "space/invite", "space/kick"]
+    stage = Stage(owner="root", root="*", ann=may, bob=["chat"], limits=SpaceLimits(grants=24))
+    for inviter, name in (("ann", "eve"), ("eve", "fay")):
+        stage.send(inviter, "space/invite", {"participant_id": name})
+        stage.join(name)
+        assert stage.grant("root", name, may).accepted
+    stage.send("ann", "space/kick", {"participant_id": "eve"})
+    assert stage.send("fay", "space/invite", {"participant_id": "eve"}).accepted
+    stage.join("eve")
+    assert stage.grant("root", "eve", may).accepted
+    assert [stage.grant(who, "bob", "chat").accepted for who in ("fay", "eve", "ann")] == [True] * 3
+    for who in ("ann", "eve", "fay"):
+        refused = stage.grant(who, "bob", "chat")
+        assert refused.record.code == "limit_exceeded" and "'ann'" in refused.error["message"]
+    stage.send("root", "space/kick", {"participant_id": "ann"})
+    assert stage.send("fay", "space/invite", {"participant_id": "ann"}).accepted
+    assert stage.space.state.root("fay") == "ann"  # it still is one of the configuration
+
+
+@pytest.mark.threat(32)
+def test_a_snapshot_in_which_two_have_invited_each_other_ends_all_the_same() -> None:
+    stage = Stage(owner="root", root="*", ann="chat", bob="chat")
+    stage.space.state.members["ann"].inviter = "bob"
+    stage.space.state.members["bob"].inviter = "ann"
+    again = Space("demo", epoch=1, owner="root")
+    restore(again, snapshot(stage.space))
+    assert {again.state.root(name) for name in ("ann", "bob")} == {"ann", "bob"}
+    assert again.state.root("nobody") == "nobody"
 
 
 def test_one_participant_takes_its_share_of_grants_invites_and_streams() -> None:
@@ -254,10 +477,11 @@ def test_a_flood_of_proposals_makes_only_its_own_sender_forget() -> None:
 
 def test_one_participant_has_so_many_ids_in_its_life() -> None:
     stage = Stage(mallory="chat", bob="chat", limits=SpaceLimits(runtime_ids=80))
-    for n in range(20):
-        stage.join("mallory", as_=f"other{n}", on=f"m{n}")
+    for n in range(20):  # with its name ten
+        assert stage.join("mallory", as_=f"other{n}", on=f"m{n}").closed == ({} if n < 9 else {f"m{n}": 4409})
         stage.leave(f"m{n}")
-    assert len(stage.space.state.aliases) <= 2 + 10
+    assert stage.join("mallory", as_="other8", on="again").closed == {}
+    assert len(stage.space.state.aliases) == 2 + 9
     assert stage.join("bob", as_="bob2", on="b2").accepted
 
 

@@ -152,3 +152,10 @@ def test_a_note_is_remembered_as_little_as_before() -> None:
     space.step(Noted("x", "ada", "y"), now)
     after = json.loads(snapshot(space))
     assert {key for key in before if before[key] != after[key]} == {"records"}
+
+
+def test_what_cannot_be_written_down_is_a_fault_and_is_not_left_out() -> None:
+    space, _ = a_space(Random(4), 5)
+    space.state.journal_head = b"head"  # type: ignore[assignment]
+    with pytest.raises(TypeError, match="a bytes cannot stand in a snapshot"):
+        snapshot(space)

@@ -560,12 +560,15 @@ class Machine(RuleBasedStateMachine):
         if uses is not None:
             payload["max_uses"] = uses
         self.grants.append(self.send(speaker, "capability/grant", payload))
+        given = capabilities[0]["kind"]
         for how, kind in tries:
             if kind == "capability/grant":
                 passed_on = {"recipient": "cat", "capabilities": capabilities}
                 self.grants.append(self.send((to[0], how), kind, passed_on))
+            elif kind == "zz":
+                self.send((to[0], how), given[0] if isinstance(given, list) else given, TOOL, to=["ann"])
             else:
-                self.send((to[0], how), capabilities[0]["kind"] if kind == "zz" else kind, TOOL, to=["ann"])
+                self.send((to[0], how), kind, TOOL, to=["ann"])
 
     @rule(
         uses=st.sampled_from([1, 2, 3]),

@@ -126,6 +126,11 @@ def test_the_requests_of_all_active_streams_may_have_exactly_so_many_bytes() -> 
     described = len(whole) + 128 + 70  # and what the gateway says of it, its one writer included
     assert said(2 * described) == [True, True, False]
     assert said(2 * described - 1) == [True, False, False]
+    for limit, accepted in ((described + 70, True), (described + 69, False)):  # another writer
+        limits = SpaceLimits(description_bytes=limit, share=1)
+        stage = Stage(ann="stream/*", bob=[], limits=limits)
+        assert stage.send("ann", "stream/request", {}, id="q0").accepted
+        assert grant(stage, "ann", "stream-1", "bob").accepted is accepted
 
 
 # --- what late joiners learn ---

@@ -90,7 +90,7 @@ def resumed(owner: str) -> Noted:
 
 def _read_leniently(text: str, limit: int) -> dict[str, Any]:
     try:
-        return read_strict(text, limit=limit, any_integer=True)
+        return read_strict(text, limit=limit, numbers=False)
     except ProtocolError:
         return {}
 

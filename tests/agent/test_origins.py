@@ -46,8 +46,10 @@ def test_hostile_arguments_are_bounded() -> None:
         deep = {"mallory@example.org": deep}
     [found] = quoted(deep)
     assert len(found) < 200
-    many = {str(n): "mallory@example.org" for n in range(5000)}
-    assert len(quoted(many)) == 20
+    outputs = Outputs("")
+    many = {str(n): f"mallory{n}@example.org" for n in range(900)}
+    outputs.add("files/read", " ".join(many.values()))
+    assert len(outputs.quoted_in(many)) == 20
 
 
 @pytest.mark.threat(9)

@@ -76,7 +76,8 @@ DIVERGENCES = (
     Divergence(
         "P-8.1-9",
         "R22",
-        "an integer outside -2^63 to 2^64-1 is refused with invalid_number: readers of JSON take it differently",
+        "an integer outside -2^63 to 2^64-1, or a number beyond a double, is refused with invalid_number: readers of JSON "
+        "take it differently",
         but=True,
     ),
     Divergence(
@@ -90,7 +91,7 @@ EXTENSIONS = (
     Extension(
         "invalid_number",
         "R22",
-        "an integer outside -2^63 to 2^64-1 is refused with this code; a peer reads it as any refusal for the shape",
+        "such a number is refused with this code; a peer reads it as any refusal for the shape",
     ),
     Extension(
         "slowed_reading",

@@ -22,7 +22,9 @@ from itertools import compress, islice, pairwise
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-__all__ = ["Query", "features_of", "fold", "leaves", "query_of"]
+from mew_lab.protocol.visible import middle, one_line
+
+__all__ = ["Outputs", "Query", "features_of", "fold", "leaves", "query_of"]
 
 WINDOW = 16  # letters and digits
 STRIDE = 8  # so that 23 in a row hold a whole window of the other text
@@ -31,6 +33,13 @@ LONGEST_TOKEN = 200
 SHORTEST_WORD = 6  # letters of a whole argument that is one plain word
 MAX_DECODED = 50_000  # characters that decoding may add to one text
 MAX_ENCODED = 40  # pieces of one text that are decoded
+
+# Of one request that an agent works on:
+MAX_FEATURES = 100_000  # about 10 MB
+MAX_TEXT = 100_000  # characters of one output, or of the request
+MAX_ASKED = 60_000  # characters of the arguments of one call
+MAX_LEAVES = 1000  # texts, numbers, lists and objects there
+MAX_QUOTES = 20
 
 # Words that hold a sentence together; a run of words without any of them is somebody's own.
 _STOP = frozenset(
@@ -173,20 +182,24 @@ def _readable(data: bytes) -> str:
     return ""
 
 
-def leaves(value: Any, *, most: int, names: bool = True) -> Iterator[tuple[bool, str, str | None]]:
+def leaves(
+    value: Any, *, most: int, names: bool = True, numbers: bool = True
+) -> Iterator[tuple[bool, str, str | None]]:
     """Every text and number of a JSON value in its order: whether it is a member's name, its place, the text.
 
-    The text None stands at the end when there were more than `most` of them.
+    The text None stands at the end when there were more than `most` of them, lists and objects counted. A long place
+    is cut in its middle, so that no depth and no long name makes it grow.
+
+    Args:
+        names: Also the name of each member of an object, before its value.
+        numbers: Also numbers, as texts; else they are not counted either.
     """
+    kinds = str | int | float | Mapping | list | tuple if numbers else str | Mapping | list | tuple
     waiting: list[Iterator[tuple[bool, str, Any]]] = [iter([(False, "", value)])]
     left = most
     while waiting:
         for is_name, where, one in waiting[-1]:
-            if (
-                one is None
-                or isinstance(one, bool)
-                or not isinstance(one, str | int | float | Mapping | list | tuple)
-            ):
+            if one is None or isinstance(one, bool) or not isinstance(one, kinds):
                 continue
             if not left:
                 yield False, where, None
@@ -372,3 +385,42 @@ class _Stream:
         for place, dense in self.dense:
             for n in range(len(dense) - DENSE_WINDOW + 1):
                 found.setdefault(hash(("dense", dense[n : n + DENSE_WINDOW])), place)
+
+
+class Outputs:
+    """What tools have said to an agent that works on one request, to name the arguments that quote it.
+
+    Text out of a tool's output is data that somebody else wrote: an argument that quotes it, and not the request, may be
+    what an injected instruction asked for. The oldest features are forgotten first where there are too many.
+    """
+
+    def __init__(self, request: str) -> None:
+        self._request = request[:MAX_TEXT]
+        self._said: dict[int, str] = {}
+
+    @property
+    def size(self) -> int:
+        """How many features are held."""
+        return len(self._said)
+
+    def add(self, tool: str, said: str) -> None:
+        """Takes note of what a tool returned."""
+        for feature in features_of(said[:MAX_TEXT]):
+            self._said.setdefault(feature, tool)
+        while len(self._said) > MAX_FEATURES:
+            del self._said[next(iter(self._said))]
+
+    def quoted_in(self, arguments: Mapping[str, Any]) -> list[str]:
+        """One line for each argument whose text a tool has said and the request has not."""
+        if not self._said:
+            return []
+        places = query_of(arguments, most=MAX_LEAVES, characters=MAX_ASKED).places
+        hits = places.keys() & self._said.keys()
+        if hits:
+            hits -= features_of(self._request, every=True)
+        found = {places[one]: self._said[one] for one in sorted(hits)}
+        order = [place for place in dict.fromkeys(places.values()) if place in found]
+        return [
+            f"{middle(place, 120)} quotes what {one_line(found[place], 120)} returned"
+            for place in order[:MAX_QUOTES]
+        ]

@@ -22,7 +22,7 @@ from mew_lab.agent.headroom import Headroom
 from mew_lab.agent.memory import estimate
 from mew_lab.agent.model import Message, Model, Reply, ToolCall, ToolSpec
 from mew_lab.agent.options import AgentOptions
-from mew_lab.agent.origins import quoted
+from mew_lab.agent.quotes import MAX_QUOTES, Outputs
 from mew_lab.agent.react import Answer, CallTools, GiveUp, Think, Thought, next_move
 from mew_lab.agent.trace import Trace
 from mew_lab.errors import ModelFailed
@@ -68,6 +68,7 @@ class Run:
         self.request = request
         self.trigger = trigger
         self.thoughts: list[Thought] = []
+        self._outputs = Outputs(request)
         self.trace = Trace(participant, enabled=options.reasoning_enabled, stream=options.reasoning_stream)
         self._participant = participant
         self._model = model
@@ -172,21 +173,17 @@ class Run:
         self.trace.thought(said, action="tool_call", **self._quoted(calls))
         observations = await asyncio.gather(*(self._called(call, tools) for call in calls))
         await self._may_go_on()
+        for call, said in zip(calls, observations, strict=True):
+            self._outputs.add(call.name, said)
         self.thoughts.append(Thought(move.reasoning, calls, tuple(observations)))
 
     def _quoted(self, calls: Sequence[ToolCall]) -> dict[str, list[str]]:
         """Which arguments hold text that only a tool has said: whoever decides shall know. Spec: threat 29."""
-        outputs = [
-            (call.name, said)
-            for thought in self.thoughts
-            for call, said in zip(thought.calls, thought.observations, strict=False)
-        ]
-        whose = {str(n): call for n, call in enumerate(calls)}
-        together = {n: call.arguments for n, call in whose.items()}
-        found = []
-        for origin in quoted(together, outputs=outputs, request=self.request):
-            n, _, said = origin.partition(".")
-            found.append(f"{one_line(whose[n].name, 120)}: {said}")
+        found = [
+            f"{one_line(call.name, 120)}: {line}"
+            for call in calls
+            for line in self._outputs.quoted_in(call.arguments)
+        ][:MAX_QUOTES]
         return {"from_tool_output": found} if found else {}
 
     async def _called(self, call: ToolCall, tools: Sequence[ToolSpec]) -> str:

@@ -349,7 +349,7 @@ def _vouched(file: Path, heads: Path | None = None, *, tell: bool = True) -> Ite
 
 
 def _journal(options: argparse.Namespace) -> None:
-    from mew_lab.log.integrity import kept_heads
+    from mew_lab.log.integrity import keep_pruned, kept_heads
     from mew_lab.log.prune import Pruned, prune
 
     if options.action == "verify":
@@ -365,7 +365,12 @@ def _journal(options: argparse.Namespace) -> None:
         return _yes_or_no("Delete them for ever?")
 
     done = prune(options.file, keep=options.keep, agree=agree, heads=kept_heads(options.file, options.heads))
-    _say("nothing was deleted" if done is None else f"deleted {len(done.files)} files")
+    if done is None or done.head is None:
+        _say("nothing was deleted")
+        return
+    _say(f"deleted {len(done.files)} files")
+    kept = keep_pruned(options.file, options.heads, done.head)
+    _say(f"its head is kept in {kept}" if kept else f"keep its head elsewhere: {done.head.chain}")
 
 
 # --- demo ------------------------------------------------------------------------------------------------------

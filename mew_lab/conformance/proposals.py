@@ -15,21 +15,19 @@ chapter = Chapter()
 
 @chapter.shows("P-9.1-1", "P-3.2.1-6")
 async def a_proposal_is_fulfilled_and_observed(stage: Stage) -> None:
-    proposer, human, observer = await stage.seats("proposer", "human", "observer")
-    blocked = await stage.refuses(
-        proposer, stage.message("mcp/request", call("write"), to=["observer"]), human
-    )
+    proposer, human, reader = await stage.seats("proposer", "human", "reader")
+    blocked = await stage.refuses(proposer, stage.message("mcp/request", call("write"), to=["reader"]), human)
     stage.claim("P-9.1-1", blocked.refused, "a participant who may only propose could act")
-    proposal = stage.message("mcp/proposal", call("write"), to=["observer"])
+    proposal = stage.message("mcp/proposal", call("write"), to=["reader"])
     await proposer.attempt(proposal)
-    seen = await stage.reaches(proposal["id"], human, observer)
+    seen = await stage.reaches(proposal["id"], human, reader)
     stage.claim("P-9.1-1", seen, "a proposal was not seen by all")
-    request = stage.message("mcp/request", call("write"), to=["observer"], correlation_id=[proposal["id"]])
+    request = stage.message("mcp/request", call("write"), to=["reader"], correlation_id=[proposal["id"]])
     await human.attempt(request)
     response = stage.message("mcp/response", {"jsonrpc": "2.0", "id": 1, "result": {}}, to=["human"])
     response["correlation_id"] = [request["id"]]
-    await observer.settle()
-    answered = await observer.attempt(response)
+    await reader.settle()
+    answered = await reader.attempt(response)
     stage.claim("P-9.1-1", not answered.refused, f"the answer to a fulfilment was refused ({answered.code})")
     done = await stage.reaches(response["id"], human)
     stage.claim("P-9.1-1", done, "the answer did not reach who had fulfilled the proposal")

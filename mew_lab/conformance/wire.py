@@ -59,6 +59,11 @@ class Heard(NamedTuple):
         return found if isinstance(found, list) else [] if found is None else [found]
 
     @property
+    def to(self) -> list[Any]:
+        found = self.members.get("to")
+        return found if isinstance(found, list) else []
+
+    @property
     def data(self) -> bytes | None:
         """The whole stream frame, if it is one."""
         if isinstance(self.raw, bytes):
@@ -161,6 +166,10 @@ class Guest:
         you = one.payload.get("you")
         return one.kind == "system/welcome" and isinstance(you, dict) and you.get("id") == self.id
 
+    def is_my_error(self, one: Heard) -> bool:
+        """Whether it is an error that is not another's alone: a gateway may let everybody see those."""
+        return one.kind == "system/error" and (not one.to or self.id in one.to or self.role in one.to)
+
     @property
     def mark(self) -> int:
         """Now, as a place in the inbox."""
@@ -224,8 +233,7 @@ class Guest:
 
         def ends(one: Heard) -> bool:
             return one.id == id or (
-                one.kind == "system/error"
-                and (id in one.related or one.payload.get("attempted_kind") == BARRIER)
+                self.is_my_error(one) and (id in one.related or one.payload.get("attempted_kind") == BARRIER)
             )
 
         await self.until("any answer to what it had sent", ends, since=mark)
@@ -246,7 +254,7 @@ class Guest:
             (
                 one
                 for one in new
-                if one.kind == "system/error" and (not one.related or id is None or id in one.related)
+                if self.is_my_error(one) and (not one.related or id is None or id in one.related)
             ),
             None,
         )

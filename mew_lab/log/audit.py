@@ -20,6 +20,7 @@ from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.miss import quote
 from mew_lab.protocol.permit import Capability
 from mew_lab.space.events import Record, outline
+from mew_lab.space.names import NAMING
 from mew_lab.space.rights import Held
 
 __all__ = ["Audit", "Given", "Right", "audit"]
@@ -72,7 +73,8 @@ class Audit(NamedTuple):
 
     `right` is what let it pass, None where it did not or needed none; `grants` are the grants behind it, each once,
     the nearest first. `cause` is the record of the event that made the gateway say it, for its own messages. `others`
-    are the places of further messages with the same id. `doubt` says why the journal does not replay, if so.
+    are the places of further messages with the same id. `doubt` says why the journal does not replay, if so. `freed`
+    are the records of names in it that changed their owner, before it or after.
     """
 
     record: Record
@@ -81,6 +83,7 @@ class Audit(NamedTuple):
     cause: Record | None = None
     others: tuple[int, ...] = ()
     doubt: str = ""
+    freed: tuple[Record, ...] = ()
 
     def __str__(self) -> str:
         record = self.record
@@ -102,6 +105,7 @@ class Audit(NamedTuple):
         lines += map(str, self.grants)
         if self.others:
             lines.append(f"the same id stands in record {', '.join(map(str, self.others))}")
+        lines += (_freed(one, record) for one in self.freed)
         if self.doubt:
             lines.append(self.doubt)
         return "\n  ".join(lines)
@@ -131,6 +135,7 @@ def audit(records: Iterable[Record], which: str | int) -> Audit:
     found: list[tuple[Record, Record | None]] = []
     placed: tuple[Record, Record | None] | None = None
     event: Record | None = None
+    freed: list[Record] = []
     unknown = 0
     place = int(which) if isinstance(which, int) or (which.isdecimal() and which.isascii()) else None
     for record in records:
@@ -142,6 +147,8 @@ def audit(records: Iterable[Record], which: str | int) -> Audit:
         if record.event not in CAUSED:
             event = record
         unknown += outline(record) is not None
+        if record.event == "name_freed":
+            freed.append(record)
         cause = event if record.event in CAUSED else None
         if record.seq == place:
             placed = record, cause
@@ -166,7 +173,30 @@ def audit(records: Iterable[Record], which: str | int) -> Audit:
     right = Right(record.pattern, record.grant) if record.pattern and record.verdict == "accepted" else None
     others = tuple(one.seq for one, _ in found if one is not record)
     grants = _behind(right, gifts) if right else ()
-    return Audit(record, right, grants, cause, others, doubt if grants else "")
+    names = _names_in(record)
+    changed = tuple(one for one in freed if one.detail.casefold() in names)
+    return Audit(record, right, grants, cause, others, doubt if grants else "", changed)
+
+
+def _names_in(record: Record) -> set[str]:
+    """The names of participants in a record, whatever their case: sender, addressees, those in its payload."""
+    members = (read_members(record.raw) if record.raw is not None else None) or {}
+    payload = members.get("payload")
+    told = payload if isinstance(payload, dict) else {}
+    found: list[Any] = [record.participant, record.runtime_id, members.get("from")]
+    for several in (members.get("to"), *(told.get(key) for key in NAMING)):
+        found += several if isinstance(several, list) else [several]
+    return {one.casefold() for one in found if isinstance(one, str) and one}
+
+
+def _freed(freed: Record, record: Record) -> str:
+    """Whose a name was and is, and what it meant in the record."""
+    name = quote(freed.detail)[1:-1]
+    when = "after" if freed.seq > record.seq else "before"
+    return (
+        f"{when} it the name {name} changed its owner: up to record {freed.seq} it was a runtime id of "
+        f"{quote(freed.participant)[1:-1]}, since then it is the participant {name}"
+    )
 
 
 def _gift(record: Record, id: str, player: Player | None) -> _Gift:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -25,12 +26,25 @@ from mew_lab.log.line import CHAIN_BYTES, NO_CHAIN, read_line, read_members, spl
 from mew_lab.log.reading import LINE_LIMIT, begun_anew, continued, first_record, missing
 from mew_lab.protocol.filename import folder_name
 from mew_lab.protocol.visible import one_line
+from mew_lab.transport.folder import open_below
 
-__all__ = ["PRUNED", "Flaw", "Integrity", "KeptHead", "heads_path", "kept_heads", "read_heads", "verify"]
+__all__ = [
+    "PRUNED",
+    "Flaw",
+    "Integrity",
+    "KeptHead",
+    "heads_path",
+    "keep_head",
+    "keep_pruned",
+    "kept_heads",
+    "read_heads",
+    "verify",
+]
 
 _SEQ = re.compile(rb'\{"seq":([0-9]{1,18}),')
 PRUNED = "pruned"  # the note of a snapshot
 MAX_HEADS = 64 * 1024 * 1024  # bytes of a file of heads
+LONGEST = 256  # bytes of a line there
 
 
 class KeptHead(NamedTuple):
@@ -128,6 +142,7 @@ class _Walk:
         self._paths = continued(first)
         self._awaited = {one.chain: one for one in heads}
         self._found = 0
+        self._begins_anew = False
         self._pruned = ""  # the chain of the last line that was pruned
         self._chain = NO_CHAIN
         self._chained = self._unchained = self._behind = self._seq = self._from_seq = 0
@@ -136,6 +151,8 @@ class _Walk:
         self._noted: dict[
             object, str
         ] = {}  # what notes tell of snapshots, by the last record that each stands for
+        self._vouched: dict[object, str] = {}  # the same, of the notes that a kept head was found behind
+        self._any = bool(heads)
         self._flaw: Flaw | None = None
         self._torn = False
         self._last: KeptHead | None = None
@@ -148,6 +165,7 @@ class _Walk:
             anew = begun_anew(about)
             if anew is not None and nth == 0:  # behind a snapshot: the chain goes on from what was pruned
                 self._chain, self._from_seq, self._pruned = anew.chain.encode(), anew.seq, anew.chain
+                self._begins_anew = True
             yield from _lines_of(path)
             if anew is not None and nth == 0 and anew.kept:
                 # What was kept goes on from what was pruned; a note in it tells the chain of the snapshot.
@@ -189,6 +207,7 @@ class _Walk:
         if found is not None:
             self._last, self._behind = found, 0
             self._found += 1
+            self._vouched = dict(self._noted)
         return True
 
     def _object(self, line: _Line, why: str) -> bool:
@@ -212,6 +231,8 @@ class _Walk:
                 self._flaw = Flaw(self._paths[0], 1, "it is not the snapshot that a note further on tells of")
             elif lost:
                 self._flaw = self._without(lost[0], path, number)
+            else:
+                self._flaw = self._forged()
         return Integrity(
             self._paths[0],
             self._chained,
@@ -223,6 +244,21 @@ class _Walk:
             self._last.at if self._last else None,
             self._behind,
         )
+
+    def _forged(self) -> Flaw | None:
+        """The flaw of a beginning that anybody may have put in the place of what was pruned."""
+        if not self._begins_anew:
+            return None
+        if self._snapshot and self._from_seq not in self._noted:
+            return Flaw(self._paths[0], 1, "it is a snapshot that no note further on tells of")
+        if self._any and not (self._from_seq in self._vouched if self._snapshot else self._found):
+            return Flaw(
+                self._paths[0],
+                1,
+                "it is a snapshot, and heads were kept of this journal, but none behind it: whoever pruned it kept no "
+                "head beside the tokens, as mew-lab journal prune does",
+            )
+        return None
 
     def _without(self, head: KeptHead, path: Path, number: int) -> Flaw:
         """The flaw of a chain in order, of which a head was kept that is not in it."""
@@ -265,25 +301,88 @@ def heads_path(folder: Path, space: str) -> Path:
     return place / folder_name(space, among=there) / "journal.heads"
 
 
+def heads_file(path: Path, file: Path | None = None) -> Path | None:
+    """The file of the heads that were kept of a journal: `file`, or where a lab keeps them: above it, else below this
+    folder. None where no lab keeps any.
+
+    Raises:
+        JournalError: when the journal cannot be read, or `file` is not there.
+    """
+    if file is not None:
+        if not file.exists():
+            raise JournalError(
+                f"There are no heads in {file}. Name the file that a lab kept them in.", path=str(file)
+            )
+        return file
+    record = first_record(path)
+    if record is None or record.event != "opened":
+        return None
+    above = next((one.parent for one in path.resolve().parents if one.name == ".mew"), None)
+    kept = heads_path(above or Path.cwd(), record.space)
+    return kept if above is not None or kept.exists() else None
+
+
 def kept_heads(path: str | os.PathLike[str], file: Path | None = None) -> tuple[KeptHead, ...]:
-    """The heads that were kept of a journal, in `file` or where a lab keeps them: above it, else below this folder.
+    """The heads that were kept of a journal, in `file` or where a lab keeps them.
 
     Raises:
         JournalError: when the journal or the file cannot be read.
     """
     first = Path(path)
-    record = first_record(first)
-    if record is None or record.event != "opened":
-        return ()
-    epoch = (read_members(record.detail) or {}).get("epoch")
-    if file is None:
-        above = (one.parent for one in first.resolve().parents if one.name == ".mew")
-        file = heads_path(next(above, Path.cwd()), record.space)
-    elif not file.exists():
+    kept, epoch = heads_file(first, file), _epoch(first)
+    return tuple(read_heads(kept, epoch)) if kept is not None and epoch is not None else ()
+
+
+def keep_head(path: Path, epoch: int, head: KeptHead) -> None:
+    """Appends a head to a file of heads, which is made where it is missing, readable by its owner alone.
+
+    Raises:
+        OSError: when it cannot be written.
+    """
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    fd = open_below(path, flags, make=True)
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(f"{path} is no regular file")
+        if os.name == "posix" and stat.S_IMODE(found.st_mode) & 0o077:
+            os.fchmod(fd, 0o600)
+        at = max(0, found.st_size - LONGEST)
+        os.lseek(fd, at, os.SEEK_SET)
+        whole = os.read(fd, LONGEST).rfind(b"\n") + 1
+        if at + whole < found.st_size:  # what a killed process left half written
+            os.ftruncate(fd, at + whole)
+        os.write(fd, f"{head.at.isoformat()} {epoch:016x} {head.seq} {head.chain}\n".encode("ascii"))
+    finally:
+        os.close(fd)
+
+
+def keep_pruned(path: Path, file: Path | None, head: KeptHead) -> Path | None:
+    """Keeps the head of a journal that was pruned where its heads are kept; gives that file, None where there is none.
+
+    Raises:
+        JournalError: when it cannot be written.
+    """
+    kept, epoch = heads_file(path, file), _epoch(path)
+    if kept is None or epoch is None:
+        return None
+    try:
+        keep_head(kept, epoch, head)
+    except OSError as fault:
         raise JournalError(
-            f"There are no heads in {file}. Name the file that a lab kept them in.", path=str(file)
-        )
-    return tuple(read_heads(file, epoch)) if type(epoch) is int else ()
+            f"The journal was pruned, but its head could not be kept in {kept} ({fault.strerror or fault}), so nothing "
+            f"vouches for the snapshot. It is {head.chain}, behind record {head.seq}.",
+            path=str(kept),
+        ) from None
+    return kept
+
+
+def _epoch(path: Path) -> int | None:
+    record = first_record(path)
+    if record is None or record.event != "opened":
+        return None
+    epoch = (read_members(record.detail) or {}).get("epoch")
+    return epoch if type(epoch) is int else None
 
 
 def read_heads(path: Path, epoch: int | None) -> list[KeptHead]:

@@ -1,7 +1,9 @@
 """Deletes the older files of a journal behind a snapshot of the space, so that it can still be gone on with.
 
 The first file is replaced by one that holds the snapshot. Its first line tells where the chain of the deleted lines
-ended, and the chain goes on from there. A note at the end of the journal tells the chain of the snapshot itself.
+ended, and the chain goes on from there. A note at the end of the journal tells the chain of the snapshot itself. The
+note is written before the file is replaced, so that a kill leaves no snapshot without its note. The head that the
+chain has behind the note is given back, to be kept elsewhere: it alone tells this snapshot from a forged one.
 
 Spec: §3.6.8.
 """
@@ -34,7 +36,10 @@ SERVED = "served"  # the note that tells a port and settings
 
 
 class Pruned(NamedTuple):
-    """What goes, or is gone: the files, their bytes, how many records they hold up to which time, and what is kept."""
+    """What goes, or is gone: the files, their bytes, how many records they hold up to which time, and what is kept.
+
+    `head` is that of the chain once they are gone, None before; integrity.keep_head keeps it elsewhere.
+    """
 
     files: tuple[Path, ...]
     bytes: int
@@ -42,6 +47,7 @@ class Pruned(NamedTuple):
     until: datetime
     snapshot_bytes: int
     kept: tuple[Path, ...]
+    head: KeptHead | None = None
 
     def __str__(self) -> str:
         names = ", ".join(path.name for path in self.files[:6])
@@ -91,9 +97,7 @@ def prune(
         work = _Work(journal, keep, heads)
         if not agree(work.goes):
             return None
-        work.carry_out()
-        journal = work.note(max(work.last, clock()))
-        return work.goes
+        return work.carry_out(clock())
     finally:
         journal.close()
 
@@ -188,16 +192,22 @@ class _Work:
     def _cannot(self, why: str) -> JournalError:
         return JournalError(f"Cannot prune the journal {self._first}: {why}.", path=str(self._first))
 
-    def carry_out(self) -> None:
-        """Puts the snapshot in the place of the first file, then deletes the others."""
+    def carry_out(self, now: datetime) -> Pruned:
+        """Notes at the end of the journal what is done, puts the snapshot in the place of the first file, then deletes
+        the others."""
+        note = self._note(max(self.last, now))
+        noted, end = ([], self._end) if self._kept else _chained(note, self._end)
         partial = self._first.with_name(f".{self._first.name[:100]}.{secrets.token_hex(6)}")
         try:
             fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
             try:
                 with os.fdopen(fd, "wb") as file:
-                    file.writelines(self._lines)
+                    file.writelines([*self._lines, *noted])
                     file.flush()
                     os.fsync(fd)
+                if self._kept:
+                    self._journal.append(note)
+                    end = self._journal.head.chain
                 partial.replace(self._first)
             except BaseException:
                 with suppress(OSError):
@@ -208,13 +218,10 @@ class _Work:
         for path in self.goes.files[1:]:
             with suppress(OSError):  # nothing reads it any more
                 path.unlink()
+        return self.goes._replace(head=KeptHead(now, note[-1].seq, end.decode()))
 
-    def note(self, now: datetime) -> Journal:
-        """Tells at the end of the journal what was done; gives the journal that is open then."""
-        journal = self._journal
-        if not self._kept:  # the file that was open is gone
-            journal.close()
-            journal = Journal.resume(self._first)
+    def _note(self, now: datetime) -> list[Record]:
+        """What a killed gateway left unwritten, and the note of the snapshot."""
         detail = {
             "seq": self._seq,
             "files": len(self.goes.files),
@@ -223,8 +230,7 @@ class _Work:
         }
         space = self._player.space
         turn = space.plan(Noted(PRUNED, space.state.owner, compact(detail)), now)
-        journal.append([*self._unwritten, *(one for one in turn.effects if type(one) is Record)])
-        return journal
+        return [*self._unwritten, *(one for one in turn.effects if type(one) is Record)]
 
 
 def _about(path: Path) -> dict[str, Any]:

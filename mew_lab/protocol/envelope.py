@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from json.decoder import scanstring  # type: ignore[attr-defined]
+from math import isinf
 from typing import Any, NamedTuple, NoReturn
 
 from mew_lab.errors import ProtocolError
@@ -152,7 +153,7 @@ class _Unclean(ValueError):
 
 
 class _OutOfRange(Exception):
-    """Raised inside the decoder's hooks: an integer that readers of JSON take differently."""
+    """Raised inside the decoder's hooks: a number that readers of JSON take differently."""
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -170,9 +171,23 @@ def _constant(name: str) -> NoReturn:
 
 def _float(text: str) -> float:
     number = float(text)
-    if number in (float("inf"), float("-inf")):
+    if isinf(number):
+        raise _OutOfRange(
+            f"the number {text[:40]}{'…' if len(text) > 40 else ''} is too large for a double: readers of JSON take it "
+            "differently, so send it as a string"
+        )
+    return number
+
+
+def _any_float(text: str) -> float:
+    number = float(text)
+    if isinf(number):
         raise _Unclean(f"the number {text[:20]} is too large for a double")
     return number
+
+
+def _unread(text: str) -> int:
+    return 0
 
 
 def _int(text: str) -> int:
@@ -198,13 +213,17 @@ def _any_int(text: str) -> int:
     return number
 
 
-def _decoder(parse_int: Callable[[str], int] | None) -> Callable[[str], Any]:
+def _decoder(
+    parse_int: Callable[[str], int] | None, parse_float: Callable[[str], float] = _float
+) -> Callable[[str], Any]:
     return json.JSONDecoder(
-        object_pairs_hook=_pairs, parse_float=_float, parse_int=parse_int, parse_constant=_constant
+        object_pairs_hook=_pairs, parse_float=parse_float, parse_int=parse_int, parse_constant=_constant
     ).decode
 
 
-_decode, _decode_checked, _decode_any = _decoder(None), _decoder(_int), _decoder(_any_int)
+_decode, _decode_checked, _decode_any = _decoder(None), _decoder(_int), _decoder(_any_int, _any_float)
+_decode_early = _decoder(_int, _any_float)
+_decode_unread = _decoder(_unread, _unread)
 # A hook for integers costs a call for each of them. A message of many is looked through first, which costs less.
 _FEW = 1024  # characters that hold few integers
 _DIGITS = bytes(ord("0") if chr(byte).isdigit() and byte < 128 else ord(" ") for byte in range(256))
@@ -248,12 +267,21 @@ def values_in(text: str) -> int:
     return sum(map(_STRING.sub("", text).count, ",[{"))
 
 
-def read_strict(text: str | bytes, *, limit: int = MAX_MESSAGE, any_integer: bool = False) -> dict[str, Any]:
+def read_strict(
+    text: str | bytes,
+    *,
+    limit: int = MAX_MESSAGE,
+    any_integer: bool = False,
+    early_floats: bool = False,
+    numbers: bool = True,
+) -> dict[str, Any]:
     """The one JSON object that `text` holds, read so that no two readers can understand it differently.
 
     Duplicate keys, NaN and Infinity, numbers that overflow a double, integers outside -2^63 to 2^64-1, lone
     surrogates, nesting over 64 and texts over `limit` bytes are refused. `any_integer` takes integers of up to the
-    size of a double, as earlier versions did.
+    size of a double, and with it or `early_floats` a number that overflows is `invalid_json`, as earlier versions had
+    it. Without `numbers` each number is read as 0: for what a message that was
+    refused for one is called.
 
     Raises:
         ProtocolError: with `code` `message_too_large`, `invalid_number` or `invalid_json`.
@@ -275,8 +303,10 @@ def read_strict(text: str | bytes, *, limit: int = MAX_MESSAGE, any_integer: boo
             )
         if too_deep(text):
             raise _Unclean(f"it is nested more than {MAX_DEPTH} levels deep")
-        checked = _decode_any if any_integer else _decode_checked
-        value = (_decode if size > _FEW and not _has_long_run(data) else checked)(text)
+        early = _decode_any if any_integer else _decode_early if early_floats else None
+        checked = (early or _decode_checked) if numbers else _decode_unread
+        fast = numbers and early is None and size > _FEW and not _has_long_run(data)
+        value = (_decode if fast else checked)(text)
         if "\\u" in text and _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeError:

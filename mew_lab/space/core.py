@@ -89,9 +89,9 @@ def resumed(owner: str) -> Noted:
     return Noted("resumed", owner, compact({"edition": EDITION}))
 
 
-def _read_leniently(text: str, limit: int) -> dict[str, Any]:
+def _read_leniently(text: str, limit: int, edition: int) -> dict[str, Any]:
     try:
-        return read_strict(text, limit=limit, any_integer=True)
+        return read_strict(text, limit=limit, any_integer=edition < 2, numbers=edition < 2)
     except ProtocolError:
         return {}
 
@@ -197,7 +197,10 @@ class Space:
         members: dict[str, Any] = {}
         try:
             self._pay_reading(turn, sender, text)
-            members = read_strict(event.text, limit=self.limit, any_integer=self.state.edition == 0)
+            edition = self.state.edition
+            members = read_strict(
+                event.text, limit=self.limit, any_integer=edition == 0, early_floats=edition < 2
+            )
             check_shape(members, raw=text)
             draft = Draft(text, members)
             self._check_identity(sender, members)
@@ -222,7 +225,7 @@ class Space:
                 self._oversize(turn, Oversize(event.connection, len(data), sha256(data).hexdigest(), *who))
                 return
             if fault.code == "invalid_number":  # what it is called can be read all the same
-                members = _read_leniently(text, self.limit)
+                members = _read_leniently(text, self.limit, self.state.edition)
             error = fault.code if fault.code == "unsupported_protocol" else "invalid_request"
             refuse(turn, sender, Refusal(error, str(fault), code=fault.code), text, envelope, members)
         except Refusal as refusal:

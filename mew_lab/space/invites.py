@@ -82,7 +82,7 @@ def invite(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
     granted = [one if one.rooted else one._replace(limited=limited) for one in granted]
     rights = bounded(Rights([*granted, *state.configured(()).held]), state.limits, name)
     # One that is invited back by somebody whom it brought in counts to who brought it in at first.
-    back = member is not None and name in state.inviters(sender.member.name)
+    back = state.edition >= 2 and member is not None and name in state.inviters(sender.member.name)
     newcomer = Member(name, rights, inviter=member.inviter if member and back else sender.member.name)
     fits(state, sender.member, Member(name, Rights()), rights, [one.capability for one in granted])
     newcomer.admissions = member.admissions if member else 0

@@ -16,7 +16,7 @@ from mew_lab.protocol.kinds import ACTED_ON
 from mew_lab.space.state import State
 from mew_lab.space.turn import Turn
 
-__all__ = ["free_name", "is_free", "is_known", "naming_participants"]
+__all__ = ["NAMING", "free_name", "is_free", "is_known", "naming_participants"]
 
 NAMING = ("participant_id", "recipient", "new_owner", "target")  # members of payloads that name participants
 

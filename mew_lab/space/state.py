@@ -30,11 +30,14 @@ __all__ = [
     "is_participant_id",
 ]
 
-EDITION = 1
+EDITION = 2
 """Which rules a space obeys: a journal names them, so that one of an earlier version is replayed as it was then.
 
 0: names in payloads were matched as written, a runtime id was never freed, a grant had no end of its own, integers of
 more than 64 bits were taken, an invite was not acknowledged to a log sink, and what judging costs had no bound.
+
+1: new welcomes were all told in the event that caused them, a number beyond a double was `invalid_json`, write access
+was revoked on one connection of a participant that was named, and one that was invited back counted to whoever did so.
 """
 TURN_BUDGET = 120_000
 """Steps of one event: reading a value of the message costs one."""

@@ -196,12 +196,19 @@ def grant_write(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
 def revoke_write(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
     """The owner lets somebody write no longer; who could not write anyway is no fault.
 
-    Spec: §3.10.6.
+    The name of a participant that is no id of a connection means all its connections that may write: else one that was
+    allowed to before a newer connection came would go on writing.
+
+    Spec: §3.10.6, ruling R8c.
     """
     stream = _owned(turn, sender, _named(turn, envelope), "revoke write access to")
     name = text_in(envelope, "participant_id")
     writer = turn.state.reach(name)
-    if writer == stream.owner:
+    writers: list[Connection | None] = [writer]
+    if turn.state.edition >= 2 and writer is not None and writer.runtime_id != name:
+        others = [one for one in stream.granted if one.participant == writer.participant]
+        writers = [one for one in others if one != stream.owner] or writers
+    if writers == [stream.owner]:
         raise Refusal(
             "invalid_operation",
             f"the owner of {stream.id} always may write to it; transfer the stream, or close it",
@@ -210,10 +217,12 @@ def revoke_write(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
         )
 
     def stop_writing() -> Reply | None:
-        changed = _without(stream, writer)
-        turn.keep(changed)
-        id = writer.runtime_id if writer else name
-        said = _tell(turn, "stream/write-revoked", changed, (envelope.id,), participant_id=id)
+        changed = stream
+        for one in writers:
+            changed = _without(changed, one)
+            turn.keep(changed)
+            id = one.runtime_id if one else name
+            said = _tell(turn, "stream/write-revoked", changed, (envelope.id,), participant_id=id)
         return _answer(sender, said, "revoked", changed)
 
     return Outcome(stop_writing)

@@ -67,12 +67,18 @@ class Granting:
         self._attached = False
         self._looking = False
         self._taken: dict[str, str] = {}  # grant (empty: others) -> why it was revoked, since the last look
+        self._changed_tools: dict[tuple[str, str], float] = {}  # when each last described itself otherwise
         self.on_change: Subscribers[Given] = Subscribers()
+        self.on_tool_change: Subscribers[()] = Subscribers()
 
     @property
     def given(self) -> tuple[Given, ...]:
         """What was given, oldest first; at most 500."""
         return tuple(self._given.values())
+
+    def __contains__(self, id: object) -> bool:
+        """Whether a grant was given here, and is remembered."""
+        return id in self._given
 
     @property
     def kept(self) -> bool:
@@ -222,12 +228,32 @@ class Granting:
         return await matching(self._lab.log, pattern, sender=sender)
 
     def tool_changed(self, participant: str, tool: str, how: str) -> None:
-        """Ends what was given for calls of a tool that describes itself otherwise now. Spec: threat 41."""
+        """Ends what was given here for calls of a tool that describes itself otherwise now, and remembers it for the
+        grants of others, which are theirs to end. Spec: threat 41."""
+        key = (participant, tool)
+        self._changed_tools.pop(key, None)
+        self._changed_tools[key] = self._clock().timestamp()
+        if len(self._changed_tools) > KEPT:
+            del self._changed_tools[next(iter(self._changed_tools))]
         for one in self.given:
             if one.state == "stands" and any(
                 rests_on(pattern, participant, tool) for pattern in one.patterns
             ):
                 self._over(one.id, one_line(f"the tool {participant}/{tool} changed: {how}", 300))
+        self.on_tool_change.tell()
+
+    def changed_since(self, pattern: Mapping[str, Any], since: float) -> str:
+        """The tool that a right rests on and that describes itself otherwise than at that time; '' where none does.
+
+        Args:
+            since: Epoch, seconds.
+
+        Spec: threat 41.
+        """
+        for (participant, tool), at in self._changed_tools.items():
+            if at > since and rests_on(pattern, participant, tool):
+                return f"{participant}/{tool}"
+        return ""
 
     async def close(self) -> None:
         """Revokes what ends nowhere else; called before the lab leaves its space. Never raises."""

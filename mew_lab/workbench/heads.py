@@ -9,20 +9,16 @@ Runs on the loop; log/integrity.py reads the file.
 from __future__ import annotations
 
 import asyncio
-import os
-import stat
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mew_lab.log.integrity import heads_path
+from mew_lab.log.integrity import KeptHead, heads_path, keep_head
 from mew_lab.log.journal import Journal
-from mew_lab.transport.folder import open_below
 
 __all__ = ["EVERY", "HeadKeeper"]
 
 EVERY = 60.0  # seconds
-LONGEST = 256  # bytes of a line
 
 
 class HeadKeeper:
@@ -73,9 +69,12 @@ class HeadKeeper:
         head, epoch = self._journal.head, self._journal.epoch
         if head.chain == self._kept or epoch is None:
             return
-        line = f"{self._clock().isoformat()} {epoch:016x} {head.seq} {head.chain.decode()}\n"
         try:
-            _append(heads_path(self._folder, self._journal.space), line.encode("ascii"))
+            keep_head(
+                heads_path(self._folder, self._journal.space),
+                epoch,
+                KeptHead(self._clock(), head.seq, head.chain.decode()),
+            )
             self._kept = head.chain
         except OSError as fault:
             if not self._failed:
@@ -83,22 +82,3 @@ class HeadKeeper:
                 self._fault(
                     f"the head of the journal is not kept beside the tokens: {fault.strerror or fault}"
                 )
-
-
-def _append(path: Path, line: bytes) -> None:
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    fd = open_below(path, flags, make=True)
-    try:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(f"{path} is no regular file")
-        if os.name == "posix" and stat.S_IMODE(found.st_mode) & 0o077:
-            os.fchmod(fd, 0o600)
-        at = max(0, found.st_size - LONGEST)
-        os.lseek(fd, at, os.SEEK_SET)
-        whole = os.read(fd, LONGEST).rfind(b"\n") + 1
-        if at + whole < found.st_size:  # what a killed process left half written
-            os.ftruncate(fd, at + whole)
-        os.write(fd, line)
-    finally:
-        os.close(fd)

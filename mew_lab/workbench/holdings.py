@@ -45,8 +45,9 @@ class Holding:
     """One capability of one participant. `pattern` is its JSON, `phrase` what it allows.
 
     `origin` is `configured`, `everybody` (the baseline), `granted`, or `told` (as it joined; where it comes from is not
-    known here). `grant` is the grant's id, `granter` who gave it, `since` when (epoch, seconds), `ends` when it is
-    over, in few words. `against` is why the human may not revoke it, empty when she may.
+    known here). `grant` is the grant's id, `granter` who gave it, `since` when (epoch, seconds). `ends` is when it is
+    over, in few words, and whether its tool changed since: only what was given here ends by that. `against` is why the
+    human may not revoke it, empty when she may.
     """
 
     key: str
@@ -71,7 +72,10 @@ class Holdings:
         self._since: dict[str, float] = {}
         self._subscribers: Subscribers[()] = Subscribers()
         self._soon = Soon(self.refresh)
-        self._leave = lab.granting.on_change.add(self.given)
+        self._leave = (
+            lab.granting.on_change.add(self.given),
+            lab.granting.on_tool_change.add(lambda: self._soon.within(GATHERED)),
+        )
 
     def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
         """Calls back, on the loop's thread, after `rows` were replaced; returns what ends it."""
@@ -141,7 +145,8 @@ class Holdings:
 
     def close(self) -> None:
         """Hears of the human's own grants no more."""
-        self._leave()
+        for leave in self._leave:
+            leave()
 
     def given(self, _: Given) -> None:
         """A grant of the human's own has changed: it was used, or is over."""
@@ -170,6 +175,10 @@ class Holdings:
 
     def _row(self, one: Standing, right: Right, ends: str, against: str) -> Holding:
         text = compact(right.pattern)
+        if right.grant and right.grant not in self._lab.granting:
+            tool = self._lab.granting.changed_since(right.pattern, self._since.get(right.grant, 0.0))
+            changed = f"its tool {one_line(tool, 50)} changed since" if tool else ""
+            ends = ", ".join(filter(None, (changed, ends)))
         origin = (
             "granted"
             if right.grant

@@ -16,8 +16,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-from mew_lab.agent.origins import texts
-from mew_lab.agent.quotes import fold
+from mew_lab.agent.quotes import fold, leaves
 from mew_lab.protocol.visible import middle, one_line, visible
 
 __all__ = ["UNLOOKED", "alike", "risks", "risks_of_title", "stated"]
@@ -161,7 +160,7 @@ def risks(arguments: Mapping[str, Any]) -> tuple[str, ...]:
     """
     found: dict[str, None] = {}
     left = MAX_CHARACTERS
-    for place, text in texts(arguments, most=MAX_LOOKED_AT, names=True):
+    for _, place, text in leaves(arguments, most=MAX_LOOKED_AT, numbers=False):
         if text is None or left <= 0 or len(found) >= MAX_RISKS:
             return (*tuple(found)[:MAX_RISKS], UNLOOKED)
         found.update(dict.fromkeys(_in_text(text[:left], middle(place, 40))))

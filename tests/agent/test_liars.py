@@ -15,7 +15,7 @@ from mew_lab.agent.calling import offered
 from mew_lab.agent.claims import Claims
 from mew_lab.agent.completions import CompletionsModel
 from mew_lab.agent.model import Reply, ToolCall
-from mew_lab.agent.origins import quoted
+from mew_lab.agent.quotes import MAX_FEATURES, Outputs
 from mew_lab.agent.trace import Trace
 from mew_lab.errors import ConnectionLost, LocalProtocolError, ModelFailed, NoReply
 from mew_lab.protocol.envelope import PROTOCOL, Envelope
@@ -416,10 +416,14 @@ async def test_an_answer_that_is_too_long_or_no_text_is_made_one(site: Site, tex
 
 
 def test_the_search_for_quotes_ends_however_much_a_model_asks_for() -> None:
-    outputs = [("t/x", "y" * 20_000)] * 200
-    arguments = {f"a{n}": f"not there {n}" for n in range(900)} | {"last": "y" * 50}
-    assert quoted(arguments, outputs=outputs, request="") == []  # it was not come to
-    assert quoted({"a": "y" * 50}, outputs=outputs, request="") == ["a quotes what t/x returned"]
+    outputs = Outputs("")
+    for n in range(40):
+        outputs.add("t/x", " ".join(f"word{n}x{m}" for m in range(1500)))
+    outputs.add("t/last", "y" * 50)
+    assert outputs.size <= MAX_FEATURES
+    assert outputs.quoted_in({f"a{n}": f"not there {n}" for n in range(2000)} | {"last": "y" * 50}) == []
+    assert outputs.quoted_in({"a": "y" * 50}) == ["a quotes what t/last returned"]
+    assert outputs.quoted_in({"a": "word0x7"}) == []  # what is oldest is forgotten
 
 
 async def test_a_model_of_a_server_works_again_after_its_agent_was_stopped_and_started(site: Site) -> None:

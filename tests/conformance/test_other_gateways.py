@@ -111,6 +111,29 @@ def tells_no_loss_of_write_access(patch: Patch) -> None:
     patch.setattr(streams, "_tell", quiet)
 
 
+def lets_everybody_see_welcomes_and_errors(patch: Patch) -> None:
+    """`to` addresses and hides nothing; §3.8.1 asks receivers to ignore the welcomes of others."""
+    say = Turn.say
+
+    def aloud(self: Turn, kind: str, payload: dict[str, Any], **how: Any) -> Envelope:
+        if kind in ("system/welcome", "system/error") and how.get("privately"):
+            mine = list(how["privately"])
+            there = [self.state.connections[name] for name in self.audience if name in self.state.connections]
+            how["privately"] = [*mine, *(one for one in there if one not in mine)]
+        return say(self, kind, payload, **how)
+
+    patch.setattr(Turn, "say", aloud)
+
+
+def gives_nothing_by_birth(patch: Patch) -> None:
+    begin = core.Space.__init__
+
+    def bare(self: core.Space, *name: Any, **how: Any) -> None:
+        begin(self, *name, **{**how, "baseline": ()})
+
+    patch.setattr(core.Space, "__init__", bare)
+
+
 def offers_nothing_that_is_optional(patch: Patch) -> None:
     patch.setattr(Address, "_ask", lambda *about: Answer(404, "", None))
     held_back = controls.held_back
@@ -130,6 +153,8 @@ DIFFERENT: tuple[Callable[[Patch], None], ...] = (
     wants_a_payload_and_a_chats_text,
     takes_posts_of_who_is_connected_alone,
     tells_no_loss_of_write_access,
+    lets_everybody_see_welcomes_and_errors,
+    gives_nothing_by_birth,
     offers_nothing_that_is_optional,
 )
 # Which rulings of ours each differs from, and which freedoms it makes use of.
@@ -138,6 +163,8 @@ SEEN = {
     spells_numbers_otherwise: {"C-16"},
     takes_complete_messages_alone: {"C-14", "C-16"},
     wants_a_payload_and_a_chats_text: {"C-17", "C-20", "P-4.2-7"},
+    lets_everybody_see_welcomes_and_errors: {"C-2"},
+    gives_nothing_by_birth: {"C-10", "C-12"},
     offers_nothing_that_is_optional: {"P-3.9.1-3"},
 }
 
@@ -163,7 +190,8 @@ async def test_a_gateway_that_differs_in_all_of_this_exits_with_0(
     serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for differ in DIFFERENT:
-        differ(monkeypatch)
+        if differ is not lets_everybody_see_welcomes_and_errors:  # it takes its time; alone it is tried above
+            differ(monkeypatch)
     ours = await serve(second=False)
     ours.profile = ours.profile._replace(second=fresh(second=True).second)  # with tokens of a space it lacks
     said: list[str] = []

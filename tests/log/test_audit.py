@@ -11,7 +11,7 @@ from mew_lab.errors import JournalError
 from mew_lab.log.audit import Audit, Right, audit
 from mew_lab.log.journal import Journal
 from mew_lab.log.log import open_log
-from mew_lab.space.events import Enrolled, Joined, Received
+from mew_lab.space.events import Enrolled, Joined, Left, Received
 
 from .stage import Stage, says
 
@@ -189,3 +189,29 @@ def test_an_open_log_answers(stage: Stage, tmp_path: Path) -> None:
     found = open_log(tmp_path / "j.jsonl").audit("r-1")
     assert isinstance(found, Audit)
     assert [one.id for one in found.grants] == ["g-3", "g-1", "g-2"]
+
+
+@pytest.mark.req("P-3.6.4-2")
+@pytest.mark.ruling("R26")
+def test_a_name_that_was_freed_and_taken_by_another_is_told_where_it_stands() -> None:
+    """The same word in `from` and in `to` means bert before, and the newcomer after."""
+    stage = Stage(owner="anna").play(
+        Enrolled("anna", ({"kind": "*"},)),
+        Enrolled("bert", ({"kind": "chat"},)),
+        Joined("c1", "anna", "anna", "memory"),
+        Joined("c2", "bert", "Git", "memory"),
+        Received(says("chat", "by-bert", {"text": "hi"}), "c2"),
+        Received(says("chat", "to-bert", {"text": "hi"}, to=["Git"]), "c1"),
+        Received(says("chat", "to-anna", {"text": "hi"}, to=["anna"]), "c1"),
+        Left("c2", "closed"),
+        Enrolled("git", ({"kind": "chat"},)),
+        Joined("c3", "git", "git", "memory"),
+        Received(says("chat", "by-git", {"text": "hi"}), "c3"),
+        Received(grant("g-1", "GIT", {"kind": "mcp/*"}), "c1"),
+    )
+    [freed] = [one for one in stage.records if one.event == "name_freed"]
+    owner = f"changed its owner: up to record {freed.seq} it was a runtime id of bert, since then it is the participant git"
+    for id, when in (("by-bert", "after"), ("to-bert", "after"), ("by-git", "before"), ("g-1", "before")):
+        assert f"{when} it the name git {owner}" in str(audit(stage.records, id)), id
+    assert audit(stage.records, "to-anna").freed == ()
+    assert "changed its owner" not in str(audit(stage.records, "to-anna"))

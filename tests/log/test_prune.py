@@ -34,7 +34,8 @@ def yes(goes: Pruned) -> bool:
 
 def cut(kept: Kept, keep: int = 1) -> Pruned:
     done = prune(kept.path, keep=keep, agree=yes, heads=tuple(kept.heads), clock=lambda: NOW)
-    assert done is not None
+    assert done is not None and done.head is not None
+    kept.heads.append(done.head)
     return done
 
 
@@ -189,6 +190,73 @@ def test_a_snapshot_of_something_else_does_not_fit_what_follows(tmp_path: Path) 
     chain = json.loads(json.loads(lines[0])["detail"])["pruned"]["chain"]
     kept.path.write_bytes(kept.path.read_bytes().replace(chain.encode(), b"0" * 64))
     assert verify(kept.path).flaw is not None
+
+
+@pytest.mark.threat(44)
+@pytest.mark.parametrize("keep", [0, 1, 2])
+def test_the_head_that_a_prune_gives_vouches_for_what_is_left(tmp_path: Path, keep: int) -> None:
+    kept = write(tmp_path, 3)
+    cut(kept, keep)
+    found = verify(kept.path, kept.heads)
+    assert (found.flaw, found.behind, found.latest) == (None, 0, NOW)
+    assert "kept head" in str(found)
+
+
+@pytest.mark.threat(44)
+@pytest.mark.parametrize("keep", [0, 1, 2])
+def test_a_snapshot_that_somebody_else_made_is_not_vouched_for(tmp_path: Path, keep: int) -> None:
+    """The very files that a prune makes, of another state, by a writer of the journal that has no place for heads."""
+    kept = write(tmp_path, 3)
+    cut(kept._replace(heads=list(kept.heads)), keep)
+    flaw = verify(kept.path, kept.heads).flaw
+    assert flaw is not None and (flaw.path, flaw.line) == (kept.path, 1) and "none behind it" in flaw.why
+
+
+@pytest.mark.threat(44)
+def test_a_snapshot_that_says_it_stands_for_all_heads_is_not_vouched_for(tmp_path: Path) -> None:
+    from .test_integrity import rechained
+
+    kept = write(tmp_path, 3)
+    cut(kept, 0)
+    lines = lines_of(kept.path)
+    chain = json.loads(json.loads(lines[0])["detail"])["pruned"]["chain"]
+    seq = json.loads(json.loads(lines[0])["detail"])["pruned"]["seq"]
+    forged = lines[0].replace(f'\\"seq\\":{seq}'.encode(), b'\\"seq\\":999999')
+    assert forged != lines[0]
+    kept.path.write_bytes(
+        b"".join(rechained([forged, lines[1].replace(b"chat", b"chut", 1), *lines[2:]], chain))
+    )
+    flaw = verify(kept.path, kept.heads).flaw
+    assert flaw is not None and flaw.path == kept.path
+
+
+@pytest.mark.threat(44)
+def test_a_snapshot_without_a_note_of_it_is_not_vouched_for(tmp_path: Path) -> None:
+    kept = write(tmp_path, 3)
+    whole = kept.files[-1].read_bytes()
+    cut(kept)
+    kept.files[-1].write_bytes(whole)  # as it was: nothing in it tells of a snapshot
+    flaw = verify(kept.path).flaw
+    assert flaw is not None and flaw.path == kept.path and "no note" in flaw.why
+
+
+@pytest.mark.parametrize("keep", [0, 1])
+def test_a_kill_before_the_snapshot_takes_its_place_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: int
+) -> None:
+    """The note may stand there already; it tells of no snapshot that is there, and the next prune goes through."""
+    kept = write(tmp_path, 3)
+
+    def killed(self: Path, target: Path) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Path, "replace", killed)
+        cut(kept, keep)
+    assert all(path.exists() for path in kept.files)
+    assert verify(kept.path, kept.heads).flaw is None
+    cut(kept, keep)
+    assert verify(kept.path, kept.heads).flaw is None
 
 
 def test_a_kill_between_snapshot_and_deletion_leaves_a_journal_that_goes_on(tmp_path: Path) -> None:

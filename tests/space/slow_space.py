@@ -871,12 +871,16 @@ class SlowSpace:
         flow = self.owned(who, message["payload"])
         name = self.text(message["payload"], "participant_id")
         writer = self.newest(name)
-        if writer and writer.name == flow.owner:
+        ids = {one.name: one.id for one in self.here if writer and one.person == writer.person}
+        several = [one for one in flow.writers if one in ids and one != flow.owner]
+        if writer is None or writer.id == name or not several:
+            several = [writer.name] if writer else [""]
+        if several == [flow.owner]:
             raise No("invalid_operation")
-        if writer and writer.name in flow.writers:
-            flow.writers.remove(writer.name)
-        id = writer.id if writer else name
-        self.tell("stream/write-revoked", flow, message, participant_id=id)
+        for one in several:
+            if one in flow.writers:
+                flow.writers.remove(one)
+            self.tell("stream/write-revoked", flow, message, participant_id=ids.get(one, name))
         return "revoked"
 
     def do_stream_transfer_ownership(self, who: Speaker, message: dict[str, Any]) -> str:

@@ -136,6 +136,21 @@ def test_bytes_are_read_like_text() -> None:
     assert (step.error["code"], step.record.raw) == ("invalid_json", "\udcff")
 
 
+@pytest.mark.ruling("R22")
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "9" * 400, "1" + "0" * 309, "-" + "9" * 5000])
+def test_a_number_beyond_a_double_is_refused_by_the_id_of_its_message(number: str) -> None:
+    """So that a proposer does not wait for what nobody got."""
+    stage = Stage(alice="*", bot="*")
+    for pad in ("", "x" * 2000):
+        text = (
+            f'{{"kind":"mcp/proposal","payload":{{"pad":"{pad}","n":[1.5,2,{number}]}},"id":"n-{len(pad)}"}}'
+        )
+        step = stage.raw("alice", text)
+        assert step.error["code"] == "invalid_number"
+        assert step.said("system/error").correlation_id == (f"n-{len(pad)}",)
+        assert not step.heard("bot")
+
+
 @pytest.mark.threat(35)
 @pytest.mark.ruling("R22")
 def test_a_number_that_readers_take_differently_is_refused_with_its_own_code_and_others_pass_as_written() -> (

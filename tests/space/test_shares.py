@@ -421,6 +421,22 @@ def test_who_is_invited_back_by_whom_it_brought_in_has_no_share_of_its_own() -> 
     assert stage.space.state.root("fay") == "ann"  # it still is one of the configuration
 
 
+@pytest.mark.ruling("R20")
+def test_in_a_space_of_the_edition_before_who_invites_back_counts() -> None:
+    may = ["chat", "space/invite"]
+    stage = Stage(owner="root", root="*", ann=may)
+    stage.space.state.edition = 1
+    for inviter, name in (("ann", "eve"), ("eve", "fay")):
+        stage.grant("root", inviter, may)
+        stage.send(inviter, "space/invite", {"participant_id": name})
+        stage.join(name)
+    stage.grant("root", "fay", may)
+    stage.send("ann", "space/kick", {"participant_id": "eve"})
+    stage.send("root", "space/kick", {"participant_id": "eve"})
+    assert stage.send("fay", "space/invite", {"participant_id": "eve"}).accepted
+    assert stage.space.state.members["eve"].inviter == "fay"
+
+
 @pytest.mark.threat(32)
 def test_a_snapshot_in_which_two_have_invited_each_other_ends_all_the_same() -> None:
     stage = Stage(owner="root", root="*", ann="chat", bob="chat")

@@ -491,6 +491,53 @@ def test_the_owner_ends_write_access_at_once_and_everybody_is_told() -> None:
     assert not writes(stage, "bob", "stream-1") and writes(stage, "ann", "stream-1")
 
 
+@pytest.mark.req("P-3.10.6-1", "P-3.10.6-9")
+@pytest.mark.parametrize("allowed", [["bob"], ["bob-1"], ["bob-1", "bob-2"]])
+def test_a_participant_whose_write_access_is_revoked_by_its_name_writes_on_no_connection(
+    allowed: list[str],
+) -> None:
+    """Also on one that was allowed to before a newer one came."""
+    stage = Stage(ann="stream/*", bob="stream/*")
+    stage.join("bob", as_="bob-1", on="b1")
+    stage.leave("bob")
+    stage.open("ann")
+    grant(stage, "ann", "stream-1", allowed[0])
+    stage.join("bob", as_="bob-2", on="b2")
+    if "bob-2" in allowed:
+        grant(stage, "ann", "stream-1", "bob-2")
+    assert writes(stage, "b1", "stream-1")
+    step = revoke(stage, "ann", "stream-1", "bob")
+    told = [one.payload for one in step.heard("ann", "stream/write-revoked")]
+    assert [one["participant_id"] for one in told] == (["bob-1", "bob-2"] if len(allowed) > 1 else ["bob-1"])
+    assert told[-1]["authorized_writers"] == ["ann"]
+    assert not writes(stage, "b1", "stream-1") and not writes(stage, "b2", "stream-1")
+    assert writes(stage, "ann", "stream-1")
+
+
+@pytest.mark.ruling("R20")
+def test_in_a_space_of_the_edition_before_a_name_means_the_newest_connection_there_too() -> None:
+    stage = Stage(ann="stream/*", bob="stream/*")
+    stage.space.state.edition = 1
+    stage.join("bob", as_="bob-1", on="b1")
+    stage.leave("bob")
+    stage.open("ann")
+    grant(stage, "ann", "stream-1", "bob-1")
+    stage.join("bob", as_="bob-2", on="b2")
+    revoke(stage, "ann", "stream-1", "bob")
+    assert writes(stage, "b1", "stream-1")
+
+
+@pytest.mark.req("P-3.10.6-1")
+def test_write_access_that_is_revoked_by_the_id_of_a_connection_is_that_connections_alone() -> None:
+    stage = Stage(ann="stream/*", bob="stream/*")
+    stage.join("bob", as_="bob-2", on="b2")
+    stage.open("ann")
+    for name in ("bob", "bob-2"):
+        grant(stage, "ann", "stream-1", name)
+    revoke(stage, "ann", "stream-1", "bob")  # it is the first one's id as well
+    assert not writes(stage, "bob", "stream-1") and writes(stage, "b2", "stream-1")
+
+
 @pytest.mark.req("P-3.10.6-3")
 @pytest.mark.parametrize("name", ["cat", "nobody"])
 def test_to_revoke_from_who_could_not_write_changes_nothing_and_is_no_fault(name: str) -> None:

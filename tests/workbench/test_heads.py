@@ -200,6 +200,16 @@ def test_prune_asks_and_shows_what_goes(capsys: pytest.CaptureFixture[str], tmp_
     assert main(["journal", "prune", str(journal), "--keep", "2", "--yes"]) == 0
     assert "deleted" in capsys.readouterr().out
     assert len(sorted(journal.parent.glob("*.jsonl"))) == 3
+    for keep in ("1", "0"):
+        assert main(["journal", "verify", str(journal)]) == 0
+        told = capsys.readouterr().out
+        assert "the last of" in told and "0 lines before the end" in told
+        assert main(["journal", "prune", str(journal), "--keep", keep, "--yes"]) == 0
+        file = heads_path(tmp_path, "demo")
+        assert f"its head is kept in {file}" in capsys.readouterr().out
+        assert file.stat().st_mode & 0o777 == 0o600
+    assert main(["journal", "verify", str(journal)]) == 0
+    assert "0 lines before the end" in capsys.readouterr().out
     for words in (["--keep", "-1"], ["--keep", "x"]):
         with pytest.raises(SystemExit) as status:
             main(["journal", "prune", str(journal), *words])

@@ -217,3 +217,37 @@ def test_a_changed_tool_ends_the_grants_for_it_and_no_others(mail: Mail) -> None
     assert state(other) == "stands"
     [one] = [one for one in lab.granting.given if one.id == ours]
     assert one.why.startswith("the tool mail/send changed: description: “Sends a letter.” → “Another”")
+
+
+@pytest.mark.threat(22, 41)
+def test_what_others_gave_for_a_changed_tool_stands_and_is_told(mail: Mail) -> None:
+    """Only who gave it, or whom this person tells to revoke it, ends it."""
+    from rooms import Watch
+
+    from mew_lab.workbench.holdings import Holdings
+
+    lab = mail.lab
+    boss = lab.join("boss", can="admin")
+    holdings = Holdings(lab)
+    until = Watch(lab, holdings).until
+
+    def grant(tool: str) -> str:
+        params = {"method": "tools/call", "params": {"name": tool}}
+        payload = {
+            "recipient": "bot",
+            "max_uses": 5,
+            "capabilities": [{"kind": "mcp/request", "payload": params}],
+        }
+        return boss.send("capability/grant", payload, to="bot").id
+
+    def ends() -> dict[str, str]:
+        return {one.grant: one.ends for one in holdings.rows}
+
+    mail.lists(tool())
+    theirs, other = grant("send"), grant("read")
+    until(lambda: {theirs, other} <= ends().keys())
+    assert "changed" not in "".join(ends().values())
+    mail.lists(tool("Another"))
+    until(lambda: ends()[theirs].startswith("its tool mail/send changed since, "))
+    assert "5" in ends()[theirs] and "changed" not in ends()[other]
+    holdings.close()

@@ -326,6 +326,7 @@ class Gateway:
                 peer.close(code, reason)
                 self.leave(name, connection, reason)
             running.ends.cancel()
+            self.tokens.void_space(name)
             del self._spaces[name]
 
     # --- the one way ---

@@ -24,7 +24,7 @@ from mew_lab.gateway.local import attach
 from mew_lab.gateway.processes import Processes
 from mew_lab.gateway.programs import programs_of
 from mew_lab.gateway.server import Server
-from mew_lab.gateway.sinks import AppendedFile, Sinks
+from mew_lab.gateway.sinks import Sinks
 from mew_lab.gateway.space_file import SpaceFile
 from mew_lab.log.journal import Journal
 from mew_lab.log.peer_files import DECISIONS, HISTORY, PeerFiles
@@ -35,6 +35,7 @@ from mew_lab.sdk.client import MEWClient
 from mew_lab.space.core import Space
 from mew_lab.space.events import Record
 from mew_lab.space.turn import Turn
+from mew_lab.transport.files import AppendedFile
 from mew_lab.transport.link import Link
 from mew_lab.workbench.heads import HeadKeeper
 from mew_lab.workbench.resuming import SERVED, SETTINGS, Past
@@ -141,6 +142,7 @@ class Host:
         self._port = 0
         self._config: SpaceConfig | None = None
         self._processes: Processes | None = None
+        self._sinks: Sinks | None = None
 
     async def open(self, *, owner: str, can: str | Sequence[Mapping[str, Any]]) -> None:
         """Opens the space with its owner, and the port; or leaves nothing behind.
@@ -187,8 +189,8 @@ class Host:
                 raise ConfigError(f"cannot open the space {self.name!r}: {_first_fault(wrong)}") from None
         self.keys = issue(file._replace(config=config), self.gateway.tokens)
         self._log_as_peers(file, fault)
-        sinks = Sinks(self.gateway, file, fault=fault)
-        await self._open(config, sinks.open)
+        self._sinks = Sinks(self.gateway, file, fault=fault)
+        await self._open(config, self._sinks.open)
 
     def _log_as_peers(self, file: SpaceFile, fault: Callable[[str], object]) -> None:
         """Has the log files of the peers written beside our journal, as far as the file wants them."""
@@ -403,6 +405,8 @@ class Host:
             await server.stop()
         self.gateway.close()
         for one in (self, *self._others):
+            if one._sinks is not None:
+                one._sinks.close()
             if one._heads is not None:
                 heads, one._heads = one._heads, None
                 heads.stop()

@@ -368,6 +368,15 @@ def _journal(options: argparse.Namespace) -> None:
     _say("nothing was deleted" if done is None else f"deleted {len(done.files)} files")
 
 
+def _export(options: argparse.Namespace) -> None:
+    from mew_lab.log.export import export_as_peers
+
+    def tell(sentence: str) -> None:
+        print(for_terminal(f"mew-lab export: {sentence}"), file=sys.stderr, flush=True)
+
+    _say(str(export_as_peers(options.journal, options.to, force=options.force, progress=tell)))
+
+
 # --- demo ------------------------------------------------------------------------------------------------------
 
 
@@ -404,6 +413,7 @@ RUN: Mapping[str, Callable[[argparse.Namespace], None]] = {
     "tail": _tail,
     "replay": _replay,
     "audit": _audit,
+    "export": _export,
     "journal": _journal,
     "bridge": _bridge,
     "agent": _agent,

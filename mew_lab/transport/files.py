@@ -16,10 +16,10 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-__all__ = ["AppendedFile", "Place"]
+__all__ = ["AppendedFile", "Place", "open_parent", "read_small", "replace_small"]
 
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
-_FILE = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_FILE = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _STEPS = os.open in os.supports_dir_fd
 
 
@@ -51,6 +51,7 @@ class AppendedFile:
         help: str = "",
     ) -> None:
         self.path = root / name
+        self.name = name
         self.lost = 0
         """Lines that could not be written."""
         self._root = root
@@ -120,6 +121,27 @@ class AppendedFile:
                 os.close(folder)
         self.close()
 
+    def count_behind(self, place: Place) -> tuple[int, Place | None]:
+        """How many whole lines stand behind a place, and where the next will stand; half a line is taken away.
+
+        None for the second where it is another file, or a shorter one: then no line is known.
+
+        Raises:
+            OSError: when it cannot be read.
+        """
+        now = self._ready()
+        if now[:2] != place[:2] or now.size < place.size:
+            return 0, None
+        count, at, end = 0, place.size, place.size
+        while data := os.pread(self._fd, 1 << 20, at):
+            count += data.count(b"\n")
+            if (cut := data.rfind(b"\n") + 1) > 0:
+                end = at + cut
+            at += len(data)
+        if end < at:
+            os.ftruncate(self._fd, end)
+        return count, self._ready()
+
     def close(self) -> None:
         """Closes the file; the next line opens it again."""
         fd, self._fd = self._fd, -1
@@ -162,31 +184,7 @@ class AppendedFile:
             os.close(folder)
 
     def _folder(self) -> int | None:
-        """The folder of the file, made where it is missing; None on a system where folders cannot be opened."""
-        if not _STEPS:
-            if not self.path.resolve().is_relative_to(self._root.resolve()):
-                raise OSError(0, "it lies outside its folder")
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            return None
-        folder = os.open(self._root, os.O_RDONLY)
-        try:
-            for part in self._parts[:-1]:
-                inner = self._step(part, folder)
-                os.close(folder)
-                folder = inner
-        except BaseException:
-            os.close(folder)
-            raise
-        return folder
-
-    @staticmethod
-    def _step(part: str, folder: int) -> int:
-        """The folder of that name in an open one, made where it is missing."""
-        try:
-            return os.open(part, _FOLDER, dir_fd=folder)
-        except FileNotFoundError:
-            os.mkdir(part, 0o700, dir_fd=folder)
-            return os.open(part, _FOLDER, dir_fd=folder)
+        return open_parent(self._root, self.name)
 
     # --- writing ---
 
@@ -212,6 +210,101 @@ class AppendedFile:
         if whole:
             self._torn = False
         return data.count(b"\n", len(head), whole)
+
+
+def open_parent(root: Path, name: str) -> int | None:
+    """A descriptor of the folder of a file below `root`, made where it is missing; no link is followed.
+
+    None on a system where folders cannot be opened.
+
+    Raises:
+        OSError: when it is not to be had.
+    """
+    parts = PurePosixPath(name).parts
+    if not _STEPS:
+        path = root.joinpath(*parts)
+        if not path.resolve().is_relative_to(root.resolve()):
+            raise OSError(0, "it lies outside its folder")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return None
+    folder = os.open(root, os.O_RDONLY)
+    try:
+        for part in parts[:-1]:
+            inner = _step(part, folder)
+            os.close(folder)
+            folder = inner
+    except BaseException:
+        os.close(folder)
+        raise
+    return folder
+
+
+def _step(part: str, folder: int) -> int:
+    """The folder of that name in an open one, made where it is missing."""
+    try:
+        return os.open(part, _FOLDER, dir_fd=folder)
+    except FileNotFoundError:
+        os.mkdir(part, 0o700, dir_fd=folder)
+        return os.open(part, _FOLDER, dir_fd=folder)
+
+
+def read_small(root: Path, name: str, *, most: int) -> bytes:
+    """What stands in a file below a folder; no link is followed.
+
+    Raises:
+        OSError: when it cannot be read, or is longer than `most` bytes.
+    """
+    parts = PurePosixPath(name).parts
+    folder = open_parent(root, name)
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        file = os.open(root / name, flags) if folder is None else os.open(parts[-1], flags, dir_fd=folder)
+    finally:
+        if folder is not None:
+            os.close(folder)
+    with os.fdopen(file, "rb") as open_file:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise OSError(0, "it is no plain file")
+        data = open_file.read(most + 1)
+    if len(data) > most:
+        raise OSError(0, f"it has more than {most} bytes")
+    return data
+
+
+def replace_small(root: Path, name: str, data: bytes) -> None:
+    """Puts a file below a folder in the place of another, whole or not at all; for the owner alone, through no link.
+
+    Raises:
+        OSError: when it cannot be written. Then the other one stays.
+    """
+    parts = PurePosixPath(name).parts
+    fresh = f"{parts[-1]}.new"
+    folder = open_parent(root, name)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    beside = (root / name).parent
+    try:
+        with contextlib.suppress(FileNotFoundError):  # what a killed process left
+            if folder is None:
+                (beside / fresh).unlink()
+            else:
+                os.unlink(fresh, dir_fd=folder)
+        file = (
+            os.open(beside / fresh, flags, 0o600)
+            if folder is None
+            else os.open(fresh, flags, 0o600, dir_fd=folder)
+        )
+        try:
+            if os.write(file, data) != len(data):
+                raise OSError(0, "the disk is full")
+        finally:
+            os.close(file)
+        if folder is None:
+            (beside / fresh).replace(root / name)
+        else:
+            os.replace(fresh, parts[-1], src_dir_fd=folder, dst_dir_fd=folder)
+    finally:
+        if folder is not None:
+            os.close(folder)
 
 
 def _lines(count: int) -> str:

@@ -12,7 +12,7 @@ import logging
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path, PurePath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mew_lab.errors import ConfigError, MewError
@@ -27,17 +27,16 @@ from mew_lab.gateway.server import Server
 from mew_lab.gateway.sinks import Sinks
 from mew_lab.gateway.space_file import SpaceFile
 from mew_lab.log.journal import Journal
-from mew_lab.log.peer_files import DECISIONS, HISTORY, PeerFiles
+from mew_lab.log.peer_files import DECISIONS, HISTORY
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
 from mew_lab.space.core import Space
 from mew_lab.space.events import Record
-from mew_lab.space.turn import Turn
-from mew_lab.transport.files import AppendedFile
 from mew_lab.transport.link import Link
 from mew_lab.workbench.heads import HeadKeeper
+from mew_lab.workbench.peer_logs import PeerLogs
 from mew_lab.workbench.resuming import SERVED, SETTINGS, Past
 from mew_lab.workbench.seed import source
 
@@ -143,6 +142,7 @@ class Host:
         self._config: SpaceConfig | None = None
         self._processes: Processes | None = None
         self._sinks: Sinks | None = None
+        self._logs_as_peers: PeerLogs | None = None
 
     async def open(self, *, owner: str, can: str | Sequence[Mapping[str, Any]]) -> None:
         """Opens the space with its owner, and the port; or leaves nothing behind.
@@ -187,31 +187,44 @@ class Host:
                 config = SpaceConfig.model_validate({**dict(config), **owned})
             except ValueError as wrong:
                 raise ConfigError(f"cannot open the space {self.name!r}: {_first_fault(wrong)}") from None
+        logs = self._peer_logs(file, fault)
         self.keys = issue(file._replace(config=config), self.gateway.tokens)
-        self._log_as_peers(file, fault)
         self._sinks = Sinks(self.gateway, file, fault=fault)
         await self._open(config, self._sinks.open)
-
-    def _log_as_peers(self, file: SpaceFile, fault: Callable[[str], object]) -> None:
-        """Has the log files of the peers written beside our journal, as far as the file wants them."""
-        logs = file.config.logs
         if logs is not None:
-            history, decisions = (
-                AppendedFile(file.logs.parent, str(PurePath("logs", self._logs, name)), fault=fault).append
-                if wanted
-                else None
-                for name, wanted in ((HISTORY, logs.envelope_history), (DECISIONS, logs.capability_decisions))
-            )
-            files = PeerFiles(history=history, decisions=decisions)
-            others = self.gateway.observe_turn
+            for key in self.keys.values():
+                logs.hide(key.token)
+            self._logs_as_peers = logs
+            await logs.start()
 
-            def observe(space: Space, turn: Turn) -> None:
-                if space.name == self.name:
-                    files.observe(space, turn)
-                elif others is not None:
-                    others(space, turn)
+    def _peer_logs(self, file: SpaceFile, fault: Callable[[str], object]) -> PeerLogs | None:
+        """What keeps the log files of the peers beside our journal, as far as the file wants them.
 
-            self.gateway.observe_turn = observe
+        Raises:
+            ConfigError: when it asks for them, and there is no journal to make them from.
+        """
+        logs = file.config.logs
+        if logs is None or not logs.any:
+            return None
+        if self.journal is None:
+            said = "the log files of the peers are made from the journal, and this space keeps none"
+            if logs.asked:
+                raise ConfigError(
+                    f"{said}; give it a journal, or set gateway_logging.enabled to false",
+                    path=str(file.path),
+                    key="gateway_logging",
+                )
+            fault(f"{HISTORY} and {DECISIONS} are not written: {said}")
+            return None
+        return PeerLogs(
+            self.journal.path,
+            root=file.logs.parent,
+            folder=str(PurePosixPath("logs", self._logs)),
+            history=logs.envelope_history,
+            decisions=logs.capability_decisions,
+            secrets=[token for one in file.config.participants.values() for token in one.tokens],
+            fault=fault,
+        )
 
     async def resume(self, *, person: str) -> None:
         """Goes on with the space that ran before, on its port where that is free; or leaves nothing behind.
@@ -371,6 +384,8 @@ class Host:
 
     def _keep(self, space: str, participant: str, token: Token) -> None:
         """Writes a token that was minted, for us or for who was invited, so that it outlives this process."""
+        if self._logs_as_peers is not None:
+            self._logs_as_peers.hide(token)
         try:
             self._write(participant, token)
         except ConfigError as fault:
@@ -413,6 +428,9 @@ class Host:
             if one.journal is not None:
                 with contextlib.suppress(MewError):
                     one.journal.close()
+        for one in (self, *self._others):
+            if one._logs_as_peers is not None:
+                await one._logs_as_peers.stop()
 
 
 def _first_fault(fault: ValueError) -> str:

@@ -167,7 +167,7 @@ class Sinks:
         """Writes all that waits, and closes the files."""
         self.flush()
         for file in self.files.values():
-            file.close()
+            file.finish()
 
     def _told(self, participant: str, sentence: str) -> None:
         self._fault(f"{participant}: {sentence}")

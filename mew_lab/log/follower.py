@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import select
 import signal
 import sys
@@ -54,6 +55,7 @@ CHUNK = 256 * 1024  # bytes of the journal that are read at a time
 BATCH = 1024 * 1024  # characters of lines that are written at a time, but for one event's
 GRACE = 60.0  # seconds that it has to write what is left when the gateway is gone
 LONGEST = 64 * 1024  # bytes of a position
+PLAIN = re.compile(r"[^/\\\0]{1,200}")  # the name of a file beside our journal
 HELP = "; mew-lab export --as peers makes them from the journal"
 
 
@@ -169,14 +171,16 @@ class Follower:
         self._follow(self._journal, before, live=True)
 
     def close(self) -> None:
-        """Closes the logs."""
+        """Closes the logs; says what was left out."""
         for log in self._logs.values():
-            log.file.close()
+            log.file.finish()
 
     def _finish(self, before: Position) -> None:
         """Writes what is left of a journal whose follower was killed together with its gateway."""
-        path = self._journal.with_name(before.journal)
-        if Path(before.journal).name == before.journal and path.is_file() and not path.is_symlink():
+        if not PLAIN.fullmatch(before.journal):  # the position may come from anybody
+            return
+        path = self._journal.parent / before.journal
+        if path.is_file() and not path.is_symlink():
             try:
                 self._follow(path, before, live=False)
             except (JournalError, ReplayMismatch) as fault:

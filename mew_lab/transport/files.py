@@ -142,6 +142,13 @@ class AppendedFile:
             os.ftruncate(self._fd, end)
         return count, self._ready()
 
+    def finish(self) -> None:
+        """Closes the file for good; says how many lines were left out, where that was not said yet."""
+        self.close()
+        if self._told >= 0:
+            count, self._told = self.lost - self._told, -1
+            self._fault(f"{self.path}: {_lines(count)} left out{self._help}")
+
     def close(self) -> None:
         """Closes the file; the next line opens it again."""
         fd, self._fd = self._fd, -1

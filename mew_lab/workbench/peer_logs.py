@@ -61,6 +61,7 @@ class PeerLogs:
         secrets: Iterable[Token] = (),
         fault: Callable[[str], object],
         first_delay: float = FIRST_DELAY,
+        longest_delay: float = LONGEST_DELAY,
         grace: float = GRACE,
         **more: Any,
     ) -> None:
@@ -75,6 +76,7 @@ class PeerLogs:
         self._secrets = {one.reveal() for one in secrets}
         self._fault = fault
         self._first_delay = first_delay
+        self._longest_delay = longest_delay
         self._grace = grace
         self._leave = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -135,7 +137,7 @@ class PeerLogs:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(delay):
                     await self._leave.wait()
-            delay = min(delay * 2, LONGEST_DELAY)
+            delay = min(delay * 2, self._longest_delay)
 
     async def _run(self, begun: asyncio.Event) -> str:
         """One life of the process; says how it ended, unless it is done."""

@@ -5,10 +5,12 @@ and watch it; it has the lowest claim to the processor. Its orders come as one l
 open as long as the gateway lives: after its end it writes what the journal holds still, and ends. On stdout it
 reports in lines of JSON.
 
-How it goes on where it stopped: a small file beside the logs tells up to which record all lines are written, and how
-many bytes each log then had. Lines are appended to no log whose identity and size do not stand there. So after a kill
-the lines behind that size are those of the next records, and are counted instead of written again; half a line is
-taken away. The journal is replayed from its first record, without making lines again.
+How it goes on where it stopped: for each journal that is not written to its end a small file beside the logs tells up
+to which record all lines are written, and how many bytes each log then had. Lines are appended to no log whose
+identity and size do not stand there. So after a kill the lines behind that size are those of the next records, and are
+counted instead of written again; half a line is taken away. The journal is replayed from its first record, without
+making lines again. The gateway makes that file before its first message; what a follower that was killed with its
+gateway has left is written by the next one, before its own.
 
 A log that has grown beyond `ROTATE_AT` is put aside as `<name>.1`, the one before as `.2`, up to `KEPT` of them.
 
@@ -27,22 +29,32 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mew_lab.errors import JournalError, ReplayMismatch
 from mew_lab.log.peer_files import DECISIONS, HISTORY, JournalLines, PeerLines
+from mew_lab.log.reading import continued
 from mew_lab.log.tail import JournalChanged, Tail
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
-from mew_lab.transport.files import AppendedFile, Place, open_parent, read_small, replace_small
+from mew_lab.transport.files import (
+    AppendedFile,
+    Place,
+    list_names,
+    open_parent,
+    read_small,
+    remove,
+    replace_small,
+)
 
 if sys.platform == "win32":
     fcntl = None
 else:
     import fcntl
 
-__all__ = ["KEPT", "POSITION", "ROTATE_AT", "Follower", "Position", "main"]
+__all__ = ["KEPT", "POSITION", "ROTATE_AT", "Follower", "Position", "main", "register"]
 
 POSITION = ".peer-files"
 ROTATE_AT = 64 * 1024 * 1024  # bytes of a log
@@ -55,17 +67,21 @@ CHUNK = 256 * 1024  # bytes of the journal that are read at a time
 BATCH = 1024 * 1024  # characters of lines that are written at a time, but for one event's
 GRACE = 60.0  # seconds that it has to write what is left when the gateway is gone
 LONGEST = 64 * 1024  # bytes of a position
-PLAIN = re.compile(r"[^/\\\0]{1,200}")  # the name of a file beside our journal
+MOST = 1000  # positions
+PLAIN = re.compile(r"[^/\\\0]{1,200}(?<!\.new)")  # the name of a journal, beside ours
 HELP = "; mew-lab export --as peers makes them from the journal"
 
 
 class Position(NamedTuple):
-    """Up to which record of which journal all lines are written, and where each log then ended."""
+    """Up to which record of a journal all lines are written, and where each log then ended.
 
-    journal: str
-    epoch: int | None
-    seq: int
-    places: Mapping[str, Place]
+    `begun` is when the journal was begun, in nanoseconds: the order in which journals are written.
+    """
+
+    begun: int
+    epoch: int | None = None
+    seq: int = 0
+    places: Mapping[str, Place] = MappingProxyType({})
 
     def __bytes__(self) -> bytes:
         places = {name: list(place) for name, place in self.places.items()}
@@ -77,12 +93,20 @@ class Position(NamedTuple):
         try:
             told = json.loads(data)
             places = {name: Place(*map(_count, told["places"][name])) for name in told["places"]}
-            journal, epoch = told["journal"], told["epoch"]
-            if type(journal) is not str or type(epoch) not in (int, type(None)):
+            if type(told["epoch"]) not in (int, type(None)):
                 return None
-            return cls(journal, epoch, _count(told["seq"]), places)
+            return cls(_count(told["begun"]), told["epoch"], _count(told["seq"]), places)
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
             return None
+
+
+def register(root: Path, folder: str, journal: Path, *, begun: int) -> None:
+    """Has the next follower write a journal from its first record, also when it is not the one started for it.
+
+    Raises:
+        OSError: when that cannot be written down.
+    """
+    replace_small(root, f"{folder}/{POSITION}/{journal.name}", bytes(Position(begun)))
 
 
 def _count(value: object) -> int:
@@ -144,7 +168,7 @@ class Follower:
     ) -> None:
         self._journal = journal
         self._root = root
-        self._position_file = f"{folder}/{POSITION}"
+        self._positions = f"{folder}/{POSITION}"
         self._fault = fault
         self._ended = ended
         self._rotate_at = rotate_at
@@ -155,7 +179,8 @@ class Follower:
             for name, wanted in ((HISTORY, history), (DECISIONS, decisions))
             if wanted
         }
-        self._position = Position(journal.name, None, 0, {})
+        self._path = journal  # the journal that is followed now
+        self._position = Position(0)
         self._unkept = False  # the position could not be written
 
     def run(self) -> None:
@@ -164,48 +189,52 @@ class Follower:
         Raises:
             JournalError, ReplayMismatch: when the journal cannot be replayed.
         """
-        before = self._read_position()
-        if before is not None and before.journal != self._journal.name:
-            self._finish(before)
-            before = None
-        self._follow(self._journal, before, live=True)
+        for name, position in self._unfinished():
+            if name != self._journal.name:
+                self._finish(self._journal.parent / name, position)
+        if self._follow(self._journal, self._read_position(self._journal.name), live=True):
+            self._forget(self._journal.name)
 
     def close(self) -> None:
         """Closes the logs; says what was left out."""
         for log in self._logs.values():
             log.file.finish()
 
-    def _finish(self, before: Position) -> None:
+    def _finish(self, path: Path, before: Position) -> None:
         """Writes what is left of a journal whose follower was killed together with its gateway."""
-        if not PLAIN.fullmatch(before.journal):  # the position may come from anybody
-            return
-        path = self._journal.parent / before.journal
-        if path.is_file() and not path.is_symlink():
-            try:
-                self._follow(path, before, live=False)
-            except (JournalError, ReplayMismatch) as fault:
-                self._fault(f"what was left of {path} is not written as the peers do: {fault}")
+        try:
+            if path.is_symlink() or not path.is_file():
+                raise JournalError("it is not beside this one any more", path=str(path))
+            self._follow(path, before, live=False)
+        except (JournalError, ReplayMismatch) as fault:
+            self._fault(
+                f"what was left of {path.name} is missing in the log files of the peers: {fault}{HELP}"
+            )
+        if _is_written(path):  # its own follower goes on with it, behind the lines of others
+            self._keep(self._position._replace(places={}))
+        else:
+            self._forget(path.name)
 
-    def _follow(self, path: Path, before: Position | None, *, live: bool) -> None:
+    def _follow(self, path: Path, before: Position | None, *, live: bool) -> bool:
+        """Follows one journal; says whether all is written."""
+        self._path = path
         again = False  # it was read again from its first record, and nothing came since
         while True:
             try:
-                self._pass(path, before, live=live)
+                return self._pass(path, before, live=live)
             except JournalChanged:
                 pass
             except (JournalError, ReplayMismatch):
                 if again:
                     raise
                 again = True
-            else:
-                return
-            before = self._position if self._position.journal == path.name else before
+            before = self._read_position(path.name) or before
 
-    def _pass(self, path: Path, before: Position | None, *, live: bool) -> None:
+    def _pass(self, path: Path, before: Position | None, *, live: bool) -> bool:
         """Reads a journal from its first record on."""
         tail = self._open(path)
         if tail is None:
-            return
+            return True
         try:
             lines: JournalLines | None = None
             news, deadline = time.monotonic(), None
@@ -219,7 +248,7 @@ class Follower:
                 if records:
                     news = now
                 elif not live or deadline is not None:
-                    return
+                    return True
                 pause = 0.0 if records else POLL if now - news < CALM else CALM_POLL
                 if deadline is None and self._ended(pause):
                     deadline = now + self._grace
@@ -228,7 +257,7 @@ class Follower:
                         f"the log files of the peers end with record {self._position.seq} of {path}: there was no time "
                         f"for more{HELP}"
                     )
-                    return
+                    return False
         finally:
             tail.close()
 
@@ -244,8 +273,9 @@ class Follower:
             epoch = json.loads(detail).get("epoch")
         except (ValueError, AttributeError):
             epoch = None
+        begun = before.begun if before is not None else time.time_ns()
         if before is None or before.epoch != epoch:
-            self._position = Position(path.name, epoch, 0, {})
+            self._position = Position(begun, epoch)
         else:
             self._position = before
         for name, log in self._logs.items():
@@ -307,24 +337,55 @@ class Follower:
                 log.expected = None
         self._keep(self._position._replace(seq=seq, places=places))
 
+    # --- positions ---
+
     def _keep(self, position: Position) -> None:
         self._position = position
+        name = f"{self._positions}/{self._path.name}"
         try:
-            replace_small(self._root, self._position_file, bytes(position))
+            replace_small(self._root, name, bytes(position))
             self._unkept = False
         except OSError as fault:
             if not self._unkept:
                 self._unkept = True
                 self._fault(
-                    f"{self._root / self._position_file} cannot be written: {fault.strerror or fault}; after a crash "
-                    "some lines may stand in the log files of the peers twice"
+                    f"{self._root / name} cannot be written: {fault.strerror or fault}; after a crash some lines may "
+                    "stand in the log files of the peers twice"
                 )
 
-    def _read_position(self) -> Position | None:
+    def _read_position(self, name: str) -> Position | None:
         try:
-            return Position.read(read_small(self._root, self._position_file, most=LONGEST))
+            return Position.read(read_small(self._root, f"{self._positions}/{name}", most=LONGEST))
         except OSError:
             return None
+
+    def _unfinished(self) -> list[tuple[str, Position]]:
+        """The journals that are not written to their end, in their order."""
+        try:
+            names = list_names(self._root, self._positions, most=MOST)
+        except OSError:
+            return []
+        found = [(name, self._read_position(name)) for name in names if PLAIN.fullmatch(name)]
+        return sorted(((name, one) for name, one in found if one is not None), key=lambda pair: pair[1].begun)
+
+    def _forget(self, name: str) -> None:
+        with contextlib.suppress(OSError):
+            remove(self._root, f"{self._positions}/{name}")
+            remove(self._root, self._positions, folder=True)
+
+
+def _is_written(path: Path) -> bool:
+    """Whether a gateway has a journal open for writing."""
+    if fcntl is None:
+        return False
+    try:
+        with continued(path)[-1].open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except (OSError, JournalError):
+        return False
+    return False
 
 
 # --- the process ---

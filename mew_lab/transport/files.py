@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-__all__ = ["AppendedFile", "Place", "open_parent", "read_small", "replace_small"]
+__all__ = ["AppendedFile", "Place", "list_names", "open_parent", "read_small", "remove", "replace_small"]
 
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _FILE = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -312,6 +312,38 @@ def replace_small(root: Path, name: str, data: bytes) -> None:
     finally:
         if folder is not None:
             os.close(folder)
+
+
+def list_names(root: Path, folder: str, *, most: int) -> list[str]:
+    """The names in a folder below `root`, at most so many; no link is followed.
+
+    Raises:
+        OSError: when it cannot be read.
+    """
+    within = open_parent(root, f"{folder}/x")
+    try:
+        return sorted(os.listdir(root / folder if within is None else within))[:most]  # noqa: PTH208
+    finally:
+        if within is not None:
+            os.close(within)
+
+
+def remove(root: Path, name: str, *, folder: bool = False) -> None:
+    """Removes a file, or an empty folder, below a folder; no link is followed.
+
+    Raises:
+        OSError: when it cannot be removed.
+    """
+    within = open_parent(root, name)
+    path = root / name
+    try:
+        if within is None:
+            (path.rmdir if folder else path.unlink)()
+        else:
+            (os.rmdir if folder else os.unlink)(path.name, dir_fd=within)
+    finally:
+        if within is not None:
+            os.close(within)
 
 
 def _lines(count: int) -> str:

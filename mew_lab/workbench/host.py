@@ -190,6 +190,8 @@ class Host:
         logs = self._peer_logs(file, fault)
         self.keys = issue(file._replace(config=config), self.gateway.tokens)
         self._sinks = Sinks(self.gateway, file, fault=fault)
+        if logs is not None:
+            logs.register()
         await self._open(config, self._sinks.open)
         if logs is not None:
             for key in self.keys.values():

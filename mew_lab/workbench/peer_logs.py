@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import sys
+import time
 from asyncio.subprocess import PIPE, STDOUT, Process
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -73,6 +74,7 @@ class PeerLogs:
             "decisions": decisions,
             **more,
         }
+        self._journal, self._root, self._folder = journal, root, folder
         self._secrets = {one.reveal() for one in secrets}
         self._fault = fault
         self._first_delay = first_delay
@@ -88,6 +90,11 @@ class PeerLogs:
         """The process that runs now."""
         process = self._process
         return process.pid if process is not None and process.returncode is None else None
+
+    def register(self) -> None:
+        """Has the journal written to its end by whatever process there will be. Before the first message."""
+        with contextlib.suppress(OSError):  # the process will say what is wrong with the folder
+            follower.register(self._root, self._folder, self._journal, begun=time.time_ns())
 
     async def start(self) -> None:
         """Starts it. A process that cannot be started is told, and hinders nobody."""

@@ -75,13 +75,15 @@ HELP = "; mew-lab export --as peers makes them from the journal"
 class Position(NamedTuple):
     """Up to which record of a journal all lines are written, and where each log then ended.
 
-    `begun` is when the journal was begun, in nanoseconds: the order in which journals are written.
+    `begun` is when the journal was begun, in nanoseconds: the order in which journals are written. `done` says that
+    its gateway has ended and nothing is left; the next follower removes it.
     """
 
     begun: int
     epoch: int | None = None
     seq: int = 0
     places: Mapping[str, Place] = MappingProxyType({})
+    done: bool = False
 
     def __bytes__(self) -> bytes:
         places = {name: list(place) for name, place in self.places.items()}
@@ -95,7 +97,9 @@ class Position(NamedTuple):
             places = {name: Place(*map(_count, told["places"][name])) for name in told["places"]}
             if type(told["epoch"]) not in (int, type(None)):
                 return None
-            return cls(_count(told["begun"]), told["epoch"], _count(told["seq"]), places)
+            return cls(
+                _count(told["begun"]), told["epoch"], _count(told["seq"]), places, told["done"] is True
+            )
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
             return None
 
@@ -192,8 +196,9 @@ class Follower:
         for name, position in self._unfinished():
             if name != self._journal.name:
                 self._finish(self._journal.parent / name, position)
-        if self._follow(self._journal, self._read_position(self._journal.name), live=True):
-            self._forget(self._journal.name)
+        before = self._read_position(self._journal.name)
+        if (before is None or not before.done) and self._follow(self._journal, before, live=True):
+            self._keep(self._position._replace(done=True))
 
     def close(self) -> None:
         """Closes the logs; says what was left out."""
@@ -202,6 +207,8 @@ class Follower:
 
     def _finish(self, path: Path, before: Position) -> None:
         """Writes what is left of a journal whose follower was killed together with its gateway."""
+        if before.done:
+            return self._forget(path.name)
         try:
             if path.is_symlink() or not path.is_file():
                 raise JournalError("it is not beside this one any more", path=str(path))
@@ -214,6 +221,7 @@ class Follower:
             self._keep(self._position._replace(places={}))
         else:
             self._forget(path.name)
+        return None
 
     def _follow(self, path: Path, before: Position | None, *, live: bool) -> bool:
         """Follows one journal; says whether all is written."""
@@ -371,7 +379,6 @@ class Follower:
     def _forget(self, name: str) -> None:
         with contextlib.suppress(OSError):
             remove(self._root, f"{self._positions}/{name}")
-            remove(self._root, self._positions, folder=True)
 
 
 def _is_written(path: Path) -> bool:

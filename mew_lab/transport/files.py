@@ -328,19 +328,18 @@ def list_names(root: Path, folder: str, *, most: int) -> list[str]:
             os.close(within)
 
 
-def remove(root: Path, name: str, *, folder: bool = False) -> None:
-    """Removes a file, or an empty folder, below a folder; no link is followed.
+def remove(root: Path, name: str) -> None:
+    """Removes a file below a folder; no link is followed.
 
     Raises:
         OSError: when it cannot be removed.
     """
     within = open_parent(root, name)
-    path = root / name
     try:
         if within is None:
-            (path.rmdir if folder else path.unlink)()
+            (root / name).unlink()
         else:
-            (os.rmdir if folder else os.unlink)(path.name, dir_fd=within)
+            os.unlink(PurePosixPath(name).name, dir_fd=within)
     finally:
         if within is not None:
             os.close(within)

@@ -114,9 +114,10 @@ def test_the_files_grow_with_the_journal_and_are_the_owners_alone(tmp_path: Path
     follow(tmp_path, one.first, while_=more)
     assert found(tmp_path / "logs") == lines_of(one.first)
     assert len(one.journal.paths) > 1 and len(set(lengths)) > 10
-    assert {
-        path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "logs").iterdir()
-    } == dict.fromkeys((HISTORY, DECISIONS), 0o600)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "logs").iterdir()}
+    assert modes == {HISTORY: 0o600, DECISIONS: 0o600, POSITION: 0o700}
+    (position,) = (tmp_path / "logs" / POSITION).iterdir()
+    assert position.name == "journal.jsonl" and stat.S_IMODE(position.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("name", [HISTORY, DECISIONS])
@@ -124,7 +125,7 @@ def test_only_what_is_wanted_is_written(tmp_path: Path, name: str) -> None:
     one = Written(tmp_path)
     one.go_on(1000)
     follow(tmp_path, one.first, history=name == HISTORY, decisions=name == DECISIONS)
-    assert {path.name for path in (tmp_path / "logs").iterdir()} == {name}
+    assert {path.name for path in (tmp_path / "logs").iterdir()} == {name, POSITION}
     expected = lines_of(one.first)
     assert found(tmp_path / "logs") == ((expected[0], "") if name == HISTORY else ("", expected[1]))
 
@@ -270,7 +271,9 @@ def test_journals_whose_followers_never_ran_are_written_in_their_order(tmp_path:
         one.journal.close()
     follow(tmp_path, made[2].first)
     assert found(tmp_path / "logs") == lines_of(*(one.first for one in made))
-    assert {path.name for path in (tmp_path / "logs").iterdir()} == {HISTORY, DECISIONS}
+    assert [path.name for path in (tmp_path / "logs" / POSITION).iterdir()] == [
+        "m.jsonl"
+    ]  # of those none is left
 
 
 def test_a_journal_that_a_gateway_writes_is_not_thought_finished(tmp_path: Path) -> None:
@@ -311,7 +314,7 @@ def test_a_journal_that_is_gone_is_said_once(tmp_path: Path) -> None:
         b"{}",
         b"[1]",
         b"no json",
-        b'{"begun":1,"epoch":5,"seq":-1,"places":{}}',
+        b'{"begun":1,"epoch":5,"seq":-1,"places":{},"done":true}',
         b"[" * 9_000,
         b"x" * 100_000,
     ],
@@ -357,7 +360,7 @@ def test_positions_that_somebody_else_has_packed_lead_nowhere(tmp_path: Path) ->
 
 
 def test_a_position_is_read_as_it_is_written() -> None:
-    one = Position(7, 2**63 + 1, 7, {HISTORY: Place(1, 2, 3), DECISIONS: Place(4, 5, 6)})
+    one = Position(7, 2**63 + 1, 7, {HISTORY: Place(1, 2, 3), DECISIONS: Place(4, 5, 6)}, True)
     assert Position.read(bytes(one)) == one
 
 

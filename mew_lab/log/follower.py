@@ -327,7 +327,6 @@ class Follower:
             with contextlib.suppress(OSError):
                 if log.file.place().size >= self._rotate_at:
                     log.file.shift(KEPT)
-                    self._move_to(upto)
 
     def _announce(self, name: str, log: _Log) -> None:
         """Has the position name the file that is appended to, as it is before a line of ours stands in it."""

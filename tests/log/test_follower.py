@@ -182,8 +182,12 @@ def moments(total: int, times: int) -> Iterator[int]:
     yield from range(1, total + 1, max(1, total // times))
 
 
-def killed_everywhere(tmp_path: Path, killer: Killer, *, times: int, **more: Any) -> int:
+def killed_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, batch: int, times: int, **more: Any
+) -> int:
     """Follows a journal once for each of so many moments, with a kill in it; gives how many moments there are."""
+    killer = Killer(monkeypatch)
+    monkeypatch.setattr(follower, "BATCH", batch)
     one = Written(tmp_path, events=120)
     killer.left = float("inf")
     one.go_on(1000)
@@ -199,7 +203,9 @@ def killed_everywhere(tmp_path: Path, killer: Killer, *, times: int, **more: Any
         with pytest.raises(Killed):
             follow(root, one.first, **more)
         killer.left = float("inf")
+        monkeypatch.setattr(follower, "BATCH", batch // 7)  # its batches end elsewhere
         follow(root, one.first, **more)
+        monkeypatch.setattr(follower, "BATCH", batch)
         assert found(root / "logs") == expected, f"killed at step {at} of {total}"
     return total
 
@@ -207,8 +213,7 @@ def killed_everywhere(tmp_path: Path, killer: Killer, *, times: int, **more: Any
 def test_killed_at_any_moment_it_goes_on_without_a_line_twice_or_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follower, "BATCH", 30_000)
-    assert killed_everywhere(tmp_path, Killer(monkeypatch), times=60) > 60
+    assert killed_everywhere(tmp_path, monkeypatch, batch=30_000, times=60) > 60
 
 
 @pytest.mark.slow
@@ -216,9 +221,8 @@ def test_killed_at_any_moment_it_goes_on_without_a_line_twice_or_missing(
 def test_killed_at_every_moment_with_files_that_are_put_aside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follower, "BATCH", 20_000)
     monkeypatch.setattr(follower, "KEPT", 9)
-    assert killed_everywhere(tmp_path, Killer(monkeypatch), times=10**6, rotate_at=60_000) > 100
+    assert killed_everywhere(tmp_path, monkeypatch, batch=20_000, times=10**6, rotate_at=60_000) > 100
 
 
 def test_killed_again_and_again_it_comes_to_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

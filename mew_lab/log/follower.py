@@ -37,7 +37,7 @@ from mew_lab.log.peer_files import DECISIONS, HISTORY, JournalLines, PeerLines
 from mew_lab.log.reading import continued
 from mew_lab.log.tail import JournalChanged, Tail
 from mew_lab.protocol.envelope import compact
-from mew_lab.protocol.token import Token
+from mew_lab.protocol.token import Token, mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.transport.files import (
     AppendedFile,
@@ -445,7 +445,7 @@ class _Orders:
 
 def _report(**said: object) -> None:
     with contextlib.suppress(OSError):  # who listened may be gone
-        os.write(1, compact(said).encode() + b"\n")
+        os.write(1, mask(compact(said)).encode() + b"\n")
 
 
 def _lock(root: Path, folder: str, ended: Callable[[float], bool]) -> bool:

@@ -9,6 +9,7 @@ Spec: §5.2.
 from __future__ import annotations
 
 import hmac
+import json
 import logging
 import traceback
 from typing import Any, NamedTuple, NoReturn
@@ -97,11 +98,12 @@ class Token(str):
 
 
 def remember(token: Token) -> None:
-    """Has `mask` know the secret, also when it was forgotten before."""
+    """Has `mask` know the secret, as it is and as JSON writes it, also when it was forgotten before."""
     global _edition
-    secret = token.reveal()
+    secret, shown = token.reveal(), str.__str__(token)
     if len(secret) >= _MASKABLE and secret not in _live:
-        _live[secret] = str.__str__(token)
+        _live[_in_json(secret)] = _in_json(shown)
+        _live[secret] = shown
         _edition = object()
 
 
@@ -111,8 +113,14 @@ _remember = remember  # where an argument has that name
 def forget(token: Token) -> None:
     """Ends the masking of a secret that opens nothing any more."""
     global _edition
-    if _live.pop(token.reveal(), None) is not None:
-        _edition = object()
+    secret = token.reveal()
+    _live.pop(_in_json(secret), None)
+    _live.pop(secret, None)
+    _edition = object()
+
+
+def _in_json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _compile() -> _Search:

@@ -192,6 +192,21 @@ def masked_by_a_loop(text: str, shown: dict[str, str]) -> str:
     return text
 
 
+def shown(tokens: list[Token]) -> dict[str, str]:
+    """The masks of secrets, as they are and as JSON writes them."""
+    plain = {one.reveal(): str(one) for one in tokens}
+    quoted = {key: json.dumps(value, ensure_ascii=False)[1:-1] for key, value in plain.items()}
+    return {json.dumps(key, ensure_ascii=False)[1:-1]: value for key, value in quoted.items()} | plain
+
+
+def test_a_secret_is_masked_as_json_writes_it_and_the_json_stays_json() -> None:
+    token = Token('a\\secret"with\\quo"es')
+    text = json.dumps({"a": [token.reveal()], token.reveal(): 1}, ensure_ascii=False)
+    assert json.loads(mask(text)) == {"a": [str(token)], str(token): 1}
+    forget(token)
+    assert mask(text) == text
+
+
 @pytest.mark.threat(1)
 @given(secrets_, st.data())
 def test_the_mask_gives_what_a_loop_over_all_secrets_gives(secrets: list[str], data: st.DataObject) -> None:
@@ -201,15 +216,15 @@ def test_the_mask_gives_what_a_loop_over_all_secrets_gives(secrets: list[str], d
     texts = data.draw(st.lists(st.lists(pieces, max_size=6).map("".join), min_size=1, max_size=4))
     try:
         for text in texts:
-            assert mask(text) == masked_by_a_loop(text, {one.reveal(): str(one) for one in known})
+            assert mask(text) == masked_by_a_loop(text, shown(known))
         for one in gone:
             forget(one)
         for text in texts:
-            assert mask(text) == masked_by_a_loop(text, {one.reveal(): str(one) for one in left})
+            assert mask(text) == masked_by_a_loop(text, shown(left))
         for one in gone:
             remember(one)
         for text in texts:
-            assert mask(text) == masked_by_a_loop(text, {one.reveal(): str(one) for one in known})
+            assert mask(text) == masked_by_a_loop(text, shown(known))
     finally:
         for one in known:
             forget(one)

@@ -127,7 +127,6 @@ def test_a_secret_comes_nowhere(data: st.DataObject) -> None:
         gateway.post("demo", "anna", '{"kind":"space/invite","payload":{"participant_id":"dora"}}')
         (ack,) = (one for one in ears["anna"].heard if '"space/invite-ack"' in one)
         minted = json.loads(ack)["payload"]["token"]
-        journal.close()
         maker = JournalLines("the journal")
         records = list(open_log(folder / "journal.jsonl").records)
         lines = [line for record in records for some in maker.take(record) for line in some]
@@ -143,4 +142,5 @@ def test_a_secret_comes_nowhere(data: st.DataObject) -> None:
     finally:
         logging.getLogger().removeHandler(theirs)
         gateway.close()
+        journal.close()
     assert mask(secret) == secret or secret in ODD

@@ -41,6 +41,10 @@ NAMED = (
 )
 
 
+# As `compact` writes, for what was read or written as JSON before.
+_quote = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
 class PeerLines(NamedTuple):
     """Lines of the two files, without line breaks."""
 
@@ -80,17 +84,20 @@ class PeerFiles:
         now = timestamp(turn.now)
         history: list[str] = []
         decisions: list[str] = []
+        texts: dict[str, str] = {}  # of what goes out as it came in
         sent = [effect for effect in turn.effects if type(effect) is Deliver]
         for effect in turn.effects:
             if type(effect) is Record:
                 if effect.event == "joined" and effect.verdict == "accepted":
                     self._ends[effect.connection] = _End(
-                        effect.detail, compact(effect.detail), effect.via == LOG_SINK
+                        effect.detail, _quote(effect.detail), effect.via == LOG_SINK
                     )
                     if self._history:
                         history += self._joined(effect, now)
                 elif effect.event == "received" and effect.raw is not None:
                     came, text = _came(effect, sent)
+                    if effect.received is None:
+                        texts[effect.raw] = text
                     if came is not None and self._history:
                         history.append(self._received(effect, space, came, text, now))
                     if came is not None and self._decisions:
@@ -98,7 +105,8 @@ class PeerFiles:
                 elif effect.event == "left":
                     self._ends.pop(effect.connection, None)
             elif type(effect) is Deliver and self._history:
-                history += self._delivered(effect, space, now, (told or {}).get(effect.envelope.id))
+                text = texts.get(effect.envelope.raw, "")
+                history += self._delivered(effect, space, now, (told or {}).get(effect.envelope.id), text)
         return PeerLines(tuple(history), tuple(decisions))
 
     def _end(self, connection: str, space: Space) -> _End | None:
@@ -109,7 +117,7 @@ class PeerFiles:
             if known is None:
                 return None
             sink = connection in space.state.sinks
-            end = self._ends[connection] = _End(known.runtime_id, compact(known.runtime_id), sink)
+            end = self._ends[connection] = _End(known.runtime_id, _quote(known.runtime_id), sink)
         return end
 
     # --- what came in ---
@@ -160,19 +168,19 @@ class PeerFiles:
             "result": "allowed" if allowed else "denied",
             "required_capability": came.get("kind"),
         }
-        before = compact({key: value for key, value in about.items() if value is not None})[:-1]
+        before = _quote({key: value for key, value in about.items() if value is not None})[:-1]
         if allowed:
             source = "dynamic" if record.grant else "static"
             before += f',"matched_capability":{_rewritten(record.pattern)},"matched_source":"{source}"'
         patterns = member.capabilities.patterns
         if self._held[0] is not patterns:
-            self._held = (patterns, compact(list(patterns)))
+            self._held = (patterns, _quote(list(patterns)))
         metadata = {
             "source": "http_api" if transport == "http" else transport,
             "transport": transport,
             **({"correlation_id": correlation} if correlation else {}),
         }
-        yield mask(f'{before},"granted_capabilities":{self._held[1]},"metadata":{compact(metadata)}}}')
+        yield mask(f'{before},"granted_capabilities":{self._held[1]},"metadata":{_quote(metadata)}}}')
 
     def _speaker(self, record: Record, space: Space) -> str:
         end = self._end(record.connection, space) if record.connection else None
@@ -181,12 +189,13 @@ class PeerFiles:
     # --- what went out ---
 
     def _delivered(
-        self, effect: Deliver, space: Space, now: str, told: Mapping[str, Any] | None
+        self, effect: Deliver, space: Space, now: str, told: Mapping[str, Any] | None, text: str
     ) -> Iterator[str]:
+        """Lines of what went out; `text` is the envelope as JSON, where it is known."""
         envelope = effect.envelope
         if told is not None:
-            envelope = Envelope(dict(told), raw=compact(told))
-        text, about = compact(envelope.members), _about(envelope)
+            envelope, text = Envelope(dict(told), raw=compact(told)), ""
+        text, about = text or _quote(envelope.members), _about(envelope)
         before, after = (
             mask(part)
             for part in _around(
@@ -328,7 +337,7 @@ def _line(
 ) -> str:
     """One line of the history; `envelope` is JSON already."""
     before, after = _around(now, event, id, envelope, space, direction, transport, metadata)
-    return f"{before}{compact(participant)}{after}"
+    return f"{before}{_quote(participant)}{after}"
 
 
 def _around(
@@ -342,11 +351,11 @@ def _around(
     metadata: Mapping[str, Any] | None,
 ) -> tuple[str, str]:
     """What stands before and after the participant of a line."""
-    before = {"timestamp": now, "event": event, **({"id": id} if id else {})}
-    after: dict[str, Any] = {
-        "space_id": space,
-        "direction": direction,
-        "transport": transport,
-        **({"metadata": metadata} if metadata else {}),
-    }
-    return f'{compact(before)[:-1]},"envelope":{envelope},"participant":', f",{compact(after)[1:]}"
+    before = f'{{"timestamp":"{now}","event":"{event}",' + (f'"id":{_quote(id)},' if id else "")
+    after = _way(space, direction, transport) + (f',"metadata":{_quote(metadata)}' if metadata else "")
+    return f'{before}"envelope":{envelope},"participant":', f"{after}}}"
+
+
+@lru_cache(maxsize=64)
+def _way(space: str, direction: str, transport: str) -> str:
+    return f',"space_id":{_quote(space)},"direction":"{direction}","transport":"{transport}"'

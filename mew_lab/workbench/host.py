@@ -191,12 +191,12 @@ class Host:
         self.keys = issue(file._replace(config=config), self.gateway.tokens)
         self._sinks = Sinks(self.gateway, file, fault=fault)
         if logs is not None:
+            self._logs_as_peers = logs
             logs.register()
-        await self._open(config, self._sinks.open)
-        if logs is not None:
             for key in self.keys.values():
                 logs.hide(key.token)
-            self._logs_as_peers = logs
+        await self._open(config, self._sinks.open)
+        if logs is not None:
             await logs.start()
 
     def _peer_logs(self, file: SpaceFile, fault: Callable[[str], object]) -> PeerLogs | None:

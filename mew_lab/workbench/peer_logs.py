@@ -98,6 +98,9 @@ class PeerLogs:
 
     async def start(self) -> None:
         """Starts it. A process that cannot be started is told, and hinders nobody."""
+        if os.name != "posix":
+            self._fault(f"the log files of the peers are kept on Linux and macOS only{follower.HELP}")
+            return
         begun = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._keep(begun))
         await begun.wait()
@@ -176,7 +179,8 @@ class PeerLogs:
     def _hear(self, line: bytes) -> None:
         try:
             told = json.loads(line)
-            sentence, self._final = str(told["fault"]), told.get("final") is True
+            sentence = str(told["fault"])
+            self._final = self._final or told.get("final") is True
         except (ValueError, KeyError, TypeError):
             sentence = one_line(line.decode(errors="replace"), 300)
         if sentence:

@@ -169,6 +169,21 @@ async def test_what_it_cannot_replay_is_said_and_it_stays_ended(begin: Begin) ->
     one.say(1)  # the gateway does not care
 
 
+async def test_what_it_cannot_replay_ends_it_also_where_lines_were_left_out(
+    begin: Begin, tmp_path: Path
+) -> None:
+    (tmp_path / "logs").symlink_to(tmp_path)
+    one = await begin()
+    one.say(5)
+    await until(lambda: len(one.faults) >= 3)  # the position and both files
+    with one.journal.path.open("ab") as file:
+        file.write(b"\n{}\n")
+    await until(lambda: sum("lines were left out" in sentence for sentence in one.faults) == 2)
+    await until(lambda: one.logs.pid is None)
+    await one.end()
+    assert not [sentence for sentence in one.faults if "started again" in sentence]
+
+
 def shown(pid: int) -> str:
     """What everybody on the machine, and its owner, may see of a process."""
     return "".join(Path(f"/proc/{pid}/{name}").read_text() for name in ("cmdline", "environ"))

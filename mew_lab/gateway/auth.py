@@ -26,6 +26,7 @@ from mew_lab.transport.folder import KEPT, open_below, open_folder
 __all__ = [
     "SHORT_TOKENS",
     "Tokens",
+    "known_tokens",
     "mint",
     "read_token_file",
     "short_allowed",
@@ -260,3 +261,12 @@ def read_token_file(path: Path | str, *, short: bool = True) -> Token:
             path=str(path),
         )
     return Token(secret)
+
+
+def known_tokens(folder: Path | str, space: str) -> list[Token]:
+    """The tokens of a space whose files below a folder of tokens are ours alone to read; masked from now on."""
+    found = []
+    for path in sorted(token_path(folder, space, "any").parent.glob("*.token")):
+        with contextlib.suppress(ConfigError):
+            found.append(read_token_file(path))
+    return found

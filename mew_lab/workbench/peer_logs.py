@@ -38,7 +38,7 @@ SEEN = (
 FIRST_DELAY = 0.5  # seconds before it is started again, doubled each time
 LONGEST_DELAY = 30.0
 CALM = 60.0  # seconds after which one that ran counts as well again
-GRACE = 20.0  # seconds that it has to write what is left
+GRACE = 8.0  # seconds that it has to write what is left; the next one writes what it did not
 
 
 class PeerLogs:
@@ -123,6 +123,7 @@ class PeerLogs:
         task, self._task = self._task, None
         done, _ = await asyncio.wait({task}, timeout=self._grace)
         if not done and self._process is not None:
+            self._final = True
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
             self._fault(

@@ -12,13 +12,15 @@ import pytest
 
 from mew_lab.cli import main
 from mew_lab.errors import JournalError, MewError
+from mew_lab.gateway.auth import mint, write_token_file
 from mew_lab.log import export
 from mew_lab.log.export import export_as_peers
 from mew_lab.log.journal import Journal
 from mew_lab.log.log import open_log
 from mew_lab.log.peer_files import DECISIONS, HISTORY, JournalLines
+from mew_lab.protocol.token import forget
 from mew_lab.space.core import Space
-from mew_lab.space.events import Record
+from mew_lab.space.events import Enrolled, Joined, Received, Record
 from mew_lab.space.opening import opened
 
 from .sessions import session
@@ -142,6 +144,31 @@ def test_the_command_says_what_it_wrote_or_what_would_help(
     assert "is a log file of the peers already" in capsys.readouterr().err
     with pytest.raises(JournalError, match="is a log file of the peers already"):
         export_as_peers(HISTORY, tmp_path)
+
+
+@pytest.mark.threat(1)
+def test_a_token_whose_file_is_still_there_is_masked_where_somebody_has_said_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    token = mint()
+    write_token_file(tmp_path / ".mew" / "tokens", "demo", "anna", token)
+    space = Space("demo", epoch=3)
+    kept = Journal(tmp_path / ".mew" / "demo" / "journal.jsonl")
+    kept.append([opened(space, NOW)])
+    said = f'{{"kind":"chat","payload":{{"text":"{token.reveal()}"}}}}'
+    events = [
+        Enrolled("anna", ({"kind": "*"},)),
+        Joined("c1", "anna", "anna", "memory"),
+        Received(said, "c1"),
+    ]
+    for event in events:
+        kept.append([one for one in space.step(event, NOW) if type(one) is Record])
+    kept.close()
+    secret = token.reveal()
+    forget(token)  # as in a process of its own
+    assert main(["export", "--as", "peers", str(kept.path), "--to", str(tmp_path)]) == 0
+    text = (tmp_path / HISTORY).read_text()
+    assert secret not in text and text.count(f'"text":"tok_…{secret[-4:]}"') == 2
 
 
 def test_the_command_needs_to_be_told_whose_files() -> None:

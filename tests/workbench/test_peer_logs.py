@@ -189,6 +189,31 @@ def shown(pid: int) -> str:
     return "".join(Path(f"/proc/{pid}/{name}").read_text() for name in ("cmdline", "environ"))
 
 
+async def test_one_that_does_not_end_in_time_is_ended_and_the_next_one_writes_what_it_left(
+    begin: Begin, tmp_path: Path
+) -> None:
+    one = await begin(grace=0.3)
+    one.logs.register()
+    one.say(20)
+    await until(lambda: '"m-20"' in one.text())
+    os.kill(one.logs.pid, signal.SIGSTOP)
+    one.say(20)
+    pid = one.logs.pid
+    await one.end()
+    assert gone(pid) and one.logs.pid is None
+    assert len(one.faults) == 1 and "there was no time for more" in one.faults[0]
+    later = Journal(tmp_path / "later.jsonl")
+    again = PeerLogs(
+        later.path, root=tmp_path, folder="logs", history=True, decisions=True, fault=one.faults.append
+    )
+    again.register()
+    later.close()
+    await again.start()
+    await again.stop()
+    one.check()
+    assert len(one.faults) == 1
+
+
 @pytest.mark.threat(1)
 async def test_a_token_that_somebody_says_stands_in_no_line_whenever_it_was_made(begin: Begin) -> None:
     one = await begin(secrets=[Token("token-of-a-space-yaml")])

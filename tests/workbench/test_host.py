@@ -177,6 +177,10 @@ async def status_of(port: int, headers: str) -> int:
         ("", {"envelope-history.jsonl", "capability-decisions.jsonl"}),
         ("gateway_logging: {envelope_history: {enabled: false}}", {"capability-decisions.jsonl"}),
         ("gateway_logging: {enabled: false}", set()),
+        (
+            "gateway_logging: {envelope_history: {enabled: false}, capability_decisions: {enabled: false}}",
+            set(),
+        ),
     ],
 )
 async def test_the_peers_logs_are_written_beside_ours_as_far_as_they_are_wanted(

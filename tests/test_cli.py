@@ -38,6 +38,7 @@ COMMANDS = [
     "tail",
     "replay",
     "audit",
+    "export",
     "journal",
     "bridge",
     "agent",

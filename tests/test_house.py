@@ -39,7 +39,7 @@ PLACES: dict[str, tuple[str, ...]] = {
         "protocol.payloads.*", "protocol.kinds", "gateway.config", "gateway.faults", "gateway.space_file",
         "sdk.tools", "sdk.signature", "tools_agent.schema",
     ),
-    "re2": ("protocol.strings",),
+    "re2": ("protocol.strings", "protocol.token"),
     "jsonpath_rfc9535": ("protocol.jsonpath",),
     "orjson": ("sdk.client", "log.line"),
     "websockets": ("transport.websocket",),

@@ -264,7 +264,8 @@ def test_without_auto_start_nothing_is_run_but_the_space(serve: Callable[..., Se
     one = serve("--no-auto-start", "--port", "0", "--log-level", "debug")
     assert one.here() == set()
     one.line("clock: mew-lab join")
-    assert descendants(one.process.pid) == []
+    below = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in descendants(one.process.pid)]
+    assert len(below) == 1 and b"mew_lab.log.follower" in below[0]  # which keeps the log files of the peers
     assert "starting" not in one.said()
 
 

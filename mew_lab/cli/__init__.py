@@ -373,6 +373,22 @@ def _journal(options: argparse.Namespace) -> None:
     _say(f"its head is kept in {kept}" if kept else f"keep its head elsewhere: {done.head.chain}")
 
 
+def _export(options: argparse.Namespace) -> None:
+    from mew_lab.gateway.auth import known_tokens
+    from mew_lab.log.export import export_as_peers
+    from mew_lab.log.reading import first_record
+
+    opened = first_record(options.journal)
+    above = (one.parent for one in options.journal.absolute().parents if one.name == ".mew")
+    # Who has said one of these in a message is shown with its mask.
+    known_tokens(next(above, Path.cwd()) / ".mew" / "tokens", opened.space if opened else "")
+
+    def tell(sentence: str) -> None:
+        print(for_terminal(f"mew-lab export: {sentence}"), file=sys.stderr, flush=True)
+
+    _say(str(export_as_peers(options.journal, options.to, force=options.force, progress=tell)))
+
+
 # --- demo ------------------------------------------------------------------------------------------------------
 
 
@@ -409,6 +425,7 @@ RUN: Mapping[str, Callable[[argparse.Namespace], None]] = {
     "tail": _tail,
     "replay": _replay,
     "audit": _audit,
+    "export": _export,
     "journal": _journal,
     "bridge": _bridge,
     "agent": _agent,

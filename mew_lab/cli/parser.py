@@ -67,6 +67,16 @@ def build_parser() -> argparse.ArgumentParser:
     audit.add_argument("file", type=Path, metavar="FILE", help="the journal of a gateway")
     audit.add_argument("id", metavar="ID", help="the envelope's id, or a beginning that only it has")
 
+    export = add("export", "writes the log files that a TypeScript gateway would have written of a journal")
+    export.add_argument(
+        "journal", type=Path, metavar="JOURNAL", help="the first file of the journal of a gateway"
+    )
+    about = "whose files: peers, for envelope-history.jsonl and capability-decisions.jsonl"
+    export.add_argument("--as", dest="as_format", choices=("peers",), required=True, help=about)
+    about = "the folder that they are written to; the working folder unless given"
+    export.add_argument("--to", type=Path, metavar="FOLDER", default=Path(), help=about)
+    export.add_argument("--force", action="store_true", help="replaces files that are there already")
+
     _add_journal(add("journal", "verifies a journal, or deletes its older files"))
 
     bridge = add("bridge", "lets an MCP server take part in a space elsewhere")

@@ -13,18 +13,20 @@ import hmac
 import os
 import secrets
 import stat
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.filename import folder_name, is_plain
-from mew_lab.protocol.token import LEAST_TOKEN, Token
+from mew_lab.protocol.token import LEAST_TOKEN, Token, forget, remember
 from mew_lab.transport.folder import KEPT, open_below, open_folder
 
 __all__ = [
     "SHORT_TOKENS",
     "Tokens",
+    "known_tokens",
     "mint",
     "read_token_file",
     "short_allowed",
@@ -48,12 +50,19 @@ class _Entry(NamedTuple):
     digest: bytes
     space: str
     participant: str
+    token: Token | None = None  # for `forget` alone; what is compared is the digest
+
+
+# How many entries, of all registries of this process, name a secret: one that is void in one space may open another.
+# Written on the loops of gateways, in single operations.
+_known: Counter[str] = Counter()
 
 
 class Tokens:
     """Which token belongs to which participant of which space; one may have several, all valid at once.
 
-    Only keyed hashes are kept. A wrong token costs the same work as a right one, so the time tells nothing.
+    Keyed hashes are compared. A wrong token costs the same work as a right one, so the time tells nothing. A token
+    that no registry of this process knows any more is no longer masked either.
     """
 
     def __init__(self) -> None:
@@ -79,8 +88,12 @@ class Tokens:
                 f"participant {participant!r} of space {space!r} has an empty token", key="tokens"
             )
         digest = self._digest(space, token)
-        entry = self._entries.setdefault(digest, _Entry(digest, space, participant))
-        if entry.participant != participant:
+        entry = self._entries.get(digest)
+        if entry is None:
+            entry = self._entries[digest] = _Entry(digest, space, participant, token)
+            _known[token.reveal()] += 1
+            remember(token)
+        elif entry.participant != participant:
             raise ConfigError(
                 f"the token {token} of participant {participant!r} in space {space!r} belongs to "
                 f"{entry.participant!r} already; give each participant its own",
@@ -109,10 +122,23 @@ class Tokens:
         if token is not None:
             mine = [self._digest(space, token)] if self.whose(space, token) == participant else []
         else:
-            mine = [one for one, entry in self._entries.items() if entry[1:] == (space, participant)]
-        for one in mine:
-            del self._entries[one]
+            mine = [one for one, entry in self._entries.items() if entry[1:3] == (space, participant)]
+        self._drop(mine)
         return len(mine)
+
+    def void_space(self, space: str) -> None:
+        """Forgets all tokens of a space that runs here no more."""
+        self._drop([one for one, entry in self._entries.items() if entry.space == space])
+
+    def _drop(self, digests: Iterable[bytes]) -> None:
+        for digest in digests:
+            token = self._entries.pop(digest).token
+            assert token is not None
+            secret = token.reveal()
+            _known[secret] -= 1
+            if _known[secret] <= 0:
+                del _known[secret]
+                forget(token)
 
 
 # --- files ------------------------------------------------------------------------------------------------
@@ -235,3 +261,12 @@ def read_token_file(path: Path | str, *, short: bool = True) -> Token:
             path=str(path),
         )
     return Token(secret)
+
+
+def known_tokens(folder: Path | str, space: str) -> list[Token]:
+    """The tokens of a space whose files below a folder of tokens are ours alone to read; masked from now on."""
+    found = []
+    for path in sorted(token_path(folder, space, "any").parent.glob("*.token")):
+        with contextlib.suppress(ConfigError):
+            found.append(read_token_file(path))
+    return found

@@ -274,10 +274,16 @@ class LimitsConfig(Section):
 
 
 class LogsConfig(Section):
-    """Which of the peers' log files are written beside our journal."""
+    """Which of the peers' log files are written beside our journal; `asked` when somebody said so."""
 
     envelope_history: bool = True
     capability_decisions: bool = True
+    asked: bool = True
+
+    @property
+    def any(self) -> bool:
+        """Whether one of them is written at all."""
+        return self.envelope_history or self.capability_decisions
 
 
 class ParticipantConfig(Section):

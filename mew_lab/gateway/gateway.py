@@ -10,7 +10,6 @@ Spec: §3.6, §4.2, §5.
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -58,8 +57,6 @@ from mew_lab.space.turn import Turn
 
 __all__ = ["Gateway", "Recorder"]
 
-logger = logging.getLogger(__name__)
-
 
 class Gateway:
     """Several isolated spaces, their connections and their journals.
@@ -68,8 +65,6 @@ class Gateway:
     every record after it was journaled, before its message is delivered. `connection_url` is what an invitation
     says of where to connect; empty while nobody serves this gateway. `before_post` is called with space and
     participant before an HTTP message is taken: a log sink that waits for the first one is then attached.
-    `observe_turn` is called with each turn after it was journaled, before anything is changed or delivered; what it
-    raises is logged and hinders nobody.
     """
 
     def __init__(
@@ -82,7 +77,6 @@ class Gateway:
         self.tokens = Tokens()
         self.observe = observe
         self.connection_url = ""
-        self.observe_turn: Callable[[Space, Turn], object] | None = None
         self.before_post: Callable[[str, str], object] = lambda space, participant: None
         self.started = clock()
         self._clock = clock
@@ -327,6 +321,7 @@ class Gateway:
                 peer.close(code, reason)
                 self.leave(name, connection, reason)
             running.ends.cancel()
+            self.tokens.void_space(name)
             del self._spaces[name]
 
     # --- the one way ---
@@ -369,7 +364,7 @@ class Gateway:
             ):
                 raise JournalError(f"Cannot go on with the journal of {running.space.name}: {NO_ROOM}")
             self._pay(running)
-            self._record(running, turn, records)
+            self._write(running, records)
         except JournalError as fault:
             answer = unrecorded(running, event, turn, fault)
             self._set_timer(running)
@@ -394,14 +389,6 @@ class Gateway:
             self._feed(running, WelcomesDue())
         self._set_timer(running)
 
-    def _record(self, running: Running, turn: Turn, records: list[Record]) -> None:
-        self._write(running, records)
-        if self.observe_turn is not None:
-            try:
-                self.observe_turn(running.space, turn)
-            except Exception:
-                logger.exception("%s: whoever observes its turns has failed", running.space.name)
-
     def _write(self, running: Running, records: list[Record]) -> None:
         if running.journal is not None:
             running.journal.append(records)
@@ -413,7 +400,7 @@ class Gateway:
         """Records and delivers what a full disk has left waiting, in its order."""
         while running.owed:
             turn = running.owed[0]
-            self._record(running, turn, [effect for effect in turn.effects if type(effect) is Record])
+            self._write(running, [effect for effect in turn.effects if type(effect) is Record])
             self._apply(running, running.owed.pop(0))
 
     def _apply(self, running: Running, turn: Turn) -> tuple[Effect, ...]:

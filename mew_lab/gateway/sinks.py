@@ -1,20 +1,20 @@
 """Where does a participant's `output_log` go?  A sink beside its connections writes all that it hears into a file.
 
 One line a message, compact JSON, beginning with its welcome; a frame of a stream is a line
-`{"type":"Buffer","data":[…]}`, as peers in the field write it. The file is opened for each write, because others
-empty it while we run. What cannot be written is told once and counted; the space never waits for it.
+`{"type":"Buffer","data":[…]}`, as peers in the field write it. A delivery only notes the message: one writer makes
+the lines some milliseconds later and writes them, many at once. A kill loses the last of them and never their order.
+What cannot be written is told once and counted; the space never waits for it.
 
 Spec: §3.6.4 (rulings on log sinks), threat 27.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
-import os
-import stat
+from collections import deque
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path, PurePosixPath
 
 from mew_lab.errors import NotAdmitted
 from mew_lab.gateway.gateway import Gateway
@@ -22,98 +22,89 @@ from mew_lab.gateway.outbox import Frame
 from mew_lab.gateway.space_file import SpaceFile
 from mew_lab.protocol.envelope import compact
 from mew_lab.space.events import LOG_SINK
+from mew_lab.transport.files import AppendedFile
 
-__all__ = ["AppendedFile", "LogSink", "Sinks"]
+__all__ = ["LogSink", "SinkWriter", "Sinks"]
 
-_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
-_FILE = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+DELAY = 0.005  # seconds in which lines gather
+AT_ONCE = 256 * 1024  # characters and bytes of messages that are written within one turn of the loop
+MAX_WAITING = 16 * 1024 * 1024  # characters and bytes of messages that wait to be written
 
 
-class AppendedFile:
-    """A file below a folder to which lines are appended; no link on the way to it is followed.
+class SinkWriter:
+    """Writes what sinks hear, in its order, off the way of the deliveries.
+
+    Where no loop runs, it writes at once.
 
     Args:
-        root: the folder, and `name` the path below it.
-        fault: is given a sentence when lines begin to be lost.
-        private: whether a file that others may read is made the owner's alone.
+        delay: seconds in which messages gather.
+        most: characters and bytes that may wait; a message beyond them is left out of its file.
     """
 
-    def __init__(
-        self, root: Path, name: str, *, fault: Callable[[str], object], private: bool = False
-    ) -> None:
-        self.path = root / name
-        self.lost = 0
-        """Lines that could not be written."""
-        self._root = root
-        self._private = private and os.name == "posix"
-        self._parts = PurePosixPath(name).parts
-        self._fault = fault
-        self._well = True
-        self._torn = False  # the last write was cut short in the middle of a line
+    def __init__(self, *, delay: float = DELAY, most: int = MAX_WAITING) -> None:
+        self._delay = delay
+        self._most = most
+        self._waiting: deque[tuple[AppendedFile, Frame]] = deque()
+        self._size = 0
+        self._timer: asyncio.TimerHandle | None = None
 
-    def append(self, line: str) -> None:
-        """Writes one line. Never raises."""
-        data = (b"\n" if self._torn else b"") + line.encode() + b"\n"
-        try:
-            file = self._open()
+    def put(self, file: AppendedFile, frame: Frame) -> None:
+        """Takes a message for a file."""
+        size = len(frame.message)
+        if self._size + size > self._most:
+            file.leave_out(1, f"more than {self._most} bytes wait to be written")
+            return
+        self._waiting.append((file, frame))
+        self._size += size
+        if self._timer is None:
             try:
-                found = os.fstat(file)
-                if not stat.S_ISREG(found.st_mode):
-                    raise OSError(0, "it is no plain file")
-                if self._private and stat.S_IMODE(found.st_mode) & 0o077:
-                    os.fchmod(file, 0o600)  # others may have made it, and an invited one's token may be in it
-                written = os.write(file, data)
-            finally:
-                os.close(file)
-            if written < len(data):
-                self._torn = self._torn or written > 0
-                raise OSError(0, "the disk is full")
-        except (OSError, ValueError) as fault:
-            self.lost += 1
-            if self._well:
-                self._well = False
-                said = getattr(fault, "strerror", None) or str(fault)
-                self._fault(f"{self.path} cannot be written: {said}; its lines are left out until it can")
-        else:
-            self._well, self._torn = True, False
+                loop = asyncio.get_running_loop()
+            except RuntimeError:
+                self.flush()
+            else:
+                self._timer = loop.call_later(self._delay, self._tick, loop)
 
-    def _open(self) -> int:
-        if os.open not in os.supports_dir_fd:
-            if not self.path.resolve().is_relative_to(self._root.resolve()):
-                raise OSError(0, "it lies outside its folder")
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            return os.open(self.path, _FILE, 0o600)
-        folder = os.open(self._root, os.O_RDONLY)
-        try:
-            for part in self._parts[:-1]:
-                inner = self._step(part, folder)
-                os.close(folder)
-                folder = inner
-            return os.open(self._parts[-1], _FILE, 0o600, dir_fd=folder)
-        finally:
-            os.close(folder)
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        self._write(AT_ONCE)
+        if self._waiting:
+            self._timer = loop.call_later(0, self._tick, loop)
 
-    @staticmethod
-    def _step(part: str, folder: int) -> int:
-        """The folder of that name in an open one, made where it is missing."""
-        try:
-            return os.open(part, _FOLDER, dir_fd=folder)
-        except FileNotFoundError:
-            os.mkdir(part, 0o700, dir_fd=folder)
-            return os.open(part, _FOLDER, dir_fd=folder)
+    def flush(self) -> None:
+        """Writes all that waits."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._waiting:
+            self._write(AT_ONCE)
+
+    def _write(self, most: int) -> None:
+        lines: dict[AppendedFile, list[str]] = {}
+        last: Frame | None = None
+        line = ""
+        while self._waiting and most > 0:
+            file, frame = self._waiting.popleft()
+            size = len(frame.message)
+            self._size -= size
+            most -= size
+            if frame is not last:  # several sinks hear the same
+                last, line = frame, _line(frame.message)
+            lines.setdefault(file, []).append(line)
+        for file, some in lines.items():
+            file.append(*some)
 
 
 class LogSink:
-    """The gateway's end of a connection that nobody is at: a `Peer` that writes lines."""
+    """The gateway's end of a connection that nobody is at: a `Peer` that has messages written."""
 
-    def __init__(self, append: Callable[[str], object]) -> None:
-        self._append = append
+    def __init__(self, take: Callable[[Frame], object]) -> None:
+        self._take = take
         self._closed = False
 
     def put(self, frame: Frame) -> None:
-        """Writes a message."""
+        """Has a message written."""
         if not self._closed:
-            self._append(_line(frame.message))
+            self._take(frame)
 
     def close(self, code: int, reason: str, *, drop: bool = False) -> None:
         """Writes no more."""
@@ -136,6 +127,7 @@ class Sinks:
 
     def __init__(self, gateway: Gateway, file: SpaceFile, *, fault: Callable[[str], object]) -> None:
         self.files: dict[str, AppendedFile] = {}
+        self._writer = SinkWriter()
         self._gateway = gateway
         self._space = file.config.name
         self._fault = fault
@@ -167,6 +159,16 @@ class Sinks:
             if name not in self._waiting:
                 self._attach(name)
 
+    def flush(self) -> None:
+        """Writes all that waits."""
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Writes all that waits, and closes the files."""
+        self.flush()
+        for file in self.files.values():
+            file.finish()
+
     def _told(self, participant: str, sentence: str) -> None:
         self._fault(f"{participant}: {sentence}")
 
@@ -180,5 +182,5 @@ class Sinks:
                 self._told(participant, f"{refused}; its output_log stays empty")
 
     def _attach(self, participant: str) -> None:
-        sink = LogSink(self.files[participant].append)
+        sink = LogSink(partial(self._writer.put, self.files[participant]))
         self._gateway.admit(self._space, participant, sink, via=LOG_SINK)

@@ -171,6 +171,7 @@ def _config(file: _File, switches: Mapping[str, bool]) -> SpaceConfig:
     logs = LogsConfig(
         envelope_history=switches.get("ENVELOPE_HISTORY", logging.envelope_history.enabled),
         capability_decisions=switches.get("CAPABILITY_DECISIONS", logging.capability_decisions.enabled),
+        asked="gateway_logging" in file.model_fields_set or bool(switches),
     )
     settings = {name: getattr(file.space, name) for name in SpaceSettings.model_fields}
     return SpaceConfig(

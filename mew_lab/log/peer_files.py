@@ -5,26 +5,29 @@
 scripts in the field search for. Tokens, which that gateway writes in clear, never stand here; refusals, of which it
 logs those over HTTP alone, always do.
 
-It opens no file: whoever makes one gives the functions that append to them. Reading is peers.py.
+No gateway makes them: a journal is replayed, and its turns give the lines. Reading such files is peers.py.
 
 Spec: §3.6.8.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from mew_lab.errors import ProtocolError
+from mew_lab.log.replay import Player
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.token import mask
 from mew_lab.space.core import Space
-from mew_lab.space.events import LOG_SINK, Deliver, Record
+from mew_lab.space.events import LOG_SINK, Deliver, Record, outline
 from mew_lab.space.turn import Turn, timestamp
 
-__all__ = ["DECISIONS", "HISTORY", "PeerFiles"]
+__all__ = ["DECISIONS", "HISTORY", "JournalLines", "PeerFiles", "PeerLines"]
 
 HISTORY = "envelope-history.jsonl"
 DECISIONS = "capability-decisions.jsonl"
@@ -37,7 +40,16 @@ NAMED = (
     ("status", "status"),
 )
 
-Append = Callable[[str], object]
+
+# As `compact` writes, for what was read or written as JSON before.
+_quote = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+class PeerLines(NamedTuple):
+    """Lines of the two files, without line breaks."""
+
+    history: tuple[str, ...] = ()
+    decisions: tuple[str, ...] = ()
 
 
 class _End(NamedTuple):
@@ -49,37 +61,64 @@ class _End(NamedTuple):
 
 
 class PeerFiles:
-    """Writes the turns of spaces as the peers would have. `history` and `decisions` append lines; None: no such file."""
+    """Says of the turns of one space what the peers would have written.
 
-    def __init__(self, *, history: Append | None = None, decisions: Append | None = None) -> None:
+    Args:
+        history: Whether lines of the first file are wanted, and `decisions` those of the second.
+    """
+
+    def __init__(self, *, history: bool = True, decisions: bool = True) -> None:
         self._history = history
         self._decisions = decisions
         self._ends: dict[str, _End] = {}  # by connection
+        self._held: tuple[Any, str] = ((), "[]")  # the last set of capabilities, and how it is written
 
-    def observe(self, space: Space, turn: Turn) -> None:
-        """Takes a turn that was journaled and not committed yet, so that rights are still those it was judged by."""
+    def lines(
+        self, space: Space, turn: Turn, told: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> PeerLines:
+        """The lines of a turn that is not committed yet, so that rights are still those it was judged by.
+
+        Args:
+            told: The members of messages of the gateway's own, by id, where they are known better than by the turn.
+        """
         now = timestamp(turn.now)
         history: list[str] = []
         decisions: list[str] = []
+        texts: dict[str, str] = {}  # of what goes out as it came in
+        sent = [effect for effect in turn.effects if type(effect) is Deliver]
         for effect in turn.effects:
             if type(effect) is Record:
                 if effect.event == "joined" and effect.verdict == "accepted":
                     self._ends[effect.connection] = _End(
-                        effect.detail, compact(effect.detail), effect.via == LOG_SINK
+                        effect.detail, _quote(effect.detail), effect.via == LOG_SINK
                     )
-                    history += self._joined(effect, now)
+                    if self._history:
+                        history += self._joined(effect, now)
                 elif effect.event == "received" and effect.raw is not None:
-                    came = self._came(effect)
-                    history += self._received(effect, came, now)
-                    decisions += self._checked(effect, came, space, now)
+                    came, text = _came(effect, sent)
+                    if effect.received is None:
+                        texts[effect.raw] = text
+                    if came is not None and self._history:
+                        history.append(self._received(effect, space, came, text, now))
+                    if came is not None and self._decisions:
+                        decisions += self._checked(effect, came, space, now)
                 elif effect.event == "left":
                     self._ends.pop(effect.connection, None)
-            elif type(effect) is Deliver:
-                history += self._delivered(effect, space.name, now)
-        if history and self._history is not None:
-            self._history("\n".join(history))
-        if decisions and self._decisions is not None:
-            self._decisions("\n".join(decisions))
+            elif type(effect) is Deliver and self._history:
+                text = texts.get(effect.envelope.raw, "")
+                history += self._delivered(effect, space, now, (told or {}).get(effect.envelope.id), text)
+        return PeerLines(tuple(history), tuple(decisions))
+
+    def _end(self, connection: str, space: Space) -> _End | None:
+        """Whom a connection belongs to; of one that was here before the first turn, the space knows it."""
+        end = self._ends.get(connection)
+        if end is None:
+            known = space.state.connections.get(connection) or space.state.sinks.get(connection)
+            if known is None:
+                return None
+            sink = connection in space.state.sinks
+            end = self._ends[connection] = _End(known.runtime_id, _quote(known.runtime_id), sink)
+        return end
 
     # --- what came in ---
 
@@ -96,78 +135,170 @@ class PeerFiles:
                 now, "received", "", compact(envelope), record.detail, record.space, "inbound", "websocket"
             )
 
-    @staticmethod
-    def _came(record: Record) -> dict[str, Any] | None:
-        """The members of a message that came in; None when it was no JSON object that could be written again."""
-        try:
-            members = json.loads(mask(record.raw or ""))
-            compact(members)
-        except (ValueError, RecursionError, ProtocolError):
-            return None
-        return members if isinstance(members, dict) else None
-
-    def _received(self, record: Record, came: dict[str, Any] | None, now: str) -> Iterator[str]:
-        if came is None:
-            return
+    def _received(self, record: Record, space: Space, came: dict[str, Any], text: str, now: str) -> str:
         refused = record.verdict == "refused"
-        yield _line(
-            now,
-            "rejected" if refused else "received",
-            came.get("id", ""),
-            compact(came),
-            self._speaker(record),
-            record.space,
-            "inbound",
-            _transport(record),
-            {"reason": record.code} if refused else {},
+        return mask(
+            _line(
+                now,
+                "rejected" if refused else "received",
+                came.get("id", ""),
+                text,
+                self._speaker(record, space),
+                record.space,
+                "inbound",
+                _transport(record),
+                {"reason": record.code} if refused else {},
+            )
         )
 
-    def _checked(self, record: Record, came: dict[str, Any] | None, space: Space, now: str) -> Iterator[str]:
+    def _checked(self, record: Record, came: dict[str, Any], space: Space, now: str) -> Iterator[str]:
         """The capability check of a message, where it came to one."""
         allowed = record.verdict == "accepted"
         member = space.state.members.get(record.participant)
-        if came is None or member is None or not (allowed or record.code == "capability_violation"):
+        if member is None or not (allowed or record.code == "capability_violation"):
             return
         transport = _transport(record)
         correlation = came.get("correlation_id")
-        line: dict[str, Any] = {
+        about: dict[str, Any] = {
             "timestamp": now,
             "event": "capability_check",
             "envelope_id": came.get("id"),
-            "participant": self._speaker(record),
+            "participant": self._speaker(record, space),
             "space_id": record.space,
             "result": "allowed" if allowed else "denied",
             "required_capability": came.get("kind"),
-            "matched_capability": json.loads(record.pattern) if allowed else None,
-            "matched_source": ("dynamic" if record.grant else "static") if allowed else None,
-            "granted_capabilities": list(member.capabilities.patterns),
-            "metadata": {
-                "source": "http_api" if transport == "http" else transport,
-                "transport": transport,
-                **({"correlation_id": correlation} if correlation else {}),
-            },
         }
-        yield compact({key: value for key, value in line.items() if value is not None})
+        before = _quote({key: value for key, value in about.items() if value is not None})[:-1]
+        if allowed:
+            source = "dynamic" if record.grant else "static"
+            before += f',"matched_capability":{_rewritten(record.pattern)},"matched_source":"{source}"'
+        patterns = member.capabilities.patterns
+        if self._held[0] is not patterns:
+            self._held = (patterns, _quote(list(patterns)))
+        metadata = {
+            "source": "http_api" if transport == "http" else transport,
+            "transport": transport,
+            **({"correlation_id": correlation} if correlation else {}),
+        }
+        yield mask(f'{before},"granted_capabilities":{self._held[1]},"metadata":{_quote(metadata)}}}')
 
-    def _speaker(self, record: Record) -> str:
-        end = self._ends.get(record.connection)
+    def _speaker(self, record: Record, space: Space) -> str:
+        end = self._end(record.connection, space) if record.connection else None
         return end.runtime_id if end else record.runtime_id or record.participant
 
     # --- what went out ---
 
-    def _delivered(self, effect: Deliver, space: str, now: str) -> Iterator[str]:
+    def _delivered(
+        self, effect: Deliver, space: Space, now: str, told: Mapping[str, Any] | None, text: str
+    ) -> Iterator[str]:
+        """Lines of what went out; `text` is the envelope as JSON, where it is known."""
         envelope = effect.envelope
-        text, about = mask(compact(envelope.members)), _about(envelope)
-        before, after = _around(now, "delivered", envelope.id, text, space, "outbound", "websocket", about)
+        if told is not None:
+            envelope, text = Envelope(dict(told), raw=compact(told)), ""
+        text, about = text or _quote(envelope.members), _about(envelope)
+        before, after = (
+            mask(part)
+            for part in _around(
+                now, "delivered", envelope.id, text, space.name, "outbound", "websocket", about
+            )
+        )
         for connection in effect.connections:
-            end = self._ends.get(connection)
+            end = self._end(connection, space)
             if end is not None and end.sink and envelope.kind == "system/welcome":
                 more = {**about, "auto_connect": True}
-                yield _line(
-                    now, "delivered", envelope.id, text, end.runtime_id, space, "outbound", "virtual", more
+                line = _line(
+                    now,
+                    "delivered",
+                    envelope.id,
+                    text,
+                    end.runtime_id,
+                    space.name,
+                    "outbound",
+                    "virtual",
+                    more,
                 )
+                yield mask(line)
             elif end is not None:  # a line for each receiver: all but its name is made once
                 yield f"{before}{end.quoted}{after}"
+
+
+class JournalLines:
+    """Makes the lines of a journal, record by record, by replaying it.
+
+    An event gives its lines when all its records have come: what a killed gateway left half written was delivered to
+    nobody.
+
+    Args:
+        name: The journal's, for errors.
+        after: The number of a record; events up to it give no lines, but count for what follows.
+    """
+
+    def __init__(self, name: str, *, history: bool = True, decisions: bool = True, after: int = 0) -> None:
+        self._after = after
+        self._files = PeerFiles(history=history, decisions=decisions)
+        self._player = Player(name, observe_turn=self._observe)
+        self._seq = 0
+        self._lines = PeerLines()
+        self._unknown: tuple[Space, Turn] | None = (
+            None  # a refusal of which the record tells more than the turn
+        )
+        self._told: dict[str, Mapping[str, Any]] = {}
+
+    @property
+    def between(self) -> bool:
+        """Whether the last event was told to its end."""
+        return self._player.between
+
+    def take(self, record: Record) -> PeerLines:
+        """The lines of the event that ends with this record; none within an event.
+
+        Raises:
+            ReplayMismatch: when a fresh space would have recorded something else.
+            JournalError: when the journal cannot be replayed.
+        """
+        self._seq = record.seq
+        self._player.take(record)
+        if self._unknown is not None and record.event == "sent":
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                members = json.loads(record.raw or "")
+                self._told[members["id"]] = members
+        if not self._player.between:
+            return PeerLines()
+        if self._unknown is not None:  # a refusal changes nothing, so the space is still as it was
+            self._lines = self._files.lines(*self._unknown, self._told)
+            self._unknown, self._told = None, {}
+        lines, self._lines = self._lines, PeerLines()
+        return lines
+
+    def _observe(self, space: Space, turn: Turn) -> None:
+        if self._seq <= self._after:
+            return
+        first = next((effect for effect in turn.effects if type(effect) is Record), None)
+        if first is not None and outline(first) is not None:
+            self._unknown = (space, turn)
+        else:
+            self._lines = self._files.lines(space, turn)
+
+
+def _came(record: Record, sent: Iterable[Deliver]) -> tuple[dict[str, Any] | None, str]:
+    """The members of a message that came in, and their text; None when it was no JSON object to be written again."""
+    raw = record.raw or ""
+    if record.received is None:  # what was read once is not read again
+        for effect in sent:
+            if effect.envelope.raw is raw:
+                return dict(effect.envelope.members), compact(effect.envelope.members)
+    try:
+        members = json.loads(raw)
+        text = compact(members)
+    except (ValueError, RecursionError, ProtocolError):
+        return None, ""
+    return (members, text) if isinstance(members, dict) else (None, "")
+
+
+@lru_cache(maxsize=1024)
+def _rewritten(pattern: str) -> str:
+    """A pattern of a record as these files write it."""
+    return compact(json.loads(pattern))
 
 
 def _about(envelope: Envelope) -> dict[str, Any]:
@@ -206,7 +337,7 @@ def _line(
 ) -> str:
     """One line of the history; `envelope` is JSON already."""
     before, after = _around(now, event, id, envelope, space, direction, transport, metadata)
-    return f"{before}{compact(participant)}{after}"
+    return f"{before}{_quote(participant)}{after}"
 
 
 def _around(
@@ -220,11 +351,11 @@ def _around(
     metadata: Mapping[str, Any] | None,
 ) -> tuple[str, str]:
     """What stands before and after the participant of a line."""
-    before = {"timestamp": now, "event": event, **({"id": id} if id else {})}
-    after: dict[str, Any] = {
-        "space_id": space,
-        "direction": direction,
-        "transport": transport,
-        **({"metadata": metadata} if metadata else {}),
-    }
-    return f'{compact(before)[:-1]},"envelope":{envelope},"participant":', f",{compact(after)[1:]}"
+    before = f'{{"timestamp":"{now}","event":"{event}",' + (f'"id":{_quote(id)},' if id else "")
+    after = _way(space, direction, transport) + (f',"metadata":{_quote(metadata)}' if metadata else "")
+    return f'{before}"envelope":{envelope},"participant":', f"{after}}}"
+
+
+@lru_cache(maxsize=64)
+def _way(space: str, direction: str, transport: str) -> str:
+    return f',"space_id":{_quote(space)},"direction":"{direction}","transport":"{transport}"'

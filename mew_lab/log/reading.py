@@ -30,6 +30,7 @@ __all__ = [
     "begun_anew",
     "continued",
     "first_record",
+    "goes_on",
     "missing",
     "read_journal",
     "successor",
@@ -211,15 +212,18 @@ def continued(first: Path) -> tuple[Path, ...]:
     """
     read_journal(first).close()
     paths = [first]
-    anew = begun_anew(_about(first) or {})
-    previous = anew.previous if anew else first.name
-    while True:
-        path = successor(paths)
-        about = _about(path) if path.is_file() else None
-        if about is None or about.get("previous") != previous:
-            return tuple(paths)
-        previous = path.name
+    while goes_on(path := successor(paths), paths):
         paths.append(path)
+    return tuple(paths)
+
+
+def goes_on(path: Path, paths: Sequence[Path]) -> bool:
+    """Whether a file says in its first line that it goes on from the last of these."""
+    about = _about(path) if path.is_file() else None
+    if about is None:
+        return False
+    anew = begun_anew(_about(paths[0]) or {}) if len(paths) == 1 else None
+    return about.get("previous") == (anew.previous if anew else paths[-1].name)
 
 
 def _about(path: Path) -> dict[str, Any] | None:

@@ -47,6 +47,7 @@ from mew_lab.space.events import (
 )
 from mew_lab.space.opening import reopened
 from mew_lab.space.snapshot import restore
+from mew_lab.space.turn import Turn
 
 __all__ = ["CAUSED", "SNAPSHOT", "Player", "Replayed", "event_of", "replay", "replay_records"]
 
@@ -127,10 +128,14 @@ def replay_records(
 
 
 class Player:
-    """A replay, record by record: `take` each, look at `space` in between, `end` it."""
+    """A replay, record by record: `take` each, look at `space` in between, `end` it.
 
-    def __init__(self, name: str) -> None:
+    `observe_turn` is called with each turn before it is committed, so that rights are still those it was judged by.
+    """
+
+    def __init__(self, name: str, *, observe_turn: Callable[[Space, Turn], object] | None = None) -> None:
         self._name = name
+        self._observe_turn = observe_turn
         self._space: Space | None = None
         self._foretold: deque[Record] = deque()
         self._events = 0
@@ -248,6 +253,8 @@ class Player:
             turn = space.plan(event, record.now)
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError, MewError) as fault:
             raise self._impossible(record, f"its {record.event} cannot be read ({fault})") from None
+        if self._observe_turn is not None:
+            self._observe_turn(space, turn)
         turn.commit()
         self._events += 1
         self._on_trust = type(event) is RefusedBefore

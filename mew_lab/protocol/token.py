@@ -1,7 +1,7 @@
 """How is a secret held so that it cannot be shown by accident?  `Token`, and masking for what others write.
 
-A secret of ours that became a `Token` is known to `mask` for the life of the process, so that a log line, an
-error or a traceback which quotes it by another way is still clean. It mints nothing and knows no file.
+A secret of ours that became a `Token` is known to `mask` until it is forgotten, so that a log line, an error or a
+traceback which quotes it by another way is still clean. It mints nothing and knows no file.
 
 Spec: §5.2.
 """
@@ -9,19 +9,41 @@ Spec: §5.2.
 from __future__ import annotations
 
 import hmac
+import json
 import logging
 import traceback
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-__all__ = ["LEAST_TOKEN", "SecretFilter", "Token", "mask"]
+try:
+    import re2
+except ImportError:  # as in a browser
+    re2 = None
+
+__all__ = ["LEAST_TOKEN", "SecretFilter", "Token", "forget", "mask", "remember"]
 
 LEAST_TOKEN = 16  # characters; a token of fewer could be guessed
 _SHOWN = 4  # characters of the end that tell two tokens apart
 _LONG = 12  # a shorter secret shows nothing of itself
 _MASKABLE = 4  # a shorter text stands everywhere, so masking it would only destroy what surrounds it
 
+_AT_ONCE = 4096  # secrets in one expression; many more, and the engine would fall back to a slow search
+
 # secret -> what stands for it. One dict, written and read whole in single operations: no lock needed.
 _live: dict[str, str] = {}
+
+
+class _Search(NamedTuple):
+    """What finds out whether a text holds a secret: expressions, and secrets that none of them can hold."""
+
+    made_of: object
+    expressions: tuple[Any, ...]
+    others: tuple[str, ...]
+
+
+# Of which set of secrets a search was made: another object after each change. A search that was made while another
+# thread changed the set names the older one, and is made again.
+_edition = object()
+_search = _Search(None, (), ())
 
 
 class Token(str):
@@ -42,8 +64,8 @@ class Token(str):
         shown = f"tok_…{secret[-_SHOWN:]}" if len(secret) >= _LONG else "tok_…"
         token = super().__new__(cls, shown)
         object.__setattr__(token, "_secret", secret)
-        if remember and len(secret) >= _MASKABLE:
-            _live[secret] = shown
+        if remember:
+            _remember(token)
         return token
 
     def reveal(self) -> str:
@@ -75,10 +97,82 @@ class Token(str):
         raise AttributeError("a Token cannot be changed")
 
 
+def remember(token: Token) -> None:
+    """Has `mask` know the secret, as it is and as JSON writes it, also when it was forgotten before."""
+    global _edition
+    secret, shown = token.reveal(), str.__str__(token)
+    if len(secret) >= _MASKABLE and secret not in _live:
+        _live[_in_json(secret)] = _in_json(shown)
+        _live[secret] = shown
+        _edition = object()
+
+
+_remember = remember  # where an argument has that name
+
+
+def forget(token: Token) -> None:
+    """Ends the masking of a secret that opens nothing any more."""
+    global _edition
+    secret = token.reveal()
+    _live.pop(_in_json(secret), None)
+    _live.pop(secret, None)
+    _edition = object()
+
+
+def _in_json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def _compile() -> _Search:
+    """The search for the secrets of now: one alternation, so that their number does not matter."""
+    edition, secrets = _edition, tuple(_live)
+    if re2 is None:
+        return _Search(edition, (), secrets)
+    options = re2.Options()
+    options.log_errors = False
+    options.never_capture = True
+    plain, others = list[str](), list[str]()
+    expressions = []
+    for secret in secrets:
+        (plain if _is_unicode(secret) else others).append(secret)
+    for at in range(0, len(plain), _AT_ONCE):
+        some = plain[at : at + _AT_ONCE]
+        try:
+            expressions.append(re2.compile("|".join(map(re2.escape, some)), options))
+        except re2.error:  # too long to be compiled
+            others += some
+    return _Search(edition, tuple(expressions), tuple(others))
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether it is free of lone surrogates, which UTF-8 cannot say."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _holds_secret(text: str) -> bool:
+    global _search
+    search = _search
+    if search.made_of is not _edition:
+        search = _search = _compile()
+    try:
+        if any(expression.search(text) for expression in search.expressions):
+            return True
+    except UnicodeEncodeError:  # the engine reads UTF-8 alone
+        return True
+    return any(secret in text for secret in search.others)
+
+
 def mask(text: str) -> str:
-    """`text` with every known secret replaced by its mask."""
+    """`text` with every known secret replaced by its mask. Some microseconds, however many secrets are known."""
+    if not _holds_secret(text):
+        return text
     for secret in sorted((one for one in tuple(_live) if one in text), key=len, reverse=True):
-        text = text.replace(secret, _live[secret])
+        # It may be forgotten meanwhile.
+        text = text.replace(secret, _live.get(secret, "tok_…"))
     return text
 
 

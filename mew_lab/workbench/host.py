@@ -12,7 +12,7 @@ import logging
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path, PurePath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mew_lab.errors import ConfigError, MewError
@@ -24,19 +24,19 @@ from mew_lab.gateway.local import attach
 from mew_lab.gateway.processes import Processes
 from mew_lab.gateway.programs import programs_of
 from mew_lab.gateway.server import Server
-from mew_lab.gateway.sinks import AppendedFile, Sinks
+from mew_lab.gateway.sinks import Sinks
 from mew_lab.gateway.space_file import SpaceFile
 from mew_lab.log.journal import Journal
-from mew_lab.log.peer_files import DECISIONS, HISTORY, PeerFiles
+from mew_lab.log.peer_files import DECISIONS, HISTORY
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
 from mew_lab.space.core import Space
 from mew_lab.space.events import Record
-from mew_lab.space.turn import Turn
 from mew_lab.transport.link import Link
 from mew_lab.workbench.heads import HeadKeeper
+from mew_lab.workbench.peer_logs import PeerLogs
 from mew_lab.workbench.resuming import SERVED, SETTINGS, Past
 from mew_lab.workbench.seed import source
 
@@ -141,6 +141,8 @@ class Host:
         self._port = 0
         self._config: SpaceConfig | None = None
         self._processes: Processes | None = None
+        self._sinks: Sinks | None = None
+        self._logs_as_peers: PeerLogs | None = None
 
     async def open(self, *, owner: str, can: str | Sequence[Mapping[str, Any]]) -> None:
         """Opens the space with its owner, and the port; or leaves nothing behind.
@@ -185,31 +187,46 @@ class Host:
                 config = SpaceConfig.model_validate({**dict(config), **owned})
             except ValueError as wrong:
                 raise ConfigError(f"cannot open the space {self.name!r}: {_first_fault(wrong)}") from None
+        logs = self._peer_logs(file, fault)
         self.keys = issue(file._replace(config=config), self.gateway.tokens)
-        self._log_as_peers(file, fault)
-        sinks = Sinks(self.gateway, file, fault=fault)
-        await self._open(config, sinks.open)
-
-    def _log_as_peers(self, file: SpaceFile, fault: Callable[[str], object]) -> None:
-        """Has the log files of the peers written beside our journal, as far as the file wants them."""
-        logs = file.config.logs
+        self._sinks = Sinks(self.gateway, file, fault=fault)
         if logs is not None:
-            history, decisions = (
-                AppendedFile(file.logs.parent, str(PurePath("logs", self._logs, name)), fault=fault).append
-                if wanted
-                else None
-                for name, wanted in ((HISTORY, logs.envelope_history), (DECISIONS, logs.capability_decisions))
-            )
-            files = PeerFiles(history=history, decisions=decisions)
-            others = self.gateway.observe_turn
+            self._logs_as_peers = logs
+            logs.register()
+            for key in self.keys.values():
+                logs.hide(key.token)
+        await self._open(config, self._sinks.open)
+        if logs is not None:
+            await logs.start()
 
-            def observe(space: Space, turn: Turn) -> None:
-                if space.name == self.name:
-                    files.observe(space, turn)
-                elif others is not None:
-                    others(space, turn)
+    def _peer_logs(self, file: SpaceFile, fault: Callable[[str], object]) -> PeerLogs | None:
+        """What keeps the log files of the peers beside our journal, as far as the file wants them.
 
-            self.gateway.observe_turn = observe
+        Raises:
+            ConfigError: when it asks for them, and there is no journal to make them from.
+        """
+        logs = file.config.logs
+        if logs is None or not logs.any:
+            return None
+        if self.journal is None:
+            said = "the log files of the peers are made from the journal, and this space keeps none"
+            if logs.asked:
+                raise ConfigError(
+                    f"{said}; give it a journal, or set gateway_logging.enabled to false",
+                    path=str(file.path),
+                    key="gateway_logging",
+                )
+            fault(f"{HISTORY} and {DECISIONS} are not written: {said}")
+            return None
+        return PeerLogs(
+            self.journal.path,
+            root=file.logs.parent,
+            folder=str(PurePosixPath("logs", self._logs)),
+            history=logs.envelope_history,
+            decisions=logs.capability_decisions,
+            secrets=[token for one in file.config.participants.values() for token in one.tokens],
+            fault=fault,
+        )
 
     async def resume(self, *, person: str) -> None:
         """Goes on with the space that ran before, on its port where that is free; or leaves nothing behind.
@@ -369,6 +386,8 @@ class Host:
 
     def _keep(self, space: str, participant: str, token: Token) -> None:
         """Writes a token that was minted, for us or for who was invited, so that it outlives this process."""
+        if self._logs_as_peers is not None:
+            self._logs_as_peers.hide(token)
         try:
             self._write(participant, token)
         except ConfigError as fault:
@@ -403,12 +422,17 @@ class Host:
             await server.stop()
         self.gateway.close()
         for one in (self, *self._others):
+            if one._sinks is not None:
+                one._sinks.close()
             if one._heads is not None:
                 heads, one._heads = one._heads, None
                 heads.stop()
             if one.journal is not None:
                 with contextlib.suppress(MewError):
                     one.journal.close()
+        for one in (self, *self._others):
+            if one._logs_as_peers is not None:
+                await one._logs_as_peers.stop()
 
 
 def _first_fault(fault: ValueError) -> str:

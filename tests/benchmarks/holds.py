@@ -24,6 +24,7 @@ from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.limits import Limits
 from mew_lab.gateway.server import Server
 from mew_lab.log.journal import Journal
+from mew_lab.space.core import Space
 
 FREE = Limits(messages_per_second=1e9, burst=10**9)
 NARROW = [{"kind": f"k{n}/?*"} for n in range(300)]
@@ -60,12 +61,16 @@ async def main(bystanders: int) -> None:
     longest = dict.fromkeys(("turn", "busy", "held"), 0.0)
     most = [0]  # steps of one turn; an older gateway counts none
 
-    def observe(space: object, turn: object) -> None:
+    plan = Space.plan
+
+    def planned(space: Space, event: Any, now: Any) -> Any:
+        turn = plan(space, event, now)
         meter = getattr(turn, "meter", None)
         if meter is not None:
             most[0] = max(most[0], turn.state.limits.turn_steps - max(meter.left, 0))
+        return turn
 
-    gateway.observe_turn = observe
+    Space.plan = planned  # type: ignore[method-assign]
     take = gateway._turn
 
     def timed(running: Any, event: Any) -> Any:

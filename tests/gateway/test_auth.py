@@ -10,7 +10,9 @@ import pytest
 
 from mew_lab.errors import ConfigError
 from mew_lab.gateway.auth import Tokens, mint, read_token_file, token_path, write_token_file
-from mew_lab.protocol.token import Token
+from mew_lab.gateway.config import ParticipantConfig, SpaceConfig
+from mew_lab.gateway.gateway import Gateway
+from mew_lab.protocol.token import Token, mask
 
 
 @pytest.mark.threat(26)
@@ -225,3 +227,32 @@ def test_a_file_in_the_place_of_the_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ConfigError, match=r"could not be written|not a folder of yours"):
         write_token_file(tmp_path / "file", "demo", "bot", mint())
+
+
+@pytest.mark.threat(1)
+def test_a_token_is_masked_until_no_registry_knows_it_any_more() -> None:
+    one, other = Tokens(), Tokens()
+    token, kept = Token("a-token-of-two-spaces"), one.mint("demo", "anna")
+    one.add("demo", "bot", token)
+    other.add("office", "bot", token)
+    assert one.void("demo", "bot") == 1
+    assert mask(f"{token.reveal()} {kept.reveal()}") == f"{token} {kept}"
+    other.void_space("office")
+    assert other.whose("office", token) is None
+    assert mask(f"{token.reveal()} {kept.reveal()}") == f"{token.reveal()} {kept}"
+    other.add("office", "bot", token)
+    assert mask(token.reveal()) == str(token)
+    other.void_space("office")
+
+
+@pytest.mark.threat(1)
+def test_tokens_of_kicked_participants_and_of_closed_spaces_are_forgotten() -> None:
+    gateway = Gateway()
+    people = {name: ParticipantConfig(capabilities=[{"kind": "*"}]) for name in ("anna", "bot")}
+    gateway.add_space(SpaceConfig(name="demo", participants=people))
+    anna, bot = (gateway.tokens.mint("demo", name) for name in people)
+    kick = '{"kind":"space/kick","payload":{"participant_id":"bot"}}'
+    assert gateway.post("demo", "anna", kick).status == 200
+    assert mask(f"{anna.reveal()} {bot.reveal()}") == f"{anna} {bot.reveal()}"
+    gateway.close()
+    assert mask(anna.reveal()) == anna.reveal()

@@ -16,7 +16,6 @@ from mew_lab.gateway.local import attach
 from mew_lab.gateway.outbox import Frame
 from mew_lab.log.replay import replay_records
 from mew_lab.space.events import Record
-from mew_lab.space.turn import Turn
 from mew_lab.transport.link import LinkClosed
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -245,23 +244,6 @@ def test_a_dead_connection_gives_way_to_its_successor() -> None:
     assert first.closed is not None and first.closed[0] == 4409
     gateway.admit("demo", "alice", second)
     assert gateway.holder("demo", "alice") is second
-
-
-async def test_whoever_observes_turns_sees_each_before_it_is_delivered_and_cannot_stop_it() -> None:
-    gateway, tape = a_gateway(anna=CHAT)
-    seen: list[tuple[int, int]] = []
-    anna = Listener()
-
-    def observe(space: object, turn: Turn) -> None:
-        seen.append((len(tape.records), len(anna.heard)))
-        raise RuntimeError("a fault of the observer")
-
-    gateway.observe_turn = observe
-    gateway.admit("demo", "anna", anna)
-    before = len(tape.records)
-    assert gateway.post("demo", "anna", HELLO).status == 200
-    assert seen[-1] == (before + 1, 1)  # journaled, and only the welcome heard by then
-    assert anna.kinds == ["system/welcome", "chat"]
 
 
 def test_a_space_goes_on_where_its_journal_ends() -> None:

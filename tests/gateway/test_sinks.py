@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import stat
@@ -10,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from mew_lab.gateway import sinks
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.local import attach
 from mew_lab.gateway.outbox import Frame
-from mew_lab.gateway.sinks import AppendedFile, LogSink, Sinks
+from mew_lab.gateway.sinks import LogSink, Sinks, SinkWriter
 from mew_lab.gateway.space_file import parse_space_file
+from mew_lab.transport.files import AppendedFile
 from mew_lab.transport.link import Link
 
 SPACE = """
@@ -40,6 +41,8 @@ class Site:
         self.sinks.open()
 
     def lines(self, name: str) -> list[dict[str, Any]]:
+        """What stands in a file when all that was delivered is written."""
+        self.sinks.flush()
         path = self.folder / name
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
@@ -103,6 +106,7 @@ async def test_frames_are_lines_as_the_peers_write_them(tmp_path: Path) -> None:
     await anna.send('{"kind":"chat","payload":{"text":"done"}}')
     while (said := await anna.receive()) and not (isinstance(said, str) and '"done"' in said):
         pass
+    site.sinks.flush()
     text, data = (one for one in (tmp_path / "logs/eager.jsonl").read_text().splitlines() if "Buffer" in one)
     assert (
         text
@@ -114,17 +118,17 @@ async def test_frames_are_lines_as_the_peers_write_them(tmp_path: Path) -> None:
 
 
 def test_each_message_is_one_compact_line(tmp_path: Path) -> None:
-    lines: list[str] = []
-    LogSink(lines.append).put(Frame('{\n  "kind": "chat",\n  "payload": {"text": "a\\nb \u00e9"}\n}'))
-    assert lines == ['{"kind":"chat","payload":{"text":"a\\nb \u00e9"}}']
+    file = AppendedFile(tmp_path, "log", fault=print)
+    SinkWriter().put(file, Frame('{\n  "kind": "chat",\n  "payload": {"text": "a\\nb \u00e9"}\n}'))
+    assert (tmp_path / "log").read_text() == '{"kind":"chat","payload":{"text":"a\\nb \u00e9"}}\n'
 
 
 def test_a_closed_sink_writes_no_more() -> None:
-    lines: list[str] = []
-    sink = LogSink(lines.append)
+    frames: list[Frame] = []
+    sink = LogSink(frames.append)
     sink.close(4403, "kicked")
     sink.put(Frame('{"kind":"chat"}'))
-    assert lines == []
+    assert frames == []
 
 
 async def test_a_kicked_participant_has_no_log_any_more(tmp_path: Path) -> None:
@@ -147,77 +151,71 @@ async def test_a_sink_that_the_space_does_not_take_is_told_once_and_stays_empty(
     assert fault.startswith("lazy: ") and fault.endswith("its output_log stays empty")
 
 
-# --- files -------------------------------------------------------------------------------------------------------
+# --- the writer --------------------------------------------------------------------------------------------------
 
 
-def a_file(root: Path, name: str) -> tuple[AppendedFile, list[str]]:
-    faults: list[str] = []
-    return AppendedFile(root, name, fault=faults.append), faults
+async def test_a_delivery_writes_nothing_and_the_lines_come_by_themselves_soon_after(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    path = tmp_path / "logs" / "eager.jsonl"
+    for n in range(50):
+        assert site.post("anna", kind="chat", payload={"n": n}) == 200
+    assert not path.exists()
+    async with asyncio.timeout(10):
+        while not path.exists() or path.read_text().count('"n":') < 50:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    told = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [one["payload"]["n"] for one in told if one["kind"] == "chat"] == list(range(50))
 
 
-def test_the_file_and_its_folders_are_the_owners_alone(tmp_path: Path) -> None:
-    file, faults = a_file(tmp_path, "a/b/log.jsonl")
-    file.append("one")
-    assert (tmp_path / "a/b/log.jsonl").read_text() == "one\n"
-    assert stat.S_IMODE((tmp_path / "a/b/log.jsonl").stat().st_mode) == 0o600
-    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o700
-    assert faults == []
-
-
-def test_a_file_that_is_emptied_while_it_is_written_begins_anew(tmp_path: Path) -> None:
-    file, _ = a_file(tmp_path, "log.jsonl")
-    file.append("one")
-    (tmp_path / "log.jsonl").write_text("")
-    file.append("two")
-    (tmp_path / "log.jsonl").unlink()
-    file.append("three")
-    assert (tmp_path / "log.jsonl").read_text() == "three\n"
-
-
-@pytest.mark.threat(27)
-@pytest.mark.parametrize("name", ["link/log", "log", "pipe", "folder"])
-def test_nothing_is_written_through_a_link_into_a_pipe_or_elsewhere(tmp_path: Path, name: str) -> None:
-    root, outside = tmp_path / "root", tmp_path / "outside"
-    root.mkdir()
-    outside.mkdir()
-    (outside / "target").write_text("mine")
-    (root / "link").symlink_to(outside)
-    (root / "log").symlink_to(outside / "target")
-    (root / "folder").mkdir()
-    os.mkfifo(root / "pipe")
-    file, faults = a_file(root, name)
-    file.append("line")
-    file.append("line")
-    assert [one.name for one in outside.iterdir()] == ["target"]
-    assert (outside / "target").read_text() == "mine"
-    assert file.lost == 2
-    assert len(faults) == 1 and str(root / name) in faults[0]
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-def test_a_full_disk_is_told_once_and_counted_and_writing_goes_on_after_it(
+async def test_many_messages_of_several_sinks_are_written_in_order_and_with_few_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file, faults = a_file(tmp_path, "log")
-    file.append("before")
+    writes: list[int] = []
     write = os.write
-    monkeypatch.setattr(sinks.os, "write", lambda fd, data: write(fd, data[:3]))
-    file.append("cut short")
-    full = os.open("/dev/full", os.O_WRONLY)
-    monkeypatch.setattr(sinks.os, "write", lambda fd, data: write(full, data))
-    file.append("lost")
-    monkeypatch.setattr(sinks.os, "write", write)
-    os.close(full)
-    file.append("after")
-    assert (file.lost, len(faults)) == (2, 1)
-    assert "left out until it can" in faults[0]
-    assert (tmp_path / "log").read_text() == "before\ncut\nafter\n"
+
+    def counted(fd: int, data: bytes) -> int:
+        writes.append(len(data))
+        return write(fd, data)
+
+    monkeypatch.setattr(os, "write", counted)
+    site = Site(
+        tmp_path, SPACE.replace("output_log: lazy.jsonl", "output_log: lazy.jsonl, auto_connect: true")
+    )
+    for n in range(500):
+        site.post("anna", kind="chat", payload={"n": n})
+    for name in ("logs/eager.jsonl", "lazy.jsonl"):
+        told = [one["payload"]["n"] for one in site.lines(name) if one["kind"] == "chat"]
+        assert told == list(range(500))
+    assert len(writes) <= 6
+
+
+async def test_more_than_may_wait_is_left_out_counted_and_said(tmp_path: Path) -> None:
+    faults: list[str] = []
+    file = AppendedFile(tmp_path, "log", fault=faults.append)
+    writer = SinkWriter(most=100)
+    for n in range(5):
+        writer.put(file, Frame(json.dumps({"n": n, "text": "x" * 20})))
+    writer.flush()
+    assert [json.loads(line)["n"] for line in (tmp_path / "log").read_text().splitlines()] == [0, 1]
+    assert file.lost == 3
+    assert faults == [
+        f"{file.path} cannot be written: more than 100 bytes wait to be written; its lines are left out until it can",
+        f"{file.path} is written again; 3 lines were left out",
+    ]
+
+
+async def test_what_waits_when_a_space_ends_is_written(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.post("anna", kind="chat", payload={"text": "last"})
+    site.sinks.close()
+    assert '"last"' in (tmp_path / "logs/eager.jsonl").read_text()
 
 
 async def test_a_log_that_cannot_be_written_hurts_nobody(tmp_path: Path) -> None:
     (tmp_path / "logs").write_text("no folder")
     site = Site(tmp_path)
     assert site.post("anna", kind="chat", payload={"text": "goes on"}) == 200
+    site.sinks.flush()
     assert site.sinks.files["eager"].lost == 2
     assert len(site.faults) == 1 and site.faults[0].startswith("eager: ")
 

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mew_lab.log.peer_files import DECISIONS, HISTORY, PeerFiles
+from mew_lab.log.journal import Journal
+from mew_lab.log.log import open_log
+from mew_lab.log.peer_files import DECISIONS, HISTORY, JournalLines, PeerFiles
 from mew_lab.log.peers import merge_decisions
 from mew_lab.log.reading import read_journal
-from mew_lab.protocol.token import Token
+from mew_lab.protocol.token import Token, forget
 from mew_lab.space.core import Space
-from mew_lab.space.events import Event, Joined, Left, Noted, Received, Record
+from mew_lab.space.events import Enrolled, Event, Joined, Left, Noted, Received, Record, outline
+from mew_lab.space.opening import opened
+
+from ..captures.divergences import CAPTURES
+from ..captures.session import read, steps
+from .sessions import session
 
 NOW = datetime(2026, 1, 1, 12, 30, 0, 125_000, tzinfo=UTC)
 STAMP = "2026-01-01T12:30:00.125Z"
@@ -29,15 +36,13 @@ class Kept:
         self.space = Space("demo", epoch=1, participants=participants)
         self.history: list[str] = []
         self.decisions: list[str] = []
-        self.files = PeerFiles(history=self._into(self.history), decisions=self._into(self.decisions))
-
-    @staticmethod
-    def _into(lines: list[str]) -> Any:
-        return lambda text: lines.extend(text.split("\n"))
+        self.files = PeerFiles()
 
     def step(self, event: Event) -> None:
         turn = self.space.plan(event, NOW)
-        self.files.observe(self.space, turn)
+        lines = self.files.lines(self.space, turn)
+        self.history += lines.history
+        self.decisions += lines.decisions
         turn.commit()
 
     def join(self, name: str, *, id: str = "", via: str = "websocket") -> None:
@@ -208,6 +213,15 @@ def test_an_invitation_shows_no_token() -> None:
     one.send("anna", id="m2", kind="system/x", payload={"text": canary.reveal()})
     assert canary.reveal() not in "".join(one.history + one.decisions)
     assert '"text":"tok_…4321"' in one.history[-2]
+    escaped = canary.reveal().replace("c", "\\u0063")
+    before = len(one.history)
+    for kind in ("chat", "system/x"):
+        one.step(
+            Received(f'{{"kind":"{kind}","id":"{kind}","payload":{{"{escaped}":"{escaped}"}}}}', "c-anna")
+        )
+    assert canary.reveal() not in "".join(one.history + one.decisions)
+    assert sum("tok_…4321" in line for line in one.history[before:]) == 3  # received, delivered; refused
+    forget(canary)
 
 
 @pytest.mark.parametrize(
@@ -239,12 +253,13 @@ def test_who_has_left_hears_nothing() -> None:
     assert [line["participant"] for line in one.said(before)] == ["anna"]
 
 
-def test_either_file_may_be_switched_off() -> None:
-    lines: list[str] = []
+@pytest.mark.parametrize(("history", "decisions"), [(False, False), (True, False), (False, True)])
+def test_either_file_may_be_switched_off(history: bool, decisions: bool) -> None:
     space = Space("demo", epoch=1, participants={"anna": ANY})
-    for files in (PeerFiles(), PeerFiles(history=lines.append), PeerFiles(decisions=lines.append)):
-        files.observe(space, space.plan(Received('{"kind":"chat"}', None, "anna", "anna"), NOW))
-    assert [json.loads(line)["event"] for line in lines] == ["received", "capability_check"]
+    turn = space.plan(Received('{"kind":"chat"}', None, "anna", "anna"), NOW)
+    lines = PeerFiles(history=history, decisions=decisions).lines(space, turn)
+    told = [[json.loads(line)["event"] for line in some] for some in lines]
+    assert told == [["received"] * history, ["capability_check"] * decisions]
 
 
 def test_what_is_written_is_read_back_as_what_happened(kept: Kept, tmp_path: Path) -> None:
@@ -271,3 +286,118 @@ def test_what_is_written_is_read_back_as_what_happened(kept: Kept, tmp_path: Pat
         ("s1", "accepted", "anna-1", '{"kind":"*"}'),
     ]
     assert [one.detail for one in records if one.event == "joined"] == ["anna-1", "bert"]
+
+
+# --- from a journal ----------------------------------------------------------------------------------------------
+
+
+class Live:
+    """A session of which the lines are made while it runs, and which is journaled by files of a few records."""
+
+    def __init__(self, folder: Path, *, epoch: int = 1) -> None:
+        self.space = Space("demo", epoch=epoch)
+        self.journal = Journal(folder / "journal.jsonl", rotate_at=50_000)
+        self.journal.append([opened(self.space, NOW)])
+        self.now = NOW
+        self.made = PeerFiles()
+        self.history: list[str] = []
+        self.decisions: list[str] = []
+
+    def step(self, event: Event) -> None:
+        self.now += timedelta(microseconds=(self.now.microsecond * 7919 + 13) % 900_000 + 1)
+        turn = self.space.plan(event, self.now)
+        self.journal.append([effect for effect in turn.effects if type(effect) is Record])
+        lines = self.made.lines(self.space, turn)
+        self.history += lines.history
+        self.decisions += lines.decisions
+        turn.commit()
+
+
+def replayed(path: Path, *, after: int = 0) -> tuple[list[str], list[str]]:
+    maker = JournalLines("the journal", after=after)
+    history: list[str] = []
+    decisions: list[str] = []
+    for record in open_log(path).records:
+        lines = maker.take(record)
+        history += lines.history
+        decisions += lines.decisions
+    assert maker.between
+    return history, decisions
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_journal_gives_the_lines_that_were_made_while_it_was_written(tmp_path: Path, seed: int) -> None:
+    live = Live(tmp_path, epoch=seed)
+    for event in session(live.space, seed, 300):
+        live.step(event)
+    live.journal.close()
+    first = live.journal.paths[0]
+    assert len(live.journal.paths) > 2 and len(live.history) > 300 and len(live.decisions) > 50
+    records = list(open_log(first).records)
+    assert any(outline(record) is not None for record in records)  # of which the beginning is kept
+    history, decisions = replayed(first)
+    for line, other in zip(live.history, history, strict=True):
+        assert line == other
+    assert decisions == live.decisions
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_from_any_event_on_the_lines_are_those_of_the_whole(tmp_path: Path, seed: int) -> None:
+    live = Live(tmp_path, epoch=seed)
+    ends = []
+    for event in session(live.space, seed, 120):
+        live.step(event)
+        ends.append((live.space.state.records, len(live.history), len(live.decisions)))
+    live.journal.close()
+    for after, history, decisions in ends[:: 120 // 8]:
+        found = replayed(live.journal.paths[0], after=after)
+        assert found == (live.history[history:], live.decisions[decisions:])
+
+
+def test_what_a_killed_gateway_left_half_written_gives_no_line(tmp_path: Path) -> None:
+    live = Live(tmp_path)
+    live.step(Enrolled("anna", tuple(ANY)))
+    live.step(Joined("c1", "anna", "anna", "websocket"))
+    before = len(live.history)
+    live.step(Received('{"kind":"unheard/of"}', "c1"))
+    live.step(Received('{"kind":"system/x"}', "c1"))  # refused: two records
+    live.journal.close()
+    (path,) = live.journal.paths
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-1]))
+    maker = JournalLines("the journal")
+    taken = [maker.take(record) for record in open_log(path).records]
+    assert not maker.between
+    assert sum(len(one.history) for one in taken) == before + 2
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+@pytest.mark.req("P-8.1-8")
+def test_a_captured_session_gives_the_peers_lines_but_for_what_is_recorded(name: str, shared: Path) -> None:
+    """Line by line: who was told what, in which words, with which metadata; times and ids of the gateways' own aside."""
+    theirs = read(shared / "captures" / name)
+    session, ours = steps(theirs)
+    maker = JournalLines(name)
+    made = [maker.take(record) for record in ours.records]
+    history = [json.loads(line) for one in made for line in one.history]
+    told = [one for step in session for one in step.ours]
+    delivered = [(one["participant"], one["envelope"]) for one in history if one["event"] == "delivered"]
+    assert delivered == [(one.receiver, one.members) for one in told]
+    came = [json.loads(line.text) for line in theirs if line.event == "received"]
+    received = [one["envelope"] for one in history if one["event"] in ("received", "rejected")]
+    for envelope, line in zip(received, came, strict=True):
+        if line.get("type") == "join":
+            assert envelope == {**line, "token": "tok_…", "capabilities": [], "space": "capture"}
+        else:
+            assert {key: envelope[key] for key in line if key != "correlation_id"} == {
+                key: value for key, value in line.items() if key != "correlation_id"
+            }
+    known = {
+        shape(json.loads(line)) for line in (shared / "captures" / name / HISTORY).read_text().splitlines()
+    }
+    ways = {(one[0], one[1], one[2]) for one in known}
+    assert {(one["event"], one["direction"], one["transport"]) for one in history} <= ways | {
+        ("rejected", "inbound", "websocket"),
+        ("received", "inbound", "http"),
+        ("received", "inbound", "websocket"),
+    }

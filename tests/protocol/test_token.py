@@ -7,12 +7,16 @@ import io
 import json
 import logging
 import pickle
+import threading
 import traceback
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mew_lab.protocol.token import SecretFilter, Token, mask
+from mew_lab.protocol import token
+from mew_lab.protocol.token import SecretFilter, Token, forget, mask, remember
 
 SECRET = "canary-6f1c2b7d9e0a4f53-LAST"
 SHOWN = "tok_…LAST"
@@ -173,3 +177,91 @@ def test_a_record_that_nobody_asked_for_is_printed_nowhere(capfd: pytest.Capture
     finally:
         root.handlers = kept
     assert "canary" not in "".join(capfd.readouterr())
+
+
+# --- the mask, held against a plain loop -------------------------------------------------------------------------
+
+ALPHABET = 'ab\\"{}.*é\n\ud800😀'
+secrets_ = st.lists(st.text(ALPHABET, min_size=4, max_size=20), min_size=1, max_size=8, unique=True)
+
+
+def masked_by_a_loop(text: str, shown: dict[str, str]) -> str:
+    """What `mask` has to give: every secret that stands in the text, longest first, is replaced by its mask."""
+    for secret in sorted((one for one in shown if one in text), key=len, reverse=True):
+        text = text.replace(secret, shown[secret])
+    return text
+
+
+def shown(tokens: list[Token]) -> dict[str, str]:
+    """The masks of secrets, as they are and as JSON writes them."""
+    plain = {one.reveal(): str(one) for one in tokens}
+    quoted = {key: json.dumps(value, ensure_ascii=False)[1:-1] for key, value in plain.items()}
+    return {json.dumps(key, ensure_ascii=False)[1:-1]: value for key, value in quoted.items()} | plain
+
+
+def test_a_secret_is_masked_as_json_writes_it_and_the_json_stays_json() -> None:
+    token = Token('a\\secret"with\\quo"es')
+    text = json.dumps({"a": [token.reveal()], token.reveal(): 1}, ensure_ascii=False)
+    assert json.loads(mask(text)) == {"a": [str(token)], str(token): 1}
+    forget(token)
+    assert mask(text) == text
+
+
+@pytest.mark.threat(1)
+@given(secrets_, st.data())
+def test_the_mask_gives_what_a_loop_over_all_secrets_gives(secrets: list[str], data: st.DataObject) -> None:
+    known = [Token(one) for one in secrets]
+    gone, left = known[: len(known) // 2], known[len(known) // 2 :]
+    pieces = st.one_of(st.text(ALPHABET, max_size=10), st.sampled_from(secrets))
+    texts = data.draw(st.lists(st.lists(pieces, max_size=6).map("".join), min_size=1, max_size=4))
+    try:
+        for text in texts:
+            assert mask(text) == masked_by_a_loop(text, shown(known))
+        for one in gone:
+            forget(one)
+        for text in texts:
+            assert mask(text) == masked_by_a_loop(text, shown(left))
+        for one in gone:
+            remember(one)
+        for text in texts:
+            assert mask(text) == masked_by_a_loop(text, shown(known))
+    finally:
+        for one in known:
+            forget(one)
+
+
+@pytest.mark.threat(1)
+@pytest.mark.parametrize("engine", ["re2", "none"])
+def test_ten_thousand_secrets_are_masked_with_and_without_the_engine(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if engine == "none":
+        monkeypatch.setattr(token, "re2", None)
+    known = [Token(f"secret-number-{n:05}-of-many") for n in range(10_000)]
+    try:
+        text = "before secret-number-00000-of-many, secret-number-04096-of-many, secret-number-09999-of-many after"
+        assert mask(text) == "before tok_…many, tok_…many, tok_…many after"
+        assert mask("secret-number-10000-of-many") == "secret-number-10000-of-many"
+    finally:
+        for one in known:
+            forget(one)
+    assert mask(text) == text
+
+
+def test_a_secret_that_another_thread_adds_is_never_missed() -> None:
+    missed: list[str] = []
+
+    def add(name: int) -> None:
+        for n in range(200):
+            secret = f"secret-{name}-of-a-thread-{n}"
+            one = Token(secret)
+            if mask(f"x {secret} y") != f"x {one} y":
+                missed.append(secret)
+            forget(one)
+
+    threads = [threading.Thread(target=add, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert missed == []

@@ -177,6 +177,10 @@ async def status_of(port: int, headers: str) -> int:
         ("", {"envelope-history.jsonl", "capability-decisions.jsonl"}),
         ("gateway_logging: {envelope_history: {enabled: false}}", {"capability-decisions.jsonl"}),
         ("gateway_logging: {enabled: false}", set()),
+        (
+            "gateway_logging: {envelope_history: {enabled: false}, capability_decisions: {enabled: false}}",
+            set(),
+        ),
     ],
 )
 async def test_the_peers_logs_are_written_beside_ours_as_far_as_they_are_wanted(
@@ -187,10 +191,38 @@ async def test_the_peers_logs_are_written_beside_ours_as_far_as_they_are_wanted(
     await host.close()
     assert reply.status == 200
     logs = tmp_path / "logs"
-    assert {path.name for path in logs.iterdir()} == names if names else not logs.exists()
+    assert {path.name for path in logs.iterdir()} == names | {".peer-files"} if names else not logs.exists()
     for name in names:
         (record,) = read_journal(logs / name)
         assert (record.space, record.participant) == ("office", "bot")
+
+
+@pytest.mark.parametrize(
+    "switches", ["gateway_logging: {}", "gateway_logging: {envelope_history: {enabled: true}}"]
+)
+async def test_the_peers_logs_are_refused_where_there_is_no_journal_to_make_them_from(
+    tmp_path: Path, switches: str
+) -> None:
+    file = read_space_file(a_file(tmp_path, SPACE + switches), environ={})
+    host = Host("office", folder=tmp_path, journal=None, port=None)
+    with pytest.raises(
+        ConfigError, match=r"made from the journal.* give it a journal, or set gateway_logging"
+    ) as caught:
+        await host.open_file(file)
+    assert (caught.value.key, caught.value.path) == ("gateway_logging", str(tmp_path / "space.yaml"))
+    assert not (tmp_path / "logs").exists() and host.gateway.spaces == ()
+
+
+async def test_nobody_asked_for_the_peers_logs_and_there_is_no_journal(tmp_path: Path) -> None:
+    faults: list[str] = []
+    for switches, told in (("", 1), ("gateway_logging: {enabled: false}", 0)):
+        file = read_space_file(a_file(tmp_path, SPACE + switches), environ={})
+        host = Host("office", folder=tmp_path, journal=None, port=None)
+        await host.open_file(file, fault=faults.append)
+        await host.close()
+        assert len(faults) == told
+        faults.clear()
+    assert not (tmp_path / "logs").exists()
 
 
 async def test_a_space_in_memory_says_that_its_programs_cannot_run(tmp_path: Path) -> None:
@@ -198,7 +230,7 @@ async def test_a_space_in_memory_says_that_its_programs_cannot_run(tmp_path: Pat
     file = read_space_file(a_file(tmp_path, text), environ={})
     host = Host("office", folder=tmp_path, journal=None, port=None)
     faults: list[str] = []
-    await host.open_file(file)
+    await host.open_file(file, fault=lambda sentence: None)
     await host.start_programs(file, tell=faults.append, fault=faults.append)
     await host.close()
     assert faults == ["no program is started: this space is in memory alone, where none could reach it"]

@@ -1,0 +1,141 @@
+"""Writes a journal as the log files of the peers: all lines that a TypeScript gateway would have written.
+
+Spec: §3.6.8.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from mew_lab.errors import JournalError, MewError
+from mew_lab.log.peer_files import DECISIONS, HISTORY, JournalLines
+from mew_lab.log.reading import continued, read_journal
+from mew_lab.log.tail import JournalChanged, Tail
+
+__all__ = ["Exported", "export_as_peers"]
+
+CHUNK = 1024 * 1024  # bytes of the journal that are read at a time
+EVERY = 2.0  # seconds between two reports
+
+
+class Exported(NamedTuple):
+    """What was written: the two files, and how many lines each has."""
+
+    history: Path
+    decisions: Path
+    history_lines: int
+    decisions_lines: int
+
+    def __str__(self) -> str:
+        return (
+            f"wrote {self.history} ({_lines(self.history_lines)}) and {self.decisions} "
+            f"({_lines(self.decisions_lines)})"
+        )
+
+
+def export_as_peers(
+    journal: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    force: bool = False,
+    progress: Callable[[str], object] = lambda sentence: None,
+) -> Exported:
+    """Writes both log files of the peers from a journal, for their owner alone; both whole, or neither.
+
+    Args:
+        journal: Its first file; those that continue it are read too. It may be written meanwhile: then what it holds
+            now is told.
+        folder: A folder that is there.
+        force: Whether files that stand there are replaced.
+        progress: Is given a sentence every two seconds.
+
+    Raises:
+        JournalError: when there is no such journal, or it cannot be replayed.
+        ReplayMismatch: when a fresh space would have recorded something else.
+        MewError: when the files cannot be written.
+    """
+    first, place = Path(journal), Path(folder)
+    reading = read_journal(first)
+    reading.close()
+    if reading.format != "own":
+        raise JournalError(
+            f"{first} is a log file of the peers already. Name the journal of a gateway of ours.",
+            path=str(first),
+        )
+    targets = [place / name for name in (HISTORY, DECISIONS)]
+    _check(place, targets, force=force)
+    with contextlib.ExitStack() as stack:
+        made = [_begin(target, stack) for target in targets]
+        try:
+            counts = _write(first, [file for _, file in made], progress)
+            for (partial, file), target in zip(made, targets, strict=True):
+                file.close()
+                _check(place, [target], force=force)
+                partial.replace(target)
+        except OSError as fault:
+            raise MewError(f"cannot write to {place}: {fault.strerror or fault}") from None
+    return Exported(targets[0], targets[1], counts[0], counts[1])
+
+
+def _check(folder: Path, targets: list[Path], *, force: bool) -> None:
+    if folder.is_symlink():
+        raise MewError(f"cannot write to {folder}: it is a link; name the folder itself")
+    if not folder.is_dir():
+        raise MewError(f"cannot write to {folder}: there is no such folder; make it first")
+    for target in targets:
+        try:
+            found = target.lstat()
+        except FileNotFoundError:
+            continue
+        if not stat.S_ISREG(found.st_mode):
+            raise MewError(
+                f"cannot write {target}: what stands there is a link or no plain file; take it away"
+            )
+        if not force:
+            raise MewError(
+                f"cannot write {target}: it is there already; --force replaces it, --to names a folder"
+            )
+
+
+def _begin(target: Path, stack: contextlib.ExitStack) -> tuple[Path, IO[bytes]]:
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
+    try:
+        fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    except OSError as fault:
+        raise MewError(f"cannot write to {target.parent}: {fault.strerror}") from None
+    stack.callback(partial.unlink, missing_ok=True)
+    return partial, stack.enter_context(os.fdopen(fd, "wb", buffering=1 << 20))
+
+
+def _write(first: Path, files: list[IO[bytes]], progress: Callable[[str], object]) -> list[int]:
+    counts, records = [0, 0], 0
+    whole = sum(path.stat().st_size for path in continued(first))
+    told = time.monotonic() + EVERY
+    with contextlib.closing(Tail(first)) as tail:
+        maker = JournalLines(str(first))
+        try:
+            while some := tail.read(CHUNK):
+                for record in some:
+                    for at, lines in enumerate(maker.take(record)):
+                        counts[at] += len(lines)
+                        files[at].writelines(line.encode() + b"\n" for line in lines)
+                records += len(some)
+                if time.monotonic() > told:
+                    told = time.monotonic() + EVERY
+                    progress(f"{records} records, {min(100, 100 * tail.bytes // max(1, whole))} %")
+        except JournalChanged:
+            raise JournalError(
+                f"{first} was written anew while it was read. Try again.", path=str(first)
+            ) from None
+    return counts
+
+
+def _lines(count: int) -> str:
+    return "1 line" if count == 1 else f"{count} lines"

@@ -1,0 +1,516 @@
+"""Keeps the log files of the peers up to date beside a journal that is written: a process of its own.
+
+It reads the journal, replays it, and appends the lines that follow from it. The gateway does nothing for it but start
+and watch it; it has the lowest claim to the processor. Its orders come as one line of JSON on stdin, which then stays
+open as long as the gateway lives: after its end it writes what the journal holds still, and ends. On stdout it
+reports in lines of JSON.
+
+How it goes on where it stopped: for each journal that is not written to its end a small file beside the logs tells up
+to which record all lines are written, and how many bytes each log then had. Lines are appended to no log whose
+identity and size do not stand there. So after a kill the lines behind that size are those of the next records, and are
+counted instead of written again; half a line is taken away. The journal is replayed from its first record, without
+making lines again. The gateway makes that file before its first message; what a follower that was killed with its
+gateway has left is written by the next one, before its own.
+
+A log that has grown beyond `ROTATE_AT` is put aside as `<name>.1`, the one before as `.2`, up to `KEPT` of them.
+
+Spec: §3.6.8.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from mew_lab.errors import JournalError, ReplayMismatch
+from mew_lab.log.peer_files import DECISIONS, HISTORY, JournalLines, PeerLines
+from mew_lab.log.reading import continued
+from mew_lab.log.tail import JournalChanged, Tail
+from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.token import Token, mask
+from mew_lab.protocol.visible import one_line
+from mew_lab.transport.files import (
+    AppendedFile,
+    Place,
+    list_names,
+    open_parent,
+    read_small,
+    remove,
+    replace_small,
+)
+
+if sys.platform == "win32":
+    fcntl = None
+else:
+    import fcntl
+
+__all__ = ["KEPT", "POSITION", "ROTATE_AT", "Follower", "Position", "main", "register"]
+
+POSITION = ".peer-files"
+ROTATE_AT = 64 * 1024 * 1024  # bytes of a log
+KEPT = 4  # logs of each name that were put aside
+NICE = 10
+POLL = 0.05  # seconds between two looks at a journal to which something came lately
+CALM_POLL = 0.1  # seconds between two looks at the others
+CALM = 5.0  # seconds without news after which it looks less often
+CHUNK = 256 * 1024  # bytes of the journal that are read at a time
+BATCH = 1024 * 1024  # characters of lines that are written at a time, but for one event's
+GRACE = 60.0  # seconds that it has to write what is left when the gateway is gone
+LONGEST = 64 * 1024  # bytes of a position
+MOST = 1000  # positions
+PLAIN = re.compile(r"[^/\\\0]{1,200}(?<!\.new)")  # the name of a journal, beside ours
+HELP = "; mew-lab export --as peers makes them from the journal"
+
+
+class Position(NamedTuple):
+    """Up to which record of a journal all lines are written, and where each log then ended.
+
+    `begun` is when the journal was begun, in nanoseconds: the order in which journals are written. `done` says that
+    its gateway has ended and nothing is left; the next follower removes it.
+    """
+
+    begun: int
+    epoch: int | None = None
+    seq: int = 0
+    places: Mapping[str, Place] = MappingProxyType({})
+    done: bool = False
+
+    def __bytes__(self) -> bytes:
+        places = {name: list(place) for name, place in self.places.items()}
+        return compact({**self._asdict(), "places": places}).encode() + b"\n"
+
+    @classmethod
+    def read(cls, data: bytes) -> Position | None:
+        """The position that a file holds; None when it holds none."""
+        try:
+            told = json.loads(data)
+            places = {name: Place(*map(_count, told["places"][name])) for name in told["places"]}
+            if type(told["epoch"]) not in (int, type(None)):
+                return None
+            return cls(
+                _count(told["begun"]), told["epoch"], _count(told["seq"]), places, told["done"] is True
+            )
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+            return None
+
+
+def register(root: Path, folder: str, journal: Path, *, begun: int) -> None:
+    """Has the next follower write a journal from its first record, also when it is not the one started for it.
+
+    Raises:
+        OSError: when that cannot be written down.
+    """
+    replace_small(root, f"{folder}/{POSITION}/{journal.name}", bytes(Position(begun)))
+
+
+def _count(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(value)
+    return value
+
+
+class _Log:
+    """One of the two logs.
+
+    `already` counts the next lines that stand in it from before a kill. `expected` is where it ended after the last
+    line of ours; None where that is not known, or where others have changed it.
+    """
+
+    def __init__(self, file: AppendedFile) -> None:
+        self.file = file
+        self.already = 0
+        self.expected: Place | None = None
+
+    def recount(self, place: Place | None) -> None:
+        """Counts the whole lines behind a place, and takes half a line away."""
+        self.already, self.expected = 0, None
+        if place is not None:
+            with contextlib.suppress(OSError):
+                self.already, self.expected = self.file.count_behind(place)
+
+    def append(self, lines: Sequence[str]) -> None:
+        """Writes lines; those that cannot be written are counted and said."""
+        self.expected = None
+        if self.file.append(*lines):
+            with contextlib.suppress(OSError):
+                self.expected = self.file.place()
+
+
+class Follower:
+    """Follows one journal.
+
+    Args:
+        journal: Its first file.
+        root: A folder that is there, and `folder` the path of the logs below it.
+        history: Whether the one log is wanted, and `decisions` the other.
+        fault: Is given a sentence when something cannot be read or written.
+        ended: Waits so many seconds; says whether the gateway is gone.
+    """
+
+    def __init__(
+        self,
+        journal: Path,
+        *,
+        root: Path,
+        folder: str,
+        history: bool = True,
+        decisions: bool = True,
+        fault: Callable[[str], object],
+        ended: Callable[[float], bool],
+        rotate_at: int = ROTATE_AT,
+        grace: float = GRACE,
+    ) -> None:
+        self._journal = journal
+        self._root = root
+        self._positions = f"{folder}/{POSITION}"
+        self._fault = fault
+        self._ended = ended
+        self._rotate_at = rotate_at
+        self._grace = grace
+        self._wanted = {"history": history, "decisions": decisions}
+        self._logs = {
+            name: _Log(AppendedFile(root, f"{folder}/{name}", fault=fault, help=HELP))
+            for name, wanted in ((HISTORY, history), (DECISIONS, decisions))
+            if wanted
+        }
+        self._path = journal  # the journal that is followed now
+        self._position = Position(0)
+        self._unkept = False  # the position could not be written
+
+    def run(self) -> None:
+        """Follows until the gateway is gone and all is written, or the time for that is over.
+
+        Raises:
+            JournalError, ReplayMismatch: when the journal cannot be replayed.
+        """
+        for name, position in self._unfinished():
+            if name != self._journal.name:
+                self._finish(self._journal.parent / name, position)
+        before = self._read_position(self._journal.name)
+        if (before is None or not before.done) and self._follow(self._journal, before, live=True):
+            self._keep(self._position._replace(done=True))
+
+    def close(self) -> None:
+        """Closes the logs; says what was left out."""
+        for log in self._logs.values():
+            log.file.finish()
+
+    def _finish(self, path: Path, before: Position) -> None:
+        """Writes what is left of a journal whose follower was killed together with its gateway."""
+        if before.done:
+            return self._forget(path.name)
+        try:
+            if path.is_symlink() or not path.is_file():
+                raise JournalError("it is not beside this one any more", path=str(path))
+            self._follow(path, before, live=False)
+        except (JournalError, ReplayMismatch) as fault:
+            self._fault(
+                f"what was left of {path.name} is missing in the log files of the peers: {fault}{HELP}"
+            )
+        if _is_written(path):  # its own follower goes on with it, behind the lines of others
+            self._keep(self._position._replace(places={}))
+        else:
+            self._forget(path.name)
+        return None
+
+    def _follow(self, path: Path, before: Position | None, *, live: bool) -> bool:
+        """Follows one journal; says whether all is written."""
+        self._path = path
+        again = False  # it was read again from its first record, and nothing came since
+        while True:
+            try:
+                return self._pass(path, before, live=live)
+            except JournalChanged:
+                pass
+            except (JournalError, ReplayMismatch):
+                if again:
+                    raise
+                again = True
+            before = self._read_position(path.name) or before
+
+    def _pass(self, path: Path, before: Position | None, *, live: bool) -> bool:
+        """Reads a journal from its first record on."""
+        tail = self._open(path)
+        if tail is None:
+            return True
+        try:
+            lines: JournalLines | None = None
+            news, deadline = time.monotonic(), None
+            while True:
+                records = tail.read(CHUNK)
+                if records and lines is None:
+                    lines = self._begin(path, records[0].detail, before)
+                if lines is not None:
+                    self._take(lines, records)
+                now = time.monotonic()
+                if records:
+                    news = now
+                elif not live or deadline is not None:
+                    return True
+                pause = 0.0 if records else POLL if now - news < CALM else CALM_POLL
+                if deadline is None and self._ended(pause):
+                    deadline = now + self._grace
+                if deadline is not None and time.monotonic() > deadline:
+                    self._fault(
+                        f"the log files of the peers end with record {self._position.seq} of {path}: there was no time "
+                        f"for more{HELP}"
+                    )
+                    return False
+        finally:
+            tail.close()
+
+    def _open(self, path: Path) -> Tail | None:
+        """The journal; None where none was begun before the gateway was gone."""
+        while not path.exists():
+            if self._ended(POLL):
+                return None
+        return Tail(path)
+
+    def _begin(self, path: Path, detail: str, before: Position | None) -> JournalLines:
+        try:
+            epoch = json.loads(detail).get("epoch")
+        except (ValueError, AttributeError):
+            epoch = None
+        begun = before.begun if before is not None else time.time_ns()
+        if before is None or before.epoch != epoch:
+            self._position = Position(begun, epoch)
+        else:
+            self._position = before
+        for name, log in self._logs.items():
+            log.recount(self._position.places.get(name))
+        return JournalLines(str(path), **self._wanted, after=self._position.seq)
+
+    def _take(self, lines: JournalLines, records: Sequence[Any]) -> None:
+        history: list[str] = []
+        decisions: list[str] = []
+        size, upto = 0, self._position.seq
+        for record in records:
+            some = lines.take(record)
+            history += some.history
+            decisions += some.decisions
+            size += sum(map(len, some.history)) + sum(map(len, some.decisions))
+            if lines.between:
+                upto = max(upto, record.seq)
+                if size > BATCH:
+                    self._write(PeerLines(tuple(history), tuple(decisions)), upto)
+                    history, decisions, size = [], [], 0
+        self._write(PeerLines(tuple(history), tuple(decisions)), upto)
+
+    # --- writing ---
+
+    def _write(self, lines: PeerLines, upto: int) -> None:
+        if upto <= self._position.seq:
+            return
+        for name, some in ((HISTORY, lines.history), (DECISIONS, lines.decisions)):
+            log = self._logs.get(name)
+            if log is None:
+                continue
+            skipped = min(log.already, len(some))
+            log.already -= skipped
+            if some[skipped:]:
+                self._announce(name, log)
+                log.append(some[skipped:])
+        if any(log.already for log in self._logs.values()):
+            return  # lines of later records stand there: they are counted from the older position
+        self._move_to(upto)
+        for log in self._logs.values():
+            with contextlib.suppress(OSError):
+                if log.file.place().size >= self._rotate_at:
+                    log.file.shift(KEPT)
+
+    def _announce(self, name: str, log: _Log) -> None:
+        """Has the position name the file that is appended to, as it is before a line of ours stands in it."""
+        with contextlib.suppress(OSError):  # then the line is left out, and that is said
+            place = log.file.place()
+            if place != log.expected:
+                self._keep(self._position._replace(places={**self._position.places, name: place}))
+
+    def _move_to(self, seq: int) -> None:
+        places = dict(self._position.places)
+        for name, log in self._logs.items():
+            try:
+                places[name] = log.expected = log.file.place()
+            except OSError:
+                log.expected = None
+        self._keep(self._position._replace(seq=seq, places=places))
+
+    # --- positions ---
+
+    def _keep(self, position: Position) -> None:
+        self._position = position
+        name = f"{self._positions}/{self._path.name}"
+        try:
+            replace_small(self._root, name, bytes(position))
+            self._unkept = False
+        except OSError as fault:
+            if not self._unkept:
+                self._unkept = True
+                self._fault(
+                    f"{self._root / name} cannot be written: {fault.strerror or fault}; after a crash some lines may "
+                    "stand in the log files of the peers twice"
+                )
+
+    def _read_position(self, name: str) -> Position | None:
+        try:
+            return Position.read(read_small(self._root, f"{self._positions}/{name}", most=LONGEST))
+        except OSError:
+            return None
+
+    def _unfinished(self) -> list[tuple[str, Position]]:
+        """The journals that are not written to their end, in their order."""
+        try:
+            names = list_names(self._root, self._positions, most=MOST)
+        except OSError:
+            return []
+        found = [(name, self._read_position(name)) for name in names if PLAIN.fullmatch(name)]
+        return sorted(((name, one) for name, one in found if one is not None), key=lambda pair: pair[1].begun)
+
+    def _forget(self, name: str) -> None:
+        with contextlib.suppress(OSError):
+            remove(self._root, f"{self._positions}/{name}")
+
+
+def _is_written(path: Path) -> bool:
+    """Whether a gateway has a journal open for writing."""
+    if fcntl is None:
+        return False
+    try:
+        with continued(path)[-1].open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except (OSError, JournalError):
+        return False
+    return False
+
+
+# --- the process ---
+
+
+class _Orders:
+    """What the gateway says on stdin: orders, then secrets to be masked, then nothing as long as it lives."""
+
+    def __init__(self, source: int) -> None:
+        self._source = source
+        self._rest = b""
+        self._over = False
+        self._parent = os.getppid()
+
+    def first(self) -> dict[str, Any]:
+        """The orders; ends the process where none come."""
+        while b"\n" not in self._rest:
+            data = os.read(self._source, 65536)
+            if not data:
+                raise SystemExit(0)
+            self._rest += data
+        line, _, self._rest = self._rest.partition(b"\n")
+        orders: dict[str, Any] = json.loads(line)
+        self._hear(b"")
+        return orders
+
+    def ended(self, seconds: float) -> bool:
+        """Waits so long, or until the gateway is gone; says whether it is."""
+        if self._over:
+            return True
+        deadline = time.monotonic() + seconds
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            if select.select([self._source], [], [], left)[0]:
+                data = os.read(self._source, 65536)
+                if not data:
+                    self._over = True
+                    return True
+                self._hear(data)
+            elif os.getppid() != self._parent:  # a process that it forked may hold our stdin open
+                self._over = True
+                return True
+            if time.monotonic() >= deadline:
+                return False
+
+    def _hear(self, data: bytes) -> None:
+        *whole, self._rest = (self._rest + data).split(b"\n")
+        for line in whole:
+            Token(json.loads(line)["secret"])
+
+
+def _report(**said: object) -> None:
+    with contextlib.suppress(OSError):  # who listened may be gone
+        os.write(1, mask(compact(said)).encode() + b"\n")
+
+
+def _lock(root: Path, folder: str, ended: Callable[[float], bool]) -> bool:
+    """Waits until no other follower writes there; False where the gateway is gone before.
+
+    The operating system ends the lock with the process.
+    """
+    if fcntl is None:
+        return True
+    try:
+        held = open_parent(root, f"{folder}/{POSITION}")
+    except OSError:
+        return True  # no log can be written there either, which is said when a line comes
+    told = time.monotonic() + CALM
+    while held is not None:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if ended(POLL):
+                return False
+        except OSError:  # a file system without locks
+            return True
+        if told and time.monotonic() > told:
+            told = 0.0
+            _report(
+                fault=f"another process writes the log files of the peers in {root / folder}; ours wait for its end"
+            )
+    return True
+
+
+def main() -> None:
+    """Takes its orders and carries them out; exits with 0 when all is written, 1 when nothing more can be."""
+    for name in ("SIGINT", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)  # its stdin says when it is to end
+    with contextlib.suppress(OSError, AttributeError):
+        os.nice(NICE)  # with it goes the claim to the disk
+    talk = _Orders(0)
+    orders = talk.first()
+    root, folder = Path(orders["root"]), str(orders["folder"])
+    if not _lock(root, folder, talk.ended):
+        return
+    follower = Follower(
+        Path(orders["journal"]),
+        root=root,
+        folder=folder,
+        history=bool(orders["history"]),
+        decisions=bool(orders["decisions"]),
+        fault=lambda sentence: _report(fault=sentence),
+        ended=talk.ended,
+        rotate_at=int(orders.get("rotate_at", ROTATE_AT)),
+        grace=float(orders.get("grace", GRACE)),
+    )
+    try:
+        follower.run()
+    except (JournalError, ReplayMismatch) as fault:
+        _report(
+            fault=f"the log files of the peers are not written any more: {one_line(str(fault), 500)}",
+            final=True,
+        )
+        raise SystemExit(1) from None
+    finally:
+        follower.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,349 @@
+"""Files to which lines are appended while others may empty, move or remove them.
+
+A file stays open between two writes. Before each one it is compared with what lies in its place now, by device and
+inode, and opened anew where they differ. No link on the way from its folder to it is followed. What cannot be
+written is counted and said; nothing ever waits for it.
+
+Spec: threat 27.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+__all__ = ["AppendedFile", "Place", "list_names", "open_parent", "read_small", "remove", "replace_small"]
+
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+_FILE = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_STEPS = os.open in os.supports_dir_fd
+
+
+class Place(NamedTuple):
+    """Where the next line will stand: which file it is, and how many bytes it has."""
+
+    device: int
+    inode: int
+    size: int
+
+
+class AppendedFile:
+    """A file below a folder to which lines are appended; no link on the way to it is followed.
+
+    Args:
+        root: the folder, and `name` the path below it, with `/` between its parts.
+        fault: is given a sentence when lines begin to be lost, and when they are written again.
+        private: whether a file that others may read is made the owner's alone.
+        help: is added to the sentence that tells how many lines were lost.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        name: str,
+        *,
+        fault: Callable[[str], object],
+        private: bool = False,
+        help: str = "",
+    ) -> None:
+        self.path = root / name
+        self.name = name
+        self.lost = 0
+        """Lines that could not be written."""
+        self._root = root
+        self._private = private and os.name == "posix"
+        self._parts = PurePosixPath(name).parts
+        self._fault = fault
+        self._help = help
+        self._told = -1  # how many were lost before those that were told; -1: it can be written
+        self._torn = False  # it ends within a line
+        self._fd = -1
+
+    def append(self, *lines: str) -> bool:
+        """Writes lines with one call of the operating system; those that find no room are lost. Never raises.
+
+        Returns:
+            Whether all were written.
+        """
+        written = 0
+        try:
+            data = [line.encode() + b"\n" for line in lines]
+            place = self._ready()
+            written = self._write(place, data)
+            if written < len(data):
+                raise OSError(0, "the disk is full")
+        except (OSError, ValueError) as fault:
+            self.leave_out(len(lines) - written, getattr(fault, "strerror", None) or str(fault))
+            return False
+        if self._told >= 0:
+            count = self.lost - self._told
+            self._told = -1
+            self._fault(f"{self.path} is written again; {_lines(count)} left out{self._help}")
+        return True
+
+    def leave_out(self, lines: int, why: str) -> None:
+        """Counts lines that are not written; says so, once until it can be written again."""
+        before, self.lost = self.lost, self.lost + lines
+        if self._told < 0:
+            self._told = before
+            self._fault(f"{self.path} cannot be written: {why}; its lines are left out until it can")
+
+    def place(self) -> Place:
+        """Where the next line will stand; the file is opened, or made, where it is not.
+
+        Raises:
+            OSError: when it cannot be.
+        """
+        return self._ready()
+
+    def shift(self, keep: int) -> None:
+        """Puts the file aside as `<name>.1`, what was there as `.2` and so on; of those `keep` are left.
+
+        Raises:
+            OSError: when it cannot be. Then it goes on as it was.
+        """
+        folder = self._folder()
+        try:
+            name = self._parts[-1]
+            names = [name, *(f"{name}.{number}" for number in range(1, keep + 1))]
+            for older, newer in zip(names[:0:-1], names[-2::-1], strict=True):
+                with contextlib.suppress(FileNotFoundError):
+                    if folder is None:
+                        (self.path.parent / newer).replace(self.path.parent / older)
+                    else:
+                        os.replace(newer, older, src_dir_fd=folder, dst_dir_fd=folder)
+        finally:
+            if folder is not None:
+                os.close(folder)
+        self.close()
+
+    def count_behind(self, place: Place) -> tuple[int, Place | None]:
+        """How many whole lines stand behind a place, and where the next will stand; half a line is taken away.
+
+        None for the second where it is another file, or a shorter one: then no line is known.
+
+        Raises:
+            OSError: when it cannot be read.
+        """
+        now = self._ready()
+        if now[:2] != place[:2] or now.size < place.size:
+            return 0, None
+        count, at, end = 0, place.size, place.size
+        while data := os.pread(self._fd, 1 << 20, at):
+            count += data.count(b"\n")
+            if (cut := data.rfind(b"\n") + 1) > 0:
+                end = at + cut
+            at += len(data)
+        if end < at:
+            os.ftruncate(self._fd, end)
+        return count, self._ready()
+
+    def finish(self) -> None:
+        """Closes the file for good; says how many lines were left out, where that was not said yet."""
+        self.close()
+        if self._told >= 0:
+            count, self._told = self.lost - self._told, -1
+            self._fault(f"{self.path}: {_lines(count)} left out{self._help}")
+
+    def close(self) -> None:
+        """Closes the file; the next line opens it again."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    # --- opening ---
+
+    def _ready(self) -> Place:
+        if self._fd >= 0:
+            found = os.fstat(self._fd)
+            try:
+                there = self.path.lstat()
+            except OSError:
+                there = None
+            if there is not None and (there.st_dev, there.st_ino) == (found.st_dev, found.st_ino):
+                return Place(found.st_dev, found.st_ino, found.st_size)
+            self.close()
+            self._torn = False
+        fd = self._open()
+        try:
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode):
+                raise OSError(0, "it is no plain file")
+            if self._private and stat.S_IMODE(found.st_mode) & 0o077:
+                os.fchmod(fd, 0o600)  # others may have made it, and an invited one's token may be in it
+        except BaseException:
+            os.close(fd)
+            raise
+        self._fd = fd
+        return Place(found.st_dev, found.st_ino, found.st_size)
+
+    def _open(self) -> int:
+        folder = self._folder()
+        if folder is None:
+            return os.open(self.path, _FILE, 0o600)
+        try:
+            return os.open(self._parts[-1], _FILE, 0o600, dir_fd=folder)
+        finally:
+            os.close(folder)
+
+    def _folder(self) -> int | None:
+        return open_parent(self._root, self.name)
+
+    # --- writing ---
+
+    def _write(self, place: Place, lines: list[bytes]) -> int:
+        """Writes what there is room for, in whole lines; says how many."""
+        head = b"\n" if self._torn and place.size else b""
+        data = head + b"".join(lines)
+        try:
+            done = os.write(self._fd, data)
+        except BlockingIOError:
+            done = 0
+        if done == len(data):
+            self._torn = False
+            return len(lines)
+        whole = data.rfind(b"\n", 0, done) + 1
+        if done > whole:
+            try:
+                if os.fstat(self._fd).st_size == place.size + done:  # nobody has emptied it meanwhile
+                    os.ftruncate(self._fd, place.size + whole)
+            except OSError:
+                self._torn = True
+                return data.count(b"\n", len(head), whole)
+        if whole:
+            self._torn = False
+        return data.count(b"\n", len(head), whole)
+
+
+def open_parent(root: Path, name: str) -> int | None:
+    """A descriptor of the folder of a file below `root`, made where it is missing; no link is followed.
+
+    None on a system where folders cannot be opened.
+
+    Raises:
+        OSError: when it is not to be had.
+    """
+    parts = PurePosixPath(name).parts
+    if not _STEPS:
+        path = root.joinpath(*parts)
+        if not path.resolve().is_relative_to(root.resolve()):
+            raise OSError(0, "it lies outside its folder")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return None
+    folder = os.open(root, os.O_RDONLY)
+    try:
+        for part in parts[:-1]:
+            inner = _step(part, folder)
+            os.close(folder)
+            folder = inner
+    except BaseException:
+        os.close(folder)
+        raise
+    return folder
+
+
+def _step(part: str, folder: int) -> int:
+    """The folder of that name in an open one, made where it is missing."""
+    try:
+        return os.open(part, _FOLDER, dir_fd=folder)
+    except FileNotFoundError:
+        os.mkdir(part, 0o700, dir_fd=folder)
+        return os.open(part, _FOLDER, dir_fd=folder)
+
+
+def read_small(root: Path, name: str, *, most: int) -> bytes:
+    """What stands in a file below a folder; no link is followed.
+
+    Raises:
+        OSError: when it cannot be read, or is longer than `most` bytes.
+    """
+    parts = PurePosixPath(name).parts
+    folder = open_parent(root, name)
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        file = os.open(root / name, flags) if folder is None else os.open(parts[-1], flags, dir_fd=folder)
+    finally:
+        if folder is not None:
+            os.close(folder)
+    with os.fdopen(file, "rb") as open_file:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise OSError(0, "it is no plain file")
+        data = open_file.read(most + 1)
+    if len(data) > most:
+        raise OSError(0, f"it has more than {most} bytes")
+    return data
+
+
+def replace_small(root: Path, name: str, data: bytes) -> None:
+    """Puts a file below a folder in the place of another, whole or not at all; for the owner alone, through no link.
+
+    Raises:
+        OSError: when it cannot be written. Then the other one stays.
+    """
+    parts = PurePosixPath(name).parts
+    fresh = f"{parts[-1]}.new"
+    folder = open_parent(root, name)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    beside = (root / name).parent
+    try:
+        with contextlib.suppress(FileNotFoundError):  # what a killed process left
+            if folder is None:
+                (beside / fresh).unlink()
+            else:
+                os.unlink(fresh, dir_fd=folder)
+        file = (
+            os.open(beside / fresh, flags, 0o600)
+            if folder is None
+            else os.open(fresh, flags, 0o600, dir_fd=folder)
+        )
+        try:
+            if os.write(file, data) != len(data):
+                raise OSError(0, "the disk is full")
+        finally:
+            os.close(file)
+        if folder is None:
+            (beside / fresh).replace(root / name)
+        else:
+            os.replace(fresh, parts[-1], src_dir_fd=folder, dst_dir_fd=folder)
+    finally:
+        if folder is not None:
+            os.close(folder)
+
+
+def list_names(root: Path, folder: str, *, most: int) -> list[str]:
+    """The names in a folder below `root`, at most so many; no link is followed.
+
+    Raises:
+        OSError: when it cannot be read.
+    """
+    within = open_parent(root, f"{folder}/x")
+    try:
+        return sorted(os.listdir(root / folder if within is None else within))[:most]  # noqa: PTH208
+    finally:
+        if within is not None:
+            os.close(within)
+
+
+def remove(root: Path, name: str) -> None:
+    """Removes a file below a folder; no link is followed.
+
+    Raises:
+        OSError: when it cannot be removed.
+    """
+    within = open_parent(root, name)
+    try:
+        if within is None:
+            (root / name).unlink()
+        else:
+            os.unlink(PurePosixPath(name).name, dir_fd=within)
+    finally:
+        if within is not None:
+            os.close(within)
+
+
+def _lines(count: int) -> str:
+    return "1 line was" if count == 1 else f"{count} lines were"

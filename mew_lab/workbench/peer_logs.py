@@ -1,0 +1,201 @@
+"""Starts the process that keeps the peers' log files beside a journal, and starts it again when it has ended.
+
+The gateway does no more for these files. The process ends with it: by itself, when its stdin closes, after it has
+written what the journal holds; `log/follower.py` is what it runs.
+
+Spec: §3.6.8.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+import time
+from asyncio.subprocess import PIPE, STDOUT, Process
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from mew_lab.log import follower
+from mew_lab.protocol.token import Token, mask
+from mew_lab.protocol.visible import one_line
+
+__all__ = ["PeerLogs"]
+
+# This interpreter, with this very package and with nothing from the working directory.
+COMMAND = (sys.executable, "-P", "-X", "utf8", "-m", follower.__name__)
+PACKAGE = Path(__file__).resolve().parents[2]
+SEEN = (
+    "HOME",
+    "LD_LIBRARY_PATH",
+    "PATH",
+    "SYSTEMROOT",
+    "TMPDIR",
+)  # of our environment; it may hold tokens beside
+FIRST_DELAY = 0.5  # seconds before it is started again, doubled each time
+LONGEST_DELAY = 30.0
+CALM = 60.0  # seconds after which one that ran counts as well again
+GRACE = 8.0  # seconds that it has to write what is left; the next one writes what it did not
+
+
+class PeerLogs:
+    """The process for one journal. To be used on one event loop.
+
+    Args:
+        journal: The journal's first file.
+        root: The folder that the logs are below, and `folder` their path.
+        secrets: Tokens that are masked in the lines, where somebody has said one.
+        fault: Is given a sentence when something cannot be written, or the process has ended.
+    """
+
+    def __init__(
+        self,
+        journal: Path,
+        *,
+        root: Path,
+        folder: str,
+        history: bool,
+        decisions: bool,
+        secrets: Iterable[Token] = (),
+        fault: Callable[[str], object],
+        first_delay: float = FIRST_DELAY,
+        longest_delay: float = LONGEST_DELAY,
+        grace: float = GRACE,
+        **more: Any,
+    ) -> None:
+        self._orders = {
+            "journal": str(journal.absolute()),
+            "root": str(root.absolute()),
+            "folder": folder,
+            "history": history,
+            "decisions": decisions,
+            **more,
+        }
+        self._journal, self._root, self._folder = journal, root, folder
+        self._secrets = {one.reveal() for one in secrets}
+        self._fault = fault
+        self._first_delay = first_delay
+        self._longest_delay = longest_delay
+        self._grace = grace
+        self._leave = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._process: Process | None = None
+        self._final = False  # it has said that a further one could not do better
+
+    @property
+    def pid(self) -> int | None:
+        """The process that runs now."""
+        process = self._process
+        return process.pid if process is not None and process.returncode is None else None
+
+    def register(self) -> None:
+        """Has the journal written to its end by whatever process there will be. Before the first message."""
+        with contextlib.suppress(OSError):  # the process will say what is wrong with the folder
+            follower.register(self._root, self._folder, self._journal, begun=time.time_ns())
+
+    async def start(self) -> None:
+        """Starts it. A process that cannot be started is told, and hinders nobody."""
+        if os.name != "posix":
+            self._fault(f"the log files of the peers are kept on Linux and macOS only{follower.HELP}")
+            return
+        begun = asyncio.Event()
+        self._task = asyncio.get_running_loop().create_task(self._keep(begun))
+        await begun.wait()
+
+    def hide(self, token: Token) -> None:
+        """Has one more token masked: to be called before the journal holds anything of who has it."""
+        self._secrets.add(token.reveal())
+        process = self._process
+        if process is not None and process.stdin is not None and not process.stdin.is_closing():
+            process.stdin.write(_secret(token.reveal()))
+
+    async def stop(self) -> None:
+        """Ends it when it has written what the closed journal holds. Twice is harmless."""
+        self._leave.set()
+        if self._task is None:
+            return
+        process = self._process
+        if process is not None and process.stdin is not None:
+            process.stdin.close()
+        task, self._task = self._task, None
+        done, _ = await asyncio.wait({task}, timeout=self._grace)
+        if not done and self._process is not None:
+            self._final = True
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            self._fault(
+                f"the log files of the peers are not complete: there was no time for more{follower.HELP}"
+            )
+            await asyncio.wait({task}, timeout=self._grace)
+
+    async def _keep(self, begun: asyncio.Event) -> None:
+        """Runs it, and runs it again."""
+        loop, delay = asyncio.get_running_loop(), self._first_delay
+        while True:
+            started, last = loop.time(), self._leave.is_set()
+            how = await self._run(begun)
+            begun.set()
+            if not how or self._final or last:
+                return
+            if self._leave.is_set():  # once more, for what is left
+                continue
+            if loop.time() - started >= CALM:
+                delay = self._first_delay
+            self._fault(f"what writes the log files of the peers {how}; it is started again in {delay:g} s")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(delay):
+                    await self._leave.wait()
+            delay = min(delay * 2, self._longest_delay)
+
+    async def _run(self, begun: asyncio.Event) -> str:
+        """One life of the process; says how it ended, unless it is done."""
+        environment = {name: os.environ[name] for name in SEEN if name in os.environ}
+        try:
+            process = self._process = await asyncio.create_subprocess_exec(
+                *COMMAND,
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=STDOUT,
+                start_new_session=True,  # who interrupts us in a terminal does not mean it
+                env={**environment, "PYTHONPATH": str(PACKAGE)},
+            )
+        except (OSError, NotImplementedError) as fault:
+            return f"cannot be started: {getattr(fault, 'strerror', None) or fault}"
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(self._orders).encode() + b"\n" + b"".join(map(_secret, self._secrets)))
+        begun.set()
+        if self._leave.is_set():
+            process.stdin.close()
+        while line := await _line(process.stdout):
+            self._hear(line)
+        status = await process.wait()
+        if status == 0:
+            return ""
+        return f"has ended (exit {status})" if status >= 0 else f"was ended by signal {-status}"
+
+    def _hear(self, line: bytes) -> None:
+        try:
+            told = json.loads(line)
+            sentence = str(told["fault"])
+            self._final = self._final or told.get("final") is True
+        except (ValueError, KeyError, TypeError):
+            sentence = one_line(line.decode(errors="replace"), 300)
+        if sentence:
+            self._fault(mask(sentence))
+
+
+async def _line(source: asyncio.StreamReader) -> bytes:
+    """The next line; of one that is too long, what comes behind."""
+    while True:
+        try:
+            return await source.readline()
+        except ValueError:
+            continue
+
+
+def _secret(secret: str) -> bytes:
+    return json.dumps({"secret": secret}).encode() + b"\n"

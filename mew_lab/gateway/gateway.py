@@ -346,7 +346,7 @@ class Gateway:
 
     def _turn(self, running: Running, event: Event) -> tuple[object, ...]:
         now = running.last = max(running.last, self._clock())
-        if isinstance(event, Received | Joined | Enrolled) and running.space.state.over(now):
+        if running.space.state.over(now) and isinstance(event, (Received, Joined, Enrolled)):
             self._turn(running, GrantEnded())  # its timer is late
         turn = running.space.plan(event, now)
         records = [effect for effect in turn.effects if type(effect) is Record]
@@ -361,8 +361,8 @@ class Gateway:
             if (
                 size
                 and running.room is not None
-                and not isinstance(event, Left | Noted | GrantEnded)
                 and running.room.low(size)
+                and not isinstance(event, (Left, Noted, GrantEnded))
             ):
                 raise JournalError(f"Cannot go on with the journal of {running.space.name}: {NO_ROOM}")
             self._pay(running)

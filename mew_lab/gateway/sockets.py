@@ -349,11 +349,11 @@ class _Floor:
         outbox.take_directly(self._take, self._burst.flush)
 
     def handle(self, message: str | bytes) -> None:
-        """Counts a message and hands it to the gateway."""
+        """Counts a message, hands it to the gateway, and counts the time that this took."""
         if self._outbox.dismissed:
             return  # it was closed by us; what was on its way is no message any more
         at = self._now()
-        self._bucket.take(len(message), at)
+        within = self._bucket.take(len(message), at)
         limit = self._limit
         if len(message) > limit * OVERSIZE:
             self._outbox.close(TOO_BIG, f"a message of over {limit * OVERSIZE} bytes")
@@ -361,9 +361,9 @@ class _Floor:
             self._gateway.receive(self._space, self._name, without_join(message, limit=limit))
         else:
             self._gateway.receive(self._space, self._name, message)
-        pause = self._bucket.pause(at)
-        if pause:
-            self._unread = at + pause
+        if not within:
+            self._unread = at + self._bucket.pause(at)
+        self._rotation.spend(self._now() - at)
 
     async def begin(self) -> None:
         """Returns when the next message is to be handled."""

@@ -199,9 +199,22 @@ def _any_int(text: str) -> int:
 
 
 def _decoder(parse_int: Callable[[str], int] | None) -> Callable[[str], Any]:
-    return json.JSONDecoder(
+    decoder = json.JSONDecoder(
         object_pairs_hook=_pairs, parse_float=_float, parse_int=parse_int, parse_constant=_constant
-    ).decode
+    )
+    scan: Callable[[str, int], tuple[Any, int]] = decoder.scan_once  # type: ignore[attr-defined]
+
+    def decode(text: str) -> Any:
+        if text[:1] == "{":  # nothing stands before it, and mostly nothing behind it
+            try:
+                value, end = scan(text, 0)
+                if end == len(text):
+                    return value
+            except StopIteration:  # a value is missing
+                pass
+        return decoder.decode(text)  # also says what is wrong
+
+    return decode
 
 
 _decode, _decode_checked, _decode_any = _decoder(None), _decoder(_int), _decoder(_any_int)
@@ -243,7 +256,7 @@ def too_deep(text: str) -> bool:
 
 def values_in(text: str) -> int:
     """How many values JSON holds, roughly: what makes reading it slow. Few, or none, are told as 0."""
-    if sum(map(text.count, ",[{")) <= FEW_VALUES:
+    if len(text) <= FEW_VALUES or sum(map(text.count, ",[{")) <= FEW_VALUES:
         return 0
     return sum(map(_STRING.sub("", text).count, ",[{"))
 

@@ -319,22 +319,23 @@ def _strings(value: Any) -> bool:
 
 
 class _Shape(NamedTuple):
-    """What a member must look like, as a test and in words."""
+    """What a member must look like, as a test and in words; `plain` is a type of which every value is good."""
 
     holds: Callable[[Any], bool]
     words: str
+    plain: type | None = None
 
 
 _SHAPES = {
     "id": _Shape(_is_id, f"1 to {MAX_ID} printable characters"),
-    "ts": _Shape(lambda value: isinstance(value, str), "an RFC 3339 timestamp in a string"),
-    "from": _Shape(lambda value: isinstance(value, str), "a participant id in a string"),
+    "ts": _Shape(lambda value: isinstance(value, str), "an RFC 3339 timestamp in a string", str),
+    "from": _Shape(lambda value: isinstance(value, str), "a participant id in a string", str),
     "to": _Shape(lambda value: value is None or _strings(value), "an array of participant ids"),
     "correlation_id": _Shape(
         lambda value: value is None or isinstance(value, str) or _strings(value), "an array of message ids"
     ),
-    "context": _Shape(lambda value: value is None or isinstance(value, str), "a string"),
-    "payload": _Shape(lambda value: isinstance(value, dict), "an object"),
+    "context": _Shape(lambda value: value is None or isinstance(value, str), "a string", str),
+    "payload": _Shape(lambda value: isinstance(value, dict), "an object", dict),
 }
 
 
@@ -360,7 +361,7 @@ def check_shape(members: Any, *, raw: str) -> None:
         )
     for member, value in members.items():
         rule = _SHAPES.get(member)
-        if rule is not None and not rule.holds(value):
+        if rule is not None and type(value) is not rule.plain and not rule.holds(value):
             raise ProtocolError(f"{member} must be {rule.words}", raw=raw)
 
 

@@ -342,7 +342,7 @@ class Gateway:
 
     def _turn(self, running: Running, event: Event) -> tuple[object, ...]:
         now = running.last = max(running.last, self._clock())
-        if isinstance(event, Received | Joined | Enrolled) and running.space.state.over(now):
+        if running.space.state.over(now) and isinstance(event, (Received, Joined, Enrolled)):
             self._turn(running, GrantEnded())  # its timer is late
         if running.space.state.due and not running.ends.waits and type(event) is not WelcomesDue:
             self._turn(running, WelcomesDue())  # without a loop there is no timer
@@ -359,8 +359,8 @@ class Gateway:
             if (
                 size
                 and running.room is not None
-                and not isinstance(event, HAPPENED)
                 and running.room.low(size)
+                and not isinstance(event, HAPPENED)
             ):
                 raise JournalError(f"Cannot go on with the journal of {running.space.name}: {NO_ROOM}")
             self._pay(running)

@@ -61,10 +61,14 @@ class _Level:
         self._left = most
         self._at = now
 
-    def take(self, amount: float, now: float) -> None:
-        left = min(self._most, self._left + (now - self._at) * self._rate) - min(amount, self._most)
-        self._left = max(left, self._least)
+    def take(self, amount: float, now: float) -> float:
+        """Takes so much, and says how much is left."""
+        most = self._most
+        left = self._left + (now - self._at) * self._rate
+        left = (left if left < most else most) - (amount if amount < most else most)
+        self._left = left = left if left > self._least else self._least
         self._at = now
+        return left
 
     def until(self, amount: float, now: float) -> float:
         """Seconds until it holds so much."""
@@ -85,10 +89,9 @@ class Bucket:
         self._messages = _Level(limits.messages_per_second, float(limits.burst), now)
         self._bytes = _Level(limits.bytes_per_second, float(limits.burst_bytes), now)
 
-    def take(self, size: int, now: float, *, messages: int = 1) -> None:
-        """Counts a message of so many bytes, whether there was room for it or not."""
-        self._messages.take(messages, now)
-        self._bytes.take(size, now)
+    def take(self, size: int, now: float, *, messages: int = 1) -> bool:
+        """Counts a message of so many bytes, whether there was room for it or not; whether there is for one more."""
+        return (self._messages.take(messages, now) >= 1.0) & (self._bytes.take(size, now) >= 1.0)
 
     def wait(self, now: float) -> float:
         """Seconds until one more message is within the rate; 0 when it is now."""

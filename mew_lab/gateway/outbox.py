@@ -224,6 +224,21 @@ class Outbox:
         if self._wire is not None:
             self._wire.count_extras(count)
 
+    def take_directly(self, take: Callable[[str | bytes], bool], taken: Callable[[], object]) -> None:
+        """From now on messages in one piece are handed to `take` as they are read, where the server can do that."""
+        if self._wire is not None:
+            self._wire.take_directly(take, taken)
+
+    def pause(self, seconds: float) -> None:
+        """Nothing is read from the socket for so many seconds, or until a close of ours begins."""
+        if self._wire is not None:
+            self._wire.pause(seconds)
+
+    def take_queued(self) -> None:
+        """From now on every message comes the usual way."""
+        if self._wire is not None:
+            self._wire.take_queued()
+
     def ended(self) -> None:
         """To be called when the socket is gone: forgets what was queued."""
         self._ended = True
@@ -241,6 +256,8 @@ class Outbox:
     def _part_with(self, code: int, reason: str) -> None:
         self._goodbye = (code, reason)
         self._parting.set()
+        if self._wire is not None:
+            self._wire.resume()
 
     # --- the two ways out ---
 

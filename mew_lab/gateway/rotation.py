@@ -13,17 +13,20 @@ from collections.abc import Hashable
 __all__ = ["QUANTUM", "SLICE", "Rotation"]
 
 SLICE = 0.01  # seconds of messages in one turn of the loop
+UNNOTICED = 0.001  # seconds of messages after which it begins to matter when the next turn comes
 QUANTUM = 0.002  # seconds that who has waited may go on before others are asked for
 
 
 class Rotation:
     """The senders of one server that have a message to be handled."""
 
-    __slots__ = ("_began", "_due", "_loop", "_numbers", "_scheduled", "_served", "_waiting")
+    __slots__ = ("_due", "_loop", "_numbers", "_scheduled", "_served", "_spent", "_waiting")
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._began = 0.0  # when the first message of this turn of the loop was handled
+        self._spent = (
+            0.0  # seconds of messages in this turn of the loop, and of the few before that were not noticed
+        )
         self._scheduled = False  # the next turn of the loop will be noticed
         self._due = 0  # who has waited, and is about to look again
         self._waiting: list[tuple[Hashable, asyncio.Future[None]]] = []
@@ -33,15 +36,13 @@ class Rotation:
     @property
     def over(self) -> bool:
         """Whether who has a message must `wait`; where not, it is to be handled now."""
-        loop = self._loop = self._loop or asyncio.get_running_loop()
-        if self._waiting or self._due:
-            return True
-        if not self._scheduled:
-            self._began = loop.time()
-            self._scheduled = True
-            loop.call_soon(self._next)
-            return False
-        return loop.time() - self._began > SLICE
+        return self._spent > SLICE or self._due > 0 or bool(self._waiting)
+
+    def spend(self, seconds: float) -> None:
+        """A message has held the loop for so long."""
+        self._spent += seconds
+        if self._spent > UNNOTICED and not self._scheduled:
+            self._notice()
 
     async def wait(self, sender: Hashable) -> None:
         """Returns when a message of `sender` is to be handled."""
@@ -50,22 +51,25 @@ class Rotation:
             turn = loop.create_future()
             self._waiting.append((sender, turn))
             if not self._scheduled:
-                self._scheduled = True
-                loop.call_soon(self._next)
+                self._notice()
             try:
                 await turn
             finally:
                 if turn.done() and not turn.cancelled():
                     self._due -= 1
-            if not self._began:
-                self._began = loop.time()
-            if loop.time() - self._began <= SLICE:
+            if self._spent <= SLICE:
                 self._served[sender] = next(self._numbers)
                 return
 
+    def _notice(self) -> None:
+        """Has the next turn of the loop begin a new slice."""
+        loop = self._loop = self._loop or asyncio.get_running_loop()
+        self._scheduled = True
+        loop.call_soon(self._next)
+
     def _next(self) -> None:
         """A new turn of the loop: all that wait look again, in order."""
-        self._began = 0.0
+        self._spent = 0.0
         self._scheduled = False
         waiting = [pair for pair in self._waiting if not pair[1].done()]
         self._waiting = []
@@ -76,6 +80,4 @@ class Rotation:
         self._due = len(waiting)
         for _, turn in sorted(waiting, key=lambda pair: served.get(pair[0], 0)):
             turn.set_result(None)
-        self._scheduled = True
-        assert self._loop is not None
-        self._loop.call_soon(self._next)
+        self._notice()

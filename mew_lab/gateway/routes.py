@@ -131,8 +131,11 @@ class Routes:
         self._count(identity, len(body))
         if self._rotation.over:
             await self._rotation.wait(identity)
+        time = asyncio.get_running_loop().time
+        began = time()
         body = _without_join(body, limit=self._gateway.message_bytes(identity.space))
         reply = self._gateway.post(identity.space, request.path_params["id"], body)
+        self._rotation.spend(time() - began)
         await asyncio.sleep(0)  # outboxes write at the end of a turn, and the answer is to come last
         said = reply.body
         if said.get("code") in NOT_AN_ENVELOPE:  # here the peers' answer is the sentence itself

@@ -23,6 +23,7 @@ from mew_lab.errors import ConfigError
 from mew_lab.gateway.door import Hosts
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.limits import Limits, Rates
+from mew_lab.gateway.protocol import DirectProtocol
 from mew_lab.gateway.routes import Routes, refusal
 from mew_lab.gateway.sockets import OVERSIZE, Sockets, refuse_upgrade
 from mew_lab.gateway.wire import hang_up, silent
@@ -50,7 +51,7 @@ def settings(app: Callable[..., Any], *, message_bytes: int, ping: float = 20.0)
     return uvicorn.Config(
         app,
         http="h11",
-        ws="websockets-sansio",
+        ws=DirectProtocol,
         ws_max_size=OVERSIZE * message_bytes,
         ws_per_message_deflate=False,
         ws_ping_interval=ping,

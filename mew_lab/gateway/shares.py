@@ -32,6 +32,7 @@ from mew_lab.space.state import State
 __all__ = ["UNCOUNTED", "JournalLimits", "Room", "Share", "Shares", "journal_bytes", "payer"]
 
 LINE = 320  # bytes of a line beside its texts, its chain included
+_SENT = (Received, FrameReceived, Oversize, Limited)
 UNCOUNTED = frozenset({"memory", LOG_SINK})  # connections of this process
 CHECK_AFTER = 16 * 1024 * 1024  # bytes written
 CHECK_EVERY = 1.0  # seconds
@@ -71,10 +72,10 @@ def payer(event: Event, state: State) -> str:
     if isinstance(event, WelcomesDue):
         by = state.members.get(next(iter(state.due.values()), ""))
         return "" if by is None or any(one.via in UNCOUNTED for one in by.connections) else by.name
-    if not isinstance(event, Received | FrameReceived | Oversize | Limited):
+    if not isinstance(event, _SENT):
         return ""
     if event.connection is None:
-        return event.participant if isinstance(event, Received | Oversize) else ""
+        return event.participant if isinstance(event, (Received, Oversize)) else ""
     connection = state.connections.get(event.connection)
     return "" if connection is None or connection.via in UNCOUNTED else connection.participant
 
@@ -101,8 +102,9 @@ class Share:
                 f"the journal of this space holds {self.used} bytes of you, and takes {limits.total}; whoever runs the "
                 "space can prune the journal, or raise limits.journal_bytes"
             )
-        passed = max(0.0, (now - self._at).total_seconds())
-        self._left = min(float(limits.burst), self._left + passed * limits.bytes_per_second)
+        if now > self._at:
+            left = self._left + (now - self._at).total_seconds() * limits.bytes_per_second
+            self._left = left if left < limits.burst else float(limits.burst)
         self._at = now
         if self._left <= 0:
             return (
@@ -114,7 +116,8 @@ class Share:
     def charge(self, size: int) -> None:
         """It has caused so many bytes; one message never costs more than what is taken at once."""
         self.used += size
-        self._left = max(self._left - size, -float(self._limits.burst))
+        left, least = self._left - size, -self._limits.burst
+        self._left = left if left > least else float(least)
 
     def refuse(self, size: int, now: datetime) -> bool:
         """Counts one more that was refused; whether it is time for a note."""

@@ -301,47 +301,100 @@ class _Visit:
     async def _converse(self, identity: Identity) -> str:
         """Hands every message to the gateway; says why it ended.
 
-        Who is ahead of its rate is not read for a while; nothing that it sent is dropped.
+        While none waits here, messages are handled as they are read, where the server can do that; else they come by
+        `receive`. Who is ahead of its rate is not read for a while; nothing that it sent is dropped.
         """
-        gateway, space, name, receive = self._gateway, self._space, self._name, self._receive
-        now = asyncio.get_running_loop().time
-        bucket = self._sockets.rates.of(*identity, now())
-        limit = gateway.message_bytes(space)
-        burst, outbox = self._sockets.burst, self.outbox
+        turn = _Floor(self._sockets, self.outbox, identity, self._name)
+        burst, receive = self._sockets.burst, self._receive
         first, self._first = self._first, None
-        rotation, until = self._sockets.rotation, 0.0  # when others are to be asked for again
-
-        def extra(size: int, messages: int) -> float:
-            bucket.take(size, now(), messages=messages)
-            return bucket.pause(now())
-
-        outbox.count_extras(extra)
         try:
             while True:
+                turn.idle = first is None
                 event = await (first or burst.before_waiting(receive()))
+                turn.idle = False
                 first = None
+                if turn.fault is not None:
+                    raise turn.fault
                 if event["type"] != "websocket.receive":
                     return f"closed with {event.get('code', 1005)} {event.get('reason') or ''}".rstrip()
                 text = event.get("text")
-                message: str | bytes = event["bytes"] if text is None else text
-                if now() > until and rotation.over:
-                    burst.flush()
-                    await rotation.wait(identity)
-                    until = now() + QUANTUM
+                await turn.begin()
                 burst.hold()
-                if outbox.dismissed:
-                    continue  # it was closed by us; what was on its way is no message any more
-                at = now()
-                bucket.take(len(message), at)
-                if len(message) > limit * OVERSIZE:
-                    outbox.close(TOO_BIG, f"a message of over {limit * OVERSIZE} bytes")
-                elif text is None:
-                    gateway.receive(space, name, message)
-                else:
-                    gateway.receive(space, name, without_join(text, limit=limit))
-                pause = bucket.pause(at)
-                if pause:
-                    burst.flush()
-                    await outbox.unread(pause)
+                turn.handle(event["bytes"] if text is None else text)
+                await turn.slow_down()
         finally:
+            self.outbox.take_queued()
             burst.flush()
+
+
+class _Floor:
+    """What one admitted connection may say and when: one message after the other, within its rate, in its turn."""
+
+    def __init__(self, sockets: Sockets, outbox: Outbox, identity: Identity, name: str) -> None:
+        self.idle = False  # nothing that has come waits to be handled
+        self.fault: Exception | None = None  # of ours, in a message that was handled as it was read
+        self._gateway = sockets.gateway
+        self._burst = sockets.burst
+        self._rotation = sockets.rotation
+        self._outbox = outbox
+        self._identity = identity
+        self._space = identity.space
+        self._name = name
+        self._limit = sockets.gateway.message_bytes(identity.space)
+        self._now = asyncio.get_running_loop().time
+        self._bucket = sockets.rates.of(*identity, self._now())
+        self._unread = 0.0  # until then it is ahead of its rate
+        self._free = 0.0  # until then others need not be asked for
+        outbox.count_extras(self._count)
+        outbox.take_directly(self._take, self._burst.flush)
+
+    def handle(self, message: str | bytes) -> None:
+        """Counts a message, hands it to the gateway, and counts the time that this took."""
+        if self._outbox.dismissed:
+            return  # it was closed by us; what was on its way is no message any more
+        at = self._now()
+        within = self._bucket.take(len(message), at)
+        limit = self._limit
+        if len(message) > limit * OVERSIZE:
+            self._outbox.close(TOO_BIG, f"a message of over {limit * OVERSIZE} bytes")
+        elif isinstance(message, str):
+            self._gateway.receive(self._space, self._name, without_join(message, limit=limit))
+        else:
+            self._gateway.receive(self._space, self._name, message)
+        if not within:
+            self._unread = at + self._bucket.pause(at)
+        self._rotation.spend(self._now() - at)
+
+    async def begin(self) -> None:
+        """Returns when the next message is to be handled."""
+        await self.slow_down()
+        if self._now() > self._free and self._rotation.over:
+            self._burst.flush()
+            await self._rotation.wait(self._identity)
+            self._free = self._now() + QUANTUM
+
+    async def slow_down(self) -> None:
+        """Returns when the connection is within its rate; until then nothing of it is read."""
+        ahead = self._unread - self._now()
+        if ahead > 0.0:
+            self._burst.flush()
+            await self._outbox.unread(ahead)
+
+    def _take(self, message: str | bytes) -> bool:
+        """Handles a message that was just read; says no where it has to wait, so that it is queued."""
+        now = self._now()
+        if not self.idle or now < self._unread or (now > self._free and self._rotation.over):
+            return False
+        self._burst.hold()
+        try:
+            self.handle(message)
+        except Exception as fault:
+            self.fault, self.idle = fault, False
+            return False  # queued, so that whoever waits for the next one is told of the fault
+        if self._unread > now:
+            self._outbox.pause(self._unread - now)
+        return True
+
+    def _count(self, size: int, messages: int) -> float:
+        self._bucket.take(size, self._now(), messages=messages)
+        return self._bucket.pause(self._now())

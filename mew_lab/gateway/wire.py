@@ -92,6 +92,19 @@ class Wire:
             if not getattr(self._protocol, "read_paused", False) and not self.closing():
                 self._protocol.transport.resume_reading()
 
+    def take_directly(self, take: Callable[[str | bytes], bool], taken: Callable[[], object]) -> None:
+        """Has messages in one piece handed to `take` as they are read, where the server can; `DirectProtocol` says how.
+
+        Each that it does not handle, and every other event, comes the usual way.
+        """
+        if hasattr(self._protocol, "take"):
+            self._protocol.take, self._protocol.taken = take, taken
+
+    def take_queued(self) -> None:
+        """Has every message come the usual way again."""
+        if hasattr(self._protocol, "take"):
+            self._protocol.take = None
+
     def count_extras(self, count: Callable[[int, int], float]) -> None:
         """Has `count(bytes, messages)` told of each ping and each piece of a message.
 

@@ -216,9 +216,22 @@ def _any_int(text: str) -> int:
 def _decoder(
     parse_int: Callable[[str], int] | None, parse_float: Callable[[str], float] = _float
 ) -> Callable[[str], Any]:
-    return json.JSONDecoder(
+    decoder = json.JSONDecoder(
         object_pairs_hook=_pairs, parse_float=parse_float, parse_int=parse_int, parse_constant=_constant
-    ).decode
+    )
+    scan: Callable[[str, int], tuple[Any, int]] = decoder.scan_once  # type: ignore[attr-defined]
+
+    def decode(text: str) -> Any:
+        if text[:1] == "{":  # nothing stands before it, and mostly nothing behind it
+            try:
+                value, end = scan(text, 0)
+                if end == len(text):
+                    return value
+            except StopIteration:  # a value is missing
+                pass
+        return decoder.decode(text)  # also says what is wrong
+
+    return decode
 
 
 _decode, _decode_checked, _decode_any = _decoder(None), _decoder(_int), _decoder(_any_int, _any_float)
@@ -262,7 +275,7 @@ def too_deep(text: str) -> bool:
 
 def values_in(text: str) -> int:
     """How many values JSON holds, roughly: what makes reading it slow. Few, or none, are told as 0."""
-    if sum(map(text.count, ",[{")) <= FEW_VALUES:
+    if len(text) <= FEW_VALUES or sum(map(text.count, ",[{")) <= FEW_VALUES:
         return 0
     return sum(map(_STRING.sub("", text).count, ",[{"))
 
@@ -336,22 +349,23 @@ def _strings(value: Any) -> bool:
 
 
 class _Shape(NamedTuple):
-    """What a member must look like, as a test and in words."""
+    """What a member must look like, as a test and in words; `plain` is a type of which every value is good."""
 
     holds: Callable[[Any], bool]
     words: str
+    plain: type | None = None
 
 
 _SHAPES = {
     "id": _Shape(_is_id, f"1 to {MAX_ID} printable characters"),
-    "ts": _Shape(lambda value: isinstance(value, str), "an RFC 3339 timestamp in a string"),
-    "from": _Shape(lambda value: isinstance(value, str), "a participant id in a string"),
+    "ts": _Shape(lambda value: isinstance(value, str), "an RFC 3339 timestamp in a string", str),
+    "from": _Shape(lambda value: isinstance(value, str), "a participant id in a string", str),
     "to": _Shape(lambda value: value is None or _strings(value), "an array of participant ids"),
     "correlation_id": _Shape(
         lambda value: value is None or isinstance(value, str) or _strings(value), "an array of message ids"
     ),
-    "context": _Shape(lambda value: value is None or isinstance(value, str), "a string"),
-    "payload": _Shape(lambda value: isinstance(value, dict), "an object"),
+    "context": _Shape(lambda value: value is None or isinstance(value, str), "a string", str),
+    "payload": _Shape(lambda value: isinstance(value, dict), "an object", dict),
 }
 
 
@@ -377,7 +391,7 @@ def check_shape(members: Any, *, raw: str) -> None:
         )
     for member, value in members.items():
         rule = _SHAPES.get(member)
-        if rule is not None and not rule.holds(value):
+        if rule is not None and type(value) is not rule.plain and not rule.holds(value):
             raise ProtocolError(f"{member} must be {rule.words}", raw=raw)
 
 

@@ -81,7 +81,7 @@ class Budget(Meter):
     MEMBERS = 16
 
     def __init__(self, budget: int = SET_BUDGET) -> None:
-        super().__init__(budget)
+        self.left = budget
 
     @classmethod
     def expression(cls, characters: int, values: int, program_size: int) -> int:

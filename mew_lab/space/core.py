@@ -285,7 +285,7 @@ class Space:
 
     def _judged(self, turn: Turn, sender: Sender, rights: Rights, envelope: Envelope) -> Verdict:
         """Whether its sender may send it, paid from the turn and from the budget of one set of capabilities."""
-        to = tuple(self.state.logical(name) for name in envelope.to)
+        to = tuple(map(self.state.logical, envelope.to))
         payload = naming_participants(self.state, envelope)
         held, order, meter = rights.capabilities, by_end(rights, self.state.ends), turn.meter
         if meter is None or not self.state.limits.steps:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Sequence
 
 TIMEOUT = 120.0
@@ -47,6 +48,7 @@ class Counter(asyncio.Protocol):
         self._skip = 0
         self._to_send: Sequence[bytes] = ()
         self._sent = 0
+        self._packed = True
         self._transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -65,7 +67,7 @@ class Counter(asyncio.Protocol):
         arrived = self._count(data)
         self.count += arrived
         if arrived and self._sent < len(self._to_send):
-            self._transport.write(b"".join(self._to_send[self._sent : self._sent + arrived]))
+            self._write(self._to_send[self._sent : self._sent + arrived])
             self._sent += arrived
         if self._reached is not None and self.count >= self._target and not self._reached.done():
             self._reached.set_result(None)
@@ -104,10 +106,23 @@ class Counter(asyncio.Protocol):
             async with asyncio.timeout(TIMEOUT):
                 await self._reached
 
-    def send(self, frames: Sequence[bytes], *, window: int) -> None:
-        """Begins to send; for each message that comes, the next one goes."""
-        self._to_send, self._sent = frames, window
-        self._transport.write(b"".join(frames[:window]))
+    def send(self, frames: Sequence[bytes], *, window: int, packed: bool = True) -> None:
+        """Begins to send; for each message that comes, the next one goes.
+
+        `packed` writes together what goes together, so that the server finds many messages at one reading; else each
+        goes by a system call of its own, as clients send.
+        """
+        self._to_send, self._sent, self._packed = frames, window, packed
+        self._write(frames[:window])
+
+    def _write(self, frames: Sequence[bytes]) -> None:
+        if self._packed:
+            self._transport.write(b"".join(frames))
+            return
+        socket = self._transport.get_extra_info("socket").fileno()
+        for frame in frames:
+            if self._transport.get_write_buffer_size() or os.write(socket, frame) < len(frame):
+                raise RuntimeError("the server takes nothing more: fewer messages should be on their way")
 
     def close(self) -> None:
         self._transport.abort()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-import json
+import asyncio
+import sys
 
+import orjson
+import uvloop
 from websockets.asyncio.server import ServerConnection, broadcast, serve
 
 connected: set[ServerConnection] = set()
@@ -13,12 +16,21 @@ async def relay(socket: ServerConnection) -> None:
     connected.add(socket)
     try:
         async for raw in socket:
-            json.loads(raw)
+            assert orjson.loads(raw)["kind"]
             broadcast(connected, raw)
     finally:
         connected.discard(socket)
 
 
-async def start() -> int:
-    server = await serve(relay, "127.0.0.1", 0, compression=None)
+async def start(port: int = 0) -> int:
+    server = await serve(relay, "127.0.0.1", port, compression=None)
     return int(server.sockets[0].getsockname()[1])
+
+
+async def main(port: int) -> None:
+    await start(port)
+    await asyncio.get_running_loop().create_future()
+
+
+if __name__ == "__main__":
+    uvloop.run(main(int(sys.argv[1])))

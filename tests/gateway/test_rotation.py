@@ -28,6 +28,7 @@ async def converse(
         if rotation.over:
             await rotation.wait(name)
         clock.now += cost
+        rotation.spend(cost)
         log.append(name)
 
 
@@ -70,7 +71,7 @@ async def test_short_messages_share_a_turn_and_nobody_waits_for_ever() -> None:
 async def test_who_goes_away_while_it_waits_holds_nobody_up() -> None:
     rotation, clock = Rotation(), Clock(asyncio.get_running_loop())
     assert not rotation.over
-    clock.now += 1
+    rotation.spend(1)
     assert rotation.over
     for at in range(3):
         gone = [asyncio.ensure_future(rotation.wait(f"gone{n}")) for n in range(5)]

@@ -1,0 +1,73 @@
+"""The benchmark of the product runs every part and prints its rows, with counts too small to say anything."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("bench_product.py")
+
+
+def rows(*parts: str) -> list[tuple[str, str]]:
+    """What the benchmark prints: the name of each row and the rest of its line."""
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), "--quick", *parts],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=True,
+    )
+    assert done.stderr == ""
+    return [(line[:44].rstrip(), line[44:]) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.timeout(120)
+def test_the_benchmark_prints_what_ships_beside_the_relay_and_its_marks() -> None:
+    found = rows("many", "one", "tokens")
+    assert [what for what, _ in found] == [
+        *(
+            "1 → 20, relay",
+            "1 → 20, relay, packed",
+            "1 → 20, mew-lab serve",
+            "1 → 20, without the peers' files",
+        ),
+        *(
+            "1 → 20, mew_lab.up()",
+            "1 → 20, mew-lab serve, packed",
+            "1 → 200, relay",
+            "1 → 200, mew-lab serve",
+        ),
+        *("1 → 1, relay", "1 → 1, relay, packed", "1 → 1, mew-lab serve", "1 → 1, without the peers' files"),
+        *(
+            "1 → 1, mew_lab.up()",
+            "1 → 1, mew-lab serve, packed",
+            "ping-pong, relay",
+            "ping-pong, mew-lab serve",
+        ),
+        *("ping-pong, without the peers' files", "ping-pong, mew_lab.up()", "1 → 1, relay"),
+        *("1 → 1, 2 known tokens", "1 → 1, 300 known tokens"),
+    ]
+    marks = {what: row.rpartition("  ")[2] for what, row in found if what.endswith("mew-lab serve")}
+    assert marks == {
+        "1 → 20, mew-lab serve": "≤ 0.8 ×; beyond: 0.6 ×",
+        "1 → 200, mew-lab serve": "≤ 0.8 ×; beyond: 0.6 ×",
+        "1 → 1, mew-lab serve": "≤ 2.5 ×; beyond: 1.9 ×",
+        "ping-pong, mew-lab serve": "≤ 2.0 ×; beyond: 1.5 ×",
+    }
+    assert all(" ×" in row for what, row in found if "relay" not in what)
+
+
+@pytest.mark.timeout(120)
+def test_the_benchmark_looks_into_a_kernel_and_at_memory() -> None:
+    assert [what for what, _ in rows("kernel", "memory")] == [
+        "in a kernel, 3 seats and a bridge",
+        "wait of a cell while nothing passes",
+        "wait of a cell while 1,000 messages/s pass",
+        "call of a tool in the kernel",
+        "start to first welcome",
+        "resident at the start",
+        "after 200 messages, 20 receivers",
+    ]

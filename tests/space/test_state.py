@@ -122,6 +122,18 @@ def test_a_refused_message_takes_no_id() -> None:
     assert stage.send("bob", "mcp/proposal", id="p-1").accepted
 
 
+def test_an_id_that_is_taken_anew_is_the_newest_of_its_participant() -> None:
+    stage = Stage(mallory="mcp/proposal", limits=SpaceLimits(handles=40))  # five of one participant
+    for n in range(5):
+        assert stage.send("mallory", "mcp/proposal", id=f"h{n}").accepted
+    stage.leave("mallory")
+    stage.join("mallory")
+    assert stage.send("mallory", "mcp/proposal", id="h0").accepted
+    assert stage.send("mallory", "mcp/proposal", id="h5").accepted  # h1 is forgotten for it
+    again = [stage.send("mallory", "mcp/proposal", id=f"h{n}").record.code for n in (0, 5)]
+    assert again == ["duplicate_id", "duplicate_id"]
+
+
 @pytest.mark.req("C-15")
 def test_the_oldest_handles_are_forgotten_beyond_the_limit_but_never_a_grant() -> None:
     stage = Stage(alice="*", bob=[], limits=SpaceLimits(handles=2, share=1))

@@ -157,6 +157,7 @@ def test_what_an_earlier_version_took_can_still_be_read() -> None:
         with pytest.raises(ProtocolError, match="too large for a double") as caught:
             read_strict(f'{{"a":{number}}}', any_integer=True)
         assert caught.value.code == "invalid_json"
+    assert read_strict('{"a":-1.5e2}', early_floats=True) == {"a": -150.0}
     # And what it refused is refused with the code of then.
     for earlier, pad in product(({"any_integer": True}, {"early_floats": True}), ("", "x" * 2000)):
         with pytest.raises(ProtocolError, match="too large for a double") as caught:

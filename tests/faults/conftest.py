@@ -223,5 +223,6 @@ async def serve(tmp_path: Path) -> AsyncIterator[Serve]:
 def chat(n: int, *, sender: str = "", size: int = 20, **more: Any) -> str:
     """An envelope with a number in it and a text of so many characters."""
     said: dict[str, Any] = {"id": f"{sender}-{n}"} if sender else {}
-    payload = {"n": n, "text": "x" * size}
+    text = "as it was said, so it stands. "  # no token of another test is part of it
+    payload = {"n": n, "text": (text * (size // len(text) + 1))[:size]}
     return json.dumps({**said, "kind": "chat", "payload": payload, **more}, separators=(",", ":"))

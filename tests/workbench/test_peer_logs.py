@@ -62,7 +62,7 @@ class Site:
             message = {
                 "id": f"m-{self.said}",
                 "kind": kind,
-                "payload": {"n": self.said, "text": "x" * 40},
+                "payload": {"n": self.said, "text": "forty letters and not one token in them"},
                 **more,
             }
             self.gateway.post("demo", name, json.dumps(message))

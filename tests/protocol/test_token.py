@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
 import io
 import json
 import logging
 import pickle
+import sys
 import threading
 import traceback
 
@@ -265,3 +267,32 @@ def test_a_secret_that_another_thread_adds_is_never_missed() -> None:
     for thread in threads:
         thread.join()
     assert missed == []
+
+
+@pytest.mark.threat(1)
+def test_secrets_too_long_for_one_expression_are_masked_too() -> None:
+    tokens = [Token(f"long-{n}-" + "a1" * 30_000) for n in range(30)]
+    try:
+        for one in (tokens[0], tokens[-1]):
+            assert mask(f"<{one.reveal()}>") == f"<{one}>"
+    finally:
+        for one in tokens:
+            forget(one)
+
+
+@pytest.mark.threat(1)
+def test_where_the_engine_is_missing_as_in_a_browser_secrets_are_masked_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    found = importlib.util.spec_from_file_location("token_without_engine", token.__file__)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    monkeypatch.setitem(sys.modules, found.name, module)
+    found.loader.exec_module(module)
+    assert module.re2 is None
+    secret = module.Token(SECRET)
+    assert module.mask(f"<{SECRET}> <canary>") == f"<{SHOWN}> <canary>"
+    module.forget(secret)
+    assert module.mask(SECRET) == SECRET

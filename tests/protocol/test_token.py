@@ -14,7 +14,7 @@ import traceback
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mew_lab.protocol import token
@@ -210,6 +210,7 @@ def test_a_secret_is_masked_as_json_writes_it_and_the_json_stays_json() -> None:
 
 
 @pytest.mark.threat(1)
+@settings(deadline=None)  # an expression is compiled for each example
 @given(secrets_, st.data())
 def test_the_mask_gives_what_a_loop_over_all_secrets_gives(secrets: list[str], data: st.DataObject) -> None:
     known = [Token(one) for one in secrets]

@@ -36,6 +36,7 @@ class _Search(NamedTuple):
     """What finds out whether a text holds a secret: expressions, and secrets that none of them can hold."""
 
     made_of: object
+    masks: dict[str, str]  # what stands for each secret, as it is and as JSON writes it
     expressions: tuple[Any, ...]
     others: tuple[str, ...]
 
@@ -43,7 +44,7 @@ class _Search(NamedTuple):
 # Of which set of secrets a search was made: another object after each change. A search that was made while another
 # thread changed the set names the older one, and is made again.
 _edition = object()
-_search = _Search(None, (), ())
+_search = _Search(None, {}, (), ())
 
 
 class Token(str):
@@ -102,7 +103,6 @@ def remember(token: Token) -> None:
     global _edition
     secret, shown = token.reveal(), str.__str__(token)
     if len(secret) >= _MASKABLE and secret not in _live:
-        _live[_in_json(secret)] = _in_json(shown)
         _live[secret] = shown
         _edition = object()
 
@@ -113,10 +113,8 @@ _remember = remember  # where an argument has that name
 def forget(token: Token) -> None:
     """Ends the masking of a secret that opens nothing any more."""
     global _edition
-    secret = token.reveal()
-    _live.pop(_in_json(secret), None)
-    _live.pop(secret, None)
-    _edition = object()
+    if _live.pop(token.reveal(), None) is not None:
+        _edition = object()
 
 
 def _in_json(text: str) -> str:
@@ -125,9 +123,11 @@ def _in_json(text: str) -> str:
 
 def _compile() -> _Search:
     """The search for the secrets of now: one alternation, so that their number does not matter."""
-    edition, secrets = _edition, tuple(_live)
+    edition, plain_masks = _edition, _live.copy()
+    masks = {_in_json(secret): _in_json(shown) for secret, shown in plain_masks.items()} | plain_masks
+    secrets = tuple(masks)
     if re2 is None:
-        return _Search(edition, (), secrets)
+        return _Search(edition, masks, (), secrets)
     options = re2.Options()
     options.log_errors = False
     options.never_capture = True
@@ -141,7 +141,7 @@ def _compile() -> _Search:
             expressions.append(re2.compile("|".join(map(re2.escape, some)), options))
         except re2.error:  # too long to be compiled
             others += some
-    return _Search(edition, tuple(expressions), tuple(others))
+    return _Search(edition, masks, tuple(expressions), tuple(others))
 
 
 def _is_unicode(text: str) -> bool:
@@ -153,11 +153,7 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _holds_secret(text: str) -> bool:
-    global _search
-    search = _search
-    if search.made_of is not _edition:
-        search = _search = _compile()
+def _holds_secret(search: _Search, text: str) -> bool:
     try:
         if any(expression.search(text) for expression in search.expressions):
             return True
@@ -168,11 +164,14 @@ def _holds_secret(text: str) -> bool:
 
 def mask(text: str) -> str:
     """`text` with every known secret replaced by its mask. Some microseconds, however many secrets are known."""
-    if not _holds_secret(text):
+    global _search
+    search = _search
+    if search.made_of is not _edition:
+        search = _search = _compile()
+    if not _holds_secret(search, text):
         return text
-    for secret in sorted((one for one in tuple(_live) if one in text), key=len, reverse=True):
-        # It may be forgotten meanwhile.
-        text = text.replace(secret, _live.get(secret, "tok_…"))
+    for secret in sorted((one for one in search.masks if one in text), key=len, reverse=True):
+        text = text.replace(secret, search.masks[secret])
     return text
 
 

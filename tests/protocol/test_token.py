@@ -210,6 +210,19 @@ def test_a_secret_is_masked_as_json_writes_it_and_the_json_stays_json() -> None:
 
 
 @pytest.mark.threat(1)
+@pytest.mark.parametrize("first", [0, 1])
+def test_of_two_secrets_one_of_which_is_what_json_makes_of_the_other_each_is_forgotten_alone(
+    first: int,
+) -> None:
+    tokens = [Token("\\" * 4), Token("\\" * 8)]
+    gone, left = tokens[first], tokens[1 - first]
+    forget(gone)
+    assert mask(f"<{left.reveal()}>") == masked_by_a_loop(f"<{left.reveal()}>", shown([left]))
+    forget(left)
+    assert mask("\\" * 16) == "\\" * 16
+
+
+@pytest.mark.threat(1)
 @settings(deadline=None)  # an expression is compiled for each example
 @given(secrets_, st.data())
 def test_the_mask_gives_what_a_loop_over_all_secrets_gives(secrets: list[str], data: st.DataObject) -> None:

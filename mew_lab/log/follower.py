@@ -54,7 +54,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-__all__ = ["KEPT", "POSITION", "ROTATE_AT", "Follower", "Position", "main", "register"]
+__all__ = ["KEPT", "POSITION", "ROTATE_AT", "PeerLogFollower", "Position", "main", "register"]
 
 POSITION = ".peer-files"
 ROTATE_AT = 64 * 1024 * 1024  # bytes of a log
@@ -146,7 +146,7 @@ class _Log:
                 self.expected = self.file.place()
 
 
-class Follower:
+class PeerLogFollower:
     """Follows one journal.
 
     Args:
@@ -489,7 +489,7 @@ def main() -> None:
     root, folder = Path(orders["root"]), str(orders["folder"])
     if not _lock(root, folder, talk.ended):
         return
-    follower = Follower(
+    follower = PeerLogFollower(
         Path(orders["journal"]),
         root=root,
         folder=folder,

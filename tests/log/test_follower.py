@@ -15,7 +15,7 @@ import pytest
 
 from mew_lab.errors import ReplayMismatch
 from mew_lab.log import follower
-from mew_lab.log.follower import POSITION, Follower, Position, register
+from mew_lab.log.follower import POSITION, PeerLogFollower, Position, register
 from mew_lab.log.journal import Journal
 from mew_lab.log.log import open_log
 from mew_lab.log.peer_files import DECISIONS, HISTORY, JournalLines
@@ -78,7 +78,7 @@ def follow(
     while_: Callable[[], bool] = lambda: True,
     faults: list[str] | None = None,
     **more: Any,
-) -> Follower:
+) -> PeerLogFollower:
     """Runs a follower; whenever it would wait, `while_` goes on, until it says that all is over."""
     told: list[str] = []
     over: list[bool] = []
@@ -88,7 +88,7 @@ def follow(
             over.append(True)
         return bool(over)
 
-    one = Follower(
+    one = PeerLogFollower(
         journal,
         root=root,
         folder="logs",

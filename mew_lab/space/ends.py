@@ -109,7 +109,8 @@ def standing(state: State, name: str, now: datetime, *, meter: Meter | None) -> 
         for one in asked
     }
     losers = dict.fromkeys(state.ends[id].recipient for id in over)
-    fallen = lapsed(left) if meter is None else lapsed_of(left, losers, meter)
+    ends = state.upholding(state.ends)
+    fallen = lapsed(left, ends) if meter is None else lapsed_of(left, losers, ends, meter)
     return left[name].without(fallen.get(name, ()))
 
 
@@ -131,7 +132,7 @@ def rests_on(
     free: list[Capability] = []
     for one in sorted(rights.held, key=lambda held: soonest(ends, held)):
         end = ends.get(one.grant) if one.limited else None
-        if end is not None and (end.uses is not None or end.rests_on):
+        if end is not None and end.counted:
             counted.setdefault(one.grant, []).append(one.capability)
         else:
             free.append(one.capability)

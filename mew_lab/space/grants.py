@@ -94,7 +94,7 @@ def enrol(turn: Turn, event: Enrolled) -> None:
     member = state.members.get(name)
     if member is None:
         newcomer = Member(name, configured)
-        turn.then(lambda: state.members.update({name: newcomer}))
+        turn.bring_in(newcomer)
         free_name(turn, name)
         return
     turn.then(lambda: setattr(member, "kicked", False))
@@ -139,7 +139,7 @@ def grant(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
         turn.give(recipient, rights)
         turn.then(lambda: setattr(state, "grants", state.grants + 1))
         if limited:
-            turn.then(lambda: state.ends.update({envelope.id: end}))
+            turn.limit(envelope.id, end)
         turn.then(lambda: state.taken.update((share,)))
         welcome_anew(turn, recipient)
 
@@ -205,9 +205,11 @@ def let_fall(turn: Turn, *, also: Iterable[str] = (), gone: str = "") -> None:
 
     Spec: §3.6.8 (Revocations take effect immediately).
     """
-    members = turn.state.members
+    members, ends = turn.members, turn.state.upholding(turn.ends)
     rights = {name: turn.rights(member) for name, member in members.items()}
-    fallen = lapsed(rights) if turn.meter is None else lapsed_of(rights, (*also, gone), turn.meter)
+    fallen = (
+        lapsed(rights, ends) if turn.meter is None else lapsed_of(rights, (*also, gone), ends, turn.meter)
+    )
     for name, lost in fallen.items():
         turn.give(members[name], turn.rights(members[name]).without(lost))
         _tell_lapsed(turn, name, lost)
@@ -220,14 +222,14 @@ def spend(turn: Turn, held: Held) -> None:
 
     Spec: §3.6.1, ruling R25.
     """
-    ends = turn.state.ends
+    ends = turn.ends
     over: list[str] = []
     for id in (held.grant, *ends[held.grant].rests_on):
         end = ends.get(id)
         if end is None or end.uses is None:
             continue
         left = end._replace(uses=end.uses - 1)
-        turn.then(lambda id=id, left=left: ends.update({id: left}))  # type: ignore[misc]
+        turn.limit(id, left)
         if not left.uses:
             over.append(id)
     if over:
@@ -267,11 +269,12 @@ def _portion(state: State, over: Sequence[str]) -> Sequence[str]:
 def _end(turn: Turn, ids: Collection[str]) -> None:
     losing: dict[str, list[Held]] = {}
     ending = set(ids)
-    for name in dict.fromkeys(turn.state.ends[id].recipient for id in ids):
-        held = turn.rights(turn.state.members[name]).held
+    members, ends = turn.members, turn.ends
+    for name in dict.fromkeys(ends[id].recipient for id in ids):
+        held = turn.rights(members[name]).held
         losing[name] = [one for one in held if one.limited and one.grant in ending]
     for name, lost in losing.items():
-        member = turn.state.members[name]
+        member = members[name]
         turn.give(member, turn.rights(member).without(lost))
         _tell_lapsed(turn, name, lost)
     let_fall(turn, also=[name for name, lost in losing.items() if lost])

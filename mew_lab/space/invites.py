@@ -88,11 +88,11 @@ def invite(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
     newcomer.admissions = member.admissions if member else 0
 
     def bring_in() -> Reply | None:
-        turn.then(lambda: state.members.update({name: newcomer}))
+        turn.bring_in(newcomer)
         free_name(turn, name)
         turn.then(lambda: setattr(state, "invites", state.invites + 1))
         if limited:
-            turn.then(lambda: state.ends.update({envelope.id: end}))
+            turn.limit(envelope.id, end)
         turn.then(lambda: state.taken.update((share,)))
         turn.do(Mint(name))
         ack = {"status": "created", "participant_id": name, "token": TOKEN_PLACEHOLDER}

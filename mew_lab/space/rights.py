@@ -2,9 +2,10 @@
 
 A capability was configured (or is the baseline), or came with a grant or an invite. What was granted stands only
 while its granter could still grant it, not counting what rests on the grant itself: the least set that follows
-from what was configured.
+from what was configured. A right of some uses upholds only what costs these uses: else what was granted by one such
+right would go on by another one, and cost nothing.
 
-Spec: §3.6.1, §3.6.2, §3.6.8.
+Spec: §3.6.1, §3.6.2, §3.6.8, rulings R13 and R25.
 """
 
 from __future__ import annotations
@@ -36,6 +37,11 @@ class End(NamedTuple):
     max_uses: int | None = None
     uses: int | None = None
     rests_on: tuple[str, ...] = ()
+
+    @property
+    def counted(self) -> bool:
+        """Whether a message costs uses: its own, or those that it rests on."""
+        return self.uses is not None or bool(self.rests_on)
 
 
 class Held(NamedTuple):
@@ -131,13 +137,39 @@ def _near(held: CapabilitySet, wanted: Capability, meter: Meter | None) -> Seque
     return held.candidates(wanted.kind.text, meter) or held.capabilities[:1]
 
 
+class _Standing:
+    """What stands so far, by holder, and what of it upholds what its holder gave on."""
+
+    def __init__(self, ends: Mapping[str, End]) -> None:
+        self._ends = ends
+        self._held: dict[str, list[tuple[Capability, str]]] = {}  # with the grant whose uses it costs, if any
+        self._sets: dict[str, dict[tuple[str, ...], CapabilitySet]] = {}
+
+    def add(self, name: str, one: Held) -> None:
+        end = self._ends.get(one.grant) if one.limited else None
+        self._held.setdefault(name, []).append((one.capability, one.grant if end and end.counted else ""))
+        self._sets.pop(name, None)
+
+    def by(self, given: Held, meter: Meter | None) -> CapabilitySet:
+        """What its granter holds without limited uses, and what it holds by the grants that `given` rests on."""
+        end = self._ends.get(given.grant) if given.limited else None
+        grants = end.rests_on if end else ()
+        sets = self._sets.setdefault(given.granter, {})
+        if grants not in sets:
+            held = self._held.get(given.granter, [])
+            if meter is not None:
+                meter.spend(len(held))
+            sets[grants] = CapabilitySet.compiled(one for one, grant in held if not grant or grant in grants)
+        return sets[grants]
+
+
 def lapsed_of(
-    all_rights: Mapping[str, Rights], changed: Iterable[str], meter: Meter
+    all_rights: Mapping[str, Rights], changed: Iterable[str], ends: Mapping[str, End], meter: Meter
 ) -> dict[str, list[Held]]:
     """What no longer stands, by member, after the rights of `changed` became less.
 
-    Only what rests on them, directly or through others, is asked about; the rest stands as it stood. What cannot be
-    decided before `meter` ends does not stand.
+    Only what rests on them, directly or through others, is asked about; the rest stands as it stood. `ends` are those
+    of grants, by id. What cannot be decided before `meter` ends does not stand.
 
     Spec: §3.6.8 (Delegation Security).
     """
@@ -155,13 +187,13 @@ def lapsed_of(
     affected = [name for name in all_rights if all_rights[name].resting & doubtful.keys()]
     if not affected:
         return {}
-    standing: dict[str, list[Capability]] = {}
+    standing = _Standing(ends)
     asked: list[tuple[str, Held]] = []
     for name in dict.fromkeys((*affected, *doubtful)):
         whose = all_rights.get(name)
         for one in whose.held if whose else ():
             if one.rooted or one.granter not in doubtful:
-                standing.setdefault(name, []).append(one.capability)
+                standing.add(name, one)
             else:
                 asked.append((name, one))
     try:
@@ -174,25 +206,18 @@ def lapsed_of(
     return {name: lost[name] for name in all_rights if name in lost}
 
 
-def _least(
-    standing: dict[str, list[Capability]], asked: list[tuple[str, Held]], meter: Meter
-) -> list[tuple[str, Held]]:
+def _least(standing: _Standing, asked: list[tuple[str, Held]], meter: Meter) -> list[tuple[str, Held]]:
     """What of `asked` is not covered by what stands; `standing` grows by what is.
 
     Raises:
         OverBudget: with what was not decided, and what was refused so far.
     """
-    sets: dict[str, CapabilitySet] = {}
     while True:
         found: list[tuple[str, Held]] = []
         still: list[tuple[str, Held]] = []
         for at, (name, one) in enumerate(asked):
             try:
-                if one.granter not in sets:
-                    held = standing.get(one.granter, [])
-                    meter.spend(len(held))
-                    sets[one.granter] = CapabilitySet.compiled(held)
-                near = _near(sets[one.granter], one.capability, meter)
+                near = _near(standing.by(one, meter), one.capability, meter)
                 stands = covered(near, one.capability, meter=meter)
             except OverBudget:
                 raise OverBudget([*still, *asked[at:]]) from None
@@ -200,26 +225,27 @@ def _least(
         if not found:
             return still
         for name, one in found:
-            standing.setdefault(name, []).append(one.capability)
-            sets.pop(name, None)
+            standing.add(name, one)
         asked = still
 
 
-def lapsed(all_rights: Mapping[str, Rights]) -> dict[str, list[Held]]:
-    """What no longer stands, by member, given what everybody holds.
+def lapsed(all_rights: Mapping[str, Rights], ends: Mapping[str, End]) -> dict[str, list[Held]]:
+    """What no longer stands, by member, given what everybody holds, and the ends of grants.
 
     Spec: §3.6.8 (Delegation Security).
     """
-    standing: dict[str, list[Capability]] = {
-        name: [one.capability for one in rights.held if one.rooted] for name, rights in all_rights.items()
-    }
+    standing = _Standing(ends)
+    for name, rights in all_rights.items():
+        for one in rights.held:
+            if one.rooted:
+                standing.add(name, one)
     waiting = [(name, one) for name, rights in all_rights.items() for one in rights.held if not one.rooted]
     found = True
     while found:
         found, still = False, []
         for name, one in waiting:
-            if possesses(standing.get(one.granter, ()), one.capability).answer == "yes":
-                standing[name].append(one.capability)
+            if possesses(standing.by(one, None).capabilities, one.capability).answer == "yes":
+                standing.add(name, one)
                 found = True
             else:
                 still.append((name, one))

@@ -30,7 +30,7 @@ __all__ = [
     "is_participant_id",
 ]
 
-EDITION = 2
+EDITION = 3
 """Which rules a space obeys: a journal names them, so that one of an earlier version is replayed as it was then.
 
 0: names in payloads were matched as written, a runtime id was never freed, a grant had no end of its own, integers of
@@ -38,6 +38,9 @@ more than 64 bits were taken, an invite was not acknowledged to a log sink, and 
 
 1: new welcomes were all told in the event that caused them, a number beyond a double was `invalid_json`, write access
 was revoked on one connection of a participant that was named, and one that was invited back counted to whoever did so.
+
+2: what was granted by a right of some uses stood by any other right of its granter when these uses were spent, and who
+was invited by a last use kept what rested on it.
 """
 TURN_BUDGET = 120_000
 """Steps of one event: reading a value of the message costs one."""
@@ -247,6 +250,10 @@ class State:
         for id in ids:
             self.ends.pop(id, None)
         self.next_end = min((one.expires_at for one in self.ends.values() if one.expires_at), default=None)
+
+    def upholding(self, ends: Mapping[str, End]) -> Mapping[str, End]:
+        """Those of `ends` that say what a right upholds; none by the rules before edition 3."""
+        return ends if self.edition >= 3 else {}
 
     def over(self, now: datetime) -> tuple[str, ...]:
         """The grants whose time is over and that are still held, in the order in which they were given."""

@@ -7,7 +7,8 @@ it see: `rights`, `streams`, `present` and `audience` tell how things will stand
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +16,7 @@ from mew_lab.protocol.envelope import PROTOCOL, Envelope, compact
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.node import Budget
 from mew_lab.space.events import Deliver, Effect, Record
-from mew_lab.space.rights import Rights
+from mew_lab.space.rights import End, Rights
 from mew_lab.space.state import Connection, Member, State, Stream
 
 __all__ = ["Turn", "timestamp"]
@@ -32,8 +33,10 @@ class Turn:
     __slots__ = (
         "_changes",
         "_effects",
+        "_ends",
         "_gone",
         "_messages",
+        "_newcomers",
         "_records",
         "_rights",
         "_streams",
@@ -60,6 +63,8 @@ class Turn:
         self._messages = state.messages
         self._records = state.records
         self._rights: dict[str, Rights] | None = None
+        self._ends: dict[str, End] = {}
+        self._newcomers: dict[str, Member] = {}
         self._streams: dict[str, Stream] | None = None
         self._gone: set[str] | None = None
 
@@ -75,6 +80,8 @@ class Turn:
         state.records = self._records
         for change in self._changes:
             change()
+        state.members.update(self._newcomers)
+        state.ends.update(self._ends)
         for name, rights in (self._rights or {}).items():
             state.members[name].rights = rights
         if self._rights and state.ends:
@@ -126,6 +133,25 @@ class Turn:
     def give(self, member: Member, rights: Rights) -> None:
         """The member will hold these."""
         self._rights = {**(self._rights or {}), member.name: rights}
+
+    @property
+    def members(self) -> Mapping[str, Member]:
+        """All participants as they will be; by the rules before edition 3, those of before."""
+        members = self.state.members
+        return {**members, **self._newcomers} if self._newcomers and self.state.edition >= 3 else members
+
+    def bring_in(self, newcomer: Member) -> None:
+        """This participant will be known."""
+        self._newcomers[newcomer.name] = newcomer
+
+    @property
+    def ends(self) -> Mapping[str, End]:
+        """The ends of grants as they will be."""
+        return ChainMap(self._ends, self.state.ends) if self._ends else self.state.ends
+
+    def limit(self, grant: str, end: End) -> None:
+        """This grant will end so."""
+        self._ends[grant] = end
 
     @property
     def streams(self) -> dict[str, Stream]:

@@ -542,6 +542,11 @@ class SlowSpace:
             needed += [two for one in able or about for two in (one, *self.limited[one].rests)]
         return list(dict.fromkeys(needed))
 
+    def counted(self, grant: str) -> bool:
+        """Whether what is done by it costs uses: such a right upholds only what costs them too."""
+        end = self.limited.get(grant)
+        return end is not None and (end.left is not None or end.rests != [])
+
     def spend(self, grant: str) -> None:
         over = []
         own = self.limited[grant]
@@ -676,8 +681,13 @@ class SlowSpace:
                 for one in held:
                     if any(one is two for two in standing[name]):
                         continue
-                    giver = standing.get(one.giver, [])
-                    if covered([two.capability for two in giver], one.capability):
+                    rests = self.limited[one.grant].rests if one.grant in self.limited else []
+                    giver = [
+                        two.capability
+                        for two in standing.get(one.giver, [])
+                        if not self.counted(two.grant) or two.grant in rests
+                    ]
+                    if covered(giver, one.capability):
                         standing[name].append(one)
                         grew = True
         return {

@@ -8,6 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mew_lab.protocol.node import Budget
 from mew_lab.space.core import Space, resumed
@@ -220,6 +222,90 @@ def test_what_stands_by_another_right_when_the_uses_it_rested_on_are_gone_has_no
     stage.revoke("alice", grant_id="g1")
     assert [stage.send("cat", "chat").record.grant for _ in range(3)] == ["g2"] * 3
     assert ends(stage) == {"g2": None, "g4": 1}
+
+
+@pytest.mark.parametrize("way", ["capability/grant", "space/invite"])
+def test_what_rests_on_uses_that_are_spent_does_not_go_on_by_others_that_it_does_not_cost(way: str) -> None:
+    """ "A right of some uses upholds only what costs them": four messages pass by grants of three uses and of one."""
+    stage = Stage(alice="*", ben=[way], eve=[])
+    give(stage, "alice", "ben", "mcp/request", "g1", max_uses=3)
+    give(stage, "alice", "ben", "mcp/*", "g2", max_uses=1)
+    if way == "capability/grant":
+        give(stage, "ben", "eve", "mcp/request", "g3")
+    else:
+        payload = {"participant_id": "eva", "initial_capabilities": patterns("mcp/request")}
+        assert stage.send("ben", way, payload, id="g3").accepted
+        stage.join("eva")
+    who = "eve" if way == "capability/grant" else "eva"
+    accepted = [stage.send(name, "mcp/request").accepted for name in [who] * 6 + ["ben"] * 3]
+    assert sum(accepted) == 4 and not any(accepted[4:6])
+
+
+def test_what_was_given_by_a_right_without_end_does_not_go_on_by_one_of_some_uses() -> None:
+    stage = Stage(alice="*", ben=GIVER, cat=[])
+    give(stage, "alice", "ben", "chat", "g1")
+    give(stage, "alice", "ben", "chat", "g2", max_uses=2)
+    give(stage, "ben", "cat", "chat", "g3")
+    fell = stage.revoke("alice", grant_id="g1")
+    assert fell.heard("cat", "system/welcome") and fell.heard("ben", "system/welcome")
+    assert [stage.send(name, "chat").accepted for name in ("cat", "ben", "ben", "ben")] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+
+
+def test_what_fell_with_spent_uses_can_be_given_anew_and_costs_what_it_is_given_of() -> None:
+    stage = Stage(alice="*", ben=GIVER, cat=[])
+    give(stage, "alice", "ben", "chat", "g1", max_uses=1)
+    give(stage, "alice", "ben", "zz/*", "g2", max_uses=2)
+    give(stage, "ben", "cat", "chat", "g3")
+    assert [stage.send("cat", "chat").accepted for _ in range(2)] == [True, False]
+    give(stage, "ben", "cat", "zz/a", "g4")
+    give(stage, "alice", "ben", "zz/a", "g5")  # without end: what is given now costs nothing
+    give(stage, "ben", "cat", "zz/a", "g6")
+    assert [stage.send("cat", "zz/a").record.grant for _ in range(4)] == ["g6"] * 4
+    assert ends(stage) == {"g2": 2, "g4": None}
+
+
+@pytest.mark.ruling("R13")
+@given(data=st.data())
+def test_by_grants_of_some_uses_no_more_messages_pass_than_the_owner_gave_uses(data: st.DataObject) -> None:
+    people = ["ben", "cat", "dan"]
+    stage = Stage(alice="*", ben=["capability/*", "space/invite"], cat=GIVER, dan=GIVER)
+    kinds = ["zz/a", "zz/b", "zz/*", {"kind": ["zz/a", "zz/b"]}]
+    uses, passed = 0, 0
+    known: list[str] = []
+    for n in range(data.draw(st.integers(3, 25), label="steps")):
+        who, to = data.draw(st.sampled_from(people)), data.draw(st.sampled_from(people))
+        match data.draw(st.sampled_from(["owner", "on", "on", "send", "send", "revoke", "invite"])):
+            case "owner":
+                most = data.draw(st.integers(1, 3))
+                if give(
+                    stage, "alice", to, [data.draw(st.sampled_from(kinds))], f"g{n}", max_uses=most
+                ).accepted:
+                    uses += most
+                    known.append(f"g{n}")
+            case "on":
+                end = data.draw(st.sampled_from([{}, {"max_uses": 2}, {"expires_at": soon(10)}]))
+                if give(stage, who, to, [data.draw(st.sampled_from(kinds))], f"g{n}", **end).accepted:
+                    known.append(f"g{n}")
+            case "send":
+                for _ in range(data.draw(st.integers(1, 4))):
+                    passed += stage.send(who, data.draw(st.sampled_from(["zz/a", "zz/b"]))).accepted
+            case "revoke" if known:
+                stage.send("alice", "capability/revoke", {"grant_id": data.draw(st.sampled_from(known))})
+            case "invite":
+                payload = {"participant_id": f"p{n}", "initial_capabilities": [{"kind": "zz/a"}]}
+                if stage.send("ben", "space/invite", payload, id=f"g{n}").accepted:
+                    known.append(f"g{n}")
+                    stage.join(f"p{n}")
+                    people.append(f"p{n}")
+    for who in people:  # whoever holds something still sends until it is over
+        while passed <= uses and stage.send(who, data.draw(st.sampled_from(["zz/a", "zz/b"]))).accepted:
+            passed += 1
+    assert passed <= uses
 
 
 def test_an_invitation_by_right_of_some_uses_costs_them_too() -> None:
@@ -436,3 +522,37 @@ def test_what_stands_before_the_event_is_what_stands_after_it_whoever_gave_what_
         assert before == {name: member.rights.texts for name, member in state.members.items()}
         fell += sum(held[name] != len(stage.held(name)) for name in names)
     assert fell > 60
+
+
+def test_a_space_of_the_edition_before_lets_it_stand_by_another_right_until_it_is_resumed() -> None:
+    people = {"alice": patterns("*"), "ben": patterns(GIVER), "cat": []}
+    space = Space("demo", epoch=1, participants=people, edition=2)
+
+    def say(who: str, kind: str, id: str, **payload: Any) -> str:
+        text = json.dumps({"id": id, "kind": kind, "payload": payload})
+        record = space.step(Received(text, None, who, who), START)[0]
+        assert isinstance(record, Record)
+        return record.verdict
+
+    for id in ("g1", "g2", "g3"):
+        chat = {"recipient": "ben", "capabilities": patterns("chat"), "max_uses": 1}
+        assert say("alice", "capability/grant", id, **chat) == "accepted"
+    assert say("ben", "capability/grant", "on", recipient="cat", capabilities=patterns("chat")) == "accepted"
+    assert [say("cat", "chat", f"m{n}") for n in range(4)] == ["accepted"] * 4
+    space.step(resumed("alice"), START)
+    for one in ("g1", "g2", "g3"):  # what falls with them is asked about by the rules of today
+        say("alice", "capability/revoke", f"r-{one}", grant_id=one)
+        if say("cat", "chat", f"n-{one}") == "refused":
+            break
+    else:
+        raise AssertionError("what was given stands though no right upholds it")
+    assert one != "g3"
+
+
+def test_who_was_invited_by_the_last_use_falls_with_what_its_rights_rest_on() -> None:
+    stage = Stage(alice="*", ben=[])
+    give(stage, "alice", "ben", ["space/invite", "mcp/request"], "g1", max_uses=1)
+    payload = {"participant_id": "eve", "initial_capabilities": patterns(["mcp/request", "chat"])}
+    assert stage.send("ben", "space/invite", payload).accepted
+    stage.join("eve")
+    assert [stage.send("eve", kind).accepted for kind in ("mcp/request", "chat")] == [False, True]

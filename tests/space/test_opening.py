@@ -55,7 +55,7 @@ def test_a_space_made_anew_from_its_first_record_does_the_same() -> None:
             "connections": 512,
             "share": 8,
         },
-        "edition": 2,
+        "edition": 3,
     }
     again = reopened(record)
     assert opened(again, NOW) == record
@@ -98,10 +98,10 @@ def test_only_a_note_of_a_resume_that_names_later_rules_brings_them(event: str, 
     space.step(Noted(event, "anna", detail), NOW)
     assert (space.state.edition, space.state.limits) == (0, SpaceLimits(**UNBOUNDED))
     space.step(resumed("anna"), NOW)
-    assert (space.state.edition, space.state.limits) == (2, SpaceLimits())
+    assert (space.state.edition, space.state.limits) == (3, SpaceLimits())
 
 
-@pytest.mark.parametrize("edition", ["3", "-1", '"1"', "true"])
+@pytest.mark.parametrize("edition", ["4", "-1", '"1"', "true"])
 def test_a_journal_whose_rules_this_version_does_not_know_is_not_replayed_by_others(edition: str) -> None:
     with pytest.raises(ProtocolError):
         reopened(Record(0, NOW, "opened", "demo", detail=f'{{"epoch":7,"edition":{edition}}}'))
@@ -131,7 +131,7 @@ def test_a_record_that_does_not_tell_enough_is_reported(detail: str) -> None:
 
 
 @pytest.mark.ruling("R22")
-def test_a_space_of_the_edition_before_refuses_overflows_as_it_did_until_it_is_resumed() -> None:
+def test_a_space_of_edition_1_refuses_overflows_as_it_did_until_it_is_resumed() -> None:
     space = reopened(Record(0, NOW, "opened", "demo", detail='{"epoch":7,"edition":1}'))
     for event in (Enrolled("anna", ({"kind": "chat"},)), Joined("c1", "anna", "anna", "memory")):
         space.step(event, NOW)
@@ -144,5 +144,5 @@ def test_a_space_of_the_edition_before_refuses_overflows_as_it_did_until_it_is_r
 
     assert answer() == ("invalid_json", [])
     space.step(resumed("anna"), NOW)
-    assert space.state.edition == 2
+    assert space.state.edition == 3
     assert answer() == ("invalid_number", ["m1"])

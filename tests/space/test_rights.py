@@ -34,7 +34,7 @@ def test_nothing_lapses_while_every_granter_holds_what_it_gave() -> None:
         "ben": Rights([Held(REQUEST, "g1", "alice", False)]),
         "cat": Rights([Held(REQUEST, "g2", "ben", False)]),
     }
-    assert lapsed(rights) == {}
+    assert lapsed(rights, {}) == {}
 
 
 def test_a_circle_of_grants_holds_nobody_up() -> None:
@@ -43,14 +43,14 @@ def test_a_circle_of_grants_holds_nobody_up() -> None:
         "ben": Held(REQUEST, "g1", "cat", False),
         "cat": Held(REQUEST, "g2", "ben", False),
     }
-    assert lapsed({name: Rights([one]) for name, one in held.items()}) == {
+    assert lapsed({name: Rights([one]) for name, one in held.items()}, {}) == {
         name: [one] for name, one in held.items()
     }
 
 
 def test_a_granter_that_is_gone_holds_nothing() -> None:
     one = Held(CHAT, "g1", "nobody", False)
-    assert lapsed({"ben": Rights([one])}) == {"ben": [one]}
+    assert lapsed({"ben": Rights([one])}, {}) == {"ben": [one]}
 
 
 @pytest.mark.req("P-3.6.2-1", "P-3.6.8-4")

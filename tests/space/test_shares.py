@@ -201,15 +201,15 @@ def test_what_falls_is_what_would_fall_if_everything_were_asked_again() -> None:
             one = Capability.of({"kind": r.choice(kinds)})
             rights[taker].append(Held(one, f"g{number}", giver, False))
         all_rights = {name: Rights(held) for name, held in rights.items()}
-        for name, lost in lapsed(all_rights).items():  # from here on all of it stands
+        for name, lost in lapsed(all_rights, {}).items():  # from here on all of it stands
             all_rights[name] = all_rights[name].without(lost)
         loser = r.choice(names)
         held = all_rights[loser].held
         gone = [one for one in held if r.random() < 0.6]
         all_rights[loser] = all_rights[loser].without(gone)
-        expected = lapsed(all_rights)
-        assert lapsed_of(all_rights, [loser], Budget(10**9)) == expected
-        nothing = lapsed_of(all_rights, [loser], Budget(0))
+        expected = lapsed(all_rights, {})
+        assert lapsed_of(all_rights, [loser], {}, Budget(10**9)) == expected
+        nothing = lapsed_of(all_rights, [loser], {}, Budget(0))
         for name, lost in expected.items():  # a budget that has ended takes more, never less
             assert {id(one) for one in lost} <= {id(one) for one in nothing[name]}
 

@@ -108,7 +108,7 @@ EXTENSIONS = (
         "grant_ends",
         "R25",
         "a capability/grant may carry expires_at and max_uses; a gateway that ignores them lets the grant stand, and a "
-        "peer meets the end as it meets a revoke",
+        "peer meets the end as it meets a revoke; a right of some uses upholds (R13) only what costs these uses",
     ),
     Extension(
         "names_in_payloads",

@@ -10,6 +10,7 @@ loop between two of its watch's ticks; `held`, the same by the clock. `steps` ar
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import sys
@@ -110,4 +111,6 @@ async def main(bystanders: int) -> None:
 
 
 if __name__ == "__main__":
+    gc.collect()
+    gc.freeze()  # as `mew-lab serve` does
     asyncio.run(main(int(sys.argv[1])))

@@ -281,16 +281,15 @@ class Journal:
         if batch[0].event == "opened":
             batch[0] = self._opened = self._completed(batch[0])
         lines = [write_line(record) for record in batch]
-        sizes = [len(line) + CHAIN_BYTES for line in lines]
-        longest = max(sizes)
+        longest = max(map(len, lines)) + CHAIN_BYTES
         if longest > LINE_LIMIT:  # the reader would not take it
             raise self._fault(f"a line would have {longest} bytes, and the most is {LINE_LIMIT}")
         if not self._size and batch[0].event != "opened":
             self._opened = self._opened._replace(space=self._opened.space or batch[0].space, now=batch[0].now)
             lines.insert(0, write_line(self._opened))
-            sizes.append(len(lines[0]) + CHAIN_BYTES)
         seq = batch[-1].seq
-        if self._size and self._size + sum(sizes) > self.rotate_at:
+        size = sum(map(len, lines)) + CHAIN_BYTES * len(lines)
+        if self._size and self._size + size > self.rotate_at:
             self._rotate(lines, seq, batch[0].now)
         else:
             self._write(lines, seq)

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
+from json.encoder import encode_basestring
 from typing import Any, NamedTuple
 
 from mew_lab.errors import ProtocolError
@@ -41,8 +42,12 @@ NAMED = (
 )
 
 
-# As `compact` writes, for what was read or written as JSON before.
-_quote = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def _quote(value: Any) -> str:
+    """As `compact` writes, for what was read or written as JSON before."""
+    return encode_basestring(value) if type(value) is str else _write(value)
 
 
 class PeerLines(NamedTuple):
@@ -81,6 +86,24 @@ class PeerFiles:
         Args:
             told: The members of messages of the gateway's own, by id, where they are known better than by the turn.
         """
+        parts: list[str] = []
+
+        def noted(part: str) -> str:
+            parts.append(part)
+            return part
+
+        # To look for secrets costs more than to make the lines: it is done once for all of them.
+        made = self._lines(space, turn, told or {}, noted)
+        whole = "\n".join(parts)
+        return made if mask(whole) == whole else self._lines(space, turn, told or {}, mask)
+
+    def _lines(
+        self,
+        space: Space,
+        turn: Turn,
+        told: Mapping[str, Mapping[str, Any]],
+        masked: Callable[[str], str],
+    ) -> PeerLines:
         now = timestamp(turn.now)
         history: list[str] = []
         decisions: list[str] = []
@@ -99,14 +122,14 @@ class PeerFiles:
                     if effect.received is None:
                         texts[effect.raw] = text
                     if came is not None and self._history:
-                        history.append(self._received(effect, space, came, text, now))
+                        history.append(masked(self._received(effect, space, came, text, now)))
                     if came is not None and self._decisions:
-                        decisions += self._checked(effect, came, space, now)
+                        decisions += map(masked, self._checked(effect, came, space, now))
                 elif effect.event == "left":
                     self._ends.pop(effect.connection, None)
             elif type(effect) is Deliver and self._history:
                 text = texts.get(effect.envelope.raw, "")
-                history += self._delivered(effect, space, now, (told or {}).get(effect.envelope.id), text)
+                history += self._delivered(effect, space, now, told.get(effect.envelope.id), text, masked)
         return PeerLines(tuple(history), tuple(decisions))
 
     def _end(self, connection: str, space: Space) -> _End | None:
@@ -137,18 +160,16 @@ class PeerFiles:
 
     def _received(self, record: Record, space: Space, came: dict[str, Any], text: str, now: str) -> str:
         refused = record.verdict == "refused"
-        return mask(
-            _line(
-                now,
-                "rejected" if refused else "received",
-                came.get("id", ""),
-                text,
-                self._speaker(record, space),
-                record.space,
-                "inbound",
-                _transport(record),
-                {"reason": record.code} if refused else {},
-            )
+        return _line(
+            now,
+            "rejected" if refused else "received",
+            came.get("id", ""),
+            text,
+            self._speaker(record, space),
+            record.space,
+            "inbound",
+            _transport(record),
+            {"reason": record.code} if refused else {},
         )
 
     def _checked(self, record: Record, came: dict[str, Any], space: Space, now: str) -> Iterator[str]:
@@ -168,19 +189,18 @@ class PeerFiles:
             "result": "allowed" if allowed else "denied",
             "required_capability": came.get("kind"),
         }
-        before = _quote({key: value for key, value in about.items() if value is not None})[:-1]
+        before = ",".join(f'"{key}":{_quote(value)}' for key, value in about.items() if value is not None)
         if allowed:
             source = "dynamic" if record.grant else "static"
             before += f',"matched_capability":{_rewritten(record.pattern)},"matched_source":"{source}"'
         patterns = member.capabilities.patterns
         if self._held[0] is not patterns:
             self._held = (patterns, _quote(list(patterns)))
-        metadata = {
-            "source": "http_api" if transport == "http" else transport,
-            "transport": transport,
-            **({"correlation_id": correlation} if correlation else {}),
-        }
-        yield mask(f'{before},"granted_capabilities":{self._held[1]},"metadata":{_quote(metadata)}}}')
+        source = "http_api" if transport == "http" else transport
+        metadata = f'"source":"{source}","transport":"{transport}"'
+        if correlation:
+            metadata += f',"correlation_id":{_quote(correlation)}'
+        yield f'{{{before},"granted_capabilities":{self._held[1]},"metadata":{{{metadata}}}}}'
 
     def _speaker(self, record: Record, space: Space) -> str:
         end = self._end(record.connection, space) if record.connection else None
@@ -189,7 +209,13 @@ class PeerFiles:
     # --- what went out ---
 
     def _delivered(
-        self, effect: Deliver, space: Space, now: str, told: Mapping[str, Any] | None, text: str
+        self,
+        effect: Deliver,
+        space: Space,
+        now: str,
+        told: Mapping[str, Any] | None,
+        text: str,
+        masked: Callable[[str], str],
     ) -> Iterator[str]:
         """Lines of what went out; `text` is the envelope as JSON, where it is known."""
         envelope = effect.envelope
@@ -197,7 +223,7 @@ class PeerFiles:
             envelope, text = Envelope(dict(told), raw=compact(told)), ""
         text, about = text or _quote(envelope.members), _about(envelope)
         before, after = (
-            mask(part)
+            masked(part)
             for part in _around(
                 now, "delivered", envelope.id, text, space.name, "outbound", "websocket", about
             )
@@ -217,7 +243,7 @@ class PeerFiles:
                     "virtual",
                     more,
                 )
-                yield mask(line)
+                yield masked(line)
             elif end is not None:  # a line for each receiver: all but its name is made once
                 yield f"{before}{end.quoted}{after}"
 

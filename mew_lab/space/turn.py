@@ -24,7 +24,7 @@ __all__ = ["Turn", "timestamp"]
 
 def timestamp(now: datetime) -> str:
     """RFC 3339 in UTC with milliseconds, as it stands in `ts`."""
-    return now.strftime("%Y-%m-%dT%H:%M:%S.") + f"{now.microsecond // 1000:03d}Z"
+    return now.isoformat(timespec="milliseconds")[:23] + "Z"
 
 
 class Turn:

@@ -136,8 +136,8 @@ def _serve(options: argparse.Namespace) -> None:
 
 
 def _bridge(options: argparse.Namespace) -> None:
+    from mew_lab.bridge.command import bridge
     from mew_lab.workbench.labs import token_from
-    from mew_lab.workbench.serve import bridge
 
     if not options.as_id:
         raise MewError("cannot bridge: --as names no participant for the server to be")

@@ -1,6 +1,6 @@
-"""What runs until it is told to stop?  A space without anybody in front of it, and a bridge into a space elsewhere.
+"""What runs until it is told to stop?  A space without anybody in front of it.
 
-Both print through `say` and end when `ended` is set; they read no arguments and catch no signals.
+It prints through `say` and ends when `ended` is set; it reads no arguments and catches no signals.
 """
 
 from __future__ import annotations
@@ -10,17 +10,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mew_lab.bridge.mcp import McpBridge
-from mew_lab.errors import ConfigError, MewError
+from mew_lab.errors import ConfigError
 from mew_lab.gateway.keyring import variable
 from mew_lab.gateway.space_file import SpaceFile
 from mew_lab.log.journal import journal_path
-from mew_lab.protocol.token import Token
-from mew_lab.sdk.client import MEWClient
 from mew_lab.workbench.host import Host, join_line
 from mew_lab.workbench.resuming import Past
 
-__all__ = ["bridge", "serve", "serve_again", "serve_files"]
+__all__ = ["serve", "serve_again", "serve_files"]
 
 Say = Callable[[str], object]
 
@@ -221,40 +218,3 @@ def _join_line(one: Host, participant: str) -> str:
     if key is not None and key.file is None:
         return join_line(one.url, space=one.name, token_env=variable(participant))
     return join_line(one.url, space=one.name, token_file=str(one.token_file(participant)))
-
-
-async def bridge(
-    url: str,
-    command: Sequence[str],
-    *,
-    space: str,
-    token: Token,
-    participant: str,
-    env: Sequence[str],
-    start_timeout: float = 20.0,
-    say: Say,
-    ended: asyncio.Event,
-) -> None:
-    """Lets an MCP server take part in the space at `url`, until `ended` or until the server ends.
-
-    Raises:
-        MewError: when the server does not start, the gateway does not let it in, or the server ends by itself.
-    """
-    why: list[str] = []
-
-    def on_end(reason: str) -> None:
-        why.append(reason)
-        ended.set()
-
-    server = McpBridge(
-        participant, list(command), env=tuple(env), cwd=Path.cwd(), on_end=on_end, start_timeout=start_timeout
-    )
-    say(f"starting {server.command_line}")
-    try:
-        await server.start(MEWClient(url, space=space, token=token, participant_id=participant))
-        say(f"{participant} has joined {space} at {url}")
-        await ended.wait()
-    finally:
-        await server.stop()
-    if why:
-        raise MewError(why[0])

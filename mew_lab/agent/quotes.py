@@ -106,6 +106,7 @@ _ADDRESS = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}+@(?:[\w-]{1,63}+\.){1,8}[\w-]{
 _NAMED = re.compile(r"(?<![\w-])(?:[\w-]{1,63}+\.){1,8}[a-z][\w-]{1,62}+")
 _PATH = re.compile(r"(?<![\w.~$%-])[\w.~$%-]{0,64}+[/\\][\w.~$%/\\-]{3,200}+")
 _NUMBER = re.compile(r"(?<!\d)(?:\d{1,3}(?:[,.'\u2019 _]\d{3}){1,10}(?!\d)|\d{4,40}+)(?:[.,]\d{1,2}(?!\d))?")
+_DIGITS = re.compile(r"\d{3}")  # no number that counts is without
 _IP = re.compile(r"(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?![\d.])")
 _PHONE = re.compile(r"\+\d[\d ()/.-]{5,30}+")
 _SPELT = re.compile(r"\s{0,3}[\[({<]\s{0,3}(at|dot)\s{0,3}[\])}>]\s{0,3}", re.IGNORECASE)
@@ -132,8 +133,10 @@ def spellings(text: str) -> list[str]:
     """The text, and what it is when it is decoded; what was decoded is decoded again, twice."""
     found = [text]
     room = MAX_DECODED
-    for depth in range(3):
-        for one in tuple(found[-MAX_ENCODED:] if depth else found):
+    begin = 0  # of what the last pass has added
+    for _ in range(3):
+        latest, begin = found[begin:][-MAX_ENCODED:], len(found)
+        for one in latest:
             for decoded in islice(_decoded(one), MAX_ENCODED):
                 if decoded and decoded not in found and len(decoded) <= room and len(found) < 2 * MAX_ENCODED:
                     room -= len(decoded)
@@ -177,7 +180,7 @@ def _readable(data: bytes) -> str:
             text = data.decode(coding)
         except UnicodeDecodeError:
             continue
-        if sum(c.isprintable() or c in "\n\r\t" for c in text) >= 0.95 * len(text):
+        if text.isprintable() or sum(c.isprintable() or c in "\n\r\t" for c in text) >= 0.95 * len(text):
             return text
     return ""
 
@@ -252,8 +255,10 @@ def tokens(folded: str, words: list[str]) -> set[str]:
         found.update(digits for hit in _PHONE.findall(folded) if len(digits := re.sub(r"\D", "", hit)) >= 7)
     if "/" in folded or "\\" in folded:
         found.update(hit[0].replace("\\", "/").strip("./") for hit in _PATH.finditer(folded))
-    found.update(one for hit in _NUMBER.finditer(folded) for one in _numbers(hit[0]))
-    found.update(_JOINED.findall(folded))
+    if _DIGITS.search(folded):
+        found.update(one for hit in _NUMBER.finditer(folded) for one in _numbers(hit[0]))
+    if "_" in folded or "-" in folded:
+        found.update(_JOINED.findall(folded))
     found.update(word for word in words if not word.isalpha() and not word.isdigit())
     found.update(word for word in _QUOTED.findall(folded) if not word.isdigit())
     return {

@@ -56,6 +56,12 @@ lab = mew_lab.up("space.yaml", port=int(sys.argv[1]))
 while True:
     time.sleep(3600)
 """
+PLAIN = """
+import sys
+sys.modules["uvloop"] = None  # as where it is not installed
+from mew_lab.cli import main
+raise SystemExit(main())
+"""
 IN_KERNEL = """
 import statistics, sys, time, mew_lab
 lab = mew_lab.up("space.yaml", port=int({port}))
@@ -217,18 +223,11 @@ def write_space(folder: Path, participants: int, tokens: int) -> None:
 
 @contextmanager
 def served(what: str, participants: int, *, tokens: int = 0, peers: bool = True) -> Iterator[Served]:
-    """`serve`, `up` or `relay` with a space of so many participants."""
+    """`serve`, `plain` (`serve` without the extra `fast`), `up` or `relay`, with a space of so many participants."""
+    words = ["serve", "--space-config", "space.yaml", "--port", "PORT"]
     commands = {
-        "serve": [
-            sys.executable,
-            "-m",
-            "mew_lab.cli",
-            "serve",
-            "--space-config",
-            "space.yaml",
-            "--port",
-            "PORT",
-        ],
+        "serve": [sys.executable, "-m", "mew_lab.cli", *words],
+        "plain": [sys.executable, "-c", PLAIN, *words],
         "up": [sys.executable, "-c", UP, "PORT"],
         "relay": [sys.executable, str(HERE / "relay.py"), "PORT"],
     }
@@ -340,6 +339,9 @@ def many(sizes: Sizes) -> Iterator[Row]:
                 if receivers == 20:
                     without = started.enter_context(served("serve", receivers + 1, peers=False))
                     cases.append(Case("without the peers' files", without))
+                    cases.append(
+                        Case("a plain install", started.enter_context(served("plain", receivers + 1)))
+                    )
                     cases.append(Case("mew_lab.up()", started.enter_context(served("up", receivers + 1))))
                     cases.append(Case("mew-lab serve, packed", shipped, packed=True))
                 yield from beside_relay(shape, receivers, sizes, relay, cases)
@@ -351,11 +353,13 @@ def one(sizes: Sizes) -> Iterator[Row]:
         relay = started.enter_context(served("relay", 0))
         shipped = started.enter_context(served("serve", 2))
         without = started.enter_context(served("serve", 2, peers=False))
+        plain = started.enter_context(served("plain", 2))
         up = started.enter_context(served("up", 2))
         for shape, mark in (("1 → 1", "≤ 2.5 ×; beyond: 1.9 ×"), ("ping-pong", "≤ 2.0 ×; beyond: 1.5 ×")):
             cases = [
                 Case("mew-lab serve", shipped, mark=mark),
                 Case("without the peers' files", without, mark="the peers' files add ≤ 3 %"),
+                Case("a plain install", plain),
                 Case("mew_lab.up()", up),
             ]
             if shape == "1 → 1":

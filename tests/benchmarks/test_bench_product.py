@@ -35,6 +35,7 @@ def test_the_benchmark_prints_what_ships_beside_the_relay_and_its_marks() -> Non
             "1 → 20, without the peers' files",
         ),
         *(
+            "1 → 20, a plain install",
             "1 → 20, mew_lab.up()",
             "1 → 20, mew-lab serve, packed",
             "1 → 200, relay",
@@ -42,12 +43,14 @@ def test_the_benchmark_prints_what_ships_beside_the_relay_and_its_marks() -> Non
         ),
         *("1 → 1, relay", "1 → 1, relay, packed", "1 → 1, mew-lab serve", "1 → 1, without the peers' files"),
         *(
+            "1 → 1, a plain install",
             "1 → 1, mew_lab.up()",
             "1 → 1, mew-lab serve, packed",
             "ping-pong, relay",
             "ping-pong, mew-lab serve",
         ),
-        *("ping-pong, without the peers' files", "ping-pong, mew_lab.up()", "1 → 1, relay"),
+        *("ping-pong, without the peers' files", "ping-pong, a plain install", "ping-pong, mew_lab.up()"),
+        "1 → 1, relay",
         *("1 → 1, 2 known tokens", "1 → 1, 300 known tokens"),
     ]
     marks = {what: row.rpartition("  ")[2] for what, row in found if what.endswith("mew-lab serve")}

@@ -31,10 +31,10 @@ from mew_lab.agent.run import Outcome, Run
 from mew_lab.agent.tasks import Tasks
 from mew_lab.errors import ModelFailed
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.intake import malformed
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.handlers import Handlers
-from mew_lab.sdk.intake import malformed
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.settings import Settings
 

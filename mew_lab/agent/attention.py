@@ -15,8 +15,8 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from mew_lab.ledger.calls import CallIndex, Proposal
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.sdk.proposals import ProposalBook
 
 __all__ = [
     "Attention",
@@ -86,7 +86,7 @@ def judge(message: Envelope, *, me: str, name: str, habits: Habits, exchange: in
     return Attention("classify", "it is addressed to nobody")
 
 
-def tells_outcome(message: Envelope, proposals: ProposalBook, *, me: str) -> bool:
+def tells_outcome(message: Envelope, proposals: CallIndex[Proposal], *, me: str) -> bool:
     """Whether a chat message tells how a proposal of ours was fulfilled, such as what was changed in it.
 
     It names the proposal and its fulfilment in `correlation_id`. It is kept in mind and wants no answer.

@@ -23,11 +23,11 @@ from mew_lab.errors import (
     ProposalWithdrawn,
     ToolFailed,
 )
+from mew_lab.ledger.calls import CallIndex, Change, Proposal
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call, Calls
 from mew_lab.sdk.client import MEWClient
-from mew_lab.sdk.proposals import Change, ProposalBook
 from mew_lab.sdk.results import result_of
 from mew_lab.sdk.words import require
 
@@ -41,7 +41,12 @@ class Asking:
     """The open calls of one participant."""
 
     def __init__(
-        self, client: MEWClient, *, calls: Calls, proposals: ProposalBook, request_timeout: float | None
+        self,
+        client: MEWClient,
+        *,
+        calls: Calls,
+        proposals: CallIndex[Proposal],
+        request_timeout: float | None,
     ) -> None:
         self._client = client
         self._calls = calls
@@ -151,7 +156,7 @@ class Asking:
             call.fail(call_off)
 
     def changed(self, change: Change) -> None:
-        """The book of proposals learnt something."""
+        """The ledger learnt something of a proposal."""
         proposal = change.proposal
         call = self._open.get(proposal.id)
         if call is None or call.kind != "mcp/proposal" or proposal.proposer != self._client.id:
@@ -161,7 +166,7 @@ class Asking:
             call.move("fulfilled", by=proposal.by)
             self._end_if_alone(call)
         elif change.what == "answered" and proposal.response is not None:
-            self._answered(call, proposal.response, by=proposal.by)
+            self._answered(call, proposal.response.envelope, by=proposal.by)
         elif change.what == "withdrawn":
             ended = ProposalWithdrawn(
                 proposal=proposal.id, by=proposal.by, reason=one_line(proposal.reason, MAX_REASON)

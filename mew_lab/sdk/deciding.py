@@ -14,16 +14,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mew_lab.errors import LocalProtocolError, ProposalEnded, ProposalRejected, ProposalWithdrawn
+from mew_lab.ledger.calls import CallIndex, Proposal
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.edits import edited
-from mew_lab.sdk.proposals import Proposal, ProposalBook, fulfilment
+from mew_lab.sdk.fulfilment import fulfilment
 from mew_lab.sdk.request_rows import Rows, faithful
 
 __all__ = ["approval", "rejection", "withdrawal"]
 
 
 def approval(
-    book: ProposalBook,
+    book: CallIndex[Proposal],
     id: str,
     *,
     me: str,
@@ -81,7 +82,7 @@ def approval(
     return draft
 
 
-def rejection(book: ProposalBook, id: str, *, me: str, reason: str) -> dict[str, Any]:
+def rejection(book: CallIndex[Proposal], id: str, *, me: str, reason: str) -> dict[str, Any]:
     """The `mcp/reject` of `me`, addressed to the proposer.
 
     Raises:
@@ -97,7 +98,7 @@ def rejection(book: ProposalBook, id: str, *, me: str, reason: str) -> dict[str,
     }
 
 
-def withdrawal(book: ProposalBook, id: str, *, me: str, reason: str) -> dict[str, Any]:
+def withdrawal(book: CallIndex[Proposal], id: str, *, me: str, reason: str) -> dict[str, Any]:
     """The `mcp/withdraw` of the proposer.
 
     Raises:
@@ -113,7 +114,7 @@ def withdrawal(book: ProposalBook, id: str, *, me: str, reason: str) -> dict[str
     return {"kind": "mcp/withdraw", "correlation_id": [id], "payload": {"reason": reason}}
 
 
-def _undecided(book: ProposalBook, id: str, *, me: str, verb: str) -> Proposal:
+def _undecided(book: CallIndex[Proposal], id: str, *, me: str, verb: str) -> Proposal:
     proposal = book.get(id)
     if proposal is None:
         said = f"Cannot {verb} proposal {one_line(id, 80)}: it is not known here"

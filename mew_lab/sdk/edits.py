@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from mew_lab.errors import LocalProtocolError
+from mew_lab.ledger.calls import Proposal, shown
+from mew_lab.protocol.difference import Difference, differences
 from mew_lab.protocol.envelope import compact, digest, read_strict
-from mew_lab.sdk.difference import Difference, differences
-from mew_lab.sdk.proposals import Proposal, shown
 
 __all__ = ["Edit", "edited"]
 

@@ -14,7 +14,10 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from mew_lab.errors import MewError
+from mew_lab.ledger.calls import CALL_KINDS, CallLedger, Change, Proposal
+from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.intake import malformed
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.accepting import Accepting
@@ -23,8 +26,6 @@ from mew_lab.sdk.asking import Asking
 from mew_lab.sdk.calls import Calls
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.handlers import Handlers
-from mew_lab.sdk.intake import malformed
-from mew_lab.sdk.proposals import Change, ProposalBook
 from mew_lab.sdk.words import refusal
 
 __all__ = ["Hearing", "Part"]
@@ -51,7 +52,7 @@ class Hearing:
         client: MEWClient,
         *,
         calls: Calls,
-        proposals: ProposalBook,
+        ledger: CallLedger,
         asking: Asking,
         accepting: Accepting,
         answering: Answering,
@@ -63,7 +64,8 @@ class Hearing:
         self.changes: Handlers[Change] = Handlers(on_fault=client.report)
         self._client = client
         self._calls = calls
-        self._proposals = proposals
+        self._ledger = ledger
+        self._count = 0  # envelopes of the space so far
         self._asking = asking
         self._accepting = accepting
         self._answering = answering
@@ -100,9 +102,12 @@ class Hearing:
                 logger.warning(
                     "%s claims to answer %s, which it was not asked", one_line(envelope.sender, 80), id
                 )
-            for change in self._proposals.observe(envelope):
-                self._asking.changed(change)
-                self.changes(change)
+            self._count += 1
+            if envelope.kind in CALL_KINDS:
+                for change in self._ledger.observe(Entry.of(envelope, self._count), checked=True):
+                    if isinstance(change.call, Proposal):
+                        self._asking.changed(change)
+                        self.changes(change)
         for part in self.parts:
             part.observe(envelope)
         if envelope.sender == self._client.id:
@@ -145,7 +150,7 @@ class Hearing:
             self._client.report(refusal(error, sent=None, name=name, capabilities=capabilities))
 
     def _lost(self, error: MewError | None) -> None:
-        self._proposals.interrupted()
+        self._ledger.interrupted()
         self._asking.lost(error)
         self._accepting.lost(error)
         for part in self.parts:

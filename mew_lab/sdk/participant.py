@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mew_lab.errors import LocalProtocolError, ProposalEnded, Refused
+from mew_lab.ledger.calls import CallLedger, Change, Proposal
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.accepting import Accepting
@@ -31,7 +32,6 @@ from mew_lab.sdk.discovery import Discovery
 from mew_lab.sdk.drafting import tool_call
 from mew_lab.sdk.hearing import Hearing
 from mew_lab.sdk.listing import list_tools
-from mew_lab.sdk.proposals import Change, Proposal, ProposalBook
 from mew_lab.sdk.questions import Questions
 from mew_lab.sdk.request_rows import Rows
 from mew_lab.sdk.rights import Rights
@@ -76,7 +76,8 @@ class MEWParticipant:
         self.client = client or MEWClient(gateway, space=space, token=token, participant_id=participant_id)
         self.tools: Any = tools if tools is not None else ToolBox()
         self.calls = Calls()
-        self.proposals = ProposalBook()
+        self.ledger = CallLedger()
+        self.proposals = self.ledger.proposals
         self._asking = Asking(
             self.client, calls=self.calls, proposals=self.proposals, request_timeout=request_timeout
         )
@@ -87,7 +88,7 @@ class MEWParticipant:
         self._hearing = Hearing(
             self.client,
             calls=self.calls,
-            proposals=self.proposals,
+            ledger=self.ledger,
             asking=self._asking,
             accepting=self._accepting,
             answering=self._answering,
@@ -174,7 +175,7 @@ class MEWParticipant:
         return self._hearing.joins.add(handler)
 
     def on_change(self, handler: Callable[[Change], Any]) -> Callable[[], None]:
-        """Each change of the book of proposals."""
+        """Each change of the ledger of calls."""
         return self._hearing.changes.add(handler)
 
     @property

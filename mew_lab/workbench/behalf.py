@@ -11,9 +11,9 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
+from mew_lab.ledger.calls import Proposal
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.proposals import Proposal
 from mew_lab.workbench.names import MAX_NAME
 
 __all__ = ["Behalf"]

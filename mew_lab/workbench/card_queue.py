@@ -18,10 +18,10 @@ from itertools import count
 from typing import Any
 
 from mew_lab.errors import MewError, NotApproved
+from mew_lab.ledger.calls import Proposal
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.sdk.proposals import Proposal
 from mew_lab.workbench.behalf import Behalf
 from mew_lab.workbench.cards import Card, CardState
 from mew_lab.workbench.editing import Editing

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mew_lab.errors import MewError
+from mew_lab.ledger.calls import Proposal, shown
 from mew_lab.protocol.envelope import read_strict
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.edits import edited
+from mew_lab.sdk.fulfilment import requested
 from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.sdk.proposals import Proposal, requested, shown
 from mew_lab.sdk.request_rows import Rows, argument_of, row_name, rows_of, written
 from mew_lab.workbench.faces import dangers
 

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from mew_lab.errors import MewError, ToolFailed
+from mew_lab.ledger.calls import Proposal
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.proposals import Proposal, requested
+from mew_lab.sdk.fulfilment import requested
 from mew_lab.sdk.request_rows import (
     Rows,
     argument_of,

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import MewError
+from mew_lab.ledger.calls import shown
 from mew_lab.protocol.envelope import digest
-from mew_lab.sdk.proposals import shown
 from mew_lab.workbench.cards import Click
 from mew_lab.workbench.given import ENDS_HERE
 from mew_lab.workbench.matching import Matches

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from mew_lab.ledger.calls import Proposal
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import middle, one_line
-from mew_lab.sdk.proposals import Proposal
 from mew_lab.workbench.cards import Card
 from mew_lab.workbench.faces import answer_of
 

@@ -20,7 +20,8 @@ from mew_lab.agent.attention import (
     tells_outcome,
 )
 from mew_lab.protocol.envelope import PROTOCOL, Envelope
-from mew_lab.sdk.proposals import ProposalBook
+
+from ..ledger.book import Book
 
 NAMED = {"me": "helper-1", "name": "Helper"}
 
@@ -151,7 +152,7 @@ def test_answers_a_minute_are_limited_for_one_and_for_all() -> None:
 def test_what_tells_how_a_proposal_of_ours_was_fulfilled_wants_no_answer_and_a_question_about_it_does() -> (
     None
 ):
-    book = ProposalBook()
+    book = Book()
     call = {"method": "tools/call", "params": {"name": "git_log"}}
     for id, sender, kind, about in (
         ("p", "helper-1", "mcp/proposal", []),

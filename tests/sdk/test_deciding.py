@@ -10,8 +10,10 @@ from mew_lab.errors import LocalProtocolError, ProposalEnded, ProposalRejected, 
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.deciding import approval, rejection, withdrawal
 from mew_lab.sdk.edits import edited
-from mew_lab.sdk.proposals import ProposalBook, requested
+from mew_lab.sdk.fulfilment import requested
 from mew_lab.sdk.request_rows import rows_of
+
+from ..ledger.book import Book
 
 CALL = {"method": "tools/call", "params": {"name": "git_log"}}
 
@@ -27,14 +29,14 @@ def said(kind: str, sender: str, payload: Any = None, id: str = "") -> Envelope:
     return Envelope.of({**members, "payload": payload or {}})
 
 
-def book(*then: Envelope) -> ProposalBook:
-    made = ProposalBook()
+def book(*then: Envelope) -> Book:
+    made = Book()
     for envelope in (said("mcp/proposal", "bot", CALL, id="p"), *then):
         made.observe(envelope)
     return made
 
 
-def approve(of: ProposalBook, me: str = "human", digest: str | None = None, to: Any = None) -> Any:
+def approve(of: Book, me: str = "human", digest: str | None = None, to: Any = None) -> Any:
     return approval(of, "p", me=me, digest=digest, to=to, request_id="r-1")
 
 

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from mew_lab.errors import MewError
+from mew_lab.ledger.calls import Proposal
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.edits import edited
-from mew_lab.sdk.proposals import Proposal, ProposalBook
+
+from ..ledger.book import Book
 
 
 def proposed(payload: dict[str, Any]) -> Proposal:
-    book = ProposalBook()
+    book = Book()
     members = {"id": "p", "from": "bot", "kind": "mcp/proposal", "to": ["git"], "payload": payload}
     book.observe(Envelope.of(members))
     found = book.get("p")

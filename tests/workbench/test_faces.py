@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.sdk.proposals import ProposalBook
 from mew_lab.workbench.faces import MAX_CALLS, LastCalls, answer_of, card_of
 from mew_lab.workbench.folding import folded
 from mew_lab.workbench.sources import Sources
+
+from ..ledger.book import Book
 
 
 def message(kind: str, payload: Any, id: str = "p", to: tuple[str, ...] = ("git",), **more: Any) -> Envelope:
@@ -29,7 +30,7 @@ def card(
     given: dict[str, Any] | None = None,
     **more: Any,
 ) -> Any:
-    book = ProposalBook()
+    book = Book()
     book.observe(message("mcp/proposal", payload, **more))
     proposal = book.get("p")
     assert proposal is not None

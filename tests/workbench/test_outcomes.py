@@ -11,10 +11,11 @@ import pytest
 from looking import eventually, sent
 
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.sdk.proposals import ProposalBook
 from mew_lab.workbench.cards import Card
 from mew_lab.workbench.lab import Lab
 from mew_lab.workbench.outcomes import MAX_ANSWERS, Outcomes
+
+from ..ledger.book import Book
 
 CALL = {"method": "tools/call", "params": {"name": "rm", "arguments": {"n": 1}}}
 
@@ -44,7 +45,7 @@ class Desk:
     """A book and the outcomes beside it, told the same messages."""
 
     def __init__(self, to: tuple[str, ...] = ("git",)) -> None:
-        self.book, self.outcomes = ProposalBook(), Outcomes()
+        self.book, self.outcomes = Book(), Outcomes()
         self.card = Card(
             id="p",
             seq=1,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mew_lab.sdk.difference import ABSENT, Difference, differences
+from mew_lab.protocol.difference import ABSENT, Difference, differences
 
 
 @pytest.mark.parametrize(

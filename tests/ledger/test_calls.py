@@ -10,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mew_lab.errors import LocalProtocolError
+from mew_lab.ledger.calls import Change, Claim, Proposal, Rejection, shown
+from mew_lab.protocol.difference import ABSENT, Difference
 from mew_lab.protocol.envelope import Envelope, digest
-from mew_lab.sdk.difference import ABSENT, Difference
-from mew_lab.sdk.proposals import Change, Claim, Proposal, ProposalBook, Rejection, fulfilment, shown
+from mew_lab.sdk.fulfilment import fulfilment
+
+from .book import Book
 
 ASKED = {"method": "tools/call", "params": {"name": "git_log", "arguments": {"repo_path": "."}}}
 ANSWER = {"jsonrpc": "2.0", "id": "p1", "result": {"content": []}}
@@ -47,13 +50,13 @@ def reject(sender: str = "git", id: str = "x1", reason: Any = "unsafe") -> Envel
     return envelope("mcp/reject", sender, id, {"reason": reason}, correlation_id=["p1"])
 
 
-def told(*envelopes: Envelope) -> tuple[ProposalBook, list[Change]]:
-    book = ProposalBook()
+def told(*envelopes: Envelope) -> tuple[Book, list[Change]]:
+    book = Book()
     return book, [change for one in envelopes for change in book.observe(one)]
 
 
 def now(*envelopes: Envelope) -> Proposal:
-    found = told(*envelopes)[0].get("p1")
+    found = told(*envelopes)[0].proposals.get("p1")
     assert found is not None
     return found
 
@@ -71,7 +74,7 @@ def test_a_proposal_is_open_until_somebody_decides() -> None:
         False,
         None,
     )
-    assert book.open() == [found] and list(book) == [found] and len(book) == 1
+    assert book.proposals.open() == [found] and list(book.proposals) == [found] and len(book.proposals) == 1
 
 
 @pytest.mark.req("P-3.2.1-2")
@@ -84,7 +87,7 @@ def test_the_chain_of_fulfilment_and_answer_is_followed() -> None:
     book, changes = told(proposal(), request(), response())
     assert [change.what for change in changes] == ["proposed", "fulfilled", "answered"]
     assert changes[1].proposal.state == "fulfilled"
-    found = book.get("p1")
+    found = book.proposals.get("p1")
     assert found is not None
     assert (found.state, found.fulfilment, found.by, found.edited, found.claims) == (
         "answered",
@@ -94,7 +97,7 @@ def test_the_chain_of_fulfilment_and_answer_is_followed() -> None:
         (),
     )
     assert found.response is not None and found.response.id == "a1"
-    assert book.open() == []
+    assert book.proposals.open() == []
 
 
 CLAIMS = [
@@ -177,10 +180,10 @@ def test_several_rejections_are_kept_with_their_own_words() -> None:
 @pytest.mark.req("P-3.3.2-6")
 def test_a_rejected_proposal_can_still_be_fulfilled_by_another() -> None:
     book, _ = told(proposal(), reject())
-    assert book.open() == []
+    assert book.proposals.open() == []
     book.observe(request())
     book.observe(response())
-    found = book.get("p1")
+    found = book.proposals.get("p1")
     assert (
         found is not None and found.state == "answered" and found.rejections == (Rejection("git", "unsafe"),)
     )
@@ -246,7 +249,7 @@ def test_what_relates_to_nothing_known_is_ignored() -> None:
     book, changes = told(
         request(), response(), withdraw(), reject(), envelope("chat", "a", "c", {"text": "p1"})
     )
-    assert changes == [] and len(book) == 0
+    assert changes == [] and len(book.proposals) == 0
 
 
 @pytest.mark.req("P-4.3-5")
@@ -258,16 +261,16 @@ def test_a_proposal_without_a_method_is_no_proposal(payload: Any) -> None:
 @pytest.mark.req("P-3-16")
 def test_one_envelope_may_decide_several() -> None:
     book, _ = told(proposal("p1"), proposal("p2"), request(correlation_id=["p1", "p2", "p2"]), response())
-    assert [one.state for one in book] == ["answered", "answered"]
+    assert [one.state for one in book.proposals] == ["answered", "answered"]
 
 
 def test_decided_proposals_are_forgotten_first_and_open_ones_last() -> None:
-    book = ProposalBook(limit=2)
+    book = Book(limit=2)
     for one in (proposal("p1"), proposal("p2"), request(), proposal("p3")):
         book.observe(one)
-    assert [one.id for one in book] == ["p2", "p3"]
+    assert [one.id for one in book.proposals] == ["p2", "p3"]
     book.observe(proposal("p4"))
-    assert [one.id for one in book.open()] == ["p3", "p4"]
+    assert [one.id for one in book.proposals.open()] == ["p3", "p4"]
     assert book.observe(response()) == ()
 
 
@@ -277,17 +280,17 @@ def test_remarks_of_one_proposal_are_bounded() -> None:
     for n in range(500):
         book.observe(reject("eve", f"x{n}"))
         book.observe(withdraw("eve", f"w{n}"))
-    found = book.get("p1")
+    found = book.proposals.get("p1")
     assert found is not None and (len(found.rejections), len(found.claims)) == (100, 100)
 
 
 @pytest.mark.threat(9)
 def test_large_proposals_are_forgotten_before_memory_is_full() -> None:
-    book = ProposalBook()
+    book = Book()
     large = {"method": "tools/call", "params": {"name": "t", "arguments": {"text": "x" * 16 * 1024 * 1024}}}
     for n in range(6):
         book.observe(proposal(f"p{n}", payload=large))
-    assert [one.id for one in book] == ["p3", "p4", "p5"]
+    assert [one.id for one in book.proposals] == ["p3", "p4", "p5"]
 
 
 # --- what is approved -----------------------------------------------------------------------------
@@ -367,11 +370,11 @@ values = st.recursive(
 def test_what_is_sent_is_what_was_shown(arguments: Any) -> None:
     call = {"method": "tools/call", "params": {"name": "t", "arguments": arguments}}
     book, _ = told(proposal(payload=call))
-    found = book.get("p1")
+    found = book.proposals.get("p1")
     assert found is not None
     draft = fulfilment(found, id="r-1")
     sent = Envelope.of({"id": "r1", "from": "human", **draft})
     assert {key: value for key, value in sent.payload.items() if key not in ("jsonrpc", "id")} == call
     book.observe(sent)
-    after = book.get("p1")
+    after = book.proposals.get("p1")
     assert after is not None and after.state == "fulfilled" and not after.edited

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.sdk.intake import malformed
+from mew_lab.protocol.intake import malformed
 
 
 def why(kind: str, payload: Any = None, related: Any = ("x",), **members: Any) -> str:

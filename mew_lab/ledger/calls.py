@@ -1,0 +1,554 @@
+"""Tracks what became of each request and proposal of a space.
+
+How it works
+------------
+`CallLedger.observe` takes every entry of a space, in order, and returns what it changed. A `Request` or a `Proposal` is
+a snapshot: it never changes, and the ledger holds the newest one of each id.
+
+    proposal   open ─┬─ rejected ─┐ (somebody said no; it still stands)
+                     ├────────────┴─ fulfilled ── answered
+                     └─ withdrawn
+    request    waiting ── answered          a notification is `sent` and waits for nothing
+    either     refused                      the gateway let nobody have it
+
+What a peer claims is not what happened (R17, R18):
+
+- a proposal is withdrawn by its proposer alone;
+- it is fulfilled by the first `mcp/request` that correlates to it, comes from another than the proposer, and has the
+  same addressees (any, but at least one, where the proposal had none), method and tool name;
+- a request is answered by the first `mcp/response` of a participant that it is addressed to, and with it the proposals
+  that it fulfilled;
+- whatever else says that it is about a call is kept beside it as a `Claim`, and so is all that comes after the end.
+
+An id names the first proposal that took it, and its proposer may take it anew (R6): then the earlier one is forgotten.
+A request that takes an id anew takes its answers, too. Messages that no participant acts on (`protocol.intake`) count
+for nothing. There is no clock, no loop and no sending here; so the participant that waits for its call, the cards of a
+human, every view, the frames of a log and a replay read the same rules.
+
+Spec: §3.1, §3.2, §3.3, rulings R6, R17, R18.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+from mew_lab.errors import LocalProtocolError, ProtocolError
+from mew_lab.ledger.entry import Entry
+from mew_lab.protocol.difference import Difference, differences
+from mew_lab.protocol.envelope import Envelope, digest, read_strict
+from mew_lab.protocol.intake import malformed
+
+__all__ = [
+    "CALL_KINDS",
+    "CallIndex",
+    "CallLedger",
+    "Change",
+    "Claim",
+    "Proposal",
+    "Rejection",
+    "Request",
+    "method_of",
+    "shown",
+    "tool_of",
+]
+
+CALL_KINDS = frozenset({"mcp/request", "mcp/response", "mcp/proposal", "mcp/reject", "mcp/withdraw"})
+MAX_CALLS = 10_000  # of each of the two
+MAX_WEIGHT = 64 * 1024 * 1024  # characters of all proposals, their fulfilments and answers
+OF_REQUESTS = 4  # what part of it requests may take: they are needed until they are answered
+MAX_REMARKS = 100  # rejections, and claims, kept of one call
+
+
+class Rejection(NamedTuple):
+    """One participant's no. `reason` is its own word, any string; empty when it gave none."""
+
+    by: str
+    reason: str
+
+
+class Claim(NamedTuple):
+    """An envelope about a call that is not believed; `why` completes "not believed: …"."""
+
+    id: str
+    kind: str
+    by: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """One `mcp/request` and what is known of it.
+
+    Attributes:
+        entry: The request itself.
+        state: `waiting`, `answered`, `sent` for a notification, `refused` by the gateway.
+        response: The answer, once it is believed.
+        claims: What claims to be about it, and is not believed.
+    """
+
+    entry: Entry
+    state: Literal["waiting", "answered", "sent", "refused"] = "waiting"
+    response: Entry | None = None
+    claims: tuple[Claim, ...] = ()
+
+    @property
+    def id(self) -> str:
+        return self.entry.id
+
+    @property
+    def seq(self) -> int:
+        return self.entry.seq
+
+    @property
+    def sender(self) -> str:
+        return self.entry.sender
+
+    @property
+    def to(self) -> tuple[str, ...]:
+        return self.entry.to
+
+    @property
+    def method(self) -> str:
+        """The MCP method, such as `tools/call`; empty where it names none."""
+        return method_of(self.entry.payload)
+
+    @property
+    def tool(self) -> str:
+        """The name of the tool; empty where the method has none."""
+        return tool_of(self.entry.payload) or ""
+
+    @property
+    def decided(self) -> bool:
+        """Whether nothing can change it any more."""
+        return self.state != "waiting"
+
+    @property
+    def failed(self) -> bool:
+        """Whether its answer is an error: of the protocol, or of the tool (`isError`)."""
+        return _is_failure(self.response)
+
+    @property
+    def weight(self) -> int:
+        """Characters of what is held of it."""
+        return sum(len(entry.raw) for entry in (self.entry, self.response) if entry)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Proposal:
+    """One `mcp/proposal` and what is known of it.
+
+    Attributes:
+        entry: The proposal itself.
+        state: `open`, `rejected`, `fulfilled`, `answered`, `withdrawn`, `refused` by the gateway.
+        request: The fulfilment, once it is believed; `response` is its answer, once that is.
+        by: Who decided it: the fulfiller, or the proposer that withdrew; `reason` is the withdraw's.
+        edited: Whether something but `jsonrpc` and the JSON-RPC `id` differs between the proposal and the request;
+            `difference` says where.
+        claims: What claims to be about it, and is not believed.
+        uncertain: The connection broke while it was undecided, so it may have been decided unseen.
+        anew: Its proposer had used the id before, for another proposal.
+    """
+
+    entry: Entry
+    state: Literal["open", "rejected", "fulfilled", "answered", "withdrawn", "refused"] = "open"
+    request: Entry | None = None
+    by: str = ""
+    reason: str = ""
+    edited: bool = False
+    difference: tuple[Difference, ...] = ()
+    rejections: tuple[Rejection, ...] = ()
+    response: Entry | None = None
+    claims: tuple[Claim, ...] = ()
+    uncertain: bool = False
+    anew: bool = False
+
+    @property
+    def id(self) -> str:
+        return self.entry.id
+
+    @property
+    def seq(self) -> int:
+        """The place of the proposal among all entries that the ledger saw."""
+        return self.entry.seq
+
+    @property
+    def proposer(self) -> str:
+        return self.entry.sender
+
+    @property
+    def to(self) -> tuple[str, ...]:
+        return self.entry.to
+
+    @property
+    def payload(self) -> Mapping[str, Any]:
+        return self.entry.payload
+
+    @property
+    def envelope(self) -> Envelope:
+        return self.entry.envelope
+
+    @property
+    def method(self) -> str:
+        """The MCP method proposed, such as `tools/call`; empty where a refused one names none."""
+        return method_of(self.payload)
+
+    @property
+    def tool(self) -> str:
+        """The tool's name; empty where the method has none."""
+        return tool_of(self.payload) or ""
+
+    @property
+    def fulfilment(self) -> str | None:
+        """The id of the request that fulfilled it."""
+        return self.request.id if self.request else None
+
+    @property
+    def decided(self) -> bool:
+        """Whether nothing can change it any more but its answer: fulfilled, answered, withdrawn or refused."""
+        return self.state not in ("open", "rejected")
+
+    @property
+    def failed(self) -> bool:
+        """Whether the answer to its fulfilment is an error: of the protocol, or of the tool (`isError`)."""
+        return _is_failure(self.response)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the canonical form of `shown(envelope)`: what a person approves.
+
+        Raises:
+            LocalProtocolError: when its text can be read in two ways, so that nobody may approve it.
+        """
+        return digest(shown(self.envelope))
+
+    @property
+    def weight(self) -> int:
+        """Characters of what is held of it."""
+        return sum(len(entry.raw) for entry in (self.entry, self.request, self.response) if entry)
+
+
+class Change(NamedTuple):
+    """What one entry did to one call; `entry` is that entry."""
+
+    what: Literal[
+        "requested", "proposed", "rejected", "withdrawn", "fulfilled", "answered", "claimed", "refused"
+    ]
+    call: Request | Proposal
+    entry: Entry
+
+    @property
+    def proposal(self) -> Proposal:
+        """The proposal that changed; only where `call` is one."""
+        assert isinstance(self.call, Proposal)
+        return self.call
+
+
+def shown(envelope: Envelope) -> dict[str, Any]:
+    """`{"id", "from", "to", "payload"}` of a proposal, read strictly from its exact text.
+
+    A client reads quickly and lets the gateway be strict; here, where a person decides, it is read once more.
+
+    Raises:
+        LocalProtocolError: when the text is not strict JSON.
+    """
+    try:
+        members = read_strict(envelope.raw, limit=4 * len(envelope.raw) + 1)
+    except Exception as fault:
+        raise LocalProtocolError(
+            f"proposal {envelope.id} from {envelope.sender} cannot be shown faithfully, so it cannot be "
+            f"approved: {fault}",
+            code="invalid_json",
+            section="§3.2.1",
+            raw=envelope.raw,
+        ) from None
+    return {
+        "id": members["id"],
+        "from": members["from"],
+        "to": members.get("to") or [],
+        "payload": members.get("payload") or {},
+    }
+
+
+def method_of(payload: Mapping[str, Any]) -> str:
+    """The MCP method of a payload; empty where it names none."""
+    method = payload.get("method")
+    return method if isinstance(method, str) else ""
+
+
+def tool_of(payload: Mapping[str, Any]) -> str | None:
+    """What `params.name` of a payload says; None where it is no text."""
+    params = payload.get("params")
+    name = params.get("name") if isinstance(params, dict) else None
+    return name if isinstance(name, str) else None
+
+
+C = TypeVar("C", bound="Request | Proposal")
+
+
+class CallIndex(Generic[C]):
+    """The calls of one kind by id. Read-only for everybody but the ledger."""
+
+    def __init__(self) -> None:
+        self._undecided: OrderedDict[str, C] = OrderedDict()
+        self._decided: OrderedDict[str, C] = OrderedDict()
+        self.weight = 0
+
+    def __len__(self) -> int:
+        return len(self._undecided) + len(self._decided)
+
+    def __iter__(self) -> Iterator[C]:
+        """All that are held, in the order in which they came."""
+        return iter(sorted([*self._undecided.values(), *self._decided.values()], key=lambda call: call.seq))
+
+    def get(self, id: str) -> C | None:
+        """What is known of this call now; None when it was never seen, or long ago."""
+        return self._undecided.get(id) or self._decided.get(id)
+
+    @property
+    def undecided(self) -> list[C]:
+        """Those of which something may still come, the oldest first."""
+        return list(self._undecided.values())
+
+    def open(self) -> list[C]:
+        """Those that nobody has decided, rejected or answered yet, the oldest first."""
+        return [call for call in self._undecided.values() if call.state in ("open", "waiting")]
+
+    # --- for the ledger ---
+
+    def put(self, call: C) -> None:
+        known = self.get(call.id)
+        self.weight += call.weight - (known.weight if known else 0)
+        if call.decided:
+            self._undecided.pop(call.id, None)
+            self._decided[call.id] = call
+        else:
+            self._undecided[call.id] = call
+
+    def drop(self, call: C) -> None:
+        self._undecided.pop(call.id, None)
+        self._decided.pop(call.id, None)
+        self.weight -= call.weight
+
+    @property
+    def first(self) -> C:
+        """The one to forget first: what is decided goes before what is not, the oldest before the others."""
+        return next(iter(self._decided.values() or self._undecided.values()))
+
+
+class CallLedger:
+    """Every request and proposal of a space, as one participant or one journal saw them.
+
+    Args:
+        limit: How many of each are held; what is decided is forgotten first, the oldest before the others.
+        weight: Characters of what is held of proposals; of requests a quarter of it.
+    """
+
+    def __init__(self, *, limit: int = MAX_CALLS, weight: int = MAX_WEIGHT) -> None:
+        self.requests: CallIndex[Request] = CallIndex()
+        self.proposals: CallIndex[Proposal] = CallIndex()
+        self.limit = limit
+        self.weight = weight
+        self._fulfilments: dict[str, list[str]] = {}  # id of a believed request -> its proposals
+        self._rules: dict[str, Callable[[Entry], Iterator[Change]]] = {
+            "mcp/proposal": self._proposed,
+            "mcp/request": self._requested,
+            "mcp/response": self._responded,
+            "mcp/withdraw": self._withdrawn,
+            "mcp/reject": self._rejected,
+        }
+
+    def observe(self, entry: Entry, *, checked: bool = False) -> tuple[Change, ...]:
+        """Takes note of one entry; to be called for each of the space, in order, own echoes included.
+
+        Args:
+            checked: Whether it is known to be well-formed, so that it is not looked at again.
+        """
+        rule = self._rules.get(entry.kind)
+        if rule is None:
+            return ()
+        if entry.refused:
+            return tuple(self._refused(entry))
+        if not checked and _ignored(entry):
+            return ()
+        changes = tuple(rule(entry))
+        self._evict()
+        return changes
+
+    def interrupted(self) -> None:
+        """The connection broke: what is undecided may be decided unseen, and must not be fulfilled again."""
+        for proposal in self.proposals.undecided:
+            self.proposals.put(replace(proposal, uncertain=True))
+
+    # --- one rule a kind ---
+
+    def _refused(self, entry: Entry) -> Iterator[Change]:
+        if entry.kind == "mcp/request":
+            yield Change("refused", Request(entry, state="refused"), entry)
+        elif entry.kind == "mcp/proposal":
+            yield Change("refused", Proposal(entry, state="refused"), entry)
+
+    def _proposed(self, entry: Entry) -> Iterator[Change]:
+        if not entry.id or not entry.sender or not method_of(entry.payload):
+            return
+        known = self.proposals.get(entry.id)
+        if known is not None:
+            if known.proposer != entry.sender:  # an id names the first that took it
+                yield self._claim(known, entry, "the proposal's id is taken")
+                return
+            self._forget(known)
+        yield self._keep("proposed", Proposal(entry, anew=known is not None), entry)
+
+    def _requested(self, entry: Entry) -> Iterator[Change]:
+        self._fulfilments.pop(entry.id, None)
+        if (known := self.requests.get(entry.id)) is not None:
+            self.requests.drop(known)
+        waits = not method_of(entry.payload).startswith("notifications/")
+        yield self._keep("requested", Request(entry, state="waiting" if waits else "sent"), entry)
+        for proposal in self._related(entry):
+            why = _too_late(proposal) or _misfit(proposal, entry)
+            if why:
+                yield self._claim(proposal, entry, why)
+                continue
+            difference = differences(
+                {"to": sorted(proposal.to), **_asked(proposal.payload)},
+                {"to": sorted(entry.to), **_asked(entry.payload)},
+            )
+            self._fulfilments.setdefault(entry.id, []).append(proposal.id)
+            fulfilled = replace(
+                proposal,
+                state="fulfilled",
+                request=entry,
+                by=entry.sender,
+                edited=bool(difference),
+                difference=difference,
+            )
+            yield self._keep("fulfilled", fulfilled, entry)
+
+    def _responded(self, entry: Entry) -> Iterator[Change]:
+        for id in dict.fromkeys(entry.correlation_id):
+            request = self.requests.get(id)
+            if request is None:
+                continue
+            if request.decided:
+                why = "it was answered before" if request.response else "a notification waits for nothing"
+                yield self._claim(request, entry, why)
+            elif entry.sender not in request.to:
+                yield self._claim(request, entry, "its sender was not asked")
+            else:
+                yield self._keep("answered", replace(request, state="answered", response=entry), entry)
+        fulfilled = (one for id in entry.correlation_id for one in self._fulfilments.get(id, ()))
+        for id in dict.fromkeys(fulfilled):
+            proposal = self.proposals.get(id)
+            if proposal is None or proposal.request is None:
+                continue
+            if proposal.response is not None:
+                yield self._claim(proposal, entry, "it was answered before")
+            elif entry.sender not in proposal.request.to:
+                yield self._claim(proposal, entry, "its sender was not asked")
+            else:
+                yield self._keep("answered", replace(proposal, state="answered", response=entry), entry)
+        for proposal in self._related(entry):
+            yield self._claim(proposal, entry, "an answer belongs to a request, not to a proposal")
+
+    def _withdrawn(self, entry: Entry) -> Iterator[Change]:
+        for proposal in self._related(entry):
+            foreign = "only its proposer can withdraw it" if entry.sender != proposal.proposer else ""
+            why = foreign or _too_late(proposal)
+            if why:
+                yield self._claim(proposal, entry, why)
+            else:
+                withdrawn = replace(proposal, state="withdrawn", by=entry.sender, reason=_reason(entry))
+                yield self._keep("withdrawn", withdrawn, entry)
+
+    def _rejected(self, entry: Entry) -> Iterator[Change]:
+        for proposal in self._related(entry):
+            why = _too_late(proposal)
+            if why:
+                yield self._claim(proposal, entry, why)
+                continue
+            rejections = (*proposal.rejections, Rejection(entry.sender, _reason(entry)))[:MAX_REMARKS]
+            yield self._keep("rejected", replace(proposal, state="rejected", rejections=rejections), entry)
+
+    # --- keeping ---
+
+    def _related(self, entry: Entry) -> Iterator[Proposal]:
+        for id in dict.fromkeys(entry.correlation_id):
+            proposal = self.proposals.get(id)
+            if proposal is not None:
+                yield proposal
+
+    def _claim(self, call: Request | Proposal, entry: Entry, why: str) -> Change:
+        claims = (*call.claims, Claim(entry.id, entry.kind, entry.sender, why))[:MAX_REMARKS]
+        return self._keep("claimed", replace(call, claims=claims), entry)
+
+    def _keep(self, what: Any, call: Request | Proposal, entry: Entry) -> Change:
+        if isinstance(call, Request):
+            self.requests.put(call)
+        else:
+            self.proposals.put(call)
+        return Change(what, call, entry)
+
+    def _forget(self, proposal: Proposal) -> None:
+        self.proposals.drop(proposal)
+        fulfilled = self._fulfilments.get(proposal.fulfilment or "", [])
+        if proposal.id in fulfilled:
+            fulfilled.remove(proposal.id)
+            if not fulfilled:
+                del self._fulfilments[proposal.fulfilment or ""]
+
+    def _evict(self) -> None:
+        while len(self.proposals) > 1 and (
+            len(self.proposals) > self.limit or self.proposals.weight > self.weight
+        ):
+            self._forget(self.proposals.first)
+        while len(self.requests) > 1 and (
+            len(self.requests) > self.limit or self.requests.weight > self.weight // OF_REQUESTS
+        ):
+            self.requests.drop(self.requests.first)
+
+
+def _ignored(entry: Entry) -> bool:
+    try:
+        return bool(malformed(entry.envelope))
+    except ProtocolError:
+        return True
+
+
+def _misfit(proposal: Proposal, request: Entry) -> str:
+    """Why `request` is not the outcome of `proposal`; empty when it is, unless one came before."""
+    if request.sender == proposal.proposer:
+        return "it comes from the proposer itself"
+    if not request.to:
+        return "it is addressed to nobody"
+    if proposal.to and set(request.to) != set(proposal.to):
+        return "it has other addressees"
+    if method_of(request.payload) != proposal.method:
+        return "it has another method"
+    if tool_of(request.payload) != tool_of(proposal.payload):
+        return "it names another tool"
+    return ""
+
+
+def _too_late(proposal: Proposal) -> str:
+    if proposal.state == "withdrawn":
+        return "it comes after the withdraw"
+    return f"{proposal.by} fulfilled it before" if proposal.decided else ""
+
+
+def _asked(payload: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in payload.items() if key not in ("jsonrpc", "id")}
+
+
+def _reason(entry: Entry) -> str:
+    reason = entry.payload.get("reason", "")
+    return reason if isinstance(reason, str) else ""
+
+
+def _is_failure(response: Entry | None) -> bool:
+    if response is None:
+        return False
+    result = response.payload.get("result")
+    return "error" in response.payload or (isinstance(result, dict) and result.get("isError") is True)

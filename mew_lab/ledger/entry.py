@@ -1,0 +1,109 @@
+"""One envelope as somebody saw it: what a gateway recorded, or what a client received.
+
+Its members are parsed once, by whoever makes the entry, and are nothing but JSON: a member that is absent, or of another
+type than the specification gives it, reads as the empty value. What is derived is made when it is asked for, once.
+
+Spec: §3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from mew_lab.protocol.envelope import Envelope
+
+__all__ = ["Entry"]
+
+_NOTHING: Mapping[str, Any] = {}
+
+
+class Entry:
+    """One envelope.
+
+    Attributes:
+        seq: Its place among all envelopes that were seen, from 1; in a lab, its row in the feed.
+        t: When the gateway had it, in seconds of the epoch; 0 where that is not known.
+        raw: Its exact text.
+        verdict: What the gateway decided: `accepted`, `refused`, `sent`; `accepted` for what a client received.
+        code: Why it was refused.
+        pattern: The capability by which it passed, as JSON; `grant` is the id of the grant that gave it.
+        sender: Who sent it, as the gateway knows; what a refused envelope says of that may be why it was refused.
+        members: The members of its JSON object; empty where it holds none.
+    """
+
+    def __init__(
+        self,
+        seq: int,
+        t: float,
+        raw: str,
+        verdict: str,
+        code: str,
+        pattern: str,
+        sender: str,
+        members: Mapping[str, Any],
+        grant: str = "",
+    ) -> None:
+        self.seq = seq
+        self.t = t
+        self.raw = raw
+        self.verdict = verdict
+        self.code = code
+        self.pattern = pattern
+        self.sender = sender
+        self.members = members
+        self.grant = grant
+        # Every reader asks for these, of every envelope.
+        self.kind = _text(members.get("kind"))
+        self.id = _text(members.get("id"))
+        self.context = _text(members.get("context"))
+
+    @classmethod
+    def of(cls, envelope: Envelope, seq: int) -> Entry:
+        """The entry of an envelope that a client received."""
+        self = cls(seq, 0.0, envelope.raw, "accepted", "", "", envelope.sender, envelope.members)
+        self.envelope = envelope
+        return self
+
+    @property
+    def to(self) -> tuple[str, ...]:
+        """Whom it is addressed to; empty for everybody."""
+        return _texts(self.members.get("to"))
+
+    @property
+    def correlation_id(self) -> tuple[str, ...]:
+        """The ids that it refers to; an id that stands alone counts as one (R4)."""
+        return _texts(self.members.get("correlation_id"))
+
+    @property
+    def payload(self) -> Mapping[str, Any]:
+        """Its payload; empty where there is none, or no object."""
+        found = self.members.get("payload")
+        return found if isinstance(found, dict) else _NOTHING
+
+    @property
+    def refused(self) -> bool:
+        """Whether the gateway let nobody have it."""
+        return self.verdict == "refused"
+
+    @cached_property
+    def envelope(self) -> Envelope:
+        """The same as an `Envelope`.
+
+        Raises:
+            ProtocolError: when its members are not those of an envelope, as those of a refused one may be.
+        """
+        return Envelope.from_members({**self.members, "from": self.sender}, raw=self.raw)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return (value,)
+    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()

@@ -9,7 +9,7 @@ import json
 import secrets
 
 from mew_lab.conformance.stage import Chapter, Stage, all_in
-from mew_lab.conformance.wire import Guest, Heard, Unmet
+from mew_lab.conformance.wire import Entry, Guest, Unmet
 from mew_lab.protocol.token import Token
 from mew_lab.transport.link import HandshakeRefused
 
@@ -148,7 +148,7 @@ async def coming_and_going_is_told_to_all(stage: Stage) -> None:
     marks = {guest.role: guest.mark for guest in (admin, human)}
     reader = await stage.join("reader")
     await reader.settle()
-    seen: dict[str, list[Heard]] = {}
+    seen: dict[str, list[Entry]] = {}
     for guest in (admin, human):
         await guest.settle()
         seen[guest.role] = [one for one in guest.inbox[marks[guest.role] :] if one.kind == "system/presence"]
@@ -174,7 +174,7 @@ async def coming_and_going_is_told_to_all(stage: Stage) -> None:
     mark = human.mark
     await reader.leave()
 
-    def gone(one: Heard) -> bool:
+    def gone(one: Entry) -> bool:
         who = one.payload.get("participant")
         left = one.kind == "system/presence" and one.payload.get("event") == "leave"
         return left and isinstance(who, dict) and who.get("id") == reader.id

@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from mew_lab.conformance.stage import Chapter, Stage
-from mew_lab.conformance.wire import Heard
+from mew_lab.conformance.wire import Entry
 
 __all__ = ["chapter"]
 
@@ -194,5 +194,5 @@ async def contexts_stay_apart(stage: Stage) -> None:
     stage.claim("P-3.5.6-5", apart, f"two who reasoned at once arrived in the contexts {senders}")
 
 
-def _sender(one: Heard) -> str:
+def _sender(one: Entry) -> str:
     return str(one.members.get("from"))

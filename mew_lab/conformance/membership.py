@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from mew_lab.conformance.stage import Chapter, Stage, all_in
-from mew_lab.conformance.wire import Guest, Heard, Unmet
+from mew_lab.conformance.wire import Entry, Guest, Unmet
 from mew_lab.protocol.token import Token
 from mew_lab.transport.link import HandshakeRefused
 
@@ -23,7 +23,7 @@ class Invited(NamedTuple):
 
     name: str
     invite: dict[str, Any]
-    ack: Heard | None
+    ack: Entry | None
     token: str
 
 
@@ -98,7 +98,7 @@ async def an_invite_makes_a_participant(stage: Stage) -> None:
     )
 
 
-def _about(presence: Heard) -> Any:
+def _about(presence: Entry) -> Any:
     who = presence.payload.get("participant")
     return who.get("id") if isinstance(who, dict) else None
 

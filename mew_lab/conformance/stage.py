@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.conformance.exchange import Exchange
 from mew_lab.conformance.profile import ROLES, SECOND_ROLES, Profile
-from mew_lab.conformance.wire import Address, Answer, Guest, Heard, Outcome, Unmet, whole
+from mew_lab.conformance.wire import Address, Answer, Entry, Guest, Outcome, Unmet, whole
 from mew_lab.protocol.token import Token
 from mew_lab.transport.link import HandshakeRefused
 
@@ -186,7 +186,7 @@ class Stage:
         await self.welcomed(guest)
         return guest
 
-    async def welcomed(self, guest: Guest) -> Heard:
+    async def welcomed(self, guest: Guest) -> Entry:
         """Waits for the guest's welcome."""
         guest.welcome = await guest.until("its welcome", lambda one: one.kind == "system/welcome")
         return guest.welcome

@@ -9,7 +9,7 @@ from typing import Any
 
 from mew_lab.conformance.envelope import RFC3339
 from mew_lab.conformance.stage import Chapter, Stage
-from mew_lab.conformance.wire import Guest, Heard, Unmet
+from mew_lab.conformance.wire import Entry, Guest, Unmet
 
 __all__ = ["active", "chapter", "open_stream", "opened"]
 
@@ -28,7 +28,7 @@ RICH = {
 }
 
 
-async def opened(stage: Stage, by: Guest, /, **payload: Any) -> Heard | None:
+async def opened(stage: Stage, by: Guest, /, **payload: Any) -> Entry | None:
     """Asks for a stream; the stream/open that answers, if any."""
     request = stage.message("stream/request", {"direction": "upload", **payload}, to=["gateway"])
     mark = by.mark
@@ -194,7 +194,7 @@ async def a_stream_ends_with_its_owner(stage: Stage) -> None:
     early = viewer.mark
     await streamer.leave()
 
-    def closes(one: Heard) -> bool:
+    def closes(one: Entry) -> bool:
         return one.kind == "stream/close" and one.payload.get("stream_id") == id
 
     try:

@@ -22,7 +22,7 @@ from mew_lab.protocol.token import Token
 from mew_lab.transport.link import HandshakeRefused, Link, LinkClosed
 from mew_lab.transport.websocket import connect
 
-__all__ = ["Address", "Answer", "Guest", "Heard", "Outcome", "Unmet", "whole"]
+__all__ = ["Address", "Answer", "Entry", "Guest", "Outcome", "Unmet", "whole"]
 
 # A kind that every gateway refuses aloud, whatever its sender may do; so it tells when all before it is done.
 BARRIER = "system/conformance-barrier"
@@ -34,7 +34,7 @@ class Unmet(Exception):
     """What a check waited for did not come; the text says what that was."""
 
 
-class Heard(NamedTuple):
+class Entry(NamedTuple):
     """One message as it arrived; `members` is `{}` for a frame, and for a text that is no JSON object."""
 
     raw: str | bytes
@@ -75,8 +75,8 @@ class Outcome(NamedTuple):
     """What became of one message: the echo that its sender got, and the error."""
 
     id: Any
-    echo: Heard | None
-    error: Heard | None
+    echo: Entry | None
+    error: Entry | None
 
     @property
     def refused(self) -> bool:
@@ -109,7 +109,7 @@ class Answer(NamedTuple):
         return 200 <= self.status < 300
 
 
-def read(raw: str | bytes) -> Heard:
+def read(raw: str | bytes) -> Entry:
     """One message as it came, with what it says."""
     members: Any = None
     if isinstance(raw, str) and not raw.startswith("#"):
@@ -117,7 +117,7 @@ def read(raw: str | bytes) -> Heard:
             members = json.loads(raw)
         except ValueError:
             members = None
-    return Heard(raw, members if isinstance(members, dict) else {})
+    return Entry(raw, members if isinstance(members, dict) else {})
 
 
 def whole(message: Mapping[str, Any], *, by: str) -> str:
@@ -142,8 +142,8 @@ class Guest:
 
     def __init__(self, link: Link, role: str, *, exchange: Exchange, timeout: float) -> None:
         self.role = role
-        self.inbox: list[Heard] = []
-        self.welcome = Heard("", {})
+        self.inbox: list[Entry] = []
+        self.welcome = Entry("", {})
         self.closed: LinkClosed | None = None
         self._link = link
         self._exchange = exchange
@@ -161,12 +161,12 @@ class Guest:
         """What it may do, by the newest welcome that has come to it."""
         return _capabilities(next(filter(self.is_my_welcome, reversed(self.inbox)), self.welcome))
 
-    def is_my_welcome(self, one: Heard) -> bool:
+    def is_my_welcome(self, one: Entry) -> bool:
         """Whether it is a welcome that speaks of this participant."""
         you = one.payload.get("you")
         return one.kind == "system/welcome" and isinstance(you, dict) and you.get("id") == self.id
 
-    def is_my_error(self, one: Heard) -> bool:
+    def is_my_error(self, one: Entry) -> bool:
         """Whether it is an error that is not another's alone: a gateway may let everybody see those."""
         return one.kind == "system/error" and (not one.to or self.id in one.to or self.role in one.to)
 
@@ -189,7 +189,7 @@ class Guest:
         except TimeoutError:
             raise Unmet(f"the gateway took nothing from {self.role} for {self._timeout:g} s") from None
 
-    async def until(self, what: str, wanted: Callable[[Heard], bool], *, since: int = 0) -> Heard:
+    async def until(self, what: str, wanted: Callable[[Entry], bool], *, since: int = 0) -> Entry:
         """The first message from place `since` on that is wanted, waited for until the deadline.
 
         Raises:
@@ -231,7 +231,7 @@ class Guest:
         mark = self.mark
         await self.send({"protocol": "mew/v0.4", "id": id, "kind": BARRIER, "payload": {}})
 
-        def ends(one: Heard) -> bool:
+        def ends(one: Entry) -> bool:
             return one.id == id or (
                 self.is_my_error(one) and (id in one.related or one.payload.get("attempted_kind") == BARRIER)
             )
@@ -286,7 +286,7 @@ class Guest:
         self.closed = self.closed or LinkClosed(1000, "closed from here")
 
 
-def _capabilities(welcome: Heard) -> list[Any]:
+def _capabilities(welcome: Entry) -> list[Any]:
     you = welcome.payload.get("you")
     found = you.get("capabilities") if isinstance(you, dict) else None
     return found if isinstance(found, list) else []

@@ -12,7 +12,7 @@ from typing import Any
 from mew_lab.conformance.frames import write
 from mew_lab.conformance.stage import Chapter, Stage
 from mew_lab.conformance.streams import active, open_stream
-from mew_lab.conformance.wire import Guest, Heard, Outcome, Unmet
+from mew_lab.conformance.wire import Entry, Guest, Outcome, Unmet
 
 __all__ = ["chapter"]
 
@@ -26,7 +26,7 @@ async def _ask(stage: Stage, guest: Guest, verb: str, id: str, who: str) -> Outc
     return await guest.attempt(stage.message(f"stream/{verb}", payload, to=["gateway"]))
 
 
-async def _told(kind: str, id: str, *guests: Guest) -> list[Heard | None]:
+async def _told(kind: str, id: str, *guests: Guest) -> list[Entry | None]:
     """For each guest the newest of the gateway's messages of this kind about this stream."""
     found = []
     for guest in guests:
@@ -36,7 +36,7 @@ async def _told(kind: str, id: str, *guests: Guest) -> list[Heard | None]:
     return found
 
 
-def _writers(told: Heard | None) -> Any:
+def _writers(told: Entry | None) -> Any:
     return told.payload.get("authorized_writers") if told else None
 
 
@@ -128,8 +128,8 @@ async def faulty_revokes_are_refused(stage: Stage) -> None:
     stage.claim("P-3.10.8-3", "streamer" in writers, f"authorized_writers {writers} did not hold the owner")
 
 
-def _leaves(name: str) -> Callable[[Heard], bool]:
-    def left(one: Heard) -> bool:
+def _leaves(name: str) -> Callable[[Entry], bool]:
+    def left(one: Entry) -> bool:
         who = one.payload.get("participant")
         gone = one.kind == "system/presence" and one.payload.get("event") == "leave"
         return gone and isinstance(who, dict) and who.get("id") == name

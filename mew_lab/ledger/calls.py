@@ -20,10 +20,11 @@ What a peer claims is not what happened (R17, R18):
   that it fulfilled;
 - whatever else says that it is about a call is kept beside it as a `Claim`, and so is all that comes after the end.
 
-An id names the first proposal that took it, and its proposer may take it anew (R6): then the earlier one is forgotten.
-A request that takes an id anew takes its answers, too. Messages that no participant acts on (`protocol.intake`) count
-for nothing. There is no clock, no loop and no sending here; so the participant that waits for its call, the cards of a
-human, every view, the frames of a log and a replay read the same rules.
+An id names the first proposal that took it, and its proposer may take it anew (R6): then the earlier one is forgotten;
+with requests it is the same. Where another participant sends a request under the id of a fulfilment, nothing answers
+the proposal any more. Messages that no participant acts on (`protocol.intake`) count for nothing. There is no clock, no
+loop and no sending here; so the participant that waits for its call, the cards of a human, every view, the frames of a
+log and a replay read the same rules.
 
 Spec: §3.1, §3.2, §3.3, rulings R6, R17, R18.
 """
@@ -314,7 +315,7 @@ class CallIndex(Generic[C]):
 
     def open(self) -> list[C]:
         """Those that nobody has decided, rejected or answered yet, the oldest first."""
-        return [call for call in self._undecided.values() if call.state in ("open", "waiting")]
+        return [call for call in self.undecided if call.state in ("open", "waiting")]
 
     # --- for the ledger ---
 
@@ -403,10 +404,14 @@ class CallLedger:
 
     def _requested(self, entry: Entry) -> Iterator[Change]:
         self._fulfilments.pop(entry.id, None)
-        if (known := self.requests.get(entry.id)) is not None:
-            self.requests.drop(known)
-        waits = not method_of(entry.payload).startswith("notifications/")
-        yield self._keep("requested", Request(entry, state="waiting" if waits else "sent"), entry)
+        known = self.requests.get(entry.id)
+        if known is not None and known.sender != entry.sender:  # an id names the first that took it
+            yield self._claim(known, entry, "the request's id is taken")
+        else:
+            if known is not None:
+                self.requests.drop(known)
+            waits = not method_of(entry.payload).startswith("notifications/")
+            yield self._keep("requested", Request(entry, state="waiting" if waits else "sent"), entry)
         for proposal in self._related(entry):
             why = _too_late(proposal) or _misfit(proposal, entry)
             if why:

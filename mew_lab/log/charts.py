@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from mew_lab.log.chains import steps_of
 from mew_lab.log.drawing import Drawing, Shape, lasted, shape, words
+from mew_lab.log.entries import entries_of
 from mew_lab.log.log import Log
 from mew_lab.log.pairs import Pair, pairs_of, spread
 from mew_lab.log.sequence import sequence
@@ -114,8 +115,8 @@ def rate_of(series: Series) -> Drawing:
 
 def latency(log: Log) -> Drawing:
     """How long requests waited for their responses, and proposals for a decision, over the whole log."""
-    pairs, pairing = pairs_of(steps_of(log.records))
-    return latency_of(pairs, waiting=(len(pairing.requests), len(pairing.proposals)))
+    pairs, ledger = pairs_of(entries_of(log.records))
+    return latency_of(pairs, waiting=(len(ledger.requests.open()), len(ledger.proposals.open())))
 
 
 def latency_of(pairs: Sequence[Pair], *, waiting: tuple[int, int] = (0, 0)) -> Drawing:

@@ -12,8 +12,9 @@ import contextlib
 from collections.abc import Callable
 
 from mew_lab.errors import JournalError
+from mew_lab.ledger.entry import Entry
 from mew_lab.log.chains import MOST_HELD, MOST_RELATED, Chains, Exchange, Step
-from mew_lab.workbench.following import Following, Heard
+from mew_lab.workbench.following import Following
 from mew_lab.workbench.subscribers import Subscribers
 
 __all__ = ["Exchanges"]
@@ -68,7 +69,7 @@ class Exchanges:
         """Calls back when another exchange is selected or the selected one has grown; returns what ends it."""
         return self._subscribers.add(on_change)
 
-    def take(self, heard: Heard) -> None:
+    def take(self, heard: Entry) -> None:
         """Takes the next envelope."""
         step = _step(heard)
         self._chains.add(step)
@@ -93,7 +94,7 @@ class Exchanges:
         self._subscribers.tell()
 
 
-def _step(heard: Heard) -> Step:
+def _step(heard: Entry) -> Step:
     return Step(
         heard.seq,
         heard.t,

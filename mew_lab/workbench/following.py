@@ -15,11 +15,12 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from mew_lab.log.line import read_members
+from mew_lab.ledger.entry import Entry
+from mew_lab.log.entries import entry_of
 from mew_lab.log.log import Log
 from mew_lab.space.events import Record
 
-__all__ = ["Follower", "Following", "Heard", "author"]
+__all__ = ["Follower", "Following"]
 
 logger = logging.getLogger(__name__)
 
@@ -28,75 +29,6 @@ STEP = 16  # envelopes between two looks at the clock
 TURN = 0.005  # seconds that those who came late take of the loop, and leave to it
 MOST_KINDS = 256
 GATHERING = 0.2  # seconds in which they wait for one another
-_NOTHING: Mapping[str, Any] = {}
-
-
-class Heard:
-    """One envelope as it was recorded: `seq` is its row in the feed, `t` when the gateway had it (epoch, seconds).
-
-    `members` are those of its JSON object, empty when it holds none; nothing about them is certain but that they are
-    JSON. `grant` is the id of the grant that it passed by, where the gateway tells. What is read of the members is the
-    empty value where one is absent or of another type.
-    """
-
-    __slots__ = (
-        "code",
-        "context",
-        "grant",
-        "id",
-        "kind",
-        "members",
-        "pattern",
-        "raw",
-        "sender",
-        "seq",
-        "t",
-        "verdict",
-    )
-
-    def __init__(
-        self,
-        seq: int,
-        t: float,
-        raw: str,
-        verdict: str,
-        code: str,
-        pattern: str,
-        sender: str,
-        members: Mapping[str, Any],
-        grant: str = "",
-    ) -> None:
-        self.seq = seq
-        self.t = t
-        self.raw = raw
-        self.verdict = verdict
-        self.code = code
-        self.pattern = pattern
-        self.sender = sender
-        self.members = members
-        self.grant = grant
-        # Every follower asks for these, of every envelope.
-        self.kind = _text(members.get("kind"))
-        self.id = _text(members.get("id"))
-        self.context = _text(members.get("context"))
-
-    @property
-    def to(self) -> tuple[str, ...]:
-        return _texts(self.members.get("to"))
-
-    @property
-    def correlation_id(self) -> tuple[str, ...]:
-        return _texts(self.members.get("correlation_id"))
-
-    @property
-    def payload(self) -> Mapping[str, Any]:
-        found = self.members.get("payload")
-        return found if isinstance(found, dict) else _NOTHING
-
-    @property
-    def refused(self) -> bool:
-        """Whether the gateway let nobody have it."""
-        return self.verdict == "refused"
 
 
 class Follower(Protocol):
@@ -105,7 +37,7 @@ class Follower(Protocol):
     One that has `kinds`, the beginnings of kinds, is told of those alone.
     """
 
-    def take(self, heard: Heard) -> None: ...
+    def take(self, heard: Entry) -> None: ...
 
 
 class _Audience:
@@ -123,7 +55,7 @@ class _Audience:
         self.followers = tuple(one for one in self.followers if one is not follower)
         self._concerned.clear()
 
-    def tell(self, heard: Heard) -> None:
+    def tell(self, heard: Entry) -> None:
         concerned = self._concerned.get(heard.kind)
         if concerned is None:
             if len(self._concerned) >= MOST_KINDS:  # anybody may make up kinds
@@ -158,7 +90,7 @@ class _Backlog:
     def tell(self, most: int) -> None:
         """Tells all of them of the next so many."""
         for at in range(self.told, min(self.told + most, len(self.records))):
-            self.audience.tell(_heard(self.first + at, self.records[at]))
+            self.audience.tell(entry_of(self.records[at], self.first + at))
             self.told += 1
 
 
@@ -179,7 +111,7 @@ class Following:
         for backlog in self._late:
             backlog.records.append(record)
         if self._live.followers:
-            self._live.tell(_heard(self._last, record, members))
+            self._live.tell(entry_of(record, self._last, members))
 
     def add(self, follower: Follower, *, earlier: bool = True) -> None:
         """Tells it of all that is held (unless not `earlier`), then of what comes. To be called on the loop's thread.
@@ -228,30 +160,3 @@ class Following:
             return
         self._late.remove(backlog)
         self._live.add(*backlog.audience.followers)
-
-
-def _heard(seq: int, record: Record, members: Mapping[str, Any] | None = None) -> Heard:
-    raw = record.raw or ""
-    if members is None:
-        members = read_members(raw) or _NOTHING
-    sender = author(record, members)
-    when = record.now.timestamp()
-    return Heard(seq, when, raw, record.verdict, record.code, record.pattern, sender, members, record.grant)
-
-
-def author(record: Record, members: Mapping[str, Any]) -> str:
-    """Who has sent it. What a refused envelope says of that may be why it was refused."""
-    said = "" if record.verdict == "refused" else _text(members.get("from"))
-    return said or record.runtime_id or record.participant
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    if isinstance(value, str):
-        return (value,)
-    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()

@@ -23,10 +23,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import MewError, Refused
+from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.permit import CapabilitySet
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.grants import Revocation
-from mew_lab.workbench.following import Heard
 from mew_lab.workbench.given import Given
 from mew_lab.workbench.matching import Matches, matching, would_match
 from mew_lab.workbench.pinned_tools import rests_on
@@ -62,7 +62,7 @@ class Granting:
         self._revokes: set[asyncio.Task[None]] = set()
         self._told: set[str] = set()  # grants that the followed log has shown
         self._asked = 0  # grants of some uses that the gateway has not taken yet
-        self._meanwhile: deque[Heard] = deque(maxlen=1000)
+        self._meanwhile: deque[Entry] = deque(maxlen=1000)
         self._follows = False
         self._attached = False
         self._looking = False
@@ -279,7 +279,7 @@ class Granting:
 
     # --- what ends a grant ---
 
-    def take(self, heard: Heard) -> None:
+    def take(self, heard: Entry) -> None:
         """Counts the uses of what was given for some; told of every envelope."""
         if self.kept:
             if heard.kind in TAKING and not heard.refused:
@@ -297,7 +297,7 @@ class Granting:
         for one in self.given:
             self._count(one.id, heard)
 
-    def _count(self, id: str, heard: Heard) -> None:
+    def _count(self, id: str, heard: Entry) -> None:
         one = self._given[id]
         if one.uses is None or one.state == "revoked" or not self._by(one, heard):
             return
@@ -305,7 +305,7 @@ class Granting:
         if one.used + 1 >= one.uses:
             self._over(one.id, f"its {one.uses} {'use is' if one.uses == 1 else 'uses are'} over")
 
-    def _take_note(self, heard: Heard) -> None:
+    def _take_note(self, heard: Entry) -> None:
         grant, reason = heard.payload.get("grant_id"), heard.payload.get("reason")
         why = one_line(reason, 300) if isinstance(reason, str) and reason else f"revoked by {heard.sender}"
         if len(self._taken) < KEPT:
@@ -346,7 +346,7 @@ class Granting:
         self._put(replace(one, used=one.uses))
         return f"its {one.uses} {'use is' if one.uses == 1 else 'uses are'} over"
 
-    def _by(self, one: Given, heard: Heard) -> bool:
+    def _by(self, one: Given, heard: Entry) -> bool:
         """Whether the envelope could have passed by this grant."""
         return (
             one.id in self._told

@@ -18,9 +18,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import MewError
+from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.visible import one_line
-from mew_lab.workbench.following import Heard
 from mew_lab.workbench.given import ENDS_HERE
 from mew_lab.workbench.probing import barred, read_pattern
 from mew_lab.workbench.sentences import phrase
@@ -128,7 +128,7 @@ class Holdings:
 
     # --- what is heard, on the loop's thread ---
 
-    def take(self, heard: Heard) -> None:
+    def take(self, heard: Entry) -> None:
         """Takes note of one envelope that the gateway let pass."""
         if heard.refused or not (heard.kind.startswith(CHANGING) or self._costs(heard.grant)):
             return

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from mew_lab.ledger.entry import Entry
 from mew_lab.log.line import read_members
 from mew_lab.log.log import Log
 from mew_lab.protocol.describe import describe
 from mew_lab.protocol.permit import Capability
 from mew_lab.protocol.visible import one_line
-from mew_lab.workbench.following import Heard
 
 __all__ = ["LOOKED_AT", "Example", "Matches", "matching", "would_match"]
 
@@ -81,7 +81,7 @@ def _search(log: Log, pattern: Mapping[str, Any], sender: str | None) -> Iterato
         if looked_at % 1000 == 0:
             yield None
         members = read_members(record.raw) or {}
-        heard = Heard(0, record.now.timestamp(), record.raw, record.verdict, record.code, "", "", members)
+        heard = Entry(0, record.now.timestamp(), record.raw, record.verdict, record.code, "", "", members)
         by = str(members.get("from") or record.participant)
         if sender is not None and sender not in (by, record.participant):
             continue

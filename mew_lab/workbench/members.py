@@ -20,10 +20,10 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.visible import one_line
-from mew_lab.workbench.following import Heard
 from mew_lab.workbench.sentences import sentence
 from mew_lab.workbench.soon import Soon
 from mew_lab.workbench.standing import Standing, logical, standings
@@ -135,7 +135,7 @@ class Members:
 
     # --- what is heard, on the loop's thread ---
 
-    def take(self, heard: Heard) -> None:
+    def take(self, heard: Entry) -> None:
         """Takes note of one envelope that the gateway let pass."""
         kind = heard.kind
         if heard.refused:
@@ -158,7 +158,7 @@ class Members:
             _keep(self._removed, self._who(one), None)
         self.refresh_soon()
 
-    def _present(self, heard: Heard) -> None:
+    def _present(self, heard: Entry) -> None:
         one = heard.payload.get("participant")
         id = one.get("id") if isinstance(one, Mapping) else None
         if not isinstance(id, str) or not isinstance(one, Mapping):
@@ -172,7 +172,7 @@ class Members:
         elif event == "leave" and self._lab.host is None and (before := self.find(name)) is not None:
             _keep(self._gone, name, Standing(name, (), (), before.patterns, certain=False))
 
-    def _addressed(self, heard: Heard) -> tuple[str, ...]:
+    def _addressed(self, heard: Entry) -> tuple[str, ...]:
         return tuple(self._who(name) for name in heard.to[:MOST_KEPT])
 
     def _who(self, id: str) -> str:
@@ -262,7 +262,7 @@ def _keep(book: dict[str, Any], name: str, what: Any) -> None:
     book[name] = what
 
 
-def _pause(heard: Heard) -> Paused:
+def _pause(heard: Entry) -> Paused:
     seconds = _number(heard.payload.get("timeout_seconds"))
     return Paused(
         heard.sender,
@@ -272,7 +272,7 @@ def _pause(heard: Heard) -> Paused:
     )
 
 
-def _told(heard: Heard) -> Told:
+def _told(heard: Entry) -> Told:
     payload = heard.payload
     more = [(one_line(name, 40), _figure(value)) for name, value in payload.items() if name not in _STANDARD]
     return Told(

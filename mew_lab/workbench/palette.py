@@ -19,12 +19,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mew_lab.errors import MewError
+from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.discovered import DiscoveredTool
 from mew_lab.sdk.fitting import Fault, Fitting
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.rules import loaded
-from mew_lab.workbench.following import Following, Heard
+from mew_lab.workbench.following import Following
 from mew_lab.workbench.subscribers import Subscribers
 from mew_lab.workbench.tool_runs import Run, ToolRuns
 
@@ -140,7 +141,7 @@ class Palette:
             self._timer.cancel()
         self._subscribers.clear()
 
-    def take(self, heard: Heard) -> None:
+    def take(self, heard: Entry) -> None:
         """Takes note of one envelope of the space."""
         if heard.kind in _TELLING or (
             heard.kind == "mcp/request"

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from mew_lab.log.entries import author
 from mew_lab.log.line import read_members
 from mew_lab.log.log import excess
 from mew_lab.protocol.describe import describe
 from mew_lab.space.events import Record, outline
 from mew_lab.workbench.cards import Row
 from mew_lab.workbench.extract import members_of
-from mew_lab.workbench.following import author
 from mew_lab.workbench.subscribers import Subscribers
 
 __all__ = ["LiveRows"]

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.describe import describe
 from mew_lab.protocol.envelope import MAX_ID
 from mew_lab.protocol.visible import one_line
-from mew_lab.workbench.fates import Call
-from mew_lab.workbench.following import Heard
+from mew_lab.workbench.call_rows import CallRow
 
 __all__ = ["MAX_KIND", "MAX_PATH", "MAX_TEXT", "MAX_TO", "Reasoning", "Step", "parts_of", "text_of"]
 
@@ -43,7 +43,7 @@ class Step:
     to: tuple[str, ...]
     text: str
     more: bool
-    call: Call | None = None
+    call: CallRow | None = None
     child: int = 0
 
 
@@ -86,7 +86,7 @@ def parts_of(context: str) -> list[str]:
     return [part for part in context.split("/", MAX_DEPTH)[:MAX_DEPTH] if 0 < len(part) <= MAX_ID]
 
 
-def text_of(heard: Heard) -> tuple[str, bool]:
+def text_of(heard: Entry) -> tuple[str, bool]:
     """What a message says, in at most 350 characters, and whether it says more."""
     said = heard.payload.get("message" if heard.kind.startswith("reasoning/") else "text")
     if heard.kind != "reasoning/cancel" and isinstance(said, str) and said:

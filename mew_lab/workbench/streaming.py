@@ -23,6 +23,7 @@ from functools import partial
 from typing import Any
 
 from mew_lab.errors import ProtocolError
+from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.client import StreamData
 from mew_lab.sdk.negotiations import Negotiations
@@ -30,7 +31,7 @@ from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.stream import Stream
 from mew_lab.sdk.stream_book import GATEWAYS, StreamBook
 from mew_lab.sdk.stream_facts import names_in
-from mew_lab.workbench.following import Following, Heard
+from mew_lab.workbench.following import Following
 from mew_lab.workbench.held_frames import HeldFrames, Mark, Shelf
 from mew_lab.workbench.stream_row import WORDS, StreamRow, people, row_of, text_in, words_in
 from mew_lab.workbench.subscribers import Subscribers
@@ -156,7 +157,7 @@ class Streaming:
 
     # --- what is heard ---
 
-    def take(self, heard: Heard) -> None:
+    def take(self, heard: Entry) -> None:
         """Takes note of one envelope of the log."""
         self._heard_at = heard.t
         if heard.kind == "stream/request":
@@ -177,7 +178,7 @@ class Streaming:
             else:
                 self._closed(stream)
 
-    def _request(self, heard: Heard) -> None:
+    def _request(self, heard: Entry) -> None:
         if heard.id in self._asked:
             return
         if not heard.refused and any(heard.id == one.request for one in self._open.values()):
@@ -201,7 +202,7 @@ class Streaming:
         if heard.refused:
             self._refuse(entry, heard.code or "refused")
 
-    def _error(self, heard: Heard) -> None:
+    def _error(self, heard: Entry) -> None:
         for id in heard.correlation_id:
             entry = self._asked.pop(id, None)
             if entry is not None:

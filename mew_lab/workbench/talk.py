@@ -22,12 +22,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from mew_lab.errors import MewError
+from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.envelope import MAX_ID, Envelope
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.chats import ChatChange
 from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.workbench.following import Heard
 from mew_lab.workbench.names import MAX_NAME, cut, cut_names
 
 __all__ = ["REASONS", "STATUSES", "Said", "Seen", "Talk"]
@@ -254,7 +254,7 @@ class Talk:
 
     # --- what is heard ---
 
-    def take(self, heard: Heard) -> None:
+    def take(self, heard: Entry) -> None:
         """Takes note of one envelope."""
         if heard.refused:
             return
@@ -270,7 +270,7 @@ class Talk:
                 else:
                     self._cancelled(one, heard)
 
-    def _message(self, heard: Heard) -> None:
+    def _message(self, heard: Entry) -> None:
         payload, me = heard.payload, self.me
         id, text = heard.id, payload.get("text")
         if not id or not isinstance(text, str):
@@ -316,14 +316,14 @@ class Talk:
                 del self._numbers[old.id]
         self._put(one)
 
-    def _seen(self, one: Said, heard: Heard) -> None:
+    def _seen(self, one: Said, heard: Entry) -> None:
         status = heard.payload.get("status")
         said = Seen(heard.sender, one_line(status, MAX_WORD) if isinstance(status, str) else "", heard.t)
         others = tuple(seen for seen in one.seen if seen.by != heard.sender)
         if len(others) < MAX_SEEN_BY:
             self._put(one._replace(seen=(*others, said)))
 
-    def _cancelled(self, one: Said, heard: Heard) -> None:
+    def _cancelled(self, one: Said, heard: Entry) -> None:
         if heard.sender not in (one.sender, self.me):
             if heard.sender not in one.claims and len(one.claims) < 5:
                 self._put(one._replace(claims=(*one.claims, heard.sender)))

@@ -13,10 +13,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
+from mew_lab.ledger.calls import CALL_KINDS, CallLedger
+from mew_lab.ledger.entry import Entry
 from mew_lab.log.charts import MOST_BARS, Series
-from mew_lab.log.pairs import PAIRED, Asked, Pair, Pairing, Spread, spread
+from mew_lab.log.pairs import MOST_OPEN, WEIGHT, Pair, Spread, pair_of, spread
 from mew_lab.protocol.families import FAMILIES, family_index
-from mew_lab.workbench.following import Heard
 from mew_lab.workbench.subscribers import Subscribers
 
 __all__ = ["Beat", "Tempo"]
@@ -42,7 +43,7 @@ class Tempo:
         self._this_second = self._this_minute = [0] * len(FAMILIES)
         self._seconds: deque[tuple[int, list[int]]] = deque(maxlen=SECONDS)
         self._minutes: deque[tuple[int, list[int]]] = deque(maxlen=MINUTES)
-        self._pairing = Pairing()
+        self._ledger = CallLedger(limit=MOST_OPEN, weight=WEIGHT)
         self._pairs: dict[str, deque[Pair]] = {
             "request": deque(maxlen=POINTS),
             "decision": deque(maxlen=POINTS),
@@ -50,7 +51,7 @@ class Tempo:
         self._answered = {"request": 0, "decision": 0}
         self._subscribers: Subscribers[()] = Subscribers()
 
-    def take(self, heard: Heard) -> None:
+    def take(self, heard: Entry) -> None:
         """Counts the next envelope."""
         second = int(heard.t)
         if second > self._second:
@@ -62,8 +63,8 @@ class Tempo:
         self._this_minute[place] += 1
         self.count += 1
         self.now = heard.t
-        if kind in PAIRED:
-            for pair in self._pairing.take(heard):
+        if kind in CALL_KINDS:
+            for pair in filter(None, map(pair_of, self._ledger.observe(heard))):
                 self._pairs[pair.strip].append(pair)
                 self._answered[pair.strip] += 1
         self._subscribers.tell()
@@ -101,9 +102,11 @@ class Tempo:
         """How long the newest 5000 of that kind took."""
         return spread(pair.seconds for pair in self.pairs(strip))
 
-    def waiting(self, strip: str) -> list[Asked]:
-        """What waits for its answer now, oldest first."""
-        return list((self._pairing.requests if strip == "request" else self._pairing.proposals).values())
+    def waiting(self, strip: str) -> list[Entry]:
+        """The calls of that kind that wait for an answer or a decision now, oldest first."""
+        ledger = self._ledger
+        calls = ledger.requests.open() if strip == "request" else ledger.proposals.open()
+        return [call.entry for call in calls]
 
     def series(self, seconds: int) -> Series:
         """The counts of the last so many seconds up to the last envelope, in at most 240 equal parts."""

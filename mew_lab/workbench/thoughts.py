@@ -18,13 +18,14 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from mew_lab.errors import MewError
+from mew_lab.ledger.calls import CALL_KINDS, CallLedger, Change
+from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.envelope import MAX_ID
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import StreamData
 from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.workbench.fates import Call, Fates
-from mew_lab.workbench.following import Heard
+from mew_lab.workbench.call_rows import CallRow, changed, row_of
 from mew_lab.workbench.mirrors import Mirror
 from mew_lab.workbench.names import MAX_NAME, cut, cut_names
 from mew_lab.workbench.sequences import MAX_KIND, MAX_PATH, MAX_TO, Reasoning, Step, parts_of, text_of
@@ -35,6 +36,7 @@ MAX_SEQUENCES = 200
 MAX_STEPS = 500
 MAX_STREAMS = 200
 MAX_ABOUT = 20
+MAX_WEIGHT = 16 * 1024 * 1024  # characters of the calls of the space
 _WITHOUT_CONTEXT = ("mcp/", "reasoning/start", "stream/", "system/")  # may concern a sequence all the same
 
 # Reasons for ending a sequence, with what they say. Spec: §3.5.5.
@@ -61,7 +63,7 @@ class Thoughts:
         self._over: set[int] = set()  # the keys of those that have ended
         self._steps: dict[int, dict[int, Step]] = {}
         self._by_id: dict[str, int] = {}
-        self._fates = Fates()
+        self._ledger = CallLedger(weight=MAX_WEIGHT)
         self._places: dict[str, tuple[int, int]] = {}  # a call's id -> its sequence and step
         self._asked: dict[str, int] = {}  # a stream/request's id -> its sequence
         self._mirrors: dict[str, tuple[int, Mirror]] = {}
@@ -127,14 +129,13 @@ class Thoughts:
 
     # --- what is heard ---
 
-    def take(self, heard: Heard) -> None:
+    def take(self, heard: Entry) -> None:
         """Takes note of one envelope."""
         if not heard.context and not heard.kind.startswith(_WITHOUT_CONTEXT):
             return
         if len(heard.id) > MAX_ID or len(heard.sender) > MAX_NAME:
             return  # it names no message, or nobody
-        for call in self._fates.take(heard):
-            self._changed_call(call)
+        made = self._take_call(heard) if heard.kind in CALL_KINDS else None
         if heard.refused and not heard.kind.startswith("mcp/"):
             return
         if heard.kind == "system/presence" and heard.sender == GATEWAY:
@@ -144,7 +145,7 @@ class Thoughts:
         elif heard.kind == "reasoning/start" and heard.id:
             self._start(heard)
         else:
-            self._follow(heard)
+            self._follow(heard, made)
 
     def frame(self, frame: StreamData) -> None:
         """Takes note of a frame of a stream."""
@@ -159,7 +160,7 @@ class Thoughts:
             if one.state == "active":
                 self.on_change(one.key, 0)
 
-    def _start(self, heard: Heard) -> None:
+    def _start(self, heard: Entry) -> None:
         parent, path = self._place(heard)
         self._count += 1
         key, (text, more) = self._count, text_of(heard)
@@ -181,7 +182,16 @@ class Thoughts:
         if parent in self._sequences:
             self._add(parent, path, heard, child=key)
 
-    def _follow(self, heard: Heard) -> None:
+    def _take_call(self, heard: Entry) -> CallRow | None:
+        """Brings the calls that are shown up to what the ledger knows; the row of the call that was made, if any."""
+        made = None
+        for change in self._ledger.observe(heard):
+            self._change_call(change)
+            if change.entry is change.call.entry:
+                made = row_of(change.call)
+        return made
+
+    def _follow(self, heard: Entry, made: CallRow | None) -> None:
         key, path = self._place(heard)
         if not key and heard.kind.startswith("reasoning/") and heard.context:
             key = self._unheard(heard)
@@ -192,7 +202,7 @@ class Thoughts:
         if heard.kind in ("mcp/request", "mcp/proposal") and heard.id:
             if heard.kind == "mcp/request" and any(id in self._places for id in heard.correlation_id):
                 return  # it fulfils a proposal, and is told beside that
-            call = self._fates.begin(heard)
+            call = made
         n = self._add(key, path, heard, call=call)
         if call is not None and call.state != "refused":
             self._places[call.id] = (key, n)
@@ -201,7 +211,7 @@ class Thoughts:
         elif heard.kind == "reasoning/cancel" and not path:
             self._end(key, heard, "cancelled")
 
-    def _place(self, heard: Heard) -> tuple[int, str]:
+    def _place(self, heard: Entry) -> tuple[int, str]:
         """The sequence to which it belongs, 0 for none, and the part of it."""
         parts = parts_of(heard.context)
         for n in range(len(parts) - 1, -1, -1):
@@ -213,7 +223,7 @@ class Thoughts:
                     return key, ""
         return 0, ""
 
-    def _unheard(self, heard: Heard) -> int:
+    def _unheard(self, heard: Entry) -> int:
         """The key of a sequence whose start was not heard: the log begins behind it. 0 where it names none."""
         parts = parts_of(heard.context)
         if not parts:
@@ -222,7 +232,7 @@ class Thoughts:
         self._hold(Reasoning(key=self._count, id=parts[0], owner=heard.sender, started=heard.t))
         return self._count
 
-    def _add(self, key: int, path: str, heard: Heard, *, call: Call | None = None, child: int = 0) -> int:
+    def _add(self, key: int, path: str, heard: Entry, *, call: CallRow | None = None, child: int = 0) -> int:
         one, steps = self._sequences[key], self._steps[key]
         n = one.steps + 1
         text, more = text_of(heard)
@@ -258,32 +268,35 @@ class Thoughts:
         self.on_change(key, n)
         return n
 
-    def _changed_call(self, call: Call) -> None:
-        key, n = self._places.get(call.id, (0, 0))
+    def _change_call(self, change: Change) -> None:
+        key, n = self._places.get(change.call.id, (0, 0))
         step = self.step(key, n)
-        if step is None or step.call is None:
+        if step is None or step.call is None or change.what == "refused":
             return
+        if step.kind != change.call.entry.kind:  # a request may have the id of somebody's proposal
+            return
+        call = changed(step.call, change)
         self._steps[key][n] = replace(step, call=call)
         one = self._sequences[key]
         if step.call.is_open != call.is_open:
             self._put(replace(one, open_calls=one.open_calls + (1 if call.is_open else -1)))
         self.on_change(key, n)
 
-    def _end(self, key: int, heard: Heard, state: Literal["concluded", "cancelled", "left"]) -> None:
+    def _end(self, key: int, heard: Entry, state: Literal["concluded", "cancelled", "left"]) -> None:
         one = self._sequences[key]
         if one.state == "active":
             reason = heard.payload.get("reason") if state == "cancelled" else ""
             said = one_line(reason, 200) if isinstance(reason, str) else ""
             self._put(replace(one, state=state, ended=heard.t, by=heard.sender, reason=said))
 
-    def _presence(self, heard: Heard) -> None:
+    def _presence(self, heard: Entry) -> None:
         gone = heard.payload.get("participant")
         if heard.payload.get("event") == "leave" and isinstance(gone, dict):
             for one in self.sequences:
                 if one.owner == gone.get("id"):
                     self._end(one.key, heard, "left")
 
-    def _stream(self, heard: Heard) -> None:
+    def _stream(self, heard: Entry) -> None:
         named = heard.payload.get("stream_id")
         stream = named if isinstance(named, str) and len(named) <= MAX_ID else ""
         if heard.kind == "stream/request":
@@ -321,7 +334,6 @@ class Thoughts:
         """That step is not held any more; a call of the same id that stands elsewhere is followed still."""
         if step.call is not None and self._places.get(step.call.id) == (key, step.n):
             del self._places[step.call.id]
-            self._fates.forget(step.call.id)
 
     def _put(self, one: Reasoning) -> None:
         self._sequences[one.key] = one

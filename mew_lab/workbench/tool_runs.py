@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mew_lab.errors import MewError, ToolFailed
+from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.results import raw_text
-from mew_lab.workbench.following import Heard
 
 __all__ = ["MAX_RUNS", "Run", "ToolRuns"]
 
@@ -126,7 +126,7 @@ class ToolRuns:
             else f"Nobody waits for {what} any more; it may have run."
         )
 
-    def take(self, heard: Heard) -> None:
+    def take(self, heard: Entry) -> None:
         """Takes note of the rows of the feed in which the calls and their answers stand."""
         if heard.refused or (not self._going and not any(run.seq == 0 for run in self.all)):
             return

@@ -200,7 +200,7 @@ photo = request(bot, description="camera", content_type="image/png")
 
 
 HOSTILE = """
-from mew_lab.workbench.following import Heard
+from mew_lab.ledger.entry import Entry
 bot = seat('bot')
 everything = request(bot, description="everything", content_type="text/plain")
 write(everything, *[one + "\\n" for one in PAYLOADS])
@@ -213,7 +213,7 @@ write(picture, *PAYLOADS)
 def told(n, kind, payload):
     # Another gateway may let a stream, a participant and a reason be called anything.
     members = {"protocol": "mew/v0.4", "id": f"gw-{n}", "ts": "2026-01-01T00:00:00Z", "from": "system:gateway", "kind": kind, "payload": payload}
-    heard = Heard(n, 1767225600.0, json.dumps(members), "sent", "", "", "system:gateway", members)
+    heard = Entry(n, 1767225600.0, json.dumps(members), "sent", "", "", "system:gateway", members)
     lab.loop.call(lambda: lab.view.streams.streaming.take(heard))
 def batch(first, last):
     for n in range(first, last):

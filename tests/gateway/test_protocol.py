@@ -48,7 +48,7 @@ class Wire:
     def resume_reading(self) -> None: ...
 
 
-class Heard(NamedTuple):
+class Entry(NamedTuple):
     """What became of some bytes: messages and the end in their order, what was answered, whether it was closed."""
 
     events: list[Any]
@@ -58,7 +58,7 @@ class Heard(NamedTuple):
 
 async def hear(
     kind: type[WebSocketsSansIOProtocol], parts: list[bytes], *, refuse_every: int = 0
-) -> tuple[Heard, int]:
+) -> tuple[Entry, int]:
     """Hands the parts to a protocol of this kind, one after the other; and how many messages it offered to take."""
     accepted, over = asyncio.Event(), asyncio.Event()
 
@@ -96,7 +96,7 @@ async def hear(
         while not protocol.queue.empty():
             event: Any = protocol.queue.get_nowait()
             events.append(event.get("text", event.get("bytes", event)))
-    found = Heard(events, wire.written, wire.closed)
+    found = Entry(events, wire.written, wire.closed)
     over.set()
     await asyncio.gather(*protocol.tasks)
     return found, len(offered)
@@ -158,7 +158,7 @@ def streams(draw: st.DrawFn) -> list[bytes]:
 def test_whatever_comes_is_heard_answered_and_closed_as_the_library_does(
     parts: list[bytes], refuse_every: int
 ) -> None:
-    async def both() -> tuple[Heard, Heard]:
+    async def both() -> tuple[Entry, Entry]:
         ours, _ = await hear(DirectProtocol, parts, refuse_every=refuse_every)
         # A byte at a time: of messages that come together with a fault, the library tells nothing.
         library, _ = await hear(WebSocketsSansIOProtocol, [bytes((byte,)) for byte in b"".join(parts)])

@@ -6,7 +6,7 @@ import itertools
 import json
 from typing import Any
 
-from mew_lab.workbench.following import Heard
+from mew_lab.ledger.entry import Entry
 
 
 class Space:
@@ -29,14 +29,14 @@ class Space:
         code: str = "",
         t: float | None = None,
         **more: Any,
-    ) -> Heard:
+    ) -> Entry:
         seq = next(self._numbers)
         members = {"id": id or f"e-{seq}", "from": by, "kind": kind, "payload": payload or {}, **more}
         if about:
             members["correlation_id"] = [about] if isinstance(about, str) else about
         raw = json.dumps(members)
         self.raw[seq] = raw
-        heard = Heard(seq, float(seq) if t is None else t, raw, verdict, code, "", by, members)
+        heard = Entry(seq, float(seq) if t is None else t, raw, verdict, code, "", by, members)
         for follower in self.followers:
             follower.take(heard)
         return heard

@@ -7,9 +7,10 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from mew_lab.ledger.entry import Entry
 from mew_lab.log.log import Log
 from mew_lab.space.events import Record
-from mew_lab.workbench.following import Following, Heard
+from mew_lab.workbench.following import Following
 from mew_lab.workbench.lab import Lab
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -17,14 +18,14 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 class Ears:
     def __init__(self) -> None:
-        self.heard: list[Heard] = []
+        self.heard: list[Entry] = []
 
-    def take(self, heard: Heard) -> None:
+    def take(self, heard: Entry) -> None:
         self.heard.append(heard)
 
 
 class Deaf:
-    def take(self, heard: Heard) -> None:
+    def take(self, heard: Entry) -> None:
         raise ValueError("nothing pleases it")
 
 

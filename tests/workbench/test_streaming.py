@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from mew_lab.ledger.entry import Entry
 from mew_lab.sdk.stream import Stream
 from mew_lab.workbench import streaming as module
-from mew_lab.workbench.following import Heard
 from mew_lab.workbench.held_frames import Mark
 from mew_lab.workbench.lab import Lab
 from mew_lab.workbench.labs import connect, up
@@ -226,7 +226,7 @@ def test_who_stops_is_told_no_more(lab: Lab, weather: Seat) -> None:
 # --- hostile ---
 
 
-def heard(seq: int, kind: str, sender: str = "mallory", *, refused: bool = False, **members: Any) -> Heard:
+def heard(seq: int, kind: str, sender: str = "mallory", *, refused: bool = False, **members: Any) -> Entry:
     members = {
         "protocol": "mew/v0.4",
         "id": f"e-{seq}",
@@ -235,12 +235,12 @@ def heard(seq: int, kind: str, sender: str = "mallory", *, refused: bool = False
         "kind": kind,
         "payload": {},
     } | members
-    return Heard(
+    return Entry(
         seq, float(seq), json.dumps(members), "refused" if refused else "accepted", "", "", sender, members
     )
 
 
-def opened(seq: int, id: str, about: str = "") -> Heard:
+def opened(seq: int, id: str, about: str = "") -> Entry:
     payload = {"stream_id": id, "owner": "mallory", "authorized_writers": ["mallory"]}
     return heard(
         seq, "stream/open", "system:gateway", payload=payload, correlation_id=[about] if about else []

@@ -7,20 +7,24 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.families import FAMILIES
 from mew_lab.workbench import tempo as tempo_module
-from mew_lab.workbench.following import Heard
 from mew_lab.workbench.tempo import Beat, Tempo
 
 NAMES = [one.name for one in FAMILIES]
 START = 1_767_225_600.0  # a full minute
 
 
+CALL = {"method": "tools/call", "params": {"name": "git_log"}}
+ANSWER = {"result": {"content": []}}
+
+
 def heard(
     seq: int, t: float, kind: Any = "chat", sender: str = "bot", verdict: str = "accepted", **members: Any
-) -> Heard:
+) -> Entry:
     said = {"id": f"e{seq}", "from": sender, "kind": kind} | members
-    return Heard(seq, START + t, json.dumps(said), verdict, "", "", sender, said)
+    return Entry(seq, START + t, json.dumps(said), verdict, "", "", sender, said)
 
 
 def counts(**many: int) -> tuple[int, ...]:
@@ -54,8 +58,12 @@ def test_a_clock_that_goes_back_loses_no_envelope() -> None:
 def test_no_more_is_kept_than_an_hour_of_seconds_a_day_of_minutes_and_5000_points() -> None:
     tempo = Tempo()
     for n in range(6000):
-        tempo.take(heard(2 * n + 1, 60 * n, "mcp/request", to=["git"], id=f"q{n}"))
-        tempo.take(heard(2 * n + 2, 60 * n + 1, "mcp/response", sender="git", correlation_id=[f"q{n}"]))
+        tempo.take(heard(2 * n + 1, 60 * n, "mcp/request", to=["git"], id=f"q{n}", payload=CALL))
+        tempo.take(
+            heard(
+                2 * n + 2, 60 * n + 1, "mcp/response", sender="git", correlation_id=[f"q{n}"], payload=ANSWER
+            )
+        )
     assert (len(tempo.seconds()), len(tempo.minutes()), len(tempo.pairs("request"))) == (3600, 1440, 5000)
     assert tempo.answered("request") == 6000 and tempo.spread("request").of == 5000
     assert len(tempo.pairs("request", 10)) == 10 and tempo.pairs("request", 0) == []
@@ -64,11 +72,11 @@ def test_no_more_is_kept_than_an_hour_of_seconds_a_day_of_minutes_and_5000_point
 
 def test_requests_and_decisions_are_told_apart_and_what_waits_has_an_age() -> None:
     tempo = Tempo()
-    call = {"payload": {"method": "tools/call"}, "to": ["git"]}
+    call = {"payload": CALL, "to": ["git"]}
     tempo.take(heard(1, 0, "mcp/proposal", **call))
     tempo.take(heard(2, 1, "mcp/proposal", **call))
     tempo.take(heard(3, 4.1, "mcp/request", sender="human", correlation_id=["e1"], **call))
-    tempo.take(heard(4, 4.3, "mcp/response", sender="git", correlation_id=["e3"]))
+    tempo.take(heard(4, 4.3, "mcp/response", sender="git", correlation_id=["e3"], payload=ANSWER))
     (decision,) = tempo.pairs("decision")
     (request,) = tempo.pairs("request")
     assert (decision.how, decision.by, round(decision.seconds, 3)) == ("fulfilled", "human", 4.1)
@@ -82,7 +90,8 @@ def test_a_notification_and_a_lying_payload_wait_for_nobody() -> None:
     tempo.take(heard(1, 0, "mcp/request", payload={"method": "notifications/x"}))
     tempo.take(heard(2, 0, "mcp/request", verdict="refused"))
     tempo.take(heard(3, 0, "mcp/request", payload="text", correlation_id={"a": 1}))
-    assert [one.seq for one in tempo.waiting("request")] == [3]
+    tempo.take(heard(4, 0, "mcp/request", payload=CALL))
+    assert [one.seq for one in tempo.waiting("request")] == [4]
 
 
 def test_a_series_ends_with_the_last_envelope_and_has_at_most_240_parts() -> None:

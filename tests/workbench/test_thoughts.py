@@ -295,7 +295,7 @@ def test_what_a_peer_makes_long_is_kept_short(thoughts: Thoughts, space: Space) 
     odd, refused, crowd = thoughts.steps(only(thoughts).key)
     assert (len(odd.kind), len(odd.path), [len(one) for one in odd.to]) == (128, 200, [128] * 8)
     assert refused.call is not None and {len(one) for one in refused.call.to} == {128}
-    assert crowd.call is None, "nobody is called so, so nothing can become of it"
+    assert crowd.call is not None and [len(one) for one in crowd.call.to] == [128]
 
 
 @pytest.mark.parametrize("wrong", [{"message": 7}, {"message": None}, {}, {"reason": [1]}])

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from mew_lab.errors import MewError, ToolFailed
+from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.results import ToolResult
-from mew_lab.workbench.following import Heard
 from mew_lab.workbench.tool_runs import MAX_RUNS, ToolRuns
 
 
@@ -35,9 +35,9 @@ def heard(
     kind: str = "mcp/response",
     about: str = "r-1",
     verdict: str = "accepted",
-) -> Heard:
+) -> Entry:
     members = {"id": id, "kind": kind, "correlation_id": [about], "payload": {}}
-    return Heard(seq, 0.0, "", verdict, "", "", sender, members)
+    return Entry(seq, 0.0, "", verdict, "", "", sender, members)
 
 
 async def settle() -> None:

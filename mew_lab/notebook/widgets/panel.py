@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from mew_lab.ledger.entry import Entry
 from mew_lab.notebook.widgets.live import LiveWidget, front_end
 from mew_lab.notebook.widgets.pictures import clock_time, picture
-from mew_lab.workbench.following import Follower, Heard
+from mew_lab.workbench.following import Follower
 
 if TYPE_CHECKING:
     from mew_lab.workbench.lab import Lab
@@ -53,7 +54,7 @@ class _Ear(Follower):
     def __init__(self, view: PanelView) -> None:
         self._view = view
 
-    def take(self, heard: Heard) -> None:
+    def take(self, heard: Entry) -> None:
         self._view.wake()
 
 

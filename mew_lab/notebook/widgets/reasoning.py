@@ -26,7 +26,7 @@ from mew_lab.notebook.widgets.acting import Act, ActingWidget, Outcome
 from mew_lab.notebook.widgets.live import INSTALL, front_end
 from mew_lab.notebook.widgets.pictures import MOST_ROWS, clock_time, picture
 from mew_lab.protocol.visible import middle, one_line, visible
-from mew_lab.workbench.fates import Call
+from mew_lab.workbench.call_rows import CallRow
 from mew_lab.workbench.sequences import Reasoning, Step
 from mew_lab.workbench.thoughts import REASONS, Thoughts
 
@@ -333,7 +333,7 @@ def _step(key: int, one: Step) -> dict[str, Any]:
     }
 
 
-def _fate(call: Call) -> dict[str, Any]:
+def _fate(call: CallRow) -> dict[str, Any]:
     return {
         "state": call.state,
         "by": visible(call.by),
@@ -343,7 +343,7 @@ def _fate(call: Call) -> dict[str, Any]:
     }
 
 
-def _told(call: Call) -> str:
+def _told(call: CallRow) -> str:
     """What became of a call, for a picture."""
     by = f" by {call.by}" if call.by and call.state in ("rejected", "refused") else ""
     return f"{call.state}{by}{f': {call.result}' if call.result else ''}"

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
+from mew_lab.ledger.entry import Entry
 from mew_lab.notebook.widgets import acting
 from mew_lab.notebook.widgets.pictures import MOST_ROWS
 from mew_lab.notebook.widgets.streams import StreamsView, view_of
 from mew_lab.sdk.stream import Stream
-from mew_lab.workbench.following import Heard
 from mew_lab.workbench.lab import Lab
 from mew_lab.workbench.seat import Seat
 
@@ -310,7 +310,7 @@ def test_every_text_of_a_row_is_visible_text(page: Page, bot: Seat) -> None:
     assert "\u202e" not in json.dumps(page.browser.items, ensure_ascii=False)
 
 
-def told(seq: int, kind: str, payload: dict[str, Any], **more: Any) -> Heard:
+def told(seq: int, kind: str, payload: dict[str, Any], **more: Any) -> Entry:
     """What a gateway said, as the log has it."""
     members = {
         "protocol": "mew/v0.4",
@@ -319,7 +319,7 @@ def told(seq: int, kind: str, payload: dict[str, Any], **more: Any) -> Heard:
         "from": "system:gateway",
     }
     members |= {"kind": kind, "payload": payload} | more
-    return Heard(seq, 1767225600.0, json.dumps(members), "sent", "", "", "system:gateway", members)
+    return Entry(seq, 1767225600.0, json.dumps(members), "sent", "", "", "system:gateway", members)
 
 
 @pytest.mark.threat(3, 4)

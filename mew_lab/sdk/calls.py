@@ -162,7 +162,9 @@ class Call:
         self._then = then
 
     def expire_after(self, seconds: float, then: Callable[[Call], None]) -> None:
-        """Calls `then` if there is neither result nor error by then."""
+        """Calls `then` if there is neither result nor error by then; it takes the place of an earlier limit."""
+        if self._timer is not None:
+            self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(seconds, then, self)
 
     def move(self, state: str, *, by: str = "") -> None:

@@ -1,7 +1,11 @@
 """What was answered to what this participant asked in words?  A chat message, and the chat that correlates to it.
 
-A question waits like a call does, and ends by an answer of somebody whom it was addressed to, by their leaving,
-by its own limit of time, or by taking it back, which is said as `chat/cancel`. Spec: §3.4, §3.4.2, §3.5.1.
+A question waits like a call does, and always ends: by an answer of somebody whom it was addressed to; by the last of
+them leaving, or acknowledging with a status that says that no answer will come; by the cancelling of the reasoning
+about it, unless an answer comes within `GRACE`; by its own limit of time; or by taking it back, which is said as
+`chat/cancel`.
+
+Spec: §3.4, §3.4.1, §3.4.2, §3.5.1, §3.5.5.
 """
 
 from __future__ import annotations
@@ -17,7 +21,13 @@ from mew_lab.sdk.calls import Call
 from mew_lab.sdk.saying import Names, Saying, drafted, names
 from mew_lab.sdk.words import refusal, require
 
-__all__ = ["Questions"]
+__all__ = ["GRACE", "UNANSWERED", "Questions"]
+
+GRACE = 2.0  # seconds in which whoever reasoned about a question may still say why it stopped
+UNANSWERED = frozenset(
+    {"rate_limited", "declined", "dropped"}
+)  # statuses of an acknowledgement after which none comes
+MAX_ABOUT = 100  # sequences of reasoning that are followed for one question
 
 
 class Questions:
@@ -26,6 +36,8 @@ class Questions:
     def __init__(self, saying: Saying) -> None:
         self._saying = saying
         self._open: dict[str, Call] = {}
+        self._declined: dict[str, set[str]] = {}  # question -> who will not answer
+        self._reasoning: dict[str, str] = {}  # a reasoning about a question -> the question
 
     def __len__(self) -> int:
         return len(self._open)
@@ -75,6 +87,45 @@ class Questions:
                 call = self._open.get(id)
                 if call is not None and envelope.sender in call.asked:
                     call.finish(str(envelope.payload.get("text", "")), by=envelope.sender)
+        elif envelope.kind == "chat/acknowledge":
+            self._acknowledged(envelope)
+        elif envelope.kind == "reasoning/start":
+            for id in envelope.correlation_id:
+                call = self._open.get(id)
+                followed = sum(question == id for question in self._reasoning.values())
+                if call is not None and envelope.sender in call.asked and followed < MAX_ABOUT:
+                    self._reasoning[envelope.id] = id
+        elif envelope.kind == "reasoning/cancel":
+            self._cancelled(envelope)
+
+    def _acknowledged(self, envelope: Envelope) -> None:
+        """Ends what everybody who was asked has declined to answer."""
+        status = envelope.payload.get("status")
+        if status not in UNANSWERED:
+            return
+        for id in envelope.correlation_id:
+            call = self._open.get(id)
+            if call is None or envelope.sender not in call.asked:
+                continue
+            declined = self._declined.setdefault(id, set())
+            declined.add(envelope.sender)
+            if declined >= set(call.asked):
+                said = f"{', '.join(call.asked)} will not answer {call.what}: {status}; ask again later"
+                call.fail(NoReply(said, after_s=call.age, waiting_for=call.what), by=envelope.sender)
+
+    def _cancelled(self, envelope: Envelope) -> None:
+        """Ends, after a moment, what somebody reasoned about."""
+        call = self._open.get(self._reasoning.get(envelope.context or "", ""))
+        if call is None:
+            return
+        reason = envelope.payload.get("reason")
+        why = f" ({one_line(reason, 200)})" if isinstance(reason, str) and reason else ""
+        said = f"{one_line(envelope.sender, 80)} cancelled the reasoning about {call.what}{why}, and no answer came"
+
+        def end(call: Call) -> None:
+            call.fail(NoReply(said, after_s=call.age, waiting_for=call.what), by=envelope.sender)
+
+        call.expire_after(GRACE, end)
 
     def lost(self) -> None:
         """The connection ended: what is open cannot be known to be heard."""
@@ -104,6 +155,9 @@ class Questions:
 
     def _forget(self, call: Call) -> None:
         self._open.pop(call.id, None)
+        self._declined.pop(call.id, None)
+        for reasoning in [one for one, question in self._reasoning.items() if question == call.id]:
+            del self._reasoning[reasoning]
 
     def _expired(self, call: Call) -> None:
         said = f"{', '.join(call.asked)} did not answer within {call.age:.3g} s; the question was taken back"

@@ -12,6 +12,10 @@ from mew_lab.errors import CapabilityViolation, ConnectionLost, LocalProtocolErr
 from .conftest import until
 
 
+async def say(seat: Any, kind: str, payload: dict[str, Any], **members: Any) -> None:
+    await seat.client.send({"kind": kind, "payload": payload, **members})
+
+
 @pytest.mark.req("P-3.4-4")
 async def test_the_chat_that_correlates_to_a_question_answers_it(room: Any) -> None:
     human, bot = await room.seat("human"), await room.seat("bot")
@@ -95,3 +99,57 @@ async def test_a_question_to_somebody_who_is_not_here_ends_at_once(room: Any) ->
     with pytest.raises(NoReply, match="nobody-here is not in space 'demo'"):
         await asyncio.wait_for(human.ask("Hello?", "nobody-here").outcome(), 10)
     assert len(human._questions) == 0
+
+
+async def test_a_question_ends_when_everybody_who_was_asked_declines(room: Any) -> None:
+    human, one, two = [await room.seat(name) for name in ("human", "one", "two")]
+    question = human.ask("What time is it?", ["one", "two"])
+    await until(lambda: room.sent("chat"))
+    about = {"to": ["human"], "correlation_id": [question.id]}
+    await say(one, "chat/acknowledge", {"status": "received"}, **about)
+    await say(one, "chat/acknowledge", {"status": "rate_limited"}, **about)
+    await say(two, "chat/acknowledge", {"status": "read"}, **about)
+    await one.chat("fence", "human")
+    await until(lambda: len(room.sent("chat")) == 2)
+    assert not question.done
+    await say(two, "chat/acknowledge", {"status": "rate_limited"}, **about)
+    with pytest.raises(NoReply, match=r"will not answer one, two: What time is it.*rate_limited"):
+        await asyncio.wait_for(question.outcome(), 5)
+
+
+async def test_a_stranger_declines_for_nobody(room: Any) -> None:
+    human, bot, eve = [await room.seat(name) for name in ("human", "bot", "eve")]
+    question = human.ask("What time is it?", "bot")
+    await until(lambda: room.sent("chat"))
+    await say(eve, "chat/acknowledge", {"status": "rate_limited"}, to=["human"], correlation_id=[question.id])
+    await bot.chat("Noon.", "human", correlation_id=question.id)
+    assert await asyncio.wait_for(question.outcome(), 5) == "Noon."
+
+
+@pytest.mark.req("P-3.5.5-1")
+@pytest.mark.parametrize("by", ["human", "other"])
+async def test_a_question_ends_when_the_reasoning_about_it_is_cancelled(
+    room: Any, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mew_lab.sdk.questions.GRACE", 0.05)
+    seats = {name: await room.seat(name) for name in ("human", "bot", "other")}
+    question = seats["human"].ask("What time is it?", "bot")
+    await until(lambda: room.sent("chat"))
+    await say(seats["bot"], "reasoning/start", {"message": "looks"}, correlation_id=[question.id])
+    await until(lambda: room.sent("reasoning/start"))
+    [start] = room.sent("reasoning/start")
+    await say(seats[by], "reasoning/cancel", {"reason": "superseded"}, to=["bot"], context=start.id)
+    with pytest.raises(NoReply, match=f"{by} cancelled the reasoning about bot: What time is it.*superseded"):
+        await asyncio.wait_for(question.outcome(), 5)
+
+
+async def test_who_was_cancelled_may_still_say_why(room: Any) -> None:
+    human, bot = await room.seat("human"), await room.seat("bot")
+    question = human.ask("What time is it?", "bot")
+    await until(lambda: room.sent("chat"))
+    await say(bot, "reasoning/start", {"message": "looks"}, correlation_id=[question.id])
+    await until(lambda: room.sent("reasoning/start"))
+    [start] = room.sent("reasoning/start")
+    await say(human, "reasoning/cancel", {"reason": "superseded"}, to=["bot"], context=start.id)
+    await bot.chat("I was stopped.", "human", correlation_id=question.id)
+    assert await asyncio.wait_for(question.outcome(), 5) == "I was stopped."

@@ -102,8 +102,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"mew_lab has no {name!r}")
     from importlib import import_module
 
-    if home == "workbench.labs":
-        _wire()
     value = getattr(import_module(f"mew_lab.{home}"), name) if home else import_module(f"mew_lab.{name}")
     globals()[name] = value
     return value
@@ -113,8 +111,11 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def _wire() -> None:
-    """Tells the workbench what stands above it, so that it need not know: views, and who may wait where."""
+def wire() -> None:
+    """Tells the workbench what stands above it, so that it need not know: views, and who may wait where.
+
+    Every lab calls it when it is made, so it does not matter which module was imported first. Twice is harmless.
+    """
     import sys
 
     from mew_lab.workbench import lab, labs, pending

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mew_lab import wire
 from mew_lab.agent.model import Model
 from mew_lab.agent.models import model_of
 from mew_lab.errors import MewError
@@ -59,6 +60,7 @@ class Lab:
     """
 
     def __init__(self, name: str, *, space: str, loop: LoopThread, timeout: float, vantage: str) -> None:
+        wire()
         self.name = name
         self.space = space
         self.loop = loop

@@ -6,6 +6,8 @@ import asyncio
 import json
 import socket
 import stat
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -510,3 +512,15 @@ def test_a_lab_that_cannot_end_its_grants_goes_down_all_the_same(
         lab.down()
     assert lab.closed and bot.participant.client.state != "ready"
     assert lab.name not in mew_lab.labs()
+
+
+@pytest.mark.parametrize(
+    "first", ["mew_lab.workbench.labs", "mew_lab.workbench.pending", "mew_lab.notebook.views"]
+)
+def test_it_does_not_matter_which_module_is_imported_first(first: str, tmp_path: Path) -> None:
+    """`lab.view` is there whatever was imported before."""
+    program = f"import {first}; from mew_lab.workbench.labs import up; lab = up(); print(len(dir(lab.view))); lab.down()"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout.strip().isdigit()) == (0, True), done.stderr

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import secrets
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,13 +19,13 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import chain, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mew_lab.errors import JournalError
+from mew_lab.log.files import Files, Source, files_of
 from mew_lab.log.journal import FORMAT
 from mew_lab.log.line import read_members, write_line
-from mew_lab.log.peers import merge_decisions
-from mew_lab.log.reading import Reading, continued, first_record, read_journal
+from mew_lab.log.reading import first_record
 from mew_lab.log.table import COLUMNS, Column, to_frame
 from mew_lab.protocol.envelope import compact
 from mew_lab.space.events import Record, outline
@@ -37,12 +36,11 @@ if TYPE_CHECKING:
 
     from mew_lab.log.audit import Audit
 
-__all__ = ["Files", "Log", "Saved", "excess", "open_log"]
+__all__ = ["Log", "Saved", "excess", "open_log"]
 
 MAX_RECORDS = 200_000
 MAX_CHARACTERS = 512 * 1024 * 1024  # of the texts in memory
 FRAME_ROWS = 250_000  # of a table that is kept though nobody uses it
-HISTORY, DECISIONS = "envelope-history.jsonl", "capability-decisions.jsonl"
 _BEGINNING = datetime.fromtimestamp(0, UTC)
 UNSEEN = (
     "Seen as a participant: verdicts, refused messages and messages private to others could not be seen "
@@ -61,31 +59,6 @@ class Saved(NamedTuple):
         return f"Saved {_count(self.envelopes)} to {self.path}. {self.unseen}".rstrip()
 
 
-class Source(Protocol):
-    """What a log reads its older records from: a `Journal`, or `Files`."""
-
-    @property
-    def paths(self) -> tuple[Path, ...]: ...
-
-
-class Files(NamedTuple):
-    """Journals read one after the other, in this order."""
-
-    paths: tuple[Path, ...]
-
-    def read(self, faults: list[str], *, after: int = -1) -> Iterator[Record]:
-        """All their records, or those with a later `seq`; what was torn or unreadable is added to `faults`."""
-        if self.paths and self.paths[0].name == HISTORY and self.paths[-1].name == DECISIONS:
-            history, decisions = (read_journal(path) for path in self.paths)
-            yield from merge_decisions(history, decisions)
-            faults += chain(_faults(history), _faults(decisions))
-            return
-        for path in self.paths:
-            reading = read_journal(path, after=after)
-            yield from reading
-            faults += _faults(reading)
-
-
 def excess(records: Sequence[Record], most: int) -> int:
     """How many of the oldest must go so that the texts of the others have at most so many characters; never the last."""
     left = sum(len(one.raw or "") for one in records)
@@ -94,14 +67,6 @@ def excess(records: Sequence[Record], most: int) -> int:
             return count
         left -= len(one.raw or "")
     return max(0, len(records) - 1)
-
-
-def _faults(reading: Reading) -> Iterator[str]:
-    if reading.unreadable:
-        lines = "1 line" if reading.unreadable == 1 else f"{reading.unreadable} lines"
-        yield f"{reading.path.name}: {lines} could not be read"
-    if reading.torn:
-        yield f"{reading.path.name}: the last line is torn and was left out"
 
 
 class _Kept(NamedTuple):
@@ -373,34 +338,11 @@ def open_log(path: str | os.PathLike[str]) -> Log:
     Raises:
         JournalError: when there is no journal there.
     """
-    place = Path(path)
-    paths = _in_folder(place) if place.is_dir() else continued(place)
-    first = first_record(paths[0])
+    files = files_of(path)
+    first = first_record(files.paths[0])
     space, about = "", dict[str, Any]()
     if first is not None:
         space = first.space
         about = (read_members(first.detail) or {}) if first.event == "opened" else {}
     vantage = "participant" if about.get("vantage") == "participant" else "gateway"
-    return Log(Files(paths), space=space, vantage=vantage)
-
-
-def _in_folder(folder: Path) -> tuple[Path, ...]:
-    """The journals in a folder, in the order in which they were written."""
-    if (folder / HISTORY).is_file():
-        return tuple(folder / name for name in (HISTORY, DECISIONS) if (folder / name).is_file())
-    journals = []
-    for path in sorted(folder.glob("*.jsonl"), key=_by_number):
-        with suppress(JournalError):  # something else that ends in .jsonl, or a journal still empty
-            read_journal(path).close()
-            journals.append(path)
-    if not journals:
-        raise JournalError(
-            f"There is no journal in {folder}. Name a folder that holds .jsonl files.", path=str(folder)
-        )
-    return tuple(journals)
-
-
-def _by_number(path: Path) -> tuple[str, int]:
-    """`x.jsonl`, `x-2.jsonl` … `x-10.jsonl`: by name, and those of one name as they follow each other."""
-    match = re.fullmatch(r"(.*?)(?:-([0-9]{1,9}))?", path.stem)
-    return (match[1], int(match[2] or 1)) if match else (path.stem, 1)
+    return Log(files, space=space, vantage=vantage)

@@ -20,6 +20,7 @@ from json.encoder import encode_basestring
 from typing import Any, NamedTuple
 
 from mew_lab.errors import ProtocolError
+from mew_lab.log.peers import DECISIONS, HISTORY
 from mew_lab.log.replay import Player
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.kinds import GATEWAY
@@ -30,8 +31,6 @@ from mew_lab.space.turn import Turn, timestamp
 
 __all__ = ["DECISIONS", "HISTORY", "JournalLines", "PeerFiles", "PeerLines"]
 
-HISTORY = "envelope-history.jsonl"
-DECISIONS = "capability-decisions.jsonl"
 HIDDEN = "tok_…"
 # What a metadata says of an envelope of the gateway's own, besides its `type`: the key, and the member of its payload.
 NAMED = (

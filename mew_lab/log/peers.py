@@ -20,7 +20,10 @@ from mew_lab.errors import ProtocolError
 from mew_lab.protocol.envelope import compact
 from mew_lab.space.events import Record
 
-__all__ = ["Line", "merge_decisions", "read_decisions", "read_history"]
+__all__ = ["DECISIONS", "HISTORY", "Line", "merge_decisions", "read_decisions", "read_history"]
+
+HISTORY = "envelope-history.jsonl"
+DECISIONS = "capability-decisions.jsonl"
 
 # Lines over which the deliveries of one envelope may be spread: several times the largest space.
 WINDOW = 4096

@@ -22,8 +22,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mew_lab.errors import JournalError, MewError, ReplayMismatch
+from mew_lab.log.files import files_of
 from mew_lab.log.line import read_line, read_members, write_line
-from mew_lab.log.log import open_log
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.miss import quote
 from mew_lab.space.core import Space
@@ -105,7 +105,7 @@ def replay(
         ReplayMismatch: at the first record that differs.
         JournalError: when there is no journal, or it cannot be replayed at all, such as one seen by a participant.
     """
-    return replay_records(open_log(path).records, name=str(path), observe=observe)
+    return replay_records(files_of(path).read([]), name=str(path), observe=observe)
 
 
 def replay_records(

@@ -63,9 +63,9 @@ def test_the_rate_is_a_mean_of_messages_per_second() -> None:
 def test_latency_has_a_strip_each_for_answers_and_decisions() -> None:
     log = log_of(
         (0, {"kind": "mcp/request", "to": ["git"], "payload": {"method": "tools/call"}}),
-        (0.25, {"kind": "mcp/response", "from": "git", "correlation_id": ["e1"]}),
+        (0.25, {"kind": "mcp/response", "from": "git", "correlation_id": ["e1"], "payload": {"result": {}}}),
         (1, {"kind": "mcp/proposal", "to": ["git"], "payload": {"method": "tools/call"}}),
-        (5.1, {"kind": "mcp/reject", "from": "human", "correlation_id": ["e3"]}),
+        (5.1, {"kind": "mcp/reject", "from": "human", "correlation_id": ["e3"], "payload": {}}),
         (6, {"kind": "mcp/proposal", "to": ["git"], "payload": {"method": "tools/call"}}),
     )
     drawing = charts.latency(log)

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from mew_lab.workbench.pending import Pending as Pending
     from mew_lab.workbench.seat import Seat as Seat
 
-__version__ = "0.1.0"
-
 _HOMES = {
     "up": "workbench.labs",
     "connect": "workbench.labs",
@@ -65,6 +63,7 @@ _HOMES = {
     "PROFILES": "protocol.permit",
     "Log": "log.log",
     "errors": "",
+    "__version__": "version",
 }
 
 __all__ = [

@@ -18,9 +18,9 @@ from mcp import Client, ClientSession, MCPError, types
 from mcp.shared.memory import MessageStream, create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
 
-from mew_lab import __version__
 from mew_lab.bridge.process import ServerProcess
 from mew_lab.sdk.tools import INTERNAL_ERROR, RpcError
+from mew_lab.version import VERSION
 
 __all__ = ["McpSession", "open_session"]
 
@@ -86,7 +86,7 @@ async def open_session(
         mode="legacy",
         cache=None,
         message_handler=notified,
-        client_info=types.Implementation(name="mew_lab", version=__version__),
+        client_info=types.Implementation(name="mew_lab", version=VERSION),
     )
     try:
         async with client:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mew_lab import __version__
 from mew_lab.gateway.ring import MAX_ENVELOPES
 from mew_lab.protocol.envelope import PROTOCOL
+from mew_lab.version import VERSION
 
 __all__ = ["DESCRIPTION"]
 
@@ -140,7 +140,7 @@ DESCRIPTION: dict[str, Any] = {
     "openapi": "3.1.0",
     "info": {
         "title": "MEW gateway",
-        "version": __version__,
+        "version": VERSION,
         "description": "The HTTP half of a gateway of the MEW Protocol v0.4. The other half is the WebSocket at /ws.",
     },
     "paths": {

@@ -144,7 +144,7 @@ def agent(options: Namespace, tail: Any) -> object:
         )
     from mew_lab.workbench.agents import found
 
-    seat = found(lab, options.name)
+    seat = found(lab.seat(options.name))
     if options.model or options.base_url or options.key_env or options.can:
         raise UsageError(
             f"%mew agent: {options.name!r} is here, with {seat.agent.model.name}; lab.leave({options.name!r}) first"

@@ -24,7 +24,6 @@ from typing import Any, Protocol, TypeVar, overload
 
 from pydantic import TypeAdapter
 
-from mew_lab import __version__
 from mew_lab.errors import ConfigError, ProtocolError
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.token import mask
@@ -32,6 +31,7 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.handlers import Handlers
 from mew_lab.sdk.results import ToolResult
 from mew_lab.sdk.signature import BadArguments, GivenSchema, Signature, documentation
+from mew_lab.version import VERSION
 
 __all__ = ["Answerer", "RpcError", "Tool", "ToolBox", "ToolResult"]
 
@@ -248,7 +248,7 @@ class ToolBox:
         return {
             "protocolVersion": asked if isinstance(asked, str) else MCP_VERSION,
             "capabilities": {"tools": {"listChanged": True}, "resources": {}},
-            "serverInfo": {"name": self.name, "version": __version__},
+            "serverInfo": {"name": self.name, "version": VERSION},
         }
 
     async def _ping(self, params: Mapping[str, Any]) -> dict[str, Any]:

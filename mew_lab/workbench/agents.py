@@ -6,7 +6,7 @@ libraries take long to load and the loop must not wait for them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mew_lab.agent.agent import MEWAgent
 from mew_lab.agent.options import AgentOptions
@@ -14,9 +14,7 @@ from mew_lab.errors import MewError
 from mew_lab.protocol.visible import one_line
 from mew_lab.workbench.listing import Listing, Note
 from mew_lab.workbench.seat import Seat
-
-if TYPE_CHECKING:
-    from mew_lab.workbench.lab import Lab
+from mew_lab.workbench.session import Session
 
 __all__ = ["AgentSeat", "found", "listing"]
 
@@ -26,8 +24,10 @@ SHOWN = 200  # characters of a system prompt in a listing
 class AgentSeat(Seat):
     """An agent of this process. `agent` is the MEWAgent inside, `participant` what it speaks through."""
 
-    def __init__(self, lab: Lab, agent: MEWAgent, *, name: str) -> None:
-        super().__init__(lab, agent.participant, name=name, what=f"agent: {one_line(agent.model.name, 60)}")
+    def __init__(self, session: Session, agent: MEWAgent, *, name: str) -> None:
+        super().__init__(
+            session, agent.participant, name=name, what=f"agent: {one_line(agent.model.name, 60)}"
+        )
         self.agent = agent
 
     @property
@@ -85,21 +85,22 @@ def status(seat: AgentSeat) -> Listing:
 CALL = {"method": "tools/call"}
 
 
-def found(lab: Lab, name: str) -> AgentSeat:
-    """The agent of that name.
+def found(seat: Seat) -> AgentSeat:
+    """The seat, where it is that of an agent.
 
     Raises:
-        MewError: when nobody of this process is called so, or it is no agent.
+        MewError: when it is no agent.
     """
-    seat = lab.seat(name)
     if not isinstance(seat, AgentSeat):
-        raise MewError(f"{name[:80]!r} is seated here, but as {seat.what}; lab.agent(NAME) seats an agent")
+        raise MewError(
+            f"{seat.name[:80]!r} is seated here, but as {seat.what}; lab.agent(NAME) seats an agent"
+        )
     return seat
 
 
-def listing(lab: Lab) -> Listing:
+def listing(session: Session) -> Listing:
     """The agents of this process."""
-    agents = [seat for seat in lab.seats.values() if isinstance(seat, AgentSeat)]
+    agents = [seat for seat in session.seats.values() if isinstance(seat, AgentSeat)]
     rows = []
     for seat in agents:
         now = seat.agent.status()
@@ -114,7 +115,7 @@ def listing(lab: Lab) -> Listing:
             )
         )
     return Listing(
-        f"{lab.space}: agents",
+        f"{session.space}: agents",
         ("agent", "state", "model", "works on", "tools", "messages"),
         rows,
         empty="no agent is here; lab.agent(NAME) or %mew agent NAME starts one",

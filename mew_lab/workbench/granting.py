@@ -31,11 +31,11 @@ from mew_lab.workbench.given import Given
 from mew_lab.workbench.matching import Matches, matching, would_match
 from mew_lab.workbench.pinned_tools import rests_on
 from mew_lab.workbench.sentences import phrase
+from mew_lab.workbench.session import Session
 from mew_lab.workbench.subscribers import Subscribers
 
 if TYPE_CHECKING:
     from mew_lab.sdk.grants import Grant
-    from mew_lab.workbench.lab import Lab
 
 ROUNDED = 0.1  # seconds by which the end that a gateway was told may lie before the one that is kept here
 
@@ -54,8 +54,10 @@ TAKING = frozenset({"capability/revoke", "space/kick"})
 class Granting:
     """The grants that one lab's human has given by it. `given` may be read from any thread."""
 
-    def __init__(self, lab: Lab, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._lab = lab
+    def __init__(
+        self, session: Session, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self._session = session
         self._clock = clock
         self._given: dict[str, Given] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -83,7 +85,7 @@ class Granting:
     @property
     def kept(self) -> bool:
         """Whether the gateway keeps the ends of grants, rather than this workbench."""
-        return self._lab.host is not None
+        return self._session.host is not None
 
     async def grant(
         self,
@@ -122,7 +124,7 @@ class Granting:
                 f"cannot grant to {to[:80]!r}: {KEPT} grants wait for their end; revoke some of them"
             )
         self._attach()
-        saying, rights = self._lab.me.participant.saying, self._lab.me.participant.rights
+        saying, rights = self._session.me.participant.saying, self._session.me.participant.rights
         until = None if minutes is None else self._time() + timedelta(minutes=minutes)
         said = rights.complete_grant(to, wanted, reason=reason or None, expires_at=until, max_uses=uses)
         one = Given(id=said.id, to=to, patterns=wanted, reason=reason, since=self._now(), uses=uses)
@@ -156,7 +158,7 @@ class Granting:
 
     def _time(self) -> datetime:
         """The time by which the gateway judges an end."""
-        host = self._lab.host
+        host = self._session.host
         return self._clock() if host is None else host.gateway.time(host.name)
 
     def _now(self) -> float:
@@ -170,7 +172,7 @@ class Granting:
             return
         if not self._follows:
             self._follows = True
-            self._lab.following.add(self, earlier=False)
+            self._session.following.add(self, earlier=False)
         if not self._asked:
             self._meanwhile.clear()
         self._asked += 1
@@ -190,11 +192,11 @@ class Granting:
 
         Spec: §3.6.2.
         """
-        known, one = self._lab.me.participant.rights.grants.get(grant_id), self._given.get(grant_id)
+        known, one = self._session.me.participant.rights.grants.get(grant_id), self._given.get(grant_id)
         recipient = one.to if one else known.recipient if known else None
         if recipient is None:
             raise MewError(f"cannot revoke {grant_id[:80]!r}: no such grant was seen here")
-        await self._lab.me.participant.rights.revoke(recipient, grant_id=grant_id, reason=reason or None)
+        await self._session.me.participant.rights.revoke(recipient, grant_id=grant_id, reason=reason or None)
         self._ended(grant_id, reason or "revoked by you")
 
     async def undo(self) -> str:
@@ -221,11 +223,11 @@ class Granting:
         Raises:
             ConfigError: the pattern is none.
         """
-        return would_match(self._lab.log, pattern, sender=sender)
+        return would_match(self._session.log, pattern, sender=sender)
 
     async def matching(self, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
         """The same on the loop, which has its turn after every thousand envelopes."""
-        return await matching(self._lab.log, pattern, sender=sender)
+        return await matching(self._session.log, pattern, sender=sender)
 
     def tool_changed(self, participant: str, tool: str, how: str) -> None:
         """Ends what was given here for calls of a tool that describes itself otherwise now, and remembers it for the
@@ -275,7 +277,9 @@ class Granting:
             if _gone(fault):
                 self._ended(id, why)
             else:
-                self._lab.fault(f"the grant {id} was not revoked at the end: {fault or 'no answer in time'}")
+                self._session.fault(
+                    f"the grant {id} was not revoked at the end: {fault or 'no answer in time'}"
+                )
 
     # --- what ends a grant ---
 
@@ -315,7 +319,7 @@ class Granting:
         """Reads how a grant stands at its gateway, now and when its time is over."""
         self._look()
         one = self._given.get(id)
-        if one is None or one.state == "revoked" or minutes is None or self._lab.closed:
+        if one is None or one.state == "revoked" or minutes is None or self._session.closed:
             return
         loop = asyncio.get_running_loop()
         self._timers[id] = loop.call_later(minutes * 60 + LOOK, self._look_at, id, LOOK)
@@ -324,7 +328,7 @@ class Granting:
         """Takes over from the gateway which grants have ended, and how often the others were used."""
         self._looking, taken = False, self._taken
         self._taken = {}
-        core = self._lab.host.core if self._lab.host is not None else None
+        core = self._session.host.core if self._session.host is not None else None
         if core is None:
             return
         for one in self.given:
@@ -371,8 +375,8 @@ class Granting:
                 return self._ended(id, why)
             one = self._given[id]
             self._put(replace(one, state="stands", why=f"{why}, but it was not revoked: {fault}"))
-            self._lab.fault(f"the grant {id} to {one.to} still stands although {why}: {fault}")
-            if not self._lab.closed:
+            self._session.fault(f"the grant {id} to {one.to} still stands although {why}: {fault}")
+            if not self._session.closed:
                 self._timers[id] = asyncio.get_running_loop().call_later(AGAIN, self._over, id, why)
 
     def _ended(self, id: str, why: str) -> None:
@@ -388,14 +392,14 @@ class Granting:
             (one.limited if self.kept else one.uses) and one.state != "revoked" for one in self.given
         )
         if self._follows and not counted and not self._asked:
-            self._lab.following.remove(self)
+            self._session.following.remove(self)
             self._follows = False
             self._told.clear()
 
     def _attach(self) -> None:
         if not self._attached:
             self._attached = True
-            self._lab.me.participant.rights.on_grants_changed(self._changed)
+            self._session.me.participant.rights.on_grants_changed(self._changed)
 
     def _changed(self, entry: Grant | Revocation) -> None:
         if isinstance(entry, Revocation) and entry.grant_id in self._given:

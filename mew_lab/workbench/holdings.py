@@ -22,15 +22,16 @@ from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.visible import one_line
 from mew_lab.workbench.given import ENDS_HERE
+from mew_lab.workbench.granting import Granting
 from mew_lab.workbench.probing import barred, read_pattern
 from mew_lab.workbench.sentences import phrase
+from mew_lab.workbench.session import Session
 from mew_lab.workbench.soon import Soon
 from mew_lab.workbench.standing import Right, Standing, logical, standings
 from mew_lab.workbench.subscribers import Subscribers
 
 if TYPE_CHECKING:
     from mew_lab.workbench.given import Given
-    from mew_lab.workbench.lab import Lab
 
 __all__ = ["Holding", "Holdings"]
 
@@ -65,16 +66,17 @@ class Holding:
 class Holdings:
     """What everybody of one lab's space holds. Made on any thread, `follow`ed on the loop's."""
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, session: Session, granting: Granting) -> None:
         self.rows: tuple[Holding, ...] = ()
         self.holders: tuple[str, ...] = ()
-        self._lab = lab
+        self._session = session
+        self._granting = granting
         self._since: dict[str, float] = {}
         self._subscribers: Subscribers[()] = Subscribers()
         self._soon = Soon(self.refresh)
         self._leave = (
-            lab.granting.on_change.add(self.given),
-            lab.granting.on_tool_change.add(lambda: self._soon.within(GATHERED)),
+            granting.on_change.add(self.given),
+            granting.on_tool_change.add(lambda: self._soon.within(GATHERED)),
         )
 
     def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
@@ -94,13 +96,13 @@ class Holdings:
         Spec: §3.6.1.
         """
         pattern = read_pattern(text)
-        why = barred(self._lab, pattern)
+        why = barred(self._session, pattern)
         if why:
             raise MewError(why)
-        await self._lab.granting.grant(to, [pattern], minutes=minutes, uses=uses)
+        await self._granting.grant(to, [pattern], minutes=minutes, uses=uses)
         end = "" if minutes is None else f" for {minutes:g} min"
         end += "" if uses is None else f" for {uses} {'use' if uses == 1 else 'uses'}"
-        remark = f". {ENDS_HERE}" if end and not self._lab.granting.kept else ""
+        remark = f". {ENDS_HERE}" if end and not self._granting.kept else ""
         return f"{one_line(to, 64)} may now {phrase(pattern)}{end}{remark}"
 
     async def revoke(self, key: str) -> str:
@@ -116,12 +118,12 @@ class Holdings:
             raise MewError("That is not held any more, so nothing was revoked.")
         if row.against:
             raise MewError(row.against)
-        rights = self._lab.me.participant.rights
+        rights = self._session.me.participant.rights
         if not row.grant:
             await rights.revoke(row.holder, capabilities=[json.loads(row.pattern)])
             return f"{one_line(row.holder, 64)} may no longer {row.phrase}"
         if rights.grants.get(row.grant) is not None:
-            await self._lab.granting.revoke(row.grant)
+            await self._granting.revoke(row.grant)
         else:  # an invite, or a grant from before this seat was taken
             await rights.revoke(row.holder, grant_id=row.grant)
         return f"the grant of {one_line(row.granter, 64)} to {one_line(row.holder, 64)} is revoked"
@@ -140,7 +142,7 @@ class Holdings:
 
     def _costs(self, grant: str) -> bool:
         """Whether what passes by this grant costs a use of it."""
-        core = self._lab.host.core if self._lab.host is not None else None
+        core = self._session.host.core if self._session.host is not None else None
         return core is not None and grant in core.state.ends
 
     def close(self) -> None:
@@ -155,8 +157,8 @@ class Holdings:
     def refresh(self) -> None:
         """Makes `rows` anew; tells the subscribers where something is different."""
         self._soon.cancel()
-        ends = {one.id: one.left for one in self._lab.granting.given if one.ends or one.uses}
-        everybody = standings(self._lab)
+        ends = {one.id: one.left for one in self._granting.given if one.ends or one.uses}
+        everybody = standings(self._session)
         rows: list[Holding] = []
         for one in everybody:
             if len(rows) >= MOST_ROWS:
@@ -175,8 +177,8 @@ class Holdings:
 
     def _row(self, one: Standing, right: Right, ends: str, against: str) -> Holding:
         text = compact(right.pattern)
-        if right.grant and right.grant not in self._lab.granting:
-            tool = self._lab.granting.changed_since(right.pattern, self._since.get(right.grant, 0.0))
+        if right.grant and right.grant not in self._granting:
+            tool = self._granting.changed_since(right.pattern, self._since.get(right.grant, 0.0))
             changed = f"its tool {one_line(tool, 50)} changed since" if tool else ""
             ends = ", ".join(filter(None, (changed, ends)))
         origin = (
@@ -195,15 +197,15 @@ class Holdings:
             phrase=_phrase(text),
             origin=origin,
             grant=right.grant,
-            granter=logical(self._lab, right.granter) if right.granter else "",
+            granter=logical(self._session, right.granter) if right.granter else "",
             since=self._since.get(right.grant),
             ends=ends,
             against=against,
         )
 
     def _against(self, one: Standing) -> str:
-        me = self._lab.me
-        if self._lab.closed or me.participant.client.state != "ready":
+        me = self._session.me
+        if self._session.closed or me.participant.client.state != "ready":
             return "You are not connected to the space."
         if one.owner:
             return f"{one.name} owns this space: nothing can be taken from it; the configuration decides."

@@ -73,7 +73,7 @@ class Lab:
         self.rows = LiveRows(lambda: (self.space, self._members()))
         self.following = Following(self.log)
         self.roster = Roster(self, fault=self.fault)
-        self.granting = Granting(self)
+        self.granting: Granting = Granting(self)
         self.decisions: HumanDecisions
         self.closed = False
         self.on_down: list[Callable[[Lab], None]] = []  # whoever keeps a list of labs

@@ -18,20 +18,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.visible import one_line
 from mew_lab.workbench.sentences import sentence
+from mew_lab.workbench.session import Session
 from mew_lab.workbench.soon import Soon
 from mew_lab.workbench.standing import Standing, logical, standings
 from mew_lab.workbench.steering import DEEDS, Steering
 from mew_lab.workbench.subscribers import Subscribers
-
-if TYPE_CHECKING:
-    from mew_lab.workbench.lab import Lab
 
 __all__ = ["Member", "Members", "Paused", "Told"]
 
@@ -105,14 +103,14 @@ class Members:
 
     def __init__(
         self,
-        lab: Lab,
+        session: Session,
         *,
         steering: Steering | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.rows: tuple[Member, ...] = ()
-        self.steering = steering or Steering(lab)
-        self._lab = lab
+        self.steering = steering or Steering(session)
+        self._session = session
         self._clock = clock
         self._told: dict[str, Told] = {}
         self._paused: dict[str, Paused] = {}
@@ -169,14 +167,14 @@ class Members:
             self._shut_down.pop(name, None)
             self._removed.pop(name, None)
             self._gone.pop(name, None)
-        elif event == "leave" and self._lab.host is None and (before := self.find(name)) is not None:
+        elif event == "leave" and self._session.host is None and (before := self.find(name)) is not None:
             _keep(self._gone, name, Standing(name, (), (), before.patterns, certain=False))
 
     def _addressed(self, heard: Entry) -> tuple[str, ...]:
         return tuple(self._who(name) for name in heard.to[:MOST_KEPT])
 
     def _who(self, id: str) -> str:
-        return logical(self._lab, id)
+        return logical(self._session, id)
 
     # --- rows ---
 
@@ -188,7 +186,7 @@ class Members:
         """Makes `rows` anew; tells the subscribers where something is different."""
         self._soon.cancel()
         now = self._clock().timestamp()
-        found = standings(self._lab)
+        found = standings(self._session)
         here = {one.name for one in found}
         found += [one for name, one in self._gone.items() if name not in here]
         by_name = {one.name: one for one in found}
@@ -216,10 +214,10 @@ class Members:
             else "paused" if paused
             else "here"
         )  # fmt: skip
-        seat = self._lab.seats.get(one.name)
+        seat = self._session.seats.get(one.name)
         return Member(
             name=one.name,
-            you=one.name == self._lab.me.name,
+            you=one.name == self._session.me.name,
             what=seat.what if seat is not None else "elsewhere",
             presence=presence,
             since=self._since.get(one.name),

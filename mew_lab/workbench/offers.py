@@ -12,18 +12,17 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mew_lab.errors import MewError
 from mew_lab.ledger.calls import shown
 from mew_lab.protocol.envelope import digest
 from mew_lab.workbench.cards import Click
 from mew_lab.workbench.given import ENDS_HERE
+from mew_lab.workbench.granting import Granting
 from mew_lab.workbench.matching import Matches
 from mew_lab.workbench.narrowing import narrowest
-
-if TYPE_CHECKING:
-    from mew_lab.workbench.lab import Lab
+from mew_lab.workbench.session import Session
 
 __all__ = ["LIMITS", "Offer", "Offers"]
 
@@ -60,8 +59,9 @@ class Offer:
 class Offers:
     """The grants that one human is about to confirm."""
 
-    def __init__(self, lab: Lab) -> None:
-        self._lab = lab
+    def __init__(self, session: Session, granting: Granting) -> None:
+        self._session = session
+        self._granting = granting
         self._kept: OrderedDict[str, Offer] = OrderedDict()
 
     async def offer(self, proposal: str, *, values: bool, limit: str, target: tuple[str, ...] = ()) -> Offer:
@@ -75,7 +75,7 @@ class Offers:
         Raises:
             MewError: there is no such proposal or limit, or no pattern can say it.
         """
-        found = self._lab.me.participant.proposals.get(proposal)
+        found = self._session.me.participant.proposals.get(proposal)
         if found is None or limit not in LIMITS:
             raise MewError(
                 f"cannot grant for {proposal[:80]!r}: there is no such proposal, or no limit {limit[:20]!r}"
@@ -89,10 +89,10 @@ class Offers:
             if values
             else ("Any arguments are allowed, other paths and other targets in them too.",)
         )
-        if any(LIMITS[limit]) and not self._lab.granting.kept:
+        if any(LIMITS[limit]) and not self._granting.kept:
             remarks = (*remarks, ENDS_HERE)
         key = digest({"proposal": found.digest, "to": found.proposer, "pattern": pattern, "limit": limit})
-        matches = await self._lab.granting.matching(pattern, sender=found.proposer)
+        matches = await self._granting.matching(pattern, sender=found.proposer)
         offer = Offer(
             proposal=proposal,
             proposed=found.digest,
@@ -121,12 +121,12 @@ class Offers:
             raise MewError(
                 "nothing was approved or granted: what was offered is not known here; look at it again"
             )
-        approved = await self._lab.decisions.carry_out(
+        approved = await self._session.decisions.carry_out(
             proposal, digest=digest, decision="approve", click=click, target=target
         )
         minutes, uses = LIMITS[kept.limit]
         try:
-            id = await self._lab.granting.grant(
+            id = await self._granting.grant(
                 kept.to,
                 [kept.pattern],
                 minutes=minutes,

@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.log.line import read_members
@@ -30,10 +30,8 @@ from mew_lab.sdk.welcome import understood
 from mew_lab.space.events import Record
 from mew_lab.workbench.matching import Example
 from mew_lab.workbench.sentences import phrase
+from mew_lab.workbench.session import Session
 from mew_lab.workbench.standing import logical, standings
-
-if TYPE_CHECKING:
-    from mew_lab.workbench.lab import Lab
 
 __all__ = ["Probe", "barred", "probe", "read_pattern"]
 
@@ -93,13 +91,13 @@ def read_pattern(text: str) -> dict[str, Any]:
     return pattern
 
 
-def barred(lab: Lab, pattern: Mapping[str, Any]) -> str:
+def barred(session: Session, pattern: Mapping[str, Any]) -> str:
     """Why the human of the lab may not grant this; empty when the gateway would take it.
 
     Spec: §3.6.8, ruling R12.
     """
-    me = lab.me
-    if lab.closed or me.participant.client.state != "ready":
+    me = session.me
+    if session.closed or me.participant.client.state != "ready":
         return "You are not connected to the space."
     held = me.participant.client.capabilities
     if not held.permit("capability/grant", (), {"recipient": "somebody"}).allowed:
@@ -111,14 +109,16 @@ def barred(lab: Lab, pattern: Mapping[str, Any]) -> str:
     return f"You may not grant this: you ({me.name}) do not hold it yourself: {one_line(found.reason, 300)}.{beyond}"
 
 
-async def probe(lab: Lab, grantee: str, text: str, *, wanted: Callable[[], bool] = lambda: True) -> Probe:
+async def probe(
+    session: Session, grantee: str, text: str, *, wanted: Callable[[], bool] = lambda: True
+) -> Probe:
     """Answers for one pattern; gives up early, with what it has, when it is not `wanted` any more.
 
     Raises:
         MewError: the text is no pattern, or nobody is called so.
     """
     pattern = read_pattern(text)
-    standing = next((one for one in standings(lab) if one.name == grantee), None)
+    standing = next((one for one in standings(session) if one.name == grantee), None)
     if standing is None:
         raise MewError(f"{one_line(grantee, 64)!r} is not known here")
     held, _ = understood([dict(one.pattern) for one in standing.rights])
@@ -126,12 +126,12 @@ async def probe(lab: Lab, grantee: str, text: str, *, wanted: Callable[[], bool]
     adds = not possesses(held.capabilities, capability)
     await asyncio.sleep(0)
     found = witness(capability, held.capabilities) if adds else None
-    why = barred(lab, pattern)
+    why = barred(session, pattern)
     await asyncio.sleep(0)
-    search = _Search(grantee, capability, held, lambda name: logical(lab, name))
+    search = _Search(grantee, capability, held, lambda name: logical(session, name))
     turn = perf_counter()
     looked_at = 0
-    for record in reversed(lab.log.held):
+    for record in reversed(session.log.held):
         if record.raw is None:
             continue
         looked_at += 1

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mew_lab.errors import MewError
 from mew_lab.protocol.visible import one_line
 from mew_lab.workbench.approving import ListedProposal, Proposals
 from mew_lab.workbench.listing import Listing, Note
 from mew_lab.workbench.pace import hurry, shares
-
-if TYPE_CHECKING:
-    from mew_lab.workbench.lab import Lab
+from mew_lab.workbench.session import Session
 
 __all__ = ["farewell", "gather_tools", "history", "proposals", "status", "tools", "who"]
 
@@ -34,48 +32,48 @@ def _kinds(patterns: Any) -> str:
     return ", ".join(dict.fromkeys(words))
 
 
-def who(lab: Lab) -> Listing:
+def who(session: Session) -> Listing:
     """Participants: id, what it is here, under which ids it is connected, what it may send."""
     rows = []
-    if lab.host is not None:
-        for one in lab.host.gateway.participants(lab.space):
+    if session.host is not None:
+        for one in session.host.gateway.participants(session.space):
             name = one["id"]
-            here = ", ".join(lab.host.gateway.runtime_ids(lab.space, name)) or "no"
-            rows.append((_named(lab, name), _what(lab, name), here, _kinds(one["capabilities"])))
+            here = ", ".join(session.host.gateway.runtime_ids(session.space, name)) or "no"
+            rows.append((_named(session, name), _what(session, name), here, _kinds(one["capabilities"])))
     else:
-        client = lab.me.participant.client
-        rows.append((_named(lab, client.id), "you", client.id, _kinds(client.capabilities.patterns)))
+        client = session.me.participant.client
+        rows.append((_named(session, client.id), "you", client.id, _kinds(client.capabilities.patterns)))
         rows += [(name, "", name, _kinds(patterns)) for name, patterns in sorted(client.participants.items())]
     return Listing(
-        f"{lab.space}: participants",
+        f"{session.space}: participants",
         ("participant", "what", "connected as", "may send"),
         rows,
         empty="nobody is here",
     )
 
 
-def _named(lab: Lab, name: str) -> str:
-    return f"{name} (you)" if name == lab.me.name else name
+def _named(session: Session, name: str) -> str:
+    return f"{name} (you)" if name == session.me.name else name
 
 
-def _what(lab: Lab, name: str) -> str:
-    seat = lab.seats.get(name)
+def _what(session: Session, name: str) -> str:
+    seat = session.seats.get(name)
     return seat.what if seat else ""
 
 
-def proposals(lab: Lab, *, all: bool) -> Proposals:
+def proposals(session: Session, *, all: bool) -> Proposals:
     """The proposals that wait, and with `all` the decided ones before them, each with all that would be sent."""
-    cards = [*(lab.decisions.decided() if all else []), *lab.decisions.pending()]
+    cards = [*(session.decisions.decided() if all else []), *session.decisions.pending()]
     rows = [
-        ListedProposal(card, n, since=_clock(card.since), gate=lab.decisions.gate)
+        ListedProposal(card, n, since=_clock(card.since), gate=session.decisions.gate)
         for n, card in enumerate(cards)
     ]
-    return Proposals(f"{lab.space}: proposals", rows)
+    return Proposals(f"{session.space}: proposals", rows)
 
 
-def history(lab: Lab) -> Listing:
+def history(session: Session) -> Listing:
     """Decisions: when, what, proposer, decision, by whom, how long it was on screen, outcome."""
-    decided, me = lab.decisions.decided(), lab.me.participant.client.id
+    decided, me = session.decisions.decided(), session.me.participant.client.id
     rows = [
         (
             _clock(card.decided_at or card.since),
@@ -89,7 +87,7 @@ def history(lab: Lab) -> Listing:
         for card in decided
     ]
     return Listing(
-        f"{lab.space}: decisions",
+        f"{session.space}: decisions",
         ("at", "call", "from", "decision", "by", "on screen", "outcome"),
         rows,
         empty="nothing was decided yet",
@@ -97,41 +95,45 @@ def history(lab: Lab) -> Listing:
     )
 
 
-def status(lab: Lab) -> Listing:
+def status(session: Session) -> Listing:
     """What a person would ask first, one line each."""
-    policy = lab.decide
-    journal = lab.host.journal.path if lab.host is not None and lab.host.journal is not None else "none"
-    client = lab.me.participant.client
+    policy = session.decisions.policy
+    journal = (
+        session.host.journal.path if session.host is not None and session.host.journal is not None else "none"
+    )
+    client = session.me.participant.client
     rows: list[tuple[Any, ...]] = [
-        ("space", lab.space),
-        ("address", lab.url or "in memory only"),
+        ("space", session.space),
+        ("address", session.url or "in memory only"),
         ("you are", client.id),
         ("connection", client.state),
         ("members", len(client.participants) + 1),
-        ("envelopes", len(lab.log)),
-        ("open proposals", len(lab.decisions.pending())),
+        ("envelopes", len(session.log)),
+        ("open proposals", len(session.decisions.pending())),
         ("who decides", f"policy {policy.name}" if policy is not None else "you"),
         ("journal", journal),
     ]
-    if lab.host is not None and lab.host.journal is not None:
-        rows.append(("journal head", lab.host.journal.head.chain[:8].decode()))
-    rows += [("fault", text) for text in lab.faults[-5:]]
-    return Listing(f"{lab.name}", ("what", "is"), rows)
+    if session.host is not None and session.host.journal is not None:
+        rows.append(("journal head", session.host.journal.head.chain[:8].decode()))
+    rows += [("fault", text) for text in session.faults[-5:]]
+    return Listing(f"{session.name}", ("what", "is"), rows)
 
 
 async def gather_tools(
-    lab: Lab, participant: str | None, *, patience: float
+    session: Session, participant: str | None, *, patience: float
 ) -> tuple[list[tuple[str, dict[str, Any]]], list[str]]:
     """(participant, tool) pairs and the participants that did not answer. Asks over the wire, as anybody would."""
-    known = sorted(lab.me.participant.client.participants)
+    known = sorted(session.me.participant.client.participants)
     if participant is not None and participant not in known:
         raise MewError(f"{participant[:80]!r} is not here; here are {', '.join(known) or 'no others'}")
     asked = (
-        [participant] if participant is not None else [name for name in known if _may_have_tools(lab, name)]
+        [participant]
+        if participant is not None
+        else [name for name in known if _may_have_tools(session, name)]
     )
 
     async def ask(name: str) -> list[dict[str, Any]]:
-        return await lab.me.participant.list_tools(name, timeout=patience)
+        return await session.me.participant.list_tools(name, timeout=patience)
 
     answers = await asyncio.gather(*(ask(name) for name in asked), return_exceptions=True)
     found: list[tuple[str, dict[str, Any]]] = []
@@ -146,8 +148,8 @@ async def gather_tools(
     return found, silent
 
 
-def _may_have_tools(lab: Lab, name: str) -> bool:
-    seat = lab.seats.get(name)
+def _may_have_tools(session: Session, name: str) -> bool:
+    seat = session.seats.get(name)
     return seat is None or seat.what != "seat" or bool(seat.participant.tools.tools)
 
 
@@ -170,14 +172,14 @@ def tools(found: list[tuple[str, dict[str, Any]]], silent: list[str]) -> Listing
     )
 
 
-def farewell(lab: Lab) -> Note:
+def farewell(session: Session) -> Note:
     """What ends with the lab, and where its journal stays."""
-    open_cards = lab.decisions.pending()
-    text = f"{lab.name} is down: {len(lab.log)} envelopes"
+    open_cards = session.decisions.pending()
+    text = f"{session.name} is down: {len(session.log)} envelopes"
     if open_cards:
         named = ", ".join(f"{one_line(card.id, 80)} ({card.request})" for card in open_cards[:MOST_NAMED])
         more = f" and {len(open_cards) - MOST_NAMED} more" if len(open_cards) > MOST_NAMED else ""
         text += f"; still pending: {named}{more}"
-    if lab.host is not None and lab.host.journal is not None:
-        text += f"; the journal stays in {lab.host.journal.path}"
+    if session.host is not None and session.host.journal is not None:
+        text += f"; the journal stays in {session.host.journal.path}"
     return Note(text)

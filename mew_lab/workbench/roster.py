@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mew_lab.agent.agent import MEWAgent
 from mew_lab.agent.model import Model
@@ -20,9 +20,7 @@ from mew_lab.sdk.tools import ToolBox
 from mew_lab.workbench.agents import AgentSeat
 from mew_lab.workbench.host import Host, join_line
 from mew_lab.workbench.seat import Seat
-
-if TYPE_CHECKING:
-    from mew_lab.workbench.lab import Lab
+from mew_lab.workbench.session import Session
 
 __all__ = ["NOTEBOOK_SEAT", "Can", "Roster"]
 
@@ -33,11 +31,11 @@ Can = str | Sequence[Mapping[str, Any]]
 class Roster:
     """The participants that this process brings to a space. `host` is None where the space runs elsewhere."""
 
-    def __init__(self, lab: Lab, *, fault: Callable[[str], None]) -> None:
+    def __init__(self, session: Session, *, fault: Callable[[str], None]) -> None:
         self.host: Host | None = None
         self.seats: dict[str, Seat] = {}
         self.annotations: dict[tuple[str, str], Mapping[str, Any]] = {}
-        self._lab = lab
+        self._session = session
         self._fault = fault
         self._bridges: dict[str, McpBridge] = {}
 
@@ -49,7 +47,7 @@ class Roster:
         """
         if self.host is None:
             raise MewError(
-                f"{doing}: the space {self._lab.space!r} runs elsewhere, and only its own gateway can enrol "
+                f"{doing}: the space {self._session.space!r} runs elsewhere, and only its own gateway can enrol "
                 "participants; ask whoever runs it for a token"
             )
         return self.host
@@ -68,7 +66,7 @@ class Roster:
 
     async def take(self, participant: MEWParticipant, *, name: str, what: str) -> Seat:
         """Connects a participant and seats it under the id that its welcome gives, or under `name`."""
-        seat = Seat(self._lab, participant, name=name, what=what)
+        seat = Seat(self._session, participant, name=name, what=what)
         participant.client.on_error(lambda error: self._fault(f"{seat.name}: {error}"))
         await participant.start()
         seat.name = name or participant.client.id
@@ -92,7 +90,7 @@ class Roster:
         participant = await bridge.start(host.client_for(name))
         self._bridges[name] = bridge
         self.annotations.update({(name, tool): known for tool, known in bridge.annotations.items()})
-        seat = Seat(self._lab, participant, name=name, what=f"MCP server: {bridge.command_line}")
+        seat = Seat(self._session, participant, name=name, what=f"MCP server: {bridge.command_line}")
         self.seats[name] = seat
         return seat
 
@@ -109,8 +107,12 @@ class Roster:
         participant = MEWParticipant(host.client_for(name), tools=ToolBox(name=name))
         agent = MEWAgent(participant, model=model, **options)
         agent.owns_model = owns_model
-        agent.askers.starters |= {self._lab.me.name, self._lab.me.participant.client.id, NOTEBOOK_SEAT}
-        seat = AgentSeat(self._lab, agent, name=name)
+        agent.askers.starters |= {
+            self._session.me.name,
+            self._session.me.participant.client.id,
+            NOTEBOOK_SEAT,
+        }
+        seat = AgentSeat(self._session, agent, name=name)
         participant.client.on_error(lambda error: self._fault(f"{name}: {error}"))
         await agent.start()
         self.seats[name] = seat
@@ -118,7 +120,7 @@ class Roster:
 
     def _ended(self, name: str, why: str) -> None:
         self._bridges.pop(name, None)
-        if self.seats.pop(name, None) is not None and not self._lab.closed:
+        if self.seats.pop(name, None) is not None and not self._session.closed:
             self._fault(why)
 
     async def leave(self, name: str) -> None:

@@ -7,15 +7,13 @@ Verbs that finish by themselves block and give what they made; `call` and `propo
 from __future__ import annotations
 
 from collections.abc import Coroutine, Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.workbench.listing import Note, Sent
 from mew_lab.workbench.loop import LoopThread
 from mew_lab.workbench.pending import Pending
-
-if TYPE_CHECKING:
-    from mew_lab.workbench.lab import Lab
+from mew_lab.workbench.session import Session
 
 __all__ = ["Seat"]
 
@@ -25,8 +23,10 @@ T = TypeVar("T")
 class Seat:
     """One participant of a space, thread-safe. `name` is its id, `participant` the MEWParticipant inside."""
 
-    def __init__(self, lab: Lab, participant: MEWParticipant, *, name: str, what: str = "seat") -> None:
-        self.lab = lab
+    def __init__(
+        self, session: Session, participant: MEWParticipant, *, name: str, what: str = "seat"
+    ) -> None:
+        self.lab = session
         self.participant = participant
         self.name = name
         self.what = what

@@ -10,15 +10,13 @@ Spec: §3.6, §3.8.1, rulings R8c, R13, R14.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from mew_lab.protocol.envelope import compact
 from mew_lab.space.core import Space
 from mew_lab.space.rights import End
 from mew_lab.workbench.given import end_in_words
-
-if TYPE_CHECKING:
-    from mew_lab.workbench.lab import Lab
+from mew_lab.workbench.session import Session
 
 __all__ = ["Right", "Standing", "logical", "standings"]
 
@@ -54,15 +52,15 @@ class Standing(NamedTuple):
     certain: bool = True
 
 
-def standings(lab: Lab) -> list[Standing]:
+def standings(session: Session) -> list[Standing]:
     """Everybody, in the order in which they came to be known; at most 1000. To be called on the loop's thread."""
-    core = lab.host.core if lab.host is not None else None
-    return (_told(lab) if core is None else _known(core))[:MOST]
+    core = session.host.core if session.host is not None else None
+    return (_told(session) if core is None else _known(core))[:MOST]
 
 
-def logical(lab: Lab, name: str) -> str:
+def logical(session: Session, name: str) -> str:
     """The participant that an id means."""
-    core = lab.host.core if lab.host is not None else None
+    core = session.host.core if session.host is not None else None
     return name if core is None else core.state.logical(name)
 
 
@@ -109,8 +107,8 @@ def _ends(core: Space, grant: str) -> str:
     return ", ".join(filter(None, (words, resting)))
 
 
-def _told(lab: Lab) -> list[Standing]:
-    me = lab.me.participant
+def _told(session: Session) -> list[Standing]:
+    me = session.me.participant
     mine = tuple(map(Right, me.client.capabilities.patterns))
     here = (me.client.id,) if me.client.state == "ready" else ()
     found = [Standing(me.client.id, here, mine, _texts(mine), certain=False)]

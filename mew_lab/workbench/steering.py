@@ -11,15 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from mew_lab.errors import MewError
 from mew_lab.protocol.permit import CapabilitySet
 from mew_lab.protocol.visible import one_line
+from mew_lab.workbench.session import Session
 from mew_lab.workbench.standing import Standing
-
-if TYPE_CHECKING:
-    from mew_lab.workbench.lab import Lab
 
 __all__ = ["DEEDS", "Deed", "Steering"]
 
@@ -52,8 +50,10 @@ DEEDS: Mapping[str, Deed] = {
 class Steering:
     """The deeds of one lab's human; `do` and `against` are called on the loop's thread."""
 
-    def __init__(self, lab: Lab, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._lab = lab
+    def __init__(
+        self, session: Session, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self._session = session
         self._clock = clock
         self._judged: tuple[Any, dict[tuple[str, str], str]] = (None, {})
         self._verbs: Mapping[str, Callable[[str, Mapping[str, Any]], Awaitable[str]]] = {
@@ -70,10 +70,10 @@ class Steering:
 
     def against(self, deed: str, target: Standing) -> str:
         """Why the human may not, or need not, do this to `target`; empty when nothing speaks against it."""
-        row, me = DEEDS[deed], self._lab.me.participant
-        if self._lab.closed or me.client.state != "ready":
+        row, me = DEEDS[deed], self._session.me.participant
+        if self._session.closed or me.client.state != "ready":
             return "You are not connected to the space."
-        if me.client.id in (target.name, *target.ids) or target.name == self._lab.me.name:
+        if me.client.id in (target.name, *target.ids) or target.name == self._session.me.name:
             return "This is you; the controls are for others."
         if deed == "kick" and target.owner:
             return f"{target.name} owns this space, so it cannot be removed."
@@ -95,8 +95,8 @@ class Steering:
         to = () if deed == "kick" else (name,)
         if held.permit(kind, to, payload).allowed:
             return ""
-        me = self._lab.me.name
-        help = f": lab.enrol({me!r}, can=…) changes that" if self._lab.host else ""
+        me = self._session.me.name
+        help = f": lab.enrol({me!r}, can=…) changes that" if self._session.host else ""
         return f"You ({me}) do not hold {kind} for {one_line(name, 64)}{help}."
 
     async def do(self, deed: str, target: str, given: Mapping[str, Any]) -> str:
@@ -117,7 +117,7 @@ class Steering:
         return await verb(target, given)
 
     async def _status(self, target: str, given: Mapping[str, Any]) -> str:
-        told = await self._lab.me.participant.telemetry.request_participant_status(target)
+        told = await self._session.me.participant.telemetry.request_participant_status(target)
         word = f", {one_line(str(told.status), 60)}" if told.status else ""
         tokens = f", {told.tokens} tokens" if told.tokens is not None else ""
         return f"{target}: {told.messages_in_context} messages in context{tokens}{word}"
@@ -163,12 +163,12 @@ class Steering:
 
     async def _kick(self, target: str, given: Mapping[str, Any]) -> str:
         payload = {"participant_id": target, **_because(given)}
-        await self._lab.me.participant.saying.say_accepted("space/kick", payload)
+        await self._session.me.participant.saying.say_accepted("space/kick", payload)
         return f"{target} was removed, and its tokens are void"
 
     @property
     def _controls(self) -> Any:
-        return self._lab.me.participant.controls
+        return self._session.me.participant.controls
 
 
 def _reason(given: Mapping[str, Any]) -> str | None:

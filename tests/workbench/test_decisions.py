@@ -172,7 +172,7 @@ def test_a_policy_judges_each_proposal_of_an_id(lab: Lab, adding: Adding) -> Non
 
 @pytest.mark.threat(14, 22)
 def test_what_was_kept_of_the_earlier_proposal_is_not_taken_for_the_new_one(lab: Lab, adding: Adding) -> None:
-    old, offers = propose(lab, "p-1", a=1, b=2), Offers(lab)
+    old, offers = propose(lab, "p-1", a=1, b=2), Offers(lab, lab.granting)
     editing = lab.decisions.editing
     edit = lab.loop.call(lambda: editing.review("p-1", [{"index": 0, "json": "9"}]))
     offer = lab.loop.submit(offers.offer("p-1", values=True, limit="1 use")).result(10)

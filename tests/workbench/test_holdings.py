@@ -23,7 +23,7 @@ PUSH = '{"kind":"mcp/request","payload":{"method":"tools/call","params":{"name":
 class Room:
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
-        self.holdings = Holdings(lab)
+        self.holdings = Holdings(lab, lab.granting)
         self.until = Watch(lab, self.holdings).until
 
     def of(self, holder: str, pattern: str = "") -> list[Holding]:

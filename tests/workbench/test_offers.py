@@ -42,7 +42,7 @@ def take(lab: Lab, offers: Offers, id: str, *, digest: str, offer: str) -> str:
 def test_threat_22_the_proposal_is_approved_and_exactly_what_was_shown_is_granted(
     lab: Lab, adding: Adding
 ) -> None:
-    offers = Offers(lab)
+    offers = Offers(lab, lab.granting)
     bot = lab.join("bot", can="proposer")
     for _ in range(2):
         bot.call("notebook/add", {"a": 1, "b": 5})
@@ -68,7 +68,7 @@ def test_threat_22_the_proposal_is_approved_and_exactly_what_was_shown_is_grante
 
 @pytest.mark.threat(14)
 def test_threat_14_nothing_is_approved_or_granted_for_what_was_not_shown(lab: Lab, adding: Adding) -> None:
-    offers = Offers(lab)
+    offers = Offers(lab, lab.granting)
     bot = lab.join("bot", can="proposer")
     first, second = (bot.call("notebook/add", {"a": n, "b": 2}) for n in (1, 2))
     shown = offer(lab, offers, first.id)
@@ -92,7 +92,7 @@ def test_a_grant_that_is_refused_is_told_and_the_approval_stands(tmp_path: Path)
         "Sum of two numbers."
         return a + b
 
-    offers = Offers(lab)
+    offers = Offers(lab, lab.granting)
     pending = lab.join("bot", can="proposer").call("notebook/add", {"a": 1, "b": 2})
     shown = offer(lab, offers, pending.id)
     with pytest.raises(MewError, match=r"approved: .*; but nothing was granted to bot: .*capability/grant"):
@@ -101,7 +101,7 @@ def test_a_grant_that_is_refused_is_told_and_the_approval_stands(tmp_path: Path)
 
 
 def test_what_cannot_be_offered_is_refused_with_the_reason(lab: Lab, adding: Adding) -> None:
-    offers = Offers(lab)
+    offers = Offers(lab, lab.granting)
     bot = lab.join("bot", can="proposer")
     listed = bot.call("notebook/add", {"a": [1], "b": 2})
     with pytest.raises(MewError, match="a is a list"):
@@ -135,7 +135,7 @@ def test_an_offer_says_when_it_ends_only_with_this_notebook(
 ) -> None:
     bot = lab.join("bot", can="proposer")
     pending = bot.call("notebook/add", {"a": 1, "b": 2})
-    offers = Offers(lab)
+    offers = Offers(lab, lab.granting)
     assert ENDS_HERE not in offer(lab, offers, pending.id).remarks
     monkeypatch.setattr(Granting, "kept", False)
     assert ENDS_HERE in offer(lab, offers, pending.id).remarks

@@ -228,7 +228,7 @@ def test_what_others_gave_for_a_changed_tool_stands_and_is_told(mail: Mail) -> N
 
     lab = mail.lab
     boss = lab.join("boss", can="admin")
-    holdings = Holdings(lab)
+    holdings = Holdings(lab, lab.granting)
     until = Watch(lab, holdings).until
 
     def grant(tool: str) -> str:

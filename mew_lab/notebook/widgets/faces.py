@@ -33,7 +33,7 @@ class Faces:
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
-        self._offers = Offers(lab)
+        self._offers = Offers(lab, lab.granting)
 
     def acts(self) -> Mapping[str, Act]:
         """What a view may ask for."""

@@ -44,7 +44,7 @@ PATIENCE = 3.0  # seconds for those who are asked for their tools
 
 def view_of(lab: Lab) -> GrantsView:
     """The one of this lab."""
-    holdings = Holdings(lab)
+    holdings = Holdings(lab, lab.granting)
 
     def begin() -> None:
         lab.following.add(holdings)

@@ -40,9 +40,7 @@ PLACES: Mapping[str, str] = {
 
 def view_of(lab: Lab) -> PanelView:
     """The one of this lab; its parts are those of `lab.view`."""
-    from mew_lab.notebook.views import PARTS
-
-    view = PanelView(lab.space, {name: getattr(lab.view, name) for name in PLACES if name in PARTS})
+    view = PanelView(lab.space, {name: getattr(lab.view, name) for name in PLACES})
     lab.loop.call(lambda: lab.following.add(view.ear, earlier=False))
     view.on_close(lambda: lab.loop.post(lambda: lab.following.remove(view.ear)))
     return view

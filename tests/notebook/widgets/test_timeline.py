@@ -69,7 +69,7 @@ class Space:
             to=["git"],
             payload={"method": "tools/call", "params": {"name": "git_log"}},
         )
-        self.say(f"a{n}", f"q{n}", t=t + 0.1, kind="mcp/response", **{"from": "git"})
+        self.say(f"a{n}", f"q{n}", t=t + 0.1, kind="mcp/response", payload={"result": {}}, **{"from": "git"})
 
     def decide(self) -> None:
         self.say(

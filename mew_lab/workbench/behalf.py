@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.text import MAX_NAME
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.proposals import Proposal
-from mew_lab.workbench.names import MAX_NAME
 
 __all__ = ["Behalf"]
 

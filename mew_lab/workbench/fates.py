@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from mew_lab.protocol.describe import describe
+from mew_lab.protocol.text import compared, cut, cut_names
 from mew_lab.protocol.visible import one_line
 from mew_lab.workbench.following import Heard
-from mew_lab.workbench.names import compared, cut, cut_names
 
 __all__ = ["Call", "CallState", "Fates"]
 

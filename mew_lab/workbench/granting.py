@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import MewError, Refused
 from mew_lab.protocol.permit import CapabilitySet
+from mew_lab.protocol.text import local_time
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.grants import Revocation
 from mew_lab.workbench.following import Heard
@@ -212,8 +213,7 @@ class Granting:
             )
         await self.revoke(one.id)
         what = "; ".join(phrase(pattern) for pattern in one.patterns)
-        given = f"{datetime.fromtimestamp(one.since, UTC).astimezone():%H:%M:%S}"
-        return one_line(f"the grant of {given} to {one.to} is revoked: {what}", 600)
+        return one_line(f"the grant of {local_time(one.since)} to {one.to} is revoked: {what}", 600)
 
     def would_match(self, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
         """How much of what was logged a capability would have matched, of one sender or of all; for any thread.

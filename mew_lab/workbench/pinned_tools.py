@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.permit import Capability
+from mew_lab.protocol.text import MAX_NAME
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.discovered import DiscoveredTool, taken
 from mew_lab.sdk.proposals import Proposal
-from mew_lab.workbench.names import MAX_NAME
 
 __all__ = ["Listed", "PinnedTools", "rests_on"]
 

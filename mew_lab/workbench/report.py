@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import MewError
+from mew_lab.protocol.text import local_time
 from mew_lab.protocol.visible import one_line
 from mew_lab.workbench.approving import ListedProposal, Proposals
 from mew_lab.workbench.listing import Listing, Note
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["farewell", "gather_tools", "history", "proposals", "status", "tools", "who"]
 
 MOST_NAMED = 20  # proposals that a farewell names
-
-
-def _clock(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%H:%M:%S")
 
 
 def _kinds(patterns: Any) -> str:
@@ -67,7 +63,7 @@ def proposals(lab: Lab, *, all: bool) -> Proposals:
     """The proposals that wait, and with `all` the decided ones before them, each with all that would be sent."""
     cards = [*(lab.decisions.decided() if all else []), *lab.decisions.pending()]
     rows = [
-        ListedProposal(card, n, since=_clock(card.since), gate=lab.decisions.gate)
+        ListedProposal(card, n, since=local_time(card.since), gate=lab.decisions.gate)
         for n, card in enumerate(cards)
     ]
     return Proposals(f"{lab.space}: proposals", rows)
@@ -78,7 +74,7 @@ def history(lab: Lab) -> Listing:
     decided, me = lab.decisions.decided(), lab.me.participant.client.id
     rows = [
         (
-            _clock(card.decided_at or card.since),
+            local_time(card.decided_at or card.since),
             card.call,
             card.named(card.proposer),
             card.decision,

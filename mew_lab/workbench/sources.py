@@ -21,8 +21,8 @@ from typing import Any
 
 from mew_lab.agent.quotes import features_of, leaves, query_of
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.text import MAX_NAME, cut, cut_names
 from mew_lab.protocol.visible import middle, one_line
-from mew_lab.workbench.names import MAX_NAME, cut, cut_names
 
 __all__ = ["HINT", "Sources"]
 

@@ -24,11 +24,11 @@ from typing import NamedTuple
 from mew_lab.errors import MewError
 from mew_lab.protocol.envelope import MAX_ID, Envelope
 from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.protocol.text import MAX_NAME, cut, cut_names
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.chats import ChatChange
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.workbench.following import Heard
-from mew_lab.workbench.names import MAX_NAME, cut, cut_names
 
 __all__ = ["REASONS", "STATUSES", "Said", "Seen", "Talk"]
 

@@ -20,13 +20,13 @@ from typing import Any, Literal
 from mew_lab.errors import MewError
 from mew_lab.protocol.envelope import MAX_ID
 from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.protocol.text import MAX_NAME, cut, cut_names
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import StreamData
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.workbench.fates import Call, Fates
 from mew_lab.workbench.following import Heard
 from mew_lab.workbench.mirrors import Mirror
-from mew_lab.workbench.names import MAX_NAME, cut, cut_names
 from mew_lab.workbench.sequences import MAX_KIND, MAX_PATH, MAX_TO, Reasoning, Step, parts_of, text_of
 
 __all__ = ["REASONS", "Thoughts"]

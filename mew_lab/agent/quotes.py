@@ -22,6 +22,7 @@ from itertools import compress, islice, pairwise
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.text import cut_middle
 from mew_lab.protocol.visible import middle, one_line
 
@@ -399,7 +400,7 @@ class Outputs:
 
     def __init__(self, request: str) -> None:
         self._request = request[:MAX_TEXT]
-        self._said: dict[int, str] = {}
+        self._said: BoundedDict[int, str] = BoundedDict(MAX_FEATURES)
 
     @property
     def size(self) -> int:
@@ -410,8 +411,6 @@ class Outputs:
         """Takes note of what a tool returned."""
         for feature in features_of(said[:MAX_TEXT]):
             self._said.setdefault(feature, tool)
-        while len(self._said) > MAX_FEATURES:
-            del self._said[next(iter(self._said))]
 
     def quoted_in(self, arguments: Mapping[str, Any]) -> list[str]:
         """One line for each argument whose text a tool has said and the request has not."""

@@ -9,12 +9,12 @@ Everything runs on the loop's thread. Spec: §3.2.1, ruling R17; threats 6, 14.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mew_lab.errors import MewError
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import read_strict
 from mew_lab.protocol.json_schema import Validator
 from mew_lab.protocol.visible import one_line
@@ -107,8 +107,8 @@ class Editing:
         self._me = me
         self._request_id = request_id
         self._hints = hints
-        self._kept: OrderedDict[str, OrderedDict[str, Review]] = OrderedDict()
-        self._schemas: OrderedDict[tuple[str, str], Mapping[str, Any]] = OrderedDict()
+        self._kept: BoundedDict[str, BoundedDict[str, Review]] = BoundedDict(MAX_PROPOSALS)
+        self._schemas: BoundedDict[tuple[str, str], Mapping[str, Any]] = BoundedDict(MAX_PROPOSALS)
 
     async def form(self, proposal: str) -> tuple[Field, ...]:
         """What can be changed, in order. Asks the target for its tools once, where it may.
@@ -170,12 +170,7 @@ class Editing:
         review = Review(
             proposal=proposal, digest=edit.digest, params=edit.params, lines=lines, warnings=warnings
         )
-        kept = self._kept.setdefault(proposal, OrderedDict())
-        kept[review.digest] = review
-        while len(kept) > MAX_EDITS:
-            kept.popitem(last=False)
-        while len(self._kept) > MAX_PROPOSALS:
-            self._kept.popitem(last=False)
+        self._kept.setdefault(proposal, BoundedDict(MAX_EDITS))[review.digest] = review
         return review
 
     def kept(self, proposal: str, digest: str) -> Review | None:
@@ -209,8 +204,6 @@ class Editing:
                 schemas = (one.get("inputSchema") for one in tools if one.get("name") == proposal.tool)
                 schema = next(schemas, None)
                 self._schemas[key] = schema if isinstance(schema, Mapping) else {}
-            while len(self._schemas) > MAX_PROPOSALS:
-                self._schemas.popitem(last=False)
 
     def _schema(self, proposal: Proposal) -> Mapping[str, Any]:
         for who in proposal.to:

@@ -23,6 +23,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import MewError, Refused
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.permit import CapabilitySet
 from mew_lab.protocol.text import local_time
 from mew_lab.protocol.visible import one_line
@@ -68,7 +69,8 @@ class Granting:
         self._attached = False
         self._looking = False
         self._taken: dict[str, str] = {}  # grant (empty: others) -> why it was revoked, since the last look
-        self._changed_tools: dict[tuple[str, str], float] = {}  # when each last described itself otherwise
+        # When each last described itself otherwise.
+        self._changed_tools: BoundedDict[tuple[str, str], float] = BoundedDict(KEPT, refresh=True)
         self.on_change: Subscribers[Given] = Subscribers()
         self.on_tool_change: Subscribers[()] = Subscribers()
 
@@ -231,10 +233,7 @@ class Granting:
         """Ends what was given here for calls of a tool that describes itself otherwise now, and remembers it for the
         grants of others, which are theirs to end. Spec: threat 41."""
         key = (participant, tool)
-        self._changed_tools.pop(key, None)
         self._changed_tools[key] = self._clock().timestamp()
-        if len(self._changed_tools) > KEPT:
-            del self._changed_tools[next(iter(self._changed_tools))]
         for one in self.given:
             if one.state == "stands" and any(
                 rests_on(pattern, participant, tool) for pattern in one.patterns

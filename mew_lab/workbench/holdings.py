@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import MewError
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.visible import one_line
 from mew_lab.workbench.following import Heard
@@ -69,7 +70,7 @@ class Holdings:
         self.rows: tuple[Holding, ...] = ()
         self.holders: tuple[str, ...] = ()
         self._lab = lab
-        self._since: dict[str, float] = {}
+        self._since: BoundedDict[str, float] = BoundedDict(MOST_GRANTS)
         self._subscribers: Subscribers[()] = Subscribers()
         self._soon = Soon(self.refresh)
         self._leave = (
@@ -134,8 +135,6 @@ class Holdings:
             return
         if heard.kind in ("capability/grant", "space/invite"):
             self._since[heard.id] = heard.t
-            if len(self._since) > MOST_GRANTS:
-                del self._since[next(iter(self._since))]
         self._soon.within(GATHERED)
 
     def _costs(self, grant: str) -> bool:

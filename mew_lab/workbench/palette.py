@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mew_lab.errors import MewError
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.json_schema import Validator, Violation
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.discovered import DiscoveredTool
@@ -102,7 +103,7 @@ class Palette:
         self._subscribers: Subscribers[()] = Subscribers()
         self.runs = ToolRuns(self._subscribers.tell, clock=clock)
         self._following = following
-        self._validators: dict[str, tuple[Any, Validator]] = {}
+        self._validators: BoundedDict[str, tuple[Any, Validator]] = BoundedDict(MAX_VALIDATORS)
         self._ends: list[Callable[[], None]] = []
         self._timer: asyncio.TimerHandle | None = None
 
@@ -214,8 +215,6 @@ class Palette:
         arguments = read_arguments(text)
         kept = self._validators.get(target)
         if kept is None or kept[0] is not tool.input_schema:
-            if len(self._validators) >= MAX_VALIDATORS:
-                self._validators.clear()
             kept = self._validators[target] = (tool.input_schema, Validator(tool.input_schema))
         validation = kept[1].validate(arguments)
         preview = ""

@@ -10,8 +10,8 @@ A *violation* is a place of the value where it does not fit. A *gap* is a place 
 A caller that only prepares a call shows violations and notes, because the participant that has the tool checks again.
 That participant refuses a schema with gaps, and a value for which there are notes.
 
-The package jsonschema is not used: importing any of its modules loads all of its format checkers, which takes 1.5
-seconds where rfc3987_syntax is installed, as in every environment of Jupyter. The tests compare the two.
+The package jsonschema is not used: importing any of its modules loads all of its format checkers, which takes a second
+and more where rfc3987_syntax is installed, as in every environment of Jupyter. The tests compare the two.
 
 Spec: SDK "Tool Registry"; MCP `inputSchema` (JSON Schema 2020-12, Core and Validation).
 """

@@ -48,8 +48,6 @@ PLACES: dict[str, tuple[str, ...]] = {
     "starlette": ("gateway.routes",),
     "uvloop": ("cli", "cli.*"),
     "yaml": ("sdk.config",),
-    "jsonschema": ("sdk.schema_library",),
-    "rfc3987_syntax": ("sdk.schema_library",),
     "openai": ("agent.completions",),
     "mcp": ("bridge.*", "tools_agent.server"),
     "pandas": ("log.log", "log.table", "log.payloads", "conformance.table"),

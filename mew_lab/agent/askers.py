@@ -10,12 +10,12 @@ Spec: threat 42.
 from __future__ import annotations
 
 import contextlib
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from mew_lab.agent.attention import Rate
 from mew_lab.errors import ConfigError
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.covers import covered
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.permit import Capability
@@ -47,8 +47,8 @@ class Askers:
         self._obeys = obeys
         self._revoked: set[str] = set()  # those that lost rights since the gateway last told theirs
         # Of each sender the rights that were judged, and whether they allow any call.
-        self._judged: OrderedDict[str, tuple[list[dict[str, Any]], bool]] = OrderedDict()
-        self._told: OrderedDict[str, None] = OrderedDict()
+        self._judged: BoundedDict[str, tuple[list[dict[str, Any]], bool]] = BoundedDict(MAX_TOLD)
+        self._told: BoundedDict[str, None] = BoundedDict(MAX_TOLD)
         self._rate = Rate(in_all=20, to_one=1)
         participant.client.on_message(self._observe)
         participant.client.on_welcome(lambda _: self._revoked.clear())
@@ -86,8 +86,6 @@ class Askers:
         if sender in self._told or not self._rate.take(sender, now=now):
             return ""
         self._told[sender] = None
-        if len(self._told) > MAX_TOLD:
-            self._told.popitem(last=False)
         names = sorted(self._present())
         who = ", ".join(one_line(name, 60) for name in names[:NAMED])
         more = " and others" if len(names) > NAMED else ""
@@ -107,8 +105,6 @@ class Askers:
         known = self._judged.get(sender)
         if known is None or known[0] is not patterns:
             known = self._judged[sender] = (patterns, covered(_rights(patterns), _ANY_CALL))
-            if len(self._judged) > MAX_TOLD:
-                self._judged.popitem(last=False)
         return known[1]
 
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from mew_lab.ledger.calls import CallIndex, Proposal
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 
 __all__ = [
@@ -146,7 +147,7 @@ class Exchanges:
     """How often answers have answered answers; remembers the newest messages alone."""
 
     def __init__(self) -> None:
-        self._depths: OrderedDict[str, int] = OrderedDict()
+        self._depths: BoundedDict[str, int] = BoundedDict(MAX_REMEMBERED)
 
     def depth(self, message: Envelope) -> int:
         """How many of our answers stand one upon the other below this message."""
@@ -155,8 +156,6 @@ class Exchanges:
     def answered(self, message: Envelope, answer_id: str) -> None:
         """`answer_id` is our answer to the message."""
         self._depths[answer_id] = self.depth(message) + 1
-        if len(self._depths) > MAX_REMEMBERED:
-            self._depths.popitem(last=False)
 
 
 class Rate:

@@ -6,9 +6,8 @@ before: all see one stream in one order, so no two take it. Spec: §3.4.1, SDK "
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 from mew_lab.errors import MewError
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.participant import MEWParticipant
 
@@ -22,7 +21,7 @@ class Claims:
     """Who was the first to take on which message; the newest messages alone."""
 
     def __init__(self) -> None:
-        self._first: OrderedDict[str, str] = OrderedDict()
+        self._first: BoundedDict[str, str] = BoundedDict(MAX_REMEMBERED)
 
     def observe(self, envelope: Envelope) -> None:
         """Takes note of one message of the space."""
@@ -31,8 +30,6 @@ class Claims:
             return
         for id in envelope.correlation_id:
             self._first.setdefault(id, envelope.sender)
-        while len(self._first) > MAX_REMEMBERED:
-            self._first.popitem(last=False)
 
     def taken(self, id: str, *, by_others_than: str) -> bool:
         """Whether somebody else has taken it on."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from mew_lab.agent.model import Message
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.text import utf8_size
 
 __all__ = ["Freed", "Memory", "Remembered", "estimate", "shortened"]
 
@@ -42,8 +43,7 @@ class Freed(NamedTuple):
 
 def estimate(text: str) -> int:
     """About how many tokens a message with this text takes; never less than they are bytes over four."""
-    size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-    return A_MESSAGE + -(-size // CHARACTERS_A_TOKEN)
+    return A_MESSAGE + -(-utf8_size(text) // CHARACTERS_A_TOKEN)
 
 
 def shortened(text: str, limit: int) -> str:

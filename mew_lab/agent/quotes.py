@@ -22,6 +22,8 @@ from itertools import compress, islice, pairwise
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.text import cut_middle
 from mew_lab.protocol.visible import middle, one_line
 
 __all__ = ["Outputs", "Query", "features_of", "fold", "leaves", "query_of"]
@@ -39,6 +41,7 @@ MAX_FEATURES = 100_000  # about 10 MB
 MAX_TEXT = 100_000  # characters of one output, or of the request
 MAX_ASKED = 60_000  # characters of the arguments of one call
 MAX_LEAVES = 1000  # texts, numbers, lists and objects there
+MAX_PLACE = 200  # characters of the name of a place
 MAX_QUOTES = 20
 
 # Words that hold a sentence together; a run of words without any of them is somebody's own.
@@ -222,19 +225,15 @@ def leaves(
 def _members(where: str, value: Mapping[Any, Any], names: bool) -> Iterator[tuple[bool, str, Any]]:
     for name, inner in value.items():
         text = str(name)
-        short = text if len(text) <= 60 else f"{text[:29]}…{text[-30:]}"
-        at = _place(f"{where}.{short}" if where else short)
+        short = cut_middle(text, 60)
+        at = cut_middle(f"{where}.{short}" if where else short, MAX_PLACE)
         if names:
             yield True, f"the name {at}", text
         yield False, at, inner
 
 
 def _items(where: str, value: Iterable[Any]) -> Iterator[tuple[bool, str, Any]]:
-    return ((False, _place(f"{where}[{n}]"), inner) for n, inner in enumerate(value))
-
-
-def _place(place: str) -> str:
-    return place if len(place) <= 200 else f"{place[:99]}…{place[-100:]}"
+    return ((False, cut_middle(f"{where}[{n}]", MAX_PLACE), inner) for n, inner in enumerate(value))
 
 
 def tokens(folded: str, words: list[str]) -> set[str]:
@@ -401,7 +400,7 @@ class Outputs:
 
     def __init__(self, request: str) -> None:
         self._request = request[:MAX_TEXT]
-        self._said: dict[int, str] = {}
+        self._said: BoundedDict[int, str] = BoundedDict(MAX_FEATURES)
 
     @property
     def size(self) -> int:
@@ -412,8 +411,6 @@ class Outputs:
         """Takes note of what a tool returned."""
         for feature in features_of(said[:MAX_TEXT]):
             self._said.setdefault(feature, tool)
-        while len(self._said) > MAX_FEATURES:
-            del self._said[next(iter(self._said))]
 
     def quoted_in(self, arguments: Mapping[str, Any]) -> list[str]:
         """One line for each argument whose text a tool has said and the request has not."""

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from mew_lab.conformance.exchange import Exchange, remember_tokens
+from mew_lab.protocol.text import timestamp
 from mew_lab.protocol.token import Token
 from mew_lab.transport.link import HandshakeRefused, Link, LinkClosed
 from mew_lab.transport.websocket import connect
@@ -124,8 +125,7 @@ def whole(message: Mapping[str, Any], *, by: str) -> str:
     """A message as JSON, with what only its sending can tell: no gateway has to complete a message."""
     told = dict(message)
     if "kind" in told and by:
-        stamp = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        told = {**told, "ts": told.get("ts", stamp), "from": told.get("from", by)}
+        told = {**told, "ts": told.get("ts", timestamp(datetime.now(UTC))), "from": told.get("from", by)}
     return json.dumps(told, ensure_ascii=False)
 
 

@@ -9,12 +9,11 @@ Spec: §5.3.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from email.utils import formatdate
 from typing import Any
 
@@ -31,6 +30,7 @@ from mew_lab.gateway.openapi import DESCRIPTION
 from mew_lab.gateway.ring import MAX_ENVELOPES, Page
 from mew_lab.gateway.rotation import Rotation
 from mew_lab.gateway.sockets import OVERSIZE
+from mew_lab.protocol.text import parse_rfc3339
 
 __all__ = ["Routes", "refusal"]
 
@@ -44,12 +44,6 @@ CHUNK = 64 * 1024  # characters of a page that are encoded at a time
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-
-_RFC_3339 = re.compile(
-    r"(\d{4}-\d\d-\d\d[Tt ](?:[01]\d|2[0-3]):[0-5]\d:)([0-5]\d|60)(\.\d+)?"
-    r"([Zz]|[+ -](?:[01]\d|2[0-3]):[0-5]\d)\Z",
-    re.ASCII,
-)
 
 
 class Routes:
@@ -225,14 +219,10 @@ def _without_join(body: str | bytes, *, limit: int) -> str | bytes:
 
 def _moment(text: str) -> datetime:
     """The time that an RFC 3339 timestamp of any offset says."""
-    found = _RFC_3339.match(text)
-    if found is not None:
-        minute, second, fraction, offset = found.groups(default="")
-        leap = second == "60"
-        offset = offset.replace(" ", "+")  # a plus that was not escaped in the URL arrives as a blank
-        said = f"{minute}{'59' if leap else second}{fraction}{offset}".upper()
-        with contextlib.suppress(ValueError, OverflowError):  # a day that no month has, a year beyond ours
-            return datetime.fromisoformat(said).astimezone(UTC) + timedelta(seconds=leap)
+    # A plus that was not escaped in the URL arrives as a blank.
+    moment = parse_rfc3339(f"{text[:-6]}+{text[-5:]}" if text[-6:-5] == " " else text)
+    if moment is not None:
+        return moment
     said = "since must be an RFC 3339 timestamp such as 2026-01-09T10:00:00Z"
     raise HTTPException(400, f"{said}, and not {text[:40]!r}")
 

@@ -16,6 +16,7 @@ from mew_lab.gateway.outbox import Frame
 from mew_lab.gateway.running import Running
 from mew_lab.protocol.envelope import PROTOCOL, compact
 from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.protocol.text import timestamp
 from mew_lab.space.events import (
     HAPPENED,
     Close,
@@ -30,7 +31,7 @@ from mew_lab.space.events import (
     RefusedBefore,
     Reply,
 )
-from mew_lab.space.turn import Turn, timestamp
+from mew_lab.space.turn import Turn
 
 __all__ = ["JOURNAL_MESSAGE", "NO_ROOM", "note_counts", "note_refused", "over_share", "unrecorded"]
 

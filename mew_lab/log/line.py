@@ -16,7 +16,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any
@@ -25,6 +24,7 @@ import orjson
 
 from mew_lab.errors import ProtocolError
 from mew_lab.protocol.envelope import MAX_DEPTH, compact
+from mew_lab.protocol.text import parse_timestamp
 from mew_lab.space.events import Record
 
 __all__ = ["NO_CHAIN", "chain_line", "read_line", "read_members", "split_chain", "write_line"]
@@ -186,9 +186,9 @@ def read_line(data: bytes) -> Record | None:
 
 def _record(header: dict[str, Any], raw: str | None) -> Record | None:
     get = header.get
-    now = datetime.fromisoformat(header["now"])
-    if now.tzinfo is not UTC:
-        now = now.astimezone(UTC) if now.tzinfo else now.replace(tzinfo=UTC)
+    now = parse_timestamp(header["now"])
+    if now is None:
+        raise ValueError("a header says when")
     seq, received, to = header["seq"], get("received"), get("to")
     texts = (
         header["event"],

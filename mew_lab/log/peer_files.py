@@ -24,10 +24,11 @@ from mew_lab.log.peers import DECISIONS, HISTORY
 from mew_lab.log.replay import Player
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.protocol.text import timestamp
 from mew_lab.protocol.token import mask
 from mew_lab.space.core import Space
 from mew_lab.space.events import LOG_SINK, Deliver, Record, outline
-from mew_lab.space.turn import Turn, timestamp
+from mew_lab.space.turn import Turn
 
 __all__ = ["DECISIONS", "HISTORY", "JournalLines", "PeerFiles", "PeerLines"]
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.errors import ProtocolError
 from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.text import parse_timestamp
 from mew_lab.space.events import Record
 
 __all__ = ["DECISIONS", "HISTORY", "Line", "merge_decisions", "read_decisions", "read_history"]
@@ -90,8 +91,10 @@ def _object(members: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def _time(members: Mapping[str, Any]) -> datetime:
-    now = datetime.fromisoformat(members["timestamp"])
-    return now.astimezone(UTC) if now.tzinfo else now.replace(tzinfo=UTC)
+    now = parse_timestamp(members["timestamp"])
+    if now is None:
+        raise ValueError("a line has a timestamp")
+    return now
 
 
 def _exact(text: str, envelope: dict[str, Any]) -> str:

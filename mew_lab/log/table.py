@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mew_lab.log.line import read_members
 from mew_lab.protocol.describe import describe
+from mew_lab.protocol.text import utf8_size
 from mew_lab.space.events import Record, outline
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def _size(entry: Entry) -> int:
         return 0
     if (known := outline(entry.record)) is not None:
         return known.size
-    return len(raw) if raw.isascii() else len(raw.encode("utf-8", "surrogatepass"))
+    return utf8_size(raw)
 
 
 def _what(entry: Entry) -> str:

@@ -18,6 +18,7 @@ from math import isinf
 from typing import Any, NamedTuple, NoReturn
 
 from mew_lab.errors import ProtocolError
+from mew_lab.protocol.text import cut
 
 __all__ = [
     "MAX_DEPTH",
@@ -173,7 +174,7 @@ def _float(text: str) -> float:
     number = float(text)
     if isinf(number):
         raise _OutOfRange(
-            f"the number {text[:40]}{'…' if len(text) > 40 else ''} is too large for a double: readers of JSON take it "
+            f"the number {cut(text, 41)} is too large for a double: readers of JSON take it "
             "differently, so send it as a string"
         )
     return number
@@ -196,7 +197,7 @@ def _int(text: str) -> int:
     number = int(text) if len(text) <= LONGEST else None
     if number is None or not LEAST <= number <= MOST:
         raise _OutOfRange(
-            f"the integer {text[:40]}{'…' if len(text) > 40 else ''} lies outside {LEAST} to {MOST}: readers of JSON "
+            f"the integer {cut(text, 41)} lies outside {LEAST} to {MOST}: readers of JSON "
             "take it differently, so send it as a string"
         )
     return number

@@ -20,6 +20,7 @@ from mew_lab.protocol.miss import miss, quote, spell
 from mew_lab.protocol.node import SET_BUDGET, TOO_COSTLY, Budget, Meter, Node
 from mew_lab.protocol.pattern import AnyOf, Literal, compile_pattern, compile_strings
 from mew_lab.protocol.profiles import PROFILES
+from mew_lab.protocol.text import utf8_size
 
 __all__ = ["PROFILES", "Capability", "CapabilitySet", "Verdict", "permit"]
 
@@ -71,7 +72,7 @@ class Capability:
     def size(self) -> int:
         """The bytes of the pattern as compact JSON."""
         if "size" not in self._known:
-            self._known["size"] = len(self.text.encode())
+            self._known["size"] = utf8_size(self.text)
         size: int = self._known["size"]
         return size
 

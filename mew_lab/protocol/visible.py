@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from mew_lab.protocol.text import cut, cut_middle
+
 __all__ = ["for_terminal", "middle", "one_line", "visible", "visible_json"]
 
 # Letters and marks by category that show as nothing at all: combining grapheme joiner, Hangul fillers, Khmer
@@ -81,13 +83,9 @@ def one_line(text: str, limit: int = 120) -> str:
     """The visible text in at most `limit` characters, the end cut with an ellipsis."""
     # What is cut away need not be escaped first: a megabyte would cost milliseconds for a line of a table.
     shown = visible(text[: limit + 1])
-    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+    return cut(shown, limit)
 
 
 def middle(text: str, limit: int = 24) -> str:
     """A long id, shortened in its middle so that both ends can be compared."""
-    shown = visible(text)
-    if len(shown) <= limit:
-        return shown
-    head = (limit - 1) // 2
-    return f"{shown[:head]}…{shown[-(limit - 1 - head) :]}"
+    return cut_middle(visible(text), limit)

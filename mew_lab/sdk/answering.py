@@ -17,6 +17,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from mew_lab.errors import ConnectionLost, LocalProtocolError
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.tools import INTERNAL_ERROR, Answerer, RpcError
@@ -46,7 +47,7 @@ class Answering:
         self._held = False
         self._kept: deque[Envelope] = deque()
         self._ready: deque[Mapping[str, Any]] = deque()
-        self._unechoed: dict[str, Mapping[str, Any]] = {}
+        self._unechoed: BoundedDict[str, Mapping[str, Any]] = BoundedDict(MAX_UNECHOED)
 
     def __len__(self) -> int:
         return len(self._running)
@@ -154,8 +155,6 @@ class Answering:
         else:
             if sent is not None:
                 self._unechoed[sent.id] = draft
-            if len(self._unechoed) > MAX_UNECHOED:
-                del self._unechoed[next(iter(self._unechoed))]
 
 
 def _rpc_id(request: Envelope) -> Any:

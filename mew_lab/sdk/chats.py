@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.handlers import Handlers
@@ -80,8 +81,8 @@ class Chats:
         self._changes: Handlers[ChatChange] = Handlers(on_fault=saying.client.report)
         self._pending: dict[str, AwaitingChat] = {}
         self._own: dict[str, OwnChat] = {}
-        self._authors: dict[str, str] = {}
-        self._cancelled: dict[str, None] = {}
+        self._authors: BoundedDict[str, str] = BoundedDict(MAX_KNOWN)
+        self._cancelled: BoundedDict[str, None] = BoundedDict(MAX_KNOWN)
 
     # --- who wants to be told; each returns a function that ends it ---
 
@@ -146,7 +147,7 @@ class Chats:
         if how == "cancelled" and id in self._authors and id not in self._cancelled:
             new = True
             self._own.pop(id, None)
-            _keep(self._cancelled, id, None)
+            self._cancelled[id] = None
         if new:
             self._tell(how, id, self._saying.client.id)
 
@@ -190,7 +191,7 @@ class Chats:
         text = str(envelope.payload.get("text", ""))[:MAX_TEXT]
         if id in self._authors:  # who took the id first keeps it
             return
-        _keep(self._authors, id, envelope.sender)
+        self._authors[id] = envelope.sender
         if mine:
             to = tuple(one for one in envelope.to if one != me)
             self._own[id] = OwnChat(id, text, to, self._clock(), {})
@@ -219,15 +220,8 @@ class Chats:
             self._tell("claimed", id, sender)
         elif id not in self._cancelled:
             self._pending.pop(id, None)
-            _keep(self._cancelled, id, None)
+            self._cancelled[id] = None
             self._tell("cancelled", id, sender)
 
     def _tell(self, what: Any, id: str, by: str) -> None:
         self._changes(ChatChange(what, id, by))
-
-
-def _keep(book: dict[str, Any], id: str, value: object) -> None:
-    """Adds an entry; the oldest goes."""
-    book[id] = value
-    if len(book) > MAX_KNOWN:
-        del book[next(iter(book))]

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from mew_lab.errors import LocalProtocolError
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.replies import Replies
@@ -41,7 +42,7 @@ class Commands:
     def __init__(self, saying: Saying) -> None:
         self._saying = saying
         self._compactions = Replies(saying, question="participant/compact", answer="participant/compact-done")
-        self._pauses: dict[str, str] = {}
+        self._pauses: BoundedDict[str, str] = BoundedDict(MAX_PAUSES)
 
     async def pause(
         self, target: str, *, timeout_seconds: float | None = None, reason: str | None = None
@@ -52,7 +53,7 @@ class Commands:
         """
         payload = _given(timeout_seconds=timeout_seconds, reason=reason)
         sent = await self._saying.say_accepted("participant/pause", payload, to=target)
-        self._keep(target, sent.id)  # a logical name, which stands in its echo no more
+        self._pauses[target] = sent.id  # a logical name, which stands in its echo no more
         return sent
 
     async def resume(self, target: str, *, reason: str | None = None) -> Envelope:
@@ -144,16 +145,11 @@ class Commands:
             for target in envelope.to:
                 self._pauses.pop(target, None)
                 if envelope.kind == "participant/pause":
-                    self._keep(target, envelope.id)
+                    self._pauses[target] = envelope.id
 
     def lost(self) -> None:
         """The connection ended; another may follow."""
         self._compactions.lost()
-
-    def _keep(self, target: str, id: str) -> None:
-        if len(self._pauses) >= MAX_PAUSES:
-            del self._pauses[next(iter(self._pauses))]
-        self._pauses[target] = id
 
 
 def _given(**members: Any) -> dict[str, Any]:

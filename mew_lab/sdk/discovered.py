@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.errors import ProtocolError
 from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.text import utf8_size
 from mew_lab.protocol.visible import visible
 
 __all__ = ["MAX_TOOLS", "DiscoveredTool", "Taken", "taken"]
@@ -87,6 +88,6 @@ def _callable(name: str) -> bool:
 
 def _size(value: object) -> int:
     try:
-        return len(compact(value).encode())
+        return utf8_size(compact(value))
     except ProtocolError:
         return MAX_BYTES + 1

@@ -15,6 +15,7 @@ from typing import Any
 from mew_lab.errors import LocalProtocolError, ProtocolError
 from mew_lab.protocol.envelope import MAX_DEPTH, PROTOCOL, Envelope, too_deep
 from mew_lab.protocol.kinds import is_reserved
+from mew_lab.protocol.text import timestamp, utf8_size
 from mew_lab.protocol.visible import one_line
 
 __all__ = ["completed", "tool_call"]
@@ -34,8 +35,7 @@ def completed(
     Spec: §3.
     """
     given = draft.members if isinstance(draft, Envelope) else draft
-    ts = now.strftime("%Y-%m-%dT%H:%M:%S.") + f"{now.microsecond // 1000:03d}Z"
-    members = {"protocol": PROTOCOL, "id": "", "ts": ts, "from": sender, **given}
+    members = {"protocol": PROTOCOL, "id": "", "ts": timestamp(now), "from": sender, **given}
     members["id"] = members["id"] or id
     for key in ("to", "correlation_id"):
         value = members.get(key)
@@ -62,7 +62,7 @@ def completed(
     except ProtocolError as fault:
         said = f"Cannot send {one_line(str(kind), 80)} as {sender!r}: {fault}"
         raise LocalProtocolError(said, code=fault.code, section=fault.section) from None
-    size = len(envelope.raw) if envelope.raw.isascii() else len(envelope.raw.encode())
+    size = utf8_size(envelope.raw)
     if size > limit:  # the gateway could not say to which message its refusal belongs
         raise LocalProtocolError(
             f"Cannot send {envelope.kind} as {sender!r}: it has {size} bytes, and a message takes "

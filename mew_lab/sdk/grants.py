@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
 
@@ -105,8 +106,8 @@ class Grants:
     """The grants and revokes of a space as one participant saw them, the oldest first."""
 
     def __init__(self) -> None:
-        self._grants: dict[str, Grant] = {}
-        self._revocations: dict[str, Revocation] = {}
+        self._grants: BoundedDict[str, Grant] = _book()
+        self._revocations: BoundedDict[str, Revocation] = _book()
 
     def __len__(self) -> int:
         return len(self._grants)
@@ -148,7 +149,7 @@ class Grants:
         grant = Grant.of(envelope)
         if not grant.recipient or not grant.capabilities or grant.id in self._grants:
             return None
-        _keep(self._grants, grant)
+        self._grants[grant.id] = grant
         return grant
 
     def _acknowledged(self, envelope: Envelope) -> Grant | None:
@@ -170,14 +171,12 @@ class Grants:
         if found is not None:
             self._grants[found.id] = replace(found, revoked_by=made.by)
             made = made if made.recipient else replace(made, recipient=found.recipient)
-        _keep(self._revocations, made)
+        self._revocations[made.id] = made
         return made
 
 
-def _keep(book: dict[str, Any], entry: Grant | Revocation) -> None:
-    book[entry.id] = entry
-    while len(book) > MAX_ENTRIES or sum(one.size for one in book.values()) > MAX_BYTES:
-        del book[next(iter(book))]
+def _book() -> BoundedDict[str, Any]:
+    return BoundedDict(MAX_ENTRIES, max_size=MAX_BYTES, size_of=lambda entry: entry.size)
 
 
 def _patterns(told: object) -> tuple[dict[str, Any], ...]:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from mew_lab.errors import ConnectionLost, NoReply
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.saying import Names, Saying
 
@@ -34,7 +35,7 @@ class Negotiations:
 
     def __init__(self, saying: Saying) -> None:
         self.open: dict[str, Negotiation] = {}
-        self.given_up: dict[str, str] = {}
+        self.given_up: BoundedDict[str, str] = BoundedDict(MAX_GIVEN_UP)
         self._saying = saying
 
     async def settle(
@@ -97,8 +98,5 @@ class Negotiations:
         self.given_up.clear()
 
     def _give_up(self, id: str, answer: str, reason: str) -> None:
-        if answer != "stream/open":
-            return
-        if len(self.given_up) >= MAX_GIVEN_UP:
-            del self.given_up[next(iter(self.given_up))]
-        self.given_up[id] = reason
+        if answer == "stream/open":
+            self.given_up[id] = reason

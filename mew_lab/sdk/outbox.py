@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mew_lab.errors import ConnectionLost
+from mew_lab.protocol.text import utf8_size
 
 __all__ = ["MAX_KEPT", "MAX_KEPT_BYTES", "MAX_UNSENT", "Outbox"]
 
@@ -41,7 +42,7 @@ class Waiting(NamedTuple):
     def size(self) -> int:
         """Bytes of it."""
         message = self.message
-        return len(message) if isinstance(message, bytes) or message.isascii() else len(message.encode())
+        return len(message) if isinstance(message, bytes) else utf8_size(message)
 
 
 class Outbox:

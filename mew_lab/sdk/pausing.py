@@ -16,6 +16,7 @@ from typing import NamedTuple
 from mew_lab.errors import LocalProtocolError
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.kinds import WHILE_PAUSED
+from mew_lab.protocol.text import parse_timestamp
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 
@@ -86,7 +87,7 @@ class Pausing:
         """The gateway refused a message because of a pause; None when that pause is known."""
         if self.state is not None:
             return None
-        until = _moment(refusal.payload.get("paused_until"))
+        until = parse_timestamp(refusal.payload.get("paused_until"))
         seconds = None if until is None else max(0.0, (until - self._clock()).total_seconds())
         reason = one_line(str(refusal.payload.get("message") or ""), MAX_REASON)
         return self._begin(Pause(refusal.sender, reason, until, ""), seconds)
@@ -143,12 +144,3 @@ class Pausing:
                 "somebody who may send participant/resume"
             )
             raise LocalProtocolError(said, code="paused", section="§3.9.1")
-
-
-def _moment(text: object) -> datetime | None:
-    """The time that a gateway names, if it is one with a zone."""
-    try:
-        moment = datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        return None
-    return moment if moment is not None and moment.tzinfo is not None else None

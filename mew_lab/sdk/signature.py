@@ -1,7 +1,6 @@
-"""What does a typed Python function take?  Its JSON Schema, the check of arguments, and their conversion.
+"""Derives the JSON Schema of a typed Python function, checks the arguments of its calls and converts them.
 
-Beside tools.py because it is the whole of what pydantic and jsonschema do for a tool; it knows no MCP
-method and runs nothing. Arguments come from peers: no pattern runs in an engine that may run for ever.
+Beside tools.py because it is the whole of what pydantic does for a tool; it knows no MCP method and runs nothing.
 
 Spec: SDK "Tool Registry".
 """
@@ -18,9 +17,8 @@ from typing import Any, NamedTuple
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 
 from mew_lab.errors import ConfigError
+from mew_lab.protocol.json_schema import Path, Validator, Violation
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.fitting import Fitting
-from mew_lab.sdk.rules import linear_rules, load
 
 __all__ = ["BadArguments", "Bound", "GivenSchema", "Signature", "documentation"]
 
@@ -84,14 +82,7 @@ class Signature:
         self._rest = ""
         self._adapters = self._compile(function)
         self.schema = self._described(documentation(function)[1])
-        # Loaded with the first tool: its format checkers can take a second, which a space without tools need
-        # not.
-        from mew_lab.sdk.schema_library import jsonschema
-
-        extend: Callable[..., Any] = jsonschema.validators.extend
-        linear = extend(jsonschema.Draft202012Validator, linear_rules())
-        self._validator = linear(self.schema)
-        self._deepest = jsonschema.exceptions.best_match
+        self._validator = Validator(self.schema)
 
     def bind(self, arguments: Mapping[str, Any]) -> Bound:
         """The arguments, checked against the schema and converted to the annotated types.
@@ -99,9 +90,11 @@ class Signature:
         Raises:
             BadArguments: with every fault that was found, at most 20.
         """
-        errors = islice(self._validator.iter_errors(dict(arguments)), MAX_FAULTS)
-        deepest = (self._deepest([error]) for error in errors)  # inside an `anyOf`
-        faults = [_fault(error.absolute_path, error.message) for error in deepest]
+        # The annotated types check again what the schema could not; pydantic alone would take "1" for 1.
+        validation = self._validator.validate(dict(arguments))
+        faults = _faults(validation.violations)
+        if not faults and not validation.complete:
+            faults = [_fault((), "they are nested too deeply to be held against the schema")]
         if faults:
             raise BadArguments(faults)
         args: list[Any] = []
@@ -180,8 +173,7 @@ class Signature:
 class GivenSchema:
     """Arguments by a JSON Schema that somebody wrote: checked against it, and handed on as they came.
 
-    The check is bounded and asks no address; what it could not decide does not pass. Make it before a loop needs it:
-    the first one loads jsonschema, which can take a second.
+    The check is bounded and asks no address; what it could not decide does not pass.
 
     Raises:
         ConfigError: when it is no JSON Schema of an object, or asks for what can never be checked here: a reference
@@ -189,13 +181,12 @@ class GivenSchema:
     """
 
     def __init__(self, schema: Mapping[str, Any], *, name: str) -> None:
-        load()
         self.schema = dict(schema)
-        self._fitting = Fitting(self.schema)
-        if gaps := self._fitting.gaps():
+        self._validator = Validator(self.schema)
+        if gaps := self._validator.gaps():
             raise ConfigError(
                 f"{name} cannot be a tool: its inputSchema is no JSON Schema that calls can be held against: "
-                f"{_place('inputSchema', gaps[0].path)}: {gaps[0].said}",
+                f"{_place('inputSchema', gaps[0].path)}: {gaps[0].message}",
                 key=name,
             )
         if self.schema.get("type") != "object":
@@ -205,18 +196,23 @@ class GivenSchema:
 
     def bind(self, arguments: Mapping[str, Any]) -> Bound:
         """The arguments, checked; raises as `Signature.bind`, also when the check would take too long."""
-        fit = self._fitting.check(dict(arguments))
-        faults = [_fault(one.path, one.said) for one in fit.faults[:MAX_FAULTS]]
-        faults = faults or [_fault((), f"they cannot be held against the schema. {one}") for one in fit.notes]
+        validation = self._validator.validate(dict(arguments))
+        faults = _faults(validation.violations) or [
+            _fault((), f"they cannot be held against the schema. {one}") for one in validation.notes
+        ]
         if faults:
             raise BadArguments(faults[:MAX_FAULTS])
         return Bound((), dict(arguments))
 
 
-def _fault(path: Iterable[str | int], message: str) -> dict[str, str]:
+def _faults(violations: Iterable[Violation]) -> list[dict[str, str]]:
+    return [_fault(one.path, one.message) for one in islice(violations, MAX_FAULTS)]
+
+
+def _fault(path: Path, message: str) -> dict[str, str]:
     return {"path": _place("arguments", path), "message": one_line(message, MAX_SAID)}
 
 
-def _place(root: str, path: Iterable[str | int]) -> str:
+def _place(root: str, path: Path) -> str:
     steps = (f"[{one}]" if isinstance(one, int) else f".{one_line(one, 80)}" for one in path)
     return root + "".join(steps)

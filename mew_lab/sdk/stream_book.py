@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from mew_lab.errors import ConnectionLost
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.visible import one_line
@@ -60,7 +61,7 @@ class StreamBook:
         self._me = me
         self._make = make
         self._clock = clock
-        self._requests: dict[str, Envelope] = {}
+        self._requests: BoundedDict[str, Envelope] = BoundedDict(MAX_ASKED)
         self._interrupted = False
         self._changes: list[StreamChange] = []
         self._rules: Mapping[str, Callable[[Envelope], None]] = {
@@ -119,8 +120,6 @@ class StreamBook:
                 if stream.owner == request.sender:
                     stream.fields = {**description_in(request.payload), **stream.fields}
                 return
-        if len(self._requests) >= MAX_ASKED:
-            del self._requests[next(iter(self._requests))]
         self._requests[request.id] = request
 
     def _open(self, opened: Envelope) -> None:

@@ -8,11 +8,12 @@ Spec: §3.8.1, §3.10.1, §3.10.2, §3.10.8, ruling R16.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.frames import MAX_ID
+from mew_lab.protocol.text import parse_timestamp
 
 __all__ = [
     "MAX_STREAMS",
@@ -80,12 +81,4 @@ def _facts(said: Mapping[str, Any], asked: Mapping[str, Any]) -> StreamFacts | N
     target = names_in(said.get("target")) or names_in(asked.get("target")) or ()
     writers = (owner, *(one for one in writers if one != owner))
     fields = description_in({**asked, **said})
-    return StreamFacts(str(id), owner, writers, target, fields, _moment(said.get("created")))
-
-
-def _moment(value: object) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
-    return moment.replace(tzinfo=UTC) if moment is not None and moment.tzinfo is None else moment
+    return StreamFacts(str(id), owner, writers, target, fields, parse_timestamp(said.get("created")))

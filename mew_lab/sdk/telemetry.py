@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from mew_lab.errors import LocalProtocolError
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.sdk.handlers import Handlers
@@ -90,7 +91,7 @@ class Telemetry:
         self.condition: str | None = None
         self.tokens = 0
         self.messages = 0
-        self.statuses: dict[str, Status] = {}
+        self.statuses: BoundedDict[str, Status] = BoundedDict(MAX_STATUSES, refresh=True)
         self._saying = saying
         self._clock = clock
         self._metrics: dict[str, Callable[[], Any]] = {}
@@ -291,9 +292,6 @@ class Telemetry:
         self.statuses.clear()
 
     def _keep(self, status: Status) -> None:
-        self.statuses.pop(status.sender, None)
-        if len(self.statuses) >= MAX_STATUSES:
-            del self.statuses[next(iter(self.statuses))]
         self.statuses[status.sender] = status
 
     def _gone(self, participant: object) -> None:

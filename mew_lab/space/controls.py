@@ -13,10 +13,11 @@ from typing import Any
 
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.kinds import AFTER_SHUTDOWN, WHILE_PAUSED
+from mew_lab.protocol.text import timestamp
 from mew_lab.space.outcome import Outcome, named
 from mew_lab.space.refusal import Refusal
 from mew_lab.space.state import Member, Pause, Sender
-from mew_lab.space.turn import Turn, timestamp
+from mew_lab.space.turn import Turn
 
 __all__ = ["held_back", "pause", "restart", "resume", "shutdown"]
 

@@ -31,6 +31,7 @@ from mew_lab.protocol.envelope import (
 from mew_lab.protocol.kinds import HANDLES, is_reserved
 from mew_lab.protocol.node import Budget, OverBudget
 from mew_lab.protocol.permit import Verdict
+from mew_lab.protocol.text import timestamp
 from mew_lab.space import controls, grants, invites, streams
 from mew_lab.space.ends import by_end, soonest, standing
 from mew_lab.space.events import (
@@ -57,7 +58,7 @@ from mew_lab.space.outcome import Rule
 from mew_lab.space.refusal import Refusal, posing, refuse, refuse_again, refuse_unread
 from mew_lab.space.rights import Held, Rights
 from mew_lab.space.state import EDITION, LIMITS, Handle, Sender, SpaceLimits, State
-from mew_lab.space.turn import Turn, timestamp
+from mew_lab.space.turn import Turn
 
 __all__ = ["BASELINE", "RULES", "Space", "resumed"]
 

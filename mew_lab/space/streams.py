@@ -14,12 +14,13 @@ from typing import Any
 from mew_lab.errors import ProtocolError
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.frames import split
+from mew_lab.protocol.text import timestamp
 from mew_lab.space.events import FrameReceived, Relay, Reply
 from mew_lab.space.outcome import Outcome, text_in
 from mew_lab.space.refusal import Refusal, refuse_unread
 from mew_lab.space.shares import roomy, within
 from mew_lab.space.state import Connection, Sender, Stream
-from mew_lab.space.turn import Turn, timestamp
+from mew_lab.space.turn import Turn
 
 __all__ = [
     "abandon",

@@ -15,16 +15,12 @@ from typing import Any
 from mew_lab.protocol.envelope import PROTOCOL, Envelope, compact
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.node import Budget
+from mew_lab.protocol.text import timestamp
 from mew_lab.space.events import Deliver, Effect, Record
 from mew_lab.space.rights import End, Rights
 from mew_lab.space.state import Connection, Member, State, Stream
 
-__all__ = ["Turn", "timestamp"]
-
-
-def timestamp(now: datetime) -> str:
-    """RFC 3339 in UTC with milliseconds, as it stands in `ts`."""
-    return now.isoformat(timespec="milliseconds")[:23] + "Z"
+__all__ = ["Turn"]
 
 
 class Turn:

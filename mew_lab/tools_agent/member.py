@@ -8,12 +8,12 @@ Spec: tools-agent.md "MCP Server Project", TA-18, TA-29, TA-34, TA-38, TA-39, TA
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
 from mew_lab.agent.model import Model
 from mew_lab.errors import ConfigError
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.answering import ASKED
@@ -50,7 +50,7 @@ class ToolsAgent:
         self.changed: Handlers[str] = Handlers(on_fault=client.report)
         self.participant = MEWParticipant(client, tools=self)
         self.executor = Executor(agent, self.participant, model=model, **limits)
-        self._about: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self._about: BoundedDict[str, tuple[str, ...]] = BoundedDict(MAX_REMEMBERED)
         client.on_message(self._heard)
 
     def __repr__(self) -> str:
@@ -137,8 +137,6 @@ class ToolsAgent:
     def _heard(self, envelope: Envelope) -> None:
         if envelope.kind in ("mcp/request", "reasoning/start") and envelope.correlation_id:
             self._about[envelope.id] = tuple(envelope.correlation_id)
-            if len(self._about) > MAX_REMEMBERED:
-                self._about.popitem(last=False)
         if envelope.sender == self.participant.client.id:
             return
         if envelope.kind == "reasoning/cancel" and envelope.context:

@@ -24,9 +24,8 @@ from pydantic import (
     ValidationError,
 )
 
+from mew_lab.protocol.json_schema import Validator
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.fitting import Fitting
-from mew_lab.sdk.rules import load
 
 __all__ = ["TYPES", "Fault", "faults_of_parameters", "place", "wire_schema"]
 
@@ -141,9 +140,8 @@ def faults_of_parameters(schema: object, *, at: str = "parameters") -> list[Faul
         return [Fault(at, 'the parameters of a tool are a schema of type "object"')]
     found = list(islice(_faults(schema, at, 1), MAX_FAULTS))
     if not found:
-        load()  # before a loop is held up by it
-        gaps = Fitting(schema).gaps()
-        found += [Fault(place(at, *one.path), one_line(one.said, MAX_SAID)) for one in gaps]
+        gaps = Validator(schema).gaps()
+        found += [Fault(place(at, *one.path), one_line(one.message, MAX_SAID)) for one in gaps]
     return found
 
 
@@ -223,8 +221,8 @@ def _own_faults(own: Mapping[str, Any], kind: str, at: str) -> Iterator[Fault]:
             yield Fault(place(at, key), _foreign(key, kind))
         elif key == "$ref" and not (isinstance(own[key], str) and own[key].startswith("#")):
             yield Fault(place(at, key), "a reference leads to a place of this schema: it begins with #")
-        elif key == "pattern" and (gaps := Fitting({key: own[key]}).gaps()):
-            yield Fault(place(at, key), one_line(gaps[0].said, MAX_SAID))
+        elif key == "pattern" and (gaps := Validator({key: own[key]}).gaps()):
+            yield Fault(place(at, key), one_line(gaps[0].message, MAX_SAID))
     named = {key: value for key, value in own.items() if key in _KEYWORDS[kind]}
     try:
         _MODELS[kind].model_validate(named)
@@ -253,16 +251,16 @@ def _value_faults(schema: Mapping[str, Any], at: str) -> Iterator[Fault]:
                 place(at, "required", n), f"{one_line(name, 80)!r} is required, but it is no property"
             )
     bare = {key: value for key, value in schema.items() if key not in ("default", "enum", "examples", "$ref")}
-    fitting = Fitting(bare)
+    validator = Validator(bare)
     for key in ("enum", "examples"):
         for n, value in enumerate(schema.get(key, ())):
-            yield from _unfit(value, fitting, place(at, key, n))
+            yield from _unfit(value, validator, place(at, key, n))
     if "default" in schema:
-        chosen = Fitting({**bare, "enum": schema["enum"]}) if "enum" in schema else fitting
+        chosen = Validator({**bare, "enum": schema["enum"]}) if "enum" in schema else validator
         yield from _unfit(schema["default"], chosen, place(at, "default"))
 
 
-def _unfit(value: Any, schema: Fitting, at: str) -> Sequence[Fault]:
+def _unfit(value: Any, validator: Validator, at: str) -> Sequence[Fault]:
     """What cannot be checked here, such as a reference, is told of the whole schema."""
-    faults = schema.check(value).faults[:1]
-    return [Fault(at, f"it does not fit its schema: {one_line(one.said, MAX_SAID)}") for one in faults]
+    faults = validator.validate(value).violations[:1]
+    return [Fault(at, f"it does not fit its schema: {one_line(one.message, MAX_SAID)}") for one in faults]

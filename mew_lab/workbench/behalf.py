@@ -7,14 +7,14 @@ Spec: §3.5, threat 42.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
 from mew_lab.ledger.calls import Proposal
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.text import MAX_NAME
 from mew_lab.protocol.visible import one_line
-from mew_lab.workbench.names import MAX_NAME
 
 __all__ = ["Behalf"]
 
@@ -37,8 +37,8 @@ class Behalf:
     """What was asked lately, and by whom."""
 
     def __init__(self) -> None:
-        self._chats: dict[str, OrderedDict[str, _Said]] = {}
-        self._reasons: dict[str, OrderedDict[str, tuple[str, ...]]] = {}
+        self._chats: dict[str, BoundedDict[str, _Said]] = {}
+        self._reasons: dict[str, BoundedDict[str, tuple[str, ...]]] = {}
 
     def observe(self, envelope: Envelope) -> None:
         """Takes note of one message of the space."""
@@ -71,12 +71,9 @@ class Behalf:
         return "; ".join(tuple(found)[:MOST_TOLD]) + more
 
 
-def _keep(kept: dict[str, OrderedDict[str, T]], sender: str, id: str, value: T) -> None:
+def _keep(kept: dict[str, BoundedDict[str, T]], sender: str, id: str, value: T) -> None:
     """Keeps it; where there are too many, the sender with the most loses its oldest."""
-    of_one = kept.setdefault(sender, OrderedDict())
-    of_one[id] = value
-    if len(of_one) > MAX_FROM_ONE:
-        of_one.popitem(last=False)
+    kept.setdefault(sender, BoundedDict(MAX_FROM_ONE))[id] = value
     while sum(map(len, kept.values())) > MAX_KEPT:
         most = max(kept, key=lambda one: len(kept[one]))
         kept[most].popitem(last=False)

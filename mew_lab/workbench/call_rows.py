@@ -14,8 +14,8 @@ from typing import Literal
 from mew_lab.ledger.calls import Change, Proposal, Request
 from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.describe import describe
+from mew_lab.protocol.text import cut, cut_names
 from mew_lab.protocol.visible import one_line
-from mew_lab.workbench.names import cut, cut_names
 
 __all__ = ["CallRow", "CallState", "changed", "row_of"]
 

@@ -2,21 +2,22 @@
 
 An edit is kept here under the digest of its own bytes; whoever confirms it names that digest, and what is sent is made
 of what is kept, never of what the confirmation says. What a tool says of its arguments is held against the edit as a
-remark: it comes from a peer, so it blocks nothing, and none of its regular expressions is run.
+remark: it comes from a peer, so it blocks nothing.
 
 Everything runs on the loop's thread. Spec: §3.2.1, ruling R17; threats 6, 14.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mew_lab.errors import MewError
 from mew_lab.ledger.calls import Proposal, shown
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import read_strict
+from mew_lab.protocol.json_schema import Validator
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.edits import edited
 from mew_lab.sdk.fulfilment import requested
@@ -31,16 +32,6 @@ MAX_PROPOSALS = 200
 MAX_TEXT = 200_000  # characters that can be edited here
 MAX_FIELDS = 200
 ASKING = 2.0  # seconds for a target to tell its tools
-
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "string": (str,),
-    "number": (int, float),
-    "integer": (int,),
-    "boolean": (bool,),
-    "array": (list,),
-    "object": (dict,),
-    "null": (type(None),),
-}
 
 
 class Field(NamedTuple):
@@ -117,8 +108,8 @@ class Editing:
         self._me = me
         self._request_id = request_id
         self._hints = hints
-        self._kept: OrderedDict[str, OrderedDict[str, Review]] = OrderedDict()
-        self._schemas: OrderedDict[tuple[str, str], Mapping[str, Any]] = OrderedDict()
+        self._kept: BoundedDict[str, BoundedDict[str, Review]] = BoundedDict(MAX_PROPOSALS)
+        self._schemas: BoundedDict[tuple[str, str], Mapping[str, Any]] = BoundedDict(MAX_PROPOSALS)
 
     async def form(self, proposal: str) -> tuple[Field, ...]:
         """What can be changed, in order. Asks the target for its tools once, where it may.
@@ -180,12 +171,7 @@ class Editing:
         review = Review(
             proposal=proposal, digest=edit.digest, params=edit.params, lines=lines, warnings=warnings
         )
-        kept = self._kept.setdefault(proposal, OrderedDict())
-        kept[review.digest] = review
-        while len(kept) > MAX_EDITS:
-            kept.popitem(last=False)
-        while len(self._kept) > MAX_PROPOSALS:
-            self._kept.popitem(last=False)
+        self._kept.setdefault(proposal, BoundedDict(MAX_EDITS))[review.digest] = review
         return review
 
     def kept(self, proposal: str, digest: str) -> Review | None:
@@ -219,8 +205,6 @@ class Editing:
                 schemas = (one.get("inputSchema") for one in tools if one.get("name") == proposal.tool)
                 schema = next(schemas, None)
                 self._schemas[key] = schema if isinstance(schema, Mapping) else {}
-            while len(self._schemas) > MAX_PROPOSALS:
-                self._schemas.popitem(last=False)
 
     def _schema(self, proposal: Proposal) -> Mapping[str, Any]:
         for who in proposal.to:
@@ -300,40 +284,9 @@ def _property(schema: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def misfits(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """Where arguments do not fit what a tool says of them: what is missing, unknown, of another type, not listed.
-
-    Only these four are looked at, one level deep; a schema may say more.
-    """
-    found: list[str] = []
-    required = schema.get("required")
-    for name in required[:MAX_FIELDS] if isinstance(required, list) else ():
-        if isinstance(name, str) and name not in arguments:
-            found.append(f"does not fit the tool: {one_line(name, 60)} is required")
-    properties = schema.get("properties")
-    for name, value in arguments.items():
-        if (
-            schema.get("additionalProperties") is False
-            and isinstance(properties, Mapping)
-            and name not in properties
-        ):
-            found.append(f"does not fit the tool: it takes no {one_line(name, 60)}")
-            continue
-        one = _property(schema, name)
-        kind = one.get("type")
-        kinds = [kind] if isinstance(kind, str) else kind if isinstance(kind, list) else []
-        known = [word for word in kinds if isinstance(word, str) and word in _TYPES]
-        if known and len(known) == len(kinds) and not any(_is(value, word) for word in known):
-            found.append(f"does not fit the tool: {one_line(name, 60)} should be {' or '.join(known)}")
-        listed = one.get("enum")
-        if isinstance(listed, list) and listed and value not in listed:
-            offered = one_line(", ".join(map(written, listed[:6])), 80)
-            found.append(f"does not fit the tool: {one_line(name, 60)} is none of {offered}")
-    return tuple(found[:20])
-
-
-def _is(value: Any, word: str) -> bool:
-    if isinstance(value, bool):
-        return word == "boolean"
-    if word == "integer" and isinstance(value, float):
-        return value.is_integer()
-    return isinstance(value, _TYPES[word])
+    """Where arguments do not fit what a tool says of them, in words; at most twenty places."""
+    violations = Validator(schema).validate(dict(arguments)).violations
+    return tuple(
+        f"does not fit the tool: {one_line('.'.join(map(str, one.path)), 80)} {one.message}"
+        for one in violations[:20]
+    )

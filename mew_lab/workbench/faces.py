@@ -9,12 +9,12 @@ Spec: §3.2; threats 14, 16, 35.
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from mew_lab.errors import MewError, ToolFailed
 from mew_lab.ledger.calls import Proposal
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.fulfilment import requested
@@ -66,7 +66,7 @@ class LastCalls:
     """The arguments of the last request for each tool of each target; the 500 that were used last."""
 
     def __init__(self) -> None:
-        self._last: OrderedDict[tuple[Any, ...], Rows] = OrderedDict()
+        self._last: BoundedDict[tuple[Any, ...], Rows] = BoundedDict(MAX_CALLS, refresh=True)
 
     def observe(self, envelope: Envelope) -> None:
         """Takes note of one message of the space."""
@@ -80,9 +80,6 @@ class LastCalls:
         rows = details(rows_of({"to": envelope.to, "payload": payload}))
         key = (tuple(sorted(envelope.to)), method, tool)
         self._last[key] = rows
-        self._last.move_to_end(key)
-        if len(self._last) > MAX_CALLS:
-            self._last.popitem(last=False)
 
     def of(self, proposal: Proposal) -> Rows | None:
         """The last call like the proposed one; None when there was none."""

@@ -3,7 +3,7 @@
 A plan is made of plain dictionaries, so that it travels as it is. Every text of it that is read is visible text; `key`,
 `default` and the values of options are exact, for what is sent. A field for which no better one fits is of kind `json`:
 nothing that a schema allows is out of reach. Wide fields come first (breadth first), so that one deep branch does not
-use up what all may have. It checks nothing (`mew_lab.sdk.fitting` does) and knows no HTML.
+use up what all may have. It checks nothing (`mew_lab.protocol.json_schema` does) and knows no HTML.
 
 Bounds: 400 fields, 100 members of an object, 8 levels (references counted as levels), 200 options, 1000 characters of a
 description, 4000 of a default.
@@ -18,8 +18,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from mew_lab.protocol.json_schema import resolve_reference
 from mew_lab.protocol.visible import one_line, visible
-from mew_lab.sdk.fitting import at_pointer
 
 __all__ = ["Field", "plan", "summary"]
 
@@ -141,7 +141,7 @@ class _Planner:
     def _resolved(self, schema: Any, level: int) -> tuple[Any, int]:
         """What a reference means, with what stands beside it; each is a level, so that none goes round for ever."""
         while isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str) and level <= MAX_LEVELS:
-            found = at_pointer(self._root, schema["$ref"])
+            found = resolve_reference(self._root, schema["$ref"])
             beside = {key: value for key, value in schema.items() if key != "$ref"}
             if not isinstance(found, Mapping):
                 return beside, level
@@ -155,7 +155,7 @@ class _Planner:
         whole: dict[str, Any] = {}
         for part in [*schema["allOf"][:20], {k: v for k, v in schema.items() if k != "allOf"}]:
             part = (
-                at_pointer(self._root, part["$ref"])
+                resolve_reference(self._root, part["$ref"])
                 if isinstance(part, Mapping) and isinstance(part.get("$ref"), str)
                 else part
             )

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable
 
 from mew_lab.errors import NotApproved
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.workbench import cards
 from mew_lab.workbench.cards import Card, Click
 from mew_lab.workbench.folding import folded, unopened
@@ -47,10 +48,8 @@ class Gate:
     def seen(self, card: Card, *, view: str, digest: str) -> None:
         """A view shows what has that digest, the card or an edit of it, from now on or for longer."""
         with self._lock:
-            faces = self._seen.setdefault(card.id, {})
+            faces = self._seen.setdefault(card.id, BoundedDict(MOST_FACES))
             faces.setdefault((card.seq, view, digest), self._clock())
-            while len(faces) > MOST_FACES:
-                del faces[next(iter(faces))]
 
     def click(self, view: str) -> Click:
         """A click in that view, which arrives now."""

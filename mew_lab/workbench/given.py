@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Literal
+
+from mew_lab.protocol.text import local_time
 
 __all__ = ["ENDS_HERE", "Given", "end_in_words"]
 
@@ -21,7 +22,7 @@ def end_in_words(ends: float | None, uses: int | None, used: int) -> str:
     """When a grant ends, in few words; empty where it has no end. `ends` is seconds of the epoch."""
     words = [] if uses is None else [f"{used} of {uses} uses"]
     if ends is not None:
-        words.append(f"until {datetime.fromtimestamp(ends, UTC).astimezone():%H:%M:%S}")
+        words.append(f"until {local_time(ends)}")
     return ", ".join(words)
 
 

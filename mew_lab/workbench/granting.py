@@ -24,7 +24,9 @@ from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import MewError, Refused
 from mew_lab.ledger.entry import Entry
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.permit import CapabilitySet
+from mew_lab.protocol.text import local_time
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.grants import Revocation
 from mew_lab.workbench.given import Given
@@ -69,7 +71,8 @@ class Granting:
         self._attached = False
         self._looking = False
         self._taken: dict[str, str] = {}  # grant (empty: others) -> why it was revoked, since the last look
-        self._changed_tools: dict[tuple[str, str], float] = {}  # when each last described itself otherwise
+        # When each last described itself otherwise.
+        self._changed_tools: BoundedDict[tuple[str, str], float] = BoundedDict(KEPT, refresh=True)
         self.on_change: Subscribers[Given] = Subscribers()
         self.on_tool_change: Subscribers[()] = Subscribers()
 
@@ -214,8 +217,7 @@ class Granting:
             )
         await self.revoke(one.id)
         what = "; ".join(phrase(pattern) for pattern in one.patterns)
-        given = f"{datetime.fromtimestamp(one.since, UTC).astimezone():%H:%M:%S}"
-        return one_line(f"the grant of {given} to {one.to} is revoked: {what}", 600)
+        return one_line(f"the grant of {local_time(one.since)} to {one.to} is revoked: {what}", 600)
 
     def would_match(self, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
         """How much of what was logged a capability would have matched, of one sender or of all; for any thread.
@@ -233,10 +235,7 @@ class Granting:
         """Ends what was given here for calls of a tool that describes itself otherwise now, and remembers it for the
         grants of others, which are theirs to end. Spec: threat 41."""
         key = (participant, tool)
-        self._changed_tools.pop(key, None)
         self._changed_tools[key] = self._clock().timestamp()
-        if len(self._changed_tools) > KEPT:
-            del self._changed_tools[next(iter(self._changed_tools))]
         for one in self.given:
             if one.state == "stands" and any(
                 rests_on(pattern, participant, tool) for pattern in one.patterns

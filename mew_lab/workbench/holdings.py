@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import MewError
 from mew_lab.ledger.entry import Entry
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.visible import one_line
 from mew_lab.workbench.given import ENDS_HERE
@@ -71,7 +72,7 @@ class Holdings:
         self.holders: tuple[str, ...] = ()
         self._session = session
         self._granting = granting
-        self._since: dict[str, float] = {}
+        self._since: BoundedDict[str, float] = BoundedDict(MOST_GRANTS)
         self._subscribers: Subscribers[()] = Subscribers()
         self._soon = Soon(self.refresh)
         self._leave = (
@@ -136,8 +137,6 @@ class Holdings:
             return
         if heard.kind in ("capability/grant", "space/invite"):
             self._since[heard.id] = heard.t
-            if len(self._since) > MOST_GRANTS:
-                del self._since[next(iter(self._since))]
         self._soon.within(GATHERED)
 
     def _costs(self, grant: str) -> bool:

@@ -18,9 +18,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mew_lab.ledger.entry import Entry
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.visible import one_line
@@ -112,12 +113,13 @@ class Members:
         self.steering = steering or Steering(session)
         self._session = session
         self._clock = clock
-        self._told: dict[str, Told] = {}
-        self._paused: dict[str, Paused] = {}
-        self._shut_down: dict[str, None] = {}
-        self._since: dict[str, float] = {}
-        self._gone: dict[str, Standing] = {}  # of a space that runs elsewhere
-        self._removed: dict[str, None] = {}
+        self._told: BoundedDict[str, Told] = BoundedDict(MOST_KEPT, refresh=True)
+        self._paused: BoundedDict[str, Paused] = BoundedDict(MOST_KEPT, refresh=True)
+        self._shut_down: BoundedDict[str, None] = BoundedDict(MOST_KEPT, refresh=True)
+        self._since: BoundedDict[str, float] = BoundedDict(MOST_KEPT, refresh=True)
+        # Of a space that runs elsewhere.
+        self._gone: BoundedDict[str, Standing] = BoundedDict(MOST_KEPT, refresh=True)
+        self._removed: BoundedDict[str, None] = BoundedDict(MOST_KEPT, refresh=True)
         self._subscribers: Subscribers[()] = Subscribers()
         self._soon = Soon(self.refresh)
 
@@ -139,21 +141,21 @@ class Members:
         if heard.refused:
             return
         if kind == "participant/status":
-            _keep(self._told, self._who(heard.sender), _told(heard))
+            self._told[self._who(heard.sender)] = _told(heard)
         elif kind == "system/presence" and heard.sender == GATEWAY:
             self._present(heard)
         elif kind == "participant/pause":
             for name in self._addressed(heard):
-                _keep(self._paused, name, _pause(heard))
+                self._paused[name] = _pause(heard)
         elif kind == "participant/resume":
             for name in self._addressed(heard):
                 if name != self._who(heard.sender):  # nobody ends its own pause
                     self._paused.pop(name, None)
         elif kind == "participant/shutdown":
             for name in self._addressed(heard):
-                _keep(self._shut_down, name, None)
+                self._shut_down[name] = None
         elif kind == "space/kick" and isinstance(one := heard.payload.get("participant_id"), str):
-            _keep(self._removed, self._who(one), None)
+            self._removed[self._who(one)] = None
         self.refresh_soon()
 
     def _present(self, heard: Entry) -> None:
@@ -162,13 +164,13 @@ class Members:
         if not isinstance(id, str) or not isinstance(one, Mapping):
             return
         name, event = self._who(id), heard.payload.get("event")
-        _keep(self._since, name, heard.t)
+        self._since[name] = heard.t
         if event == "join":
             self._shut_down.pop(name, None)
             self._removed.pop(name, None)
             self._gone.pop(name, None)
         elif event == "leave" and self._session.host is None and (before := self.find(name)) is not None:
-            _keep(self._gone, name, Standing(name, (), (), before.patterns, certain=False))
+            self._gone[name] = Standing(name, (), (), before.patterns, certain=False)
 
     def _addressed(self, heard: Entry) -> tuple[str, ...]:
         return tuple(self._who(name) for name in heard.to[:MOST_KEPT])
@@ -251,13 +253,6 @@ class Members:
 @lru_cache(maxsize=2000)
 def _sentence(patterns: tuple[str, ...]) -> str:
     return one_line(sentence([json.loads(one) for one in patterns]), 600)
-
-
-def _keep(book: dict[str, Any], name: str, what: Any) -> None:
-    book.pop(name, None)
-    if len(book) >= MOST_KEPT:
-        del book[next(iter(book))]
-    book[name] = what
 
 
 def _pause(heard: Entry) -> Paused:

@@ -9,13 +9,13 @@ Spec: §3.2.1, §3.6.1; threats 14, 20, 22.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from mew_lab.errors import MewError
 from mew_lab.ledger.calls import shown
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import digest
 from mew_lab.workbench.cards import Click
 from mew_lab.workbench.given import ENDS_HERE
@@ -62,7 +62,7 @@ class Offers:
     def __init__(self, session: Session, granting: Granting) -> None:
         self._session = session
         self._granting = granting
-        self._kept: OrderedDict[str, Offer] = OrderedDict()
+        self._kept: BoundedDict[str, Offer] = BoundedDict(MAX_OFFERS)
 
     async def offer(self, proposal: str, *, values: bool, limit: str, target: tuple[str, ...] = ()) -> Offer:
         """What would be granted to whoever made the proposal, and how much of the log it would have matched.
@@ -104,8 +104,6 @@ class Offers:
             remarks=remarks,
         )
         self._kept[key] = offer
-        while len(self._kept) > MAX_OFFERS:
-            self._kept.popitem(last=False)
         return offer
 
     async def take(

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mew_lab.errors import MewError
 from mew_lab.ledger.entry import Entry
+from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.json_schema import Validator, Violation
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.discovered import DiscoveredTool
-from mew_lab.sdk.fitting import Fault, Fitting
 from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.sdk.rules import loaded
 from mew_lab.workbench.following import Following
 from mew_lab.workbench.subscribers import Subscribers
 from mew_lab.workbench.tool_runs import Run, ToolRuns
@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # loading them takes a second, and few have prompts to show
 __all__ = ["Catalogue", "Checked", "Palette", "Permission", "Person", "read_arguments"]
 
 MAX_TOOLS = 5000
-MAX_FITTINGS = 20
+MAX_VALIDATORS = 20
 _SOON, _LATER = 0.1, 1.0  # seconds
 
 _STATES: Mapping[str, str] = {
@@ -80,7 +80,7 @@ class Checked(NamedTuple):
     """What is wrong with arguments, what could not be checked, what may be done with them, and the filled prompt if
     there is one."""
 
-    faults: tuple[Fault, ...]
+    faults: tuple[Violation, ...]
     notes: tuple[str, ...]
     may: Permission
     preview: str = ""
@@ -104,7 +104,7 @@ class Palette:
         self._subscribers: Subscribers[()] = Subscribers()
         self.runs = ToolRuns(self._subscribers.tell, clock=clock)
         self._following = following
-        self._fittings: dict[str, tuple[Any, Fitting]] = {}
+        self._validators: BoundedDict[str, tuple[Any, Validator]] = BoundedDict(MAX_VALIDATORS)
         self._ends: list[Callable[[], None]] = []
         self._timer: asyncio.TimerHandle | None = None
 
@@ -176,14 +176,13 @@ class Palette:
         Spec: §3.1, §3.2.
         """
         what = f"{'propose' if propose else 'call'} {one_line(target, 120)}"
-        await loaded()
         self.runs.room(what)
         tool = self._known(target)
         arguments = read_arguments(text)
         checked = self.check(target, text)
         if checked.faults:
             first = checked.faults[0]
-            raise MewError(f"Cannot {what}: {_place(first.path)} {first.said}.")
+            raise MewError(f"Cannot {what}: {_place(first.path)} {first.message}.")
         if not (checked.may.propose if propose else checked.may.call):
             raise MewError(f"Cannot {what}: {checked.may.why or 'no capability permits it'}")
         call = (self.me.propose if propose else self.me.call)(f"{tool.participant}/{tool.name}", arguments)
@@ -215,19 +214,17 @@ class Palette:
         """
         tool = self._known(target)
         arguments = read_arguments(text)
-        kept = self._fittings.get(target)
+        kept = self._validators.get(target)
         if kept is None or kept[0] is not tool.input_schema:
-            if len(self._fittings) >= MAX_FITTINGS:
-                self._fittings.clear()
-            kept = self._fittings[target] = (tool.input_schema, Fitting(tool.input_schema))
-        fit = kept[1].check(arguments)
+            kept = self._validators[target] = (tool.input_schema, Validator(tool.input_schema))
+        validation = kept[1].validate(arguments)
         preview = ""
         if (shows := self.previews.get(target)) is not None:
             try:
                 preview = shows(arguments)
             except Exception as fault:
                 preview = f"cannot be shown: {type(fault).__name__}: {fault}"
-        return Checked(fit.faults, fit.notes, self.permission(tool, arguments), preview)
+        return Checked(validation.violations, validation.notes, self.permission(tool, arguments), preview)
 
     def _known(self, target: str) -> DiscoveredTool:
         tool = self.tool(target)

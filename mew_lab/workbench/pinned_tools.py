@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mew_lab.errors import ConfigError
 from mew_lab.ledger.calls import Proposal
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.permit import Capability
+from mew_lab.protocol.text import MAX_NAME
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.discovered import DiscoveredTool, taken
-from mew_lab.workbench.names import MAX_NAME
 
 __all__ = ["Listed", "PinnedTools", "rests_on"]
 
@@ -70,14 +70,15 @@ class PinnedTools:
         self._client = client
         self._local: Local = lambda participant: None
         self._changed: Callable[[str, str, str], object] = lambda participant, tool, how: None
-        self._asked: OrderedDict[str, tuple[str, ...]] = OrderedDict()  # requests for a whole list
-        self._listed: OrderedDict[Key, Listed] = OrderedDict()
+        # Requests for a whole list.
+        self._asked: BoundedDict[str, tuple[str, ...]] = BoundedDict(MAX_ASKED, refresh=True)
+        self._listed: BoundedDict[Key, Listed] = BoundedDict(MAX_TOOLS, refresh=True)
         self._absent: set[Key] = set()  # those of them that their participant does not list any more
-        self._told: OrderedDict[str, None] = OrderedDict()  # participants whose list was seen
-        self._pinned: OrderedDict[Key, Listed] = OrderedDict()
-        self._shown: OrderedDict[str, dict[Key, Listed]] = (
-            OrderedDict()
-        )  # proposal -> its tool as it was shown
+        # Participants whose list was seen.
+        self._told: BoundedDict[str, None] = BoundedDict(MAX_TOOLS, refresh=True)
+        self._pinned: BoundedDict[Key, Listed] = BoundedDict(MAX_TOOLS, refresh=True)
+        # Of a proposal its tool as it was shown.
+        self._shown: BoundedDict[str, dict[Key, Listed]] = BoundedDict(MAX_OPEN, refresh=True)
         self._other: dict[Key, Listed] = {}  # what was listed since the pin, and is not what was pinned
 
     def attach(self, *, local: Local, changed: Callable[[str, str, str], object]) -> None:
@@ -94,7 +95,7 @@ class PinnedTools:
         payload = envelope.payload
         if envelope.kind == "mcp/request":
             if payload.get("method") == "tools/list" and not payload.get("params"):
-                _put(self._asked, envelope.id, envelope.to[:MAX_LOOKED_UP], MAX_ASKED)
+                self._asked[envelope.id] = envelope.to[:MAX_LOOKED_UP]
             elif envelope.sender == self._client.id:
                 for id in envelope.correlation_id:
                     self._approved(id)
@@ -130,7 +131,7 @@ class PinnedTools:
                     + pinned.changes(shown[key])
                 )
         if shown:
-            _put(self._shown, proposal.id, shown, MAX_OPEN)
+            self._shown[proposal.id] = shown
         return tuple(lines)
 
     # --- what is known ---
@@ -157,7 +158,7 @@ class PinnedTools:
         if len(who) > MAX_NAME:
             return
         found = taken(who, [one for one in entries if isinstance(one, dict)]).tools
-        _put(self._told, who, None, MAX_TOOLS)
+        self._told[who] = None
         if whole:
             self._absent -= {key for key in self._absent if key[0] == who}
             names = {tool.name for tool in found}
@@ -168,7 +169,7 @@ class PinnedTools:
     def _one(self, key: Key, now: Listed) -> None:
         before = self._listed.get(key) or self._pinned.get(key)
         self._absent.discard(key)
-        _put(self._listed, key, now, MAX_TOOLS)
+        self._listed[key] = now
         pinned = self._pinned.get(key)
         if pinned is not None and pinned.digest != now.digest:
             self._other[key] = now
@@ -177,7 +178,7 @@ class PinnedTools:
 
     def _approved(self, proposal: str) -> None:
         for key, shown in self._shown.pop(proposal, {}).items():
-            _put(self._pinned, key, shown, MAX_TOOLS)
+            self._pinned[key] = shown
             self._other.pop(key, None)
             if (now := self._listed.get(key)) is not None and now.digest != shown.digest:
                 self._other[key] = now  # it changed after the card was made
@@ -202,15 +203,6 @@ def rests_on(pattern: Mapping[str, Any], participant: str, tool: str) -> bool:
         return False
     asked = {"method": "tools/call", "params": {"name": tool}}
     return any(right.permits(kind, (participant,), asked) for kind in ("mcp/request", "mcp/proposal"))
-
-
-def _put(kept: Any, key: Any, value: Any, most: int) -> None:
-    """Keeps the newest of them."""
-    kept[key] = value
-    if isinstance(kept, OrderedDict):
-        kept.move_to_end(key)
-    while len(kept) > most:
-        del kept[next(iter(kept))]
 
 
 def _written(value: Any) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
 from typing import Any
 
 from mew_lab.errors import MewError
+from mew_lab.protocol.text import local_time
 from mew_lab.protocol.visible import one_line
 from mew_lab.workbench.approving import ListedProposal, Proposals
 from mew_lab.workbench.listing import Listing, Note
@@ -16,10 +16,6 @@ from mew_lab.workbench.session import Session
 __all__ = ["farewell", "gather_tools", "history", "proposals", "status", "tools", "who"]
 
 MOST_NAMED = 20  # proposals that a farewell names
-
-
-def _clock(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%H:%M:%S")
 
 
 def _kinds(patterns: Any) -> str:
@@ -65,7 +61,7 @@ def proposals(session: Session, *, all: bool) -> Proposals:
     """The proposals that wait, and with `all` the decided ones before them, each with all that would be sent."""
     cards = [*(session.decisions.decided() if all else []), *session.decisions.pending()]
     rows = [
-        ListedProposal(card, n, since=_clock(card.since), gate=session.decisions.gate)
+        ListedProposal(card, n, since=local_time(card.since), gate=session.decisions.gate)
         for n, card in enumerate(cards)
     ]
     return Proposals(f"{session.space}: proposals", rows)
@@ -76,7 +72,7 @@ def history(session: Session) -> Listing:
     decided, me = session.decisions.decided(), session.me.participant.client.id
     rows = [
         (
-            _clock(card.decided_at or card.since),
+            local_time(card.decided_at or card.since),
             card.call,
             card.named(card.proposer),
             card.decision,

@@ -15,6 +15,7 @@ from mew_lab.log.entries import author
 from mew_lab.log.line import read_members
 from mew_lab.log.log import excess
 from mew_lab.protocol.describe import describe
+from mew_lab.protocol.text import utf8_size
 from mew_lab.space.events import Record, outline
 from mew_lab.workbench.cards import Row
 from mew_lab.workbench.extract import members_of
@@ -145,7 +146,7 @@ class LiveRows:
             record.verdict,
             record.code or _in_a_word(record.pattern),
             _text(members.get("id")),
-            known.size if known else len(raw) if raw.isascii() else len(raw.encode("utf-8", "replace")),
+            known.size if known else utf8_size(raw),
             others,
         )
 

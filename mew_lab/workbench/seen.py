@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 
 __all__ = ["Seen"]
@@ -18,14 +19,12 @@ class Seen:
     """The ids that one participant has received."""
 
     def __init__(self) -> None:
-        self._ids: dict[str, None] = {}  # in order
+        self._ids: BoundedDict[str, None] = BoundedDict(MAX_SEEN)
         self._news = asyncio.Event()
 
     def take(self, envelope: Envelope) -> None:
         """One more message was received."""
         self._ids[envelope.id] = None
-        if len(self._ids) > MAX_SEEN:
-            del self._ids[next(iter(self._ids))]
         self._news.set()
 
     async def wait(self, id: str, *, unless: Callable[[], bool]) -> None:

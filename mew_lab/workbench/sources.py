@@ -15,14 +15,15 @@ Spec: §7.1, threat 29.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from typing import Any
 
 from mew_lab.agent.quotes import features_of, leaves, query_of
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.text import MAX_NAME, cut, cut_names
 from mew_lab.protocol.visible import middle, one_line
-from mew_lab.workbench.names import MAX_NAME, cut, cut_names
 
 __all__ = ["HINT", "Sources"]
 
@@ -90,7 +91,8 @@ class Sources:
     """What tools and people have said lately."""
 
     def __init__(self) -> None:
-        self._asked: OrderedDict[str, tuple[str, str]] = OrderedDict()  # request -> its words, its method
+        # Request -> its words, its method.
+        self._asked: BoundedDict[str, tuple[str, str]] = BoundedDict(MAX_CALLS)
         self._said_by: dict[tuple[str, str], _Source] = {}
         self._mine = _Source()
         self._size = 0
@@ -131,8 +133,6 @@ class Sources:
             what = cut(name, MAX_TOOL) if isinstance(name, str) else ""
         shown = ", ".join(cut_names(envelope.to, most=SHOWN_TO))
         self._asked[envelope.id] = (one_line(f"{shown}/{what}", 120), method)
-        if len(self._asked) > MAX_CALLS:
-            self._asked.popitem(last=False)
 
     def _answer(self, envelope: Envelope) -> None:
         """Whoever answers, and whether it was asked: what is not believed may have been read all the same."""

@@ -24,6 +24,7 @@ from typing import Any
 
 from mew_lab.errors import ProtocolError
 from mew_lab.ledger.entry import Entry
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.client import StreamData
 from mew_lab.sdk.negotiations import Negotiations
@@ -76,7 +77,7 @@ class Streaming:
         self._heard_at = clock()
         self._keys = 0
         self._entries: dict[int, _Entry] = {}
-        self._asked: dict[str, _Entry] = {}
+        self._asked: BoundedDict[str, _Entry] = BoundedDict(MOST_ASKED, on_forget=self._unanswered)
         self._open: dict[str, _Entry] = {}
         self._opened: dict[str, _Entry] = {}  # by the id of the stream/open
         self._over: list[_Entry] = []
@@ -195,12 +196,12 @@ class Streaming:
         entry = self._add(_Entry(row))
         entry.request = heard.id
         self._asked[heard.id] = entry
-        if len(self._asked) > MOST_ASKED:
-            first = self._asked.pop(next(iter(self._asked)))
-            if first.row.state == "requested":
-                self._refuse(first, "no answer was heard")
         if heard.refused:
             self._refuse(entry, heard.code or "refused")
+
+    def _unanswered(self, request: str, entry: _Entry) -> None:
+        if entry.row.state == "requested":
+            self._refuse(entry, "no answer was heard")
 
     def _error(self, heard: Entry) -> None:
         for id in heard.correlation_id:
@@ -309,7 +310,8 @@ class Streaming:
             self.over_untold += 1
             self._entries = {key: one for key, one in self._entries.items() if one is not gone}
             self.shelf.forget(gone.held)
-            self._asked = {id: one for id, one in self._asked.items() if one is not gone}
+            for request in [id for id, one in self._asked.items() if one is gone]:
+                del self._asked[request]
         if len(self._opened) > 2 * len(self._entries) + 100:
             kept = set(map(id, self._entries.values()))
             self._opened = {name: one for name, one in self._opened.items() if id(one) in kept}

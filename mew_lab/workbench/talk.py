@@ -25,10 +25,10 @@ from mew_lab.errors import MewError
 from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.envelope import MAX_ID, Envelope
 from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.protocol.text import MAX_NAME, cut, cut_names
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.chats import ChatChange
 from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.workbench.names import MAX_NAME, cut, cut_names
 
 __all__ = ["REASONS", "STATUSES", "Said", "Seen", "Talk"]
 

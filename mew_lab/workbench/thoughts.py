@@ -15,19 +15,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 from mew_lab.errors import MewError
 from mew_lab.ledger.calls import CALL_KINDS, CallLedger, Change
 from mew_lab.ledger.entry import Entry
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import MAX_ID
 from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.protocol.text import MAX_NAME, cut, cut_names
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import StreamData
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.workbench.call_rows import CallRow, changed, row_of
 from mew_lab.workbench.mirrors import Mirror
-from mew_lab.workbench.names import MAX_NAME, cut, cut_names
 from mew_lab.workbench.sequences import MAX_KIND, MAX_PATH, MAX_TO, Reasoning, Step, parts_of, text_of
 
 __all__ = ["REASONS", "Thoughts"]
@@ -65,8 +66,8 @@ class Thoughts:
         self._by_id: dict[str, int] = {}
         self._ledger = CallLedger(weight=MAX_WEIGHT)
         self._places: dict[str, tuple[int, int]] = {}  # a call's id -> its sequence and step
-        self._asked: dict[str, int] = {}  # a stream/request's id -> its sequence
-        self._mirrors: dict[str, tuple[int, Mirror]] = {}
+        self._asked: BoundedDict[str, int] = BoundedDict(MAX_STREAMS)  # a stream/request's id -> its sequence
+        self._mirrors: BoundedDict[str, tuple[int, Mirror]] = BoundedDict(MAX_STREAMS)
         self._count = 0
         self.forgotten = 0
 
@@ -305,13 +306,13 @@ class Thoughts:
             for id in (*heard.correlation_id, heard.context, told):
                 one = self._sequences.get(self._by_id.get(id, 0))
                 if one is not None and one.owner == heard.sender:
-                    _keep(self._asked, heard.id, one.key)
+                    self._asked[heard.id] = one.key
                     return
         elif heard.kind == "stream/open" and heard.sender in (GATEWAY, "gateway") and stream:
             for id in heard.correlation_id:
                 one = self._sequences.get(self._asked.pop(id, 0))
                 if one is not None:
-                    _keep(self._mirrors, stream, (one.key, Mirror()))
+                    self._mirrors[stream] = (one.key, Mirror())
                     self._put(replace(one, stream=stream, streaming=True))
         elif heard.kind == "stream/close":
             one = self._sequences.get(self._mirrors.get(stream, (0, None))[0])
@@ -351,10 +352,3 @@ class Thoughts:
         self._mirrors.pop(one.stream, None)
         self.forgotten += 1
         self.on_change(key, 0)
-
-
-def _keep(book: dict[str, Any], id: str, value: object) -> None:
-    """Adds an entry; the oldest goes."""
-    book[id] = value
-    if len(book) > MAX_STREAMS:
-        del book[next(iter(book))]

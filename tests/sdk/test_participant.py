@@ -170,7 +170,7 @@ async def test_the_tools_of_another_are_listed(human: MEWParticipant, bot: MEWPa
             r"git/nope failed: Unknown tool: nope\. Tools here: git_log, never, fails \(-32602\)",
             -32602,
         ),
-        ("git_log", {"x": 1}, r"Invalid arguments for git_log: arguments: Additional properties", -32602),
+        ("git_log", {"x": 1}, r"Invalid arguments for git_log: arguments.x: is not known", -32602),
         ("fails", {}, "git/fails failed: ValueError: no such branch", None),
     ],
 )

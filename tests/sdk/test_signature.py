@@ -51,7 +51,7 @@ def test_at_most_twenty_faults_are_told() -> None:
     assert len(caught.value.faults) == 20
     assert caught.value.faults[1] == {
         "path": "arguments.numbers[1]",
-        "message": "'x' is not of type 'integer'",
+        "message": "must be an integer",
     }
 
 

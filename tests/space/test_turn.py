@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from mew_lab.protocol.text import timestamp
 from mew_lab.space.core import RULES
 from mew_lab.space.events import Deliver, Received, Record
-from mew_lab.space.turn import timestamp
 
 from .stage import START, Stage
 

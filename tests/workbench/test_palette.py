@@ -84,7 +84,7 @@ def test_a_tool_that_is_added_later_is_found(lab: Lab, opened: Opened) -> None:
 
 def test_arguments_are_judged_before_anything_is_sent(lab: Lab, opened: Opened) -> None:
     check = opened.palette.check("notebook/add", '{"a": 1, "b": "two", "c": 3}')
-    assert {fault.path: fault.said for fault in check.faults} == {
+    assert {fault.path: fault.message for fault in check.faults} == {
         ("b",): "must be an integer",
         ("c",): "is not known to this tool",
     }

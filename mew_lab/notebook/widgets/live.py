@@ -40,6 +40,7 @@ from typing import Any, NamedTuple
 
 import anywidget
 
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.visible import one_line
 
 __all__ = [
@@ -176,7 +177,8 @@ class LiveWidget(anywidget.AnyWidget):
         self.faults: deque[BaseException] = deque(maxlen=50)
         self.last_ping: float | None = None
         self.clock = clock
-        self._views: dict[str, int] = {}
+        # A page that was reloaded said no farewell: the oldest are forgotten.
+        self._views: BoundedDict[str, int] = BoundedDict(16)
         # How many were sent; only the writer counts.
         self._batches, self._over = 0, ""
         self._outbox: deque[dict[str, Any]] = deque()
@@ -362,9 +364,6 @@ class LiveWidget(anywidget.AnyWidget):
         self.last_ping = time.monotonic()
         with self._changed:
             self._views[view] = start
-            # A page that was reloaded said no farewell: the oldest are forgotten.
-            while len(self._views) > 16:
-                self._views.pop(next(iter(self._views)))
             self._asked[view] = start
         self.wake()
 

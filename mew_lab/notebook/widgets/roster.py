@@ -23,6 +23,7 @@ from mew_lab.errors import MewError
 from mew_lab.notebook.widgets.acting import Act, ActingWidget, Outcome
 from mew_lab.notebook.widgets.live import INSTALL, front_end
 from mew_lab.notebook.widgets.pictures import MOST_ROWS, clock_time, picture
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.workbench.host import join_line
@@ -73,7 +74,10 @@ class RosterView(ActingWidget):
         # Guards the two below: an invitation ends on the loop's thread, a click comes on the kernel's.
         self._book = threading.Lock()
         self._tokens: dict[str, Invitation] = {}
-        self._invited: dict[str, tuple[str, float, float | None]] = {}  # who, since when, when it was shown
+        # Who, since when, when it was shown.
+        self._invited: BoundedDict[str, tuple[str, float, float | None]] = BoundedDict(
+            MOST_INVITATIONS, on_forget=lambda id, invited: self._tokens.pop(id, None)
+        )
         super().__init__(**traits)
         unsubscribe = members.subscribe(self.wake)
 
@@ -178,10 +182,6 @@ class RosterView(ActingWidget):
         with self._book:
             self._tokens[invitation.id] = invitation
             self._invited[invitation.id] = (invitation.participant, self.clock().timestamp(), None)
-            while len(self._invited) > MOST_INVITATIONS:
-                oldest = next(iter(self._invited))
-                del self._invited[oldest]
-                self._tokens.pop(oldest, None)
         self.wake()
         return Outcome(f"{name} is invited; its token is ready and can be shown once")
 

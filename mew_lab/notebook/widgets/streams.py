@@ -24,6 +24,7 @@ from mew_lab.notebook.widgets.acting import Act, ActingWidget, Outcome
 from mew_lab.notebook.widgets.live import INSTALL, front_end
 from mew_lab.notebook.widgets.pictures import MOST_ROWS, clock_time, picture
 from mew_lab.notebook.widgets.stream_stills import CODE, COLUMNS, cells_of, last_lines
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.workbench.loop import LoopThread
 from mew_lab.workbench.stream_deeds import StreamDeeds
@@ -71,7 +72,7 @@ class StreamsView(ActingWidget):
         self._loop = loop
         # Put in by any thread; all below are the writer's alone.
         self._wishes: deque[dict[str, Any]] = deque(maxlen=1000)
-        self._watches: dict[str, tuple[int, Watch]] = {}
+        self._watches: BoundedDict[str, tuple[int, Watch]] = BoundedDict(MOST_WATCHES)
         self._sent: dict[int, StreamRow] = {}
         self._counts: dict[int, tuple[int, int, int]] = {}
         self._counted = 0.0
@@ -182,8 +183,6 @@ class StreamsView(ActingWidget):
         if held is None or row is None or view not in self._views:
             return
         chosen: Kind = kind if kind in KINDS else row.kind
-        while len(self._watches) >= MOST_WATCHES:
-            del self._watches[next(iter(self._watches))]
         self._watches[view] = (row.key, Watch(self.streaming.shelf, held, chosen, format=row.format))
         self._looked = (row.key, chosen)
 

@@ -296,7 +296,7 @@ def _checked(checked: Checked) -> dict[str, Any]:
             {
                 "path": list(fault.path),
                 "shown": [visible(str(one)) for one in fault.path],
-                "said": visible(fault.said),
+                "said": visible(fault.message),
             }
             for fault in checked.faults
         ],

@@ -1,0 +1,637 @@
+"""Validates values against JSON Schema 2020-12 that a stranger wrote, at a bounded price.
+
+How it works. `Validator` copies a schema within bounds and keeps only well-formed rules that can be checked here. What
+would leave this process (a reference to elsewhere), change the rules (`$schema`, `$id`, `$dynamicRef`) or needs the
+results of other rules (`unevaluatedItems`, `unevaluatedProperties`) is left out and noted. `validate` then walks the
+copy and the value together. Each rule pays for what it looks at; a validation that has no steps left ends early and
+says so. Patterns run in google-re2, in linear time. `format` is an annotation, as 2020-12 has it, and is not checked.
+
+A *violation* is a place of the value where it does not fit. A *gap* is a place of the schema that can never be checked.
+A caller that only prepares a call shows violations and notes, because the participant that has the tool checks again.
+That participant refuses a schema with gaps, and a value for which there are notes.
+
+The package jsonschema is not used: importing any of its modules loads all of its format checkers, which takes a second
+and more where rfc3987_syntax is installed, as in every environment of Jupyter. The tests compare the two.
+
+Spec: SDK "Tool Registry"; MCP `inputSchema` (JSON Schema 2020-12, Core and Validation).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, NamedTuple, TypeAlias
+
+from mew_lab.errors import ConfigError
+from mew_lab.protocol.node import BUDGET, TOO_COSTLY, Meter
+from mew_lab.protocol.strings import Regex
+from mew_lab.protocol.visible import one_line
+
+__all__ = ["Path", "Validation", "Validator", "Violation", "resolve_reference"]
+
+MAX_VIOLATIONS = 50
+MAX_MESSAGE = 200  # characters of one violation
+MAX_NODES = 20_000  # of a schema, items of its lists too; the rest is not checked
+MAX_DEPTH = 48  # of a schema
+MAX_REFERENCES = (
+    96  # inside each other: a message is at most 64 levels deep, and a level may take more than one
+)
+MAX_POINTER = 48  # parts of a reference
+MAX_STEPS = 20_000  # of one validation, and
+STEPS_A_VALUE = 10  # more for each value that is validated, but
+MOST_STEPS = 500_000
+TEXT_A_STEP = 50  # characters
+PROGRAM_A_STEP = 20  # instructions of a compiled pattern
+REFUSED_PATTERN = 5000  # steps: the engine finds out that a pattern is too large by trying
+
+Path: TypeAlias = tuple[str | int, ...]
+"""The keys and positions that lead to a place."""
+
+_TYPES: Mapping[str, Callable[[Any], bool]] = {
+    "string": lambda value: isinstance(value, str),
+    "number": lambda value: _is_number(value),
+    "integer": lambda value: _is_number(value) and (isinstance(value, int) or value.is_integer()),
+    "boolean": lambda value: isinstance(value, bool),
+    "null": lambda value: value is None,
+    "array": lambda value: isinstance(value, list),
+    "object": lambda value: isinstance(value, dict),
+}
+# Rules whose value is one schema, a list of schemas, schemas by name.
+_ONE = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
+_SOME = ("allOf", "anyOf", "oneOf", "prefixItems")
+_NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+# Rules that look at each member or item, and those that look at all that a value holds.
+_EACH = ("items", "contains", "additionalProperties", "propertyNames", "patternProperties")
+_WHOLE = ("enum", "const", "uniqueItems")
+
+
+class Violation(NamedTuple):
+    """A place of a value that does not fit: `message` is a sentence without its subject, "must be an integer"."""
+
+    path: Path
+    message: str
+
+
+class Validation(NamedTuple):
+    """The result for one value.
+
+    Attributes:
+        violations: Where the value does not fit, at most 50.
+        notes: Sentences on what could not be checked. Without violations and notes the value fits.
+        complete: Whether the validation came to its end within its steps.
+    """
+
+    violations: tuple[Violation, ...]
+    notes: tuple[str, ...]
+    complete: bool = True
+
+
+class Validator:
+    """One schema, copied within bounds. Never raises for what is wrong with it."""
+
+    def __init__(self, schema: Any) -> None:
+        self._notes: dict[str, None] = {}
+        self._gaps: dict[Violation, None] = {}
+        self._checked_later: list[tuple[Path, str, str]] = []  # patterns and references, with their places
+        self._refused: set[str] = set()
+        self._room = MAX_NODES
+        self.schema: Any = self._copy(schema, (), 0)
+
+    def gaps(self) -> tuple[Violation, ...]:
+        """Lists what of the schema is ill-formed or can never be checked, each with its place in the schema."""
+        found = dict(self._gaps)
+        walk = _Walk(self.schema, steps=MAX_STEPS, refused=self._refused)
+        try:
+            for path, rule, value in self._checked_later:
+                if rule == "pattern" and walk.expression(value) is None:
+                    found[Violation(path, _unsupported(value))] = None
+                elif rule == "$ref" and resolve_reference(self.schema, value) is None:
+                    message = f"{one_line(value, 60)} is no place of this schema; nothing else is fetched"
+                    found[Violation(path, message)] = None
+        except _Spent:
+            found[Violation((), "it has more or larger patterns than are read here")] = None
+        return tuple(islice(found, MAX_VIOLATIONS))
+
+    def validate(self, value: Any) -> Validation:
+        """Checks a value of JSON: what json reads, objects as `dict` and arrays as `list`."""
+        steps = min(MAX_STEPS + STEPS_A_VALUE * _size(value), MOST_STEPS)
+        walk = _Walk(self.schema, steps=steps, refused=self._refused)
+        walk.notes.update(self._notes)
+        violations: dict[Violation, None] = {}
+        try:
+            for error in islice(walk.errors(self.schema, value, ()), MAX_VIOLATIONS):
+                violations.update(dict.fromkeys(_violations(error)))
+        except (_Spent, RecursionError):
+            walk.complete = False
+            note = "The schema asks for more checks than are done here; the tool will check the rest."
+            walk.notes[note] = None
+        return Validation(tuple(islice(violations, MAX_VIOLATIONS)), tuple(walk.notes), walk.complete)
+
+    def _copy(self, schema: Any, path: Path, depth: int) -> Any:
+        """The schema without what is no rule, is ill-formed, or leads elsewhere."""
+        if isinstance(schema, bool):
+            return schema
+        self._room -= 1
+        if not isinstance(schema, Mapping):
+            return self._leave_out(path, "what is no schema")
+        if depth > MAX_DEPTH or self._room < 0:
+            return self._leave_out(path, "what is nested too deeply or goes on too long")
+        kept: dict[str, Any] = {}
+        for key, value in schema.items():
+            at = (*path, key)
+            self._room -= len(value) if isinstance(value, list) else 0
+            if self._room < 0:
+                self._leave_out(at, "what goes on too long")
+            elif key in _NAMED and isinstance(value, Mapping):
+                kept[key] = {
+                    str(name): self._copy(one, (*at, str(name)), depth + 1) for name, one in value.items()
+                }
+                if key == "patternProperties":
+                    self._checked_later += ((at, "pattern", name) for name in kept[key])
+            elif key == "items" and isinstance(value, list):  # before 2020-12 a tuple was written so
+                kept["prefixItems"] = self._copy_each(value, at, depth)
+            elif key == "additionalItems" and isinstance(schema.get("items"), list):
+                kept["items"] = self._copy(value, at, depth + 1)
+            elif key in _ONE and isinstance(value, (Mapping, bool)):
+                kept[key] = self._copy(value, at, depth + 1)
+            elif key in _SOME and isinstance(value, list) and value:
+                kept[key] = self._copy_each(value, at, depth)
+            elif _is_rule(key, value):
+                kept[key] = value
+                if key in ("pattern", "$ref"):
+                    self._checked_later.append((at, key, value))
+            elif key in _WELL_FORMED or key in _ONE or key in _SOME or key in _NAMED:
+                self._leave_out(at, f"the rule {key}, which is ill-formed")
+            elif key in ("$dynamicRef", "unevaluatedItems", "unevaluatedProperties"):
+                self._leave_out(at, f"the rule {key}")
+        return kept
+
+    def _copy_each(self, schemas: list[Any], at: Path, depth: int) -> list[Any]:
+        return [self._copy(one, (*at, n), depth + 1) for n, one in enumerate(schemas)]
+
+    def _leave_out(self, path: Path, what: str) -> bool:
+        self._notes[f"Not checked here: {what}."] = None
+        if len(self._gaps) < MAX_VIOLATIONS:
+            self._gaps[Violation(path, f"cannot be checked: {what}")] = None
+        return True
+
+
+def resolve_reference(root: Any, reference: str) -> Any:
+    """The schema at `#/a/b` inside `root`; None if the reference leads elsewhere or nowhere."""
+    if reference == "#":
+        return root
+    if not reference.startswith("#/"):
+        return None
+    here = root
+    for part in reference[2:].split("/")[:MAX_POINTER]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(here, Mapping) and name in here:
+            here = here[name]
+        elif isinstance(here, list) and name.isdecimal() and len(name) < 7 and int(name) < len(here):
+            here = here[int(name)]
+        else:
+            return None
+    return here if isinstance(here, (Mapping, bool)) else None
+
+
+# --- well-formed rules ---
+
+_WELL_FORMED: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(
+        ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), lambda value: _is_number(value)
+    ),
+    **dict.fromkeys(
+        (f"{end}{what}" for end in ("min", "max") for what in ("Length", "Items", "Properties", "Contains")),
+        lambda value: _is_number(value) and (isinstance(value, int) or value.is_integer()),
+    ),
+    "multipleOf": lambda value: _is_number(value) and value > 0,
+    "type": lambda value: _type_names(value) != (),
+    "enum": lambda value: isinstance(value, list),
+    "const": lambda value: True,
+    "required": lambda value: _are_strings(value),
+    "dependentRequired": lambda value: isinstance(value, Mapping) and all(map(_are_strings, value.values())),
+    "uniqueItems": lambda value: isinstance(value, bool),
+    "pattern": lambda value: isinstance(value, str),
+    "$ref": lambda value: isinstance(value, str),
+}
+
+
+def _is_rule(key: str, value: Any) -> bool:
+    is_well_formed = _WELL_FORMED.get(key)
+    return is_well_formed is not None and is_well_formed(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _type_names(value: Any) -> tuple[str, ...]:
+    """The types that `type` names; () if one of them is none."""
+    names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else ()
+    return names if all(isinstance(one, str) and one in _TYPES for one in names) else ()
+
+
+def _are_strings(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _unsupported(pattern: str) -> str:
+    return (
+        f"the pattern {one_line(pattern, 60)} cannot be checked in bounded time: it is no regular expression, it looks "
+        "around or back, or it is too long"
+    )
+
+
+# --- one validation ---
+
+
+class _Spent(Exception):
+    """The validation has used all its steps."""
+
+
+class _Error(NamedTuple):
+    """A rule that a value breaks, before it is put into words.
+
+    `value` is what the words need of the rule: its own value, or the names that are missing. `forms` are the errors of
+    each schema of `anyOf` or `oneOf`.
+    """
+
+    path: Path
+    rule: str
+    value: Any = None
+    message: str = ""
+    forms: tuple[list[_Error], ...] = ()
+
+
+class _Walk:
+    """One walk through a schema and a value: the steps that are left, and what had to be left out.
+
+    `refused` are patterns that the engine did not take; they are kept from one validation to the next.
+    """
+
+    def __init__(self, root: Any, *, steps: int, refused: set[str]) -> None:
+        self.notes: dict[str, None] = {}
+        self.complete = True
+        self._root = root
+        self._steps = steps
+        self._refused = refused
+        self._references = 0
+
+    def errors(self, schema: Any, value: Any, path: Path) -> Iterator[_Error]:
+        """Yields each rule of `schema` that `value` breaks.
+
+        Raises:
+            _Spent: when no steps are left.
+        """
+        if schema is True:
+            return
+        if schema is False:
+            yield _Error(path, "", message="is excluded by the schema")
+            return
+        for rule, wanted in schema.items():
+            if rule in _PREDICATES:
+                self._spend(_price(rule, wanted, value))
+                if not _PREDICATES[rule](wanted, value):
+                    yield _Error(path, rule, wanted)
+            elif rule in _APPLICATORS:
+                self._spend(_price(rule, wanted, value))
+                yield from _APPLICATORS[rule](self, wanted, value, path, schema)
+
+    def expression(self, pattern: str) -> Regex | None:
+        """The compiled pattern, which accepts the texts that contain a match; None if the engine does not take it.
+
+        Raises:
+            _Spent: when no steps are left.
+        """
+        if pattern in self._refused:
+            return None
+        try:
+            compiled = Regex.of(f"(?s:.*)(?:{pattern})(?s:.*)", key="pattern")
+        except ConfigError:
+            self._refused.add(pattern)
+            self._spend(REFUSED_PATTERN)
+            return None
+        self._spend(1 + compiled.program_size // PROGRAM_A_STEP)
+        return compiled
+
+    def _spend(self, steps: int) -> None:
+        self._steps -= steps
+        if self._steps < 0:
+            raise _Spent
+
+    def _leave_out(self, what: str) -> None:
+        self.notes[f"Not checked here: {what}."] = None
+
+    def _fits(self, schema: Any, value: Any, path: Path) -> bool:
+        return next(self.errors(schema, value, path), None) is None
+
+    def _errors_of_each(self, schemas: list[Any], value: Any, path: Path) -> Iterator[list[_Error]]:
+        return (list(islice(self.errors(one, value, path), MAX_VIOLATIONS)) for one in schemas)
+
+    def _matches(self, pattern: str, text: Any) -> bool:
+        """Whether the text contains a match; True, with a note, if that cannot be told in bounded time."""
+        if not isinstance(text, str):  # a key of a mapping that was no JSON
+            return False
+        self._spend(1 + len(text) // TEXT_A_STEP)
+        compiled = self.expression(pattern)
+        why = "which only an engine that may run for ever would understand"
+        if compiled is not None:
+            meter = Meter()
+            try:
+                return compiled.accepts(text, meter)
+            except TOO_COSTLY:
+                why = "which takes too long with this text"
+            finally:
+                self._spend(BUDGET - max(meter.left, 0))
+        self._leave_out(f"the pattern {one_line(pattern, 80)}, {why}")
+        return True
+
+    # --- rules that apply other schemas; Spec: JSON Schema Core 10, 11 ---
+
+    def _reference(self, reference: str, value: Any, path: Path, schema: Any) -> Iterator[_Error]:
+        target = resolve_reference(self._root, reference)
+        if target is None or self._references >= MAX_REFERENCES:
+            self.complete = self.complete and target is None
+            self._leave_out(f"what {one_line(reference, 80)} says")
+            return
+        self._references += 1
+        try:
+            yield from self.errors(target, value, path)
+        finally:
+            self._references -= 1
+
+    def _all_of(self, schemas: list[Any], value: Any, path: Path, schema: Any) -> Iterator[_Error]:
+        for one in schemas:
+            yield from self.errors(one, value, path)
+
+    def _any_of(self, schemas: list[Any], value: Any, path: Path, schema: Any) -> Iterator[_Error]:
+        forms: list[list[_Error]] = []
+        for errors in self._errors_of_each(schemas, value, path):
+            if not errors:
+                return
+            forms.append(errors)
+        yield _Error(path, "anyOf", forms=tuple(forms))
+
+    def _one_of(self, schemas: list[Any], value: Any, path: Path, schema: Any) -> Iterator[_Error]:
+        forms, fitting = [], 0
+        for errors in self._errors_of_each(schemas, value, path):
+            forms.append(errors)
+            fitting += not errors
+            if fitting > 1:
+                yield _Error(path, "oneOf")
+                return
+        if not fitting:
+            yield _Error(path, "oneOf", forms=tuple(forms))
+
+    def _not(self, excluded: Any, value: Any, path: Path, schema: Any) -> Iterator[_Error]:
+        if self._fits(excluded, value, path):
+            yield _Error(path, "not")
+
+    def _if(self, condition: Any, value: Any, path: Path, schema: Any) -> Iterator[_Error]:
+        branch = "then" if self._fits(condition, value, path) else "else"
+        yield from self.errors(schema.get(branch, True), value, path)
+
+    def _properties(
+        self, schemas: Mapping[str, Any], value: Any, path: Path, schema: Any
+    ) -> Iterator[_Error]:
+        if isinstance(value, dict):
+            for key, one in schemas.items():
+                if key in value:
+                    yield from self.errors(one, value[key], (*path, key))
+
+    def _pattern_properties(
+        self, schemas: Mapping[str, Any], value: Any, path: Path, schema: Any
+    ) -> Iterator[_Error]:
+        if isinstance(value, dict):
+            for pattern, one in schemas.items():
+                for key, member in value.items():
+                    if self._matches(pattern, key):
+                        yield from self.errors(one, member, (*path, key))
+
+    def _additional_properties(self, other: Any, value: Any, path: Path, schema: Any) -> Iterator[_Error]:
+        if not isinstance(value, dict):
+            return
+        known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+        for key, member in value.items():
+            if key in known or any(self._matches(pattern, key) for pattern in patterns):
+                continue
+            if other is False:
+                yield _Error((*path, key), "additionalProperties")
+            else:
+                yield from self.errors(other, member, (*path, key))
+
+    def _property_names(self, names: Any, value: Any, path: Path, schema: Any) -> Iterator[_Error]:
+        if isinstance(value, dict):
+            for key in value:
+                yield from self.errors(names, key, path)
+
+    def _dependent_schemas(
+        self, schemas: Mapping[str, Any], value: Any, path: Path, schema: Any
+    ) -> Iterator[_Error]:
+        if isinstance(value, dict):
+            for key, one in schemas.items():
+                if key in value:
+                    yield from self.errors(one, value, path)
+
+    def _dependent_required(
+        self, names: Mapping[str, list[str]], value: Any, path: Path, schema: Any
+    ) -> Iterator[_Error]:
+        if isinstance(value, dict):
+            for key, needed in names.items():
+                self._spend(len(needed))
+                missing = [name for name in needed if name not in value] if key in value else ()
+                for name in missing:
+                    yield _Error((*path, name), "", message=f"is required beside {one_line(key, 60)}")
+
+    def _required(self, names: list[str], value: Any, path: Path, schema: Any) -> Iterator[_Error]:
+        if isinstance(value, dict):
+            missing = [name for name in names if name not in value]
+            if missing:
+                yield _Error(path, "required", missing)
+
+    def _prefix_items(self, schemas: list[Any], value: Any, path: Path, schema: Any) -> Iterator[_Error]:
+        if isinstance(value, list):
+            for n, (one, item) in enumerate(zip(schemas, value, strict=False)):
+                yield from self.errors(one, item, (*path, n))
+
+    def _items(self, items: Any, value: Any, path: Path, schema: Any) -> Iterator[_Error]:
+        if not isinstance(value, list):
+            return
+        first = len(schema.get("prefixItems", ()))
+        if items is False and len(value) > first:
+            yield _Error(path, "maxItems", first)
+        else:
+            for n in range(first, len(value)):
+                yield from self.errors(items, value[n], (*path, n))
+
+    def _contains(self, wanted: Any, value: Any, path: Path, schema: Any) -> Iterator[_Error]:
+        if not isinstance(value, list):
+            return
+        least, most = schema.get("minContains", 1), schema.get("maxContains", len(value))
+        fitting = sum(self._fits(wanted, item, path) for item in value)
+        if not least <= fitting <= most:
+            bound = f"at least {least}" if fitting < least else f"at most {most}"
+            yield _Error(
+                path, "", message=f"must hold {bound} of the items that the schema asks for, not {fitting}"
+            )
+
+    def _pattern(self, pattern: str, value: Any, path: Path, schema: Any) -> Iterator[_Error]:
+        if isinstance(value, str) and not self._matches(pattern, value):
+            yield _Error(path, "pattern", pattern)
+
+
+_APPLICATORS: Mapping[str, Callable[[_Walk, Any, Any, Path, Any], Iterator[_Error]]] = {
+    "$ref": _Walk._reference,
+    "allOf": _Walk._all_of,
+    "anyOf": _Walk._any_of,
+    "oneOf": _Walk._one_of,
+    "not": _Walk._not,
+    "if": _Walk._if,
+    "properties": _Walk._properties,
+    "patternProperties": _Walk._pattern_properties,
+    "additionalProperties": _Walk._additional_properties,
+    "propertyNames": _Walk._property_names,
+    "dependentSchemas": _Walk._dependent_schemas,
+    "dependentRequired": _Walk._dependent_required,
+    "required": _Walk._required,
+    "prefixItems": _Walk._prefix_items,
+    "items": _Walk._items,
+    "contains": _Walk._contains,
+    "pattern": _Walk._pattern,
+}
+
+# Rules that ask nothing but the value itself; a value of another type fits. Spec: JSON Schema Validation 6.
+_PREDICATES: Mapping[str, Callable[[Any, Any], bool]] = {
+    "type": lambda names, value: any(_TYPES[name](value) for name in _type_names(names)),
+    "enum": lambda values, value: _identity(value) in map(_identity, values),
+    "const": lambda wanted, value: _identity(value) == _identity(wanted),
+    "minimum": lambda bound, value: not _is_number(value) or value >= bound,
+    "maximum": lambda bound, value: not _is_number(value) or value <= bound,
+    "exclusiveMinimum": lambda bound, value: not _is_number(value) or value > bound,
+    "exclusiveMaximum": lambda bound, value: not _is_number(value) or value < bound,
+    "multipleOf": lambda step, value: not _is_number(value) or _is_multiple(value, step),
+    "minLength": lambda count, value: not isinstance(value, str) or len(value) >= count,
+    "maxLength": lambda count, value: not isinstance(value, str) or len(value) <= count,
+    "minItems": lambda count, value: not isinstance(value, list) or len(value) >= count,
+    "maxItems": lambda count, value: not isinstance(value, list) or len(value) <= count,
+    "minProperties": lambda count, value: not isinstance(value, dict) or len(value) >= count,
+    "maxProperties": lambda count, value: not isinstance(value, dict) or len(value) <= count,
+    "uniqueItems": lambda wanted, value: (
+        not (wanted and isinstance(value, list)) or len(set(map(_identity, value))) == len(value)
+    ),
+}
+
+
+def _is_multiple(value: float, step: float) -> bool:
+    """Whether a number is a multiple, as decimal fractions are meant: 0.3 is one of 0.1."""
+    if isinstance(value, int) and isinstance(step, int):
+        return value % step == 0
+    try:
+        quotient = value / step
+    except OverflowError:
+        return True
+    return not math.isfinite(quotient) or abs(quotient - round(quotient)) <= 1e-9 * max(1.0, abs(quotient))
+
+
+def _identity(value: Any) -> Any:
+    """Equal for equal JSON: 1 is 1.0, and neither is true. Spec: JSON Schema Core 4.2.2."""
+    if isinstance(value, Mapping):
+        return "object", frozenset((key, _identity(one)) for key, one in value.items())
+    if isinstance(value, list):
+        return "array", tuple(map(_identity, value))
+    if value is None or isinstance(value, (str, int, float)):
+        return isinstance(value, bool), value
+    return "other", repr(value)  # YAML has more than JSON
+
+
+def _price(rule: str, wanted: Any, value: Any) -> int:
+    """The steps of one rule: for each schema, name or value that it has, and for each item that it looks at."""
+    several = len(wanted) if isinstance(wanted, (list, Mapping)) else 1
+    if rule in _WHOLE:
+        return several * _size(value)
+    each = len(value) if rule in _EACH and isinstance(value, (list, Mapping)) else 0
+    return several + each
+
+
+def _size(value: Any) -> int:
+    """How much there is to look at: one for each value, and one more for each fifty characters."""
+    total, waiting = 0, [value]
+    while waiting:
+        one = waiting.pop()
+        total += 1
+        if isinstance(one, str):
+            total += len(one) // TEXT_A_STEP
+        elif isinstance(one, Mapping):
+            total += sum(len(key) for key in one if isinstance(key, str)) // TEXT_A_STEP
+            waiting.extend(one.values())
+        elif isinstance(one, (list, tuple)):
+            waiting.extend(one)
+    return total
+
+
+# --- words ---
+
+_MESSAGES: Mapping[str, Callable[[Any], str]] = {
+    "minimum": lambda value: f"must be at least {_shown(value)}",
+    "maximum": lambda value: f"must be at most {_shown(value)}",
+    "exclusiveMinimum": lambda value: f"must be more than {_shown(value)}",
+    "exclusiveMaximum": lambda value: f"must be less than {_shown(value)}",
+    "multipleOf": lambda value: f"must be a multiple of {_shown(value)}",
+    "minLength": lambda value: f"must have at least {_counted(value, 'character')}",
+    "maxLength": lambda value: f"must have at most {_counted(value, 'character')}",
+    "minItems": lambda value: f"must have at least {_counted(value, 'item')}",
+    "maxItems": lambda value: f"must have at most {_counted(value, 'item')}",
+    "minProperties": lambda value: f"must have at least {_counted(value, 'member')}",
+    "maxProperties": lambda value: f"must have at most {_counted(value, 'member')}",
+    "uniqueItems": lambda value: "must not hold the same item twice",
+    "pattern": lambda value: f"must contain a match of {one_line(value, 80)}",
+    "const": lambda value: f"must be {_shown(value)}",
+    "enum": lambda value: f"must be one of {', '.join(map(_shown, value[:8]))}{' …' * (len(value) > 8)}",
+    "type": lambda value: f"must be {' or '.join(map(_with_article, _type_names(value)))}",
+    "not": lambda value: "is what the schema excludes",
+    "anyOf": lambda value: "fits none of the forms that the schema allows",
+    "oneOf": lambda value: "fits more than one of the forms of which it must fit exactly one",
+    "additionalProperties": lambda value: "is not known to this tool",
+}
+
+
+def _violations(error: _Error) -> Iterator[Violation]:
+    if error.rule == "required":
+        names = islice(error.value, MAX_VIOLATIONS)
+        yield from (Violation((*error.path, name), "is required") for name in names)
+    elif error.forms:
+        yield from _nearest(error)
+    else:
+        message = error.message or _MESSAGES[error.rule](error.value)
+        yield Violation(error.path, one_line(message, MAX_MESSAGE))
+
+
+def _nearest(error: _Error) -> Iterable[Violation]:
+    """Of several forms, what is wrong with the only one whose errors all lie below the place."""
+    level = len(error.path)
+    meant = [
+        errors
+        for errors in error.forms
+        if all(len(one.path) > level or one.rule == "required" for one in errors)
+    ]
+    if len(meant) == 1:
+        return [violation for one in meant[0] for violation in _violations(one)]
+    return [Violation(error.path, _MESSAGES["anyOf"](None))]
+
+
+def _shown(value: Any) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # Python writes no integer of more than 4300 digits
+        return "a number of very many digits"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{_shown(count)} {what}{'' if count == 1 else 's'}"
+
+
+def _with_article(name: str) -> str:
+    return {"null": "null", "integer": "an integer", "array": "an array", "object": "an object"}.get(
+        name, f"a {name}"
+    )

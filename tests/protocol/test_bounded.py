@@ -1,0 +1,71 @@
+"""A bounded dictionary is a dictionary that holds the newest entries alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mew_lab.protocol.bounded import BoundedDict
+
+DEEDS = ["set"] * 6 + ["default", "update", "del", "pop", "oldest", "newest", "clear"]
+deeds = st.lists(st.tuples(st.sampled_from(DEEDS), st.integers(0, 5), st.integers(0, 9)), max_size=30)
+
+
+@given(deeds, st.integers(1, 4), st.booleans(), st.none() | st.integers(0, 20))
+def test_it_holds_what_a_list_of_the_newest_would(
+    deeds: list[tuple[str, int, int]], most: int, refresh: bool, max_size: int | None
+) -> None:
+    forgotten: list[tuple[int, int]] = []
+    sized: dict[str, Any] = {} if max_size is None else {"max_size": max_size, "size_of": lambda value: value}
+    real: BoundedDict[int, int] = BoundedDict(
+        most, refresh=refresh, on_forget=lambda *entry: forgotten.append(entry), **sized
+    )
+    model: list[tuple[int, int]] = []
+    gone: list[tuple[int, int]] = []
+
+    def put(key: int, value: int) -> None:
+        at = next((n for n, (one, _) in enumerate(model) if one == key), None)
+        if at is not None and not refresh:
+            model[at] = (key, value)
+        else:
+            model[:] = [one for one in model if one[0] != key] + [(key, value)]
+        while len(model) > 1 and (
+            len(model) > most or (max_size is not None and sum(value for _, value in model) > max_size)
+        ):
+            gone.append(model.pop(0))
+
+    for deed, key, value in deeds:
+        if deed == "set":
+            real[key] = value
+            put(key, value)
+        elif deed == "default":
+            if key not in dict(model):
+                put(key, value)
+            real.setdefault(key, value)
+        elif deed == "update":
+            real.update({key: value, (key + 1) % 6: value})
+            put(key, value)
+            put((key + 1) % 6, value)
+        elif deed in ("del", "pop"):
+            if key in dict(model):
+                if deed == "del":
+                    del real[key]
+                else:
+                    assert real.pop(key) == dict(model)[key]
+                model[:] = [one for one in model if one[0] != key]
+            else:
+                with pytest.raises(KeyError):
+                    real.pop(key)
+                assert real.pop(key, None) is None
+        elif deed == "clear":
+            real.clear()
+            model.clear()
+        elif model:
+            expected = model.pop(0 if deed == "oldest" else -1)
+            assert real.popitem(last=deed == "newest") == expected
+        assert list(real.items()) == model
+        assert real.size == (sum(value for _, value in model) if sized else 0)
+    assert forgotten == gone

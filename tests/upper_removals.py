@@ -32,9 +32,9 @@ import pytest
 from mew_lab.agent.attention import Attention
 from mew_lab.agent.memory import Freed
 from mew_lab.agent.prompts import DEFAULT
+from mew_lab.protocol import permit
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.payloads.mcp import REASON_CODES
-from mew_lab.protocol.permit import CapabilitySet
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.signature import Bound
 
@@ -216,6 +216,16 @@ def gone(path: str, gives: Any = None) -> Remove:
     return replaced(path, make)
 
 
+def both(*several: Remove) -> Remove:
+    """Several at once, where one stands in for the other."""
+
+    def remove(patch: pytest.MonkeyPatch) -> None:
+        for one in several:
+            one(patch)
+
+    return remove
+
+
 def value(path: str, now: Any) -> Remove:
     """Another constant."""
     return replaced(path, lambda before: now)
@@ -379,6 +389,11 @@ def wanted(before: Any) -> Any:
         self._client.on_welcome(lambda _: self.enable_auto_discovery())
 
     return made
+
+
+def forgets(members: dict[str, Any]) -> None:
+    """It is an order to forget one message."""
+    members.update(kind="participant/forget", payload={"direction": "oldest", "entries": 1})
 
 
 def strictly(before: Any) -> Any:
@@ -649,7 +664,6 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal("P-3.9.7-4", "and why", lacking("participant/compact-done", "payload", "reason")),
     Removal("P-3.9.7-5", "compact-done is sent", mute("participant/compact-done")),
-    Removal("P-3.9.8-1 P-3.9.8-2", "a clear is obeyed", blind(CONTROLS, "participant/clear")),
     Removal(
         "P-3.9.8-3",
         "a clear may lack its payload",
@@ -724,7 +738,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "P-5.2-8",
         "the welcome tells what one may",
-        then(f"{SDK}.welcome:understood", lambda both: (CapabilitySet([]), [])),
+        then(f"{SDK}.welcome:understood", lambda both: (permit.CapabilitySet([]), [])),
     ),
     Removal("P-8.2-10", "the welcome is read", gone(f"{SDK}.welcome:read_welcome")),
     Removal("P-8.2-11", "presence is read", gone(f"{CLIENT}._presence")),
@@ -812,7 +826,6 @@ REMOVALS: tuple[Removal, ...] = (
             lambda specs: [spec._replace(name=spec.name.partition("/")[2]) for spec in specs],
         ),
     ),
-    Removal("S-L3-6 S-L3-19", "a model's call is sent", gone(f"{AGENT}.calling:executed", "")),
     Removal(
         "S-L3-13",
         "clear and forget reach the conversation",
@@ -887,7 +900,6 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal("T-5", "a preview keeps what is missing", given(f"{TOOLS}.template:filled", preview=False)),
     Removal("T-6", "a gate keeps tools back", gone(f"{TOOLS}.executor:Executor.gate", "")),
-    Removal("T-7", "tools are called", gone(f"{AGENT}.calling:executed", "")),
     Removal(
         "T-8",
         "a session has a context of its own",
@@ -1029,6 +1041,53 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal("T-2", "a tool lacks nothing", given(f"{TOOLS}.agent_file:_Reader.text", needed=False)),
+    Removal(
+        "P-3.9.8-1 P-3.9.8-2",
+        "a clear is more than a forget",
+        observed(CONTROLS, lambda one: one.kind == "participant/clear", forgets),
+    ),
+    Removal(
+        "S-L3-6",
+        "a model's call goes to whose tool it is",
+        then(f"{SDK}.drafting:tool_call", lambda both: (("nobody",), both[1])),
+    ),
+    Removal("S-L3-19 T-7", "who may request does", given(ASK, kind="mcp/proposal")),
+    Removal("S-L3-19", "who may not request proposes", given(ASK, kind="mcp/request")),
+    Removal("S-ERR-1", "attempts have an end", gone(f"{SDK}.connection:Connection._worth_another", True)),
+    Removal("S-ERR-4", "a request has a limit", given(ASK, timeout=None)),
+    Removal(
+        "S-CF-2",
+        "variables are filled in",
+        replaced(f"{SDK}.environment:filled", lambda before: lambda text, environ: text),
+    ),
+    Removal("S-CF-1", "the environment names a file", value(f"{SDK}.settings:AGENT", "NO_SUCH_VARIABLE")),
+    Removal("S-L1-12", "who may not respond is not asked", gone(f"{SDK}.discovery:_may_answer", True)),
+    Removal("S-L2-4 S-L2-7", "what is permitted can be sent", gone(f"{ME}.can_send", False)),
+    Removal(
+        "P-3.5.4-1",
+        "a conclusion ends the sequence",
+        replaced(
+            f"{LAB}.thoughts:Thoughts.take",
+            lambda before: (
+                lambda self, heard: None if heard.kind == "reasoning/conclusion" else before(self, heard)
+            ),
+        ),
+    ),
+    Removal("S-L2-42", "a compaction is counted", gone(f"{TELEMETRY}.record_context_usage")),
+    Removal("C-3", "what does not fit is a claim", gone(f"{SDK}.proposals:_misfit", "")),
+    Removal("S-L2-16 C-22 C-23", "an edit is marked", gone(f"{SDK}.difference:differences", ())),
+    Removal(
+        "C-24",
+        "only a capability lets one control another",
+        both(
+            gone(f"{SDK}.words:require"),
+            gone("mew_lab.space.core:Space._check_capability", permit.Verdict(True, 0)),
+        ),
+    ),
+    Removal("P-3.4.1-4", "a person sees the queue", gone(f"{LAB}.talk:Talk.queue", [])),
+    Removal("P-3.4.1-5", "a person empties the queue", gone(f"{LAB}.talk:Talk.acknowledge_all", "")),
+    Removal("P-3.4.2-3", "a person calls messages off", gone(f"{LAB}.talk:Talk.cancel", "")),
+    Removal("S-L2-19", "a decision is made once", gone(f"{SDK}.deciding:_refuse_decided")),
 )
 
 # Rows that no behaviour stands behind which could be taken away while the code runs, and why.

@@ -36,6 +36,7 @@ from mew_lab.protocol import permit
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.payloads.mcp import REASON_CODES
 from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.fitting import Fit
 from mew_lab.sdk.signature import Bound
 
 Remove = Callable[[pytest.MonkeyPatch], None]
@@ -394,6 +395,13 @@ def wanted(before: Any) -> Any:
 def forgets(members: dict[str, Any]) -> None:
     """It is an order to forget one message."""
     members.update(kind="participant/forget", payload={"direction": "oldest", "entries": 1})
+
+
+def optional(before: Any) -> Any:
+    """Nothing of a schema is required."""
+    return lambda schema: before(
+        {key: schema[key] for key in schema if key != "required"} if isinstance(schema, Mapping) else schema
+    )
 
 
 def strictly(before: Any) -> Any:
@@ -1088,6 +1096,15 @@ REMOVALS: tuple[Removal, ...] = (
     Removal("P-3.4.1-5", "a person empties the queue", gone(f"{LAB}.talk:Talk.acknowledge_all", "")),
     Removal("P-3.4.2-3", "a person calls messages off", gone(f"{LAB}.talk:Talk.cancel", "")),
     Removal("S-L2-19", "a decision is made once", gone(f"{SDK}.deciding:_refuse_decided")),
+    Removal(
+        "T-11",
+        "a form is made of the schema",
+        gone(f"{LAB}.fields:plan", {"members": [{"key": "it", "required": False}]}),
+    ),
+    Removal("T-11", "what is required is marked", replaced(f"{LAB}.fields:plan", optional)),
+    Removal("T-11", "input is validated", gone(f"{SDK}.fitting:Fitting.check", Fit((), ()))),
+    Removal("T-11", "the filled prompt is shown", gone(f"{LAB}.palette:Palette.show_prompts")),
+    Removal("T-11", "the answer is shown", gone(f"{LAB}.tool_runs:ToolRuns.result")),
 )
 
 # Rows that no behaviour stands behind which could be taken away while the code runs, and why.
@@ -1101,7 +1118,6 @@ WITHOUT = {
     "S-TST-2": "how tests are made",
     "S-SEC-6": "where a function runs that is called",
     "S-SEC-2": "something that is not done",
-    "T-11": "shown in the browser alone",
 }
 
 

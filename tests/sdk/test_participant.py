@@ -458,8 +458,9 @@ async def test_what_is_approved_must_be_what_was_shown(
 ) -> None:
     call = bot.call("git/git_log")
     await proposed(human, call)
-    with pytest.raises(LocalProtocolError, match="what was shown is not what is proposed; look at it again"):
+    with pytest.raises(LocalProtocolError) as caught:
         await human.approve(call.id, digest="0" * 64)
+    assert caught.value.code == "digest_mismatch"
     assert room.sent("mcp/request") == []
     [shown] = human.proposals.open()
     await human.approve(call.id, digest=shown.digest)

@@ -63,7 +63,7 @@ def _says(envelope: Envelope | Mapping[str, Any], kind: str, payload: Mapping[st
 
 
 def mute(kind: str, **payload: Any) -> Remove:
-    """Nobody sends this kind, or only not with this in its payload."""
+    """Nobody sends this kind; where `payload` is given, nobody sends it with these members."""
 
     def remove(patch: pytest.MonkeyPatch) -> None:
         send, post = MEWClient.send, MEWClient.post
@@ -109,7 +109,7 @@ def heard(which: Which, change: Change | None = None) -> Remove:
 
 
 def deaf(kind: str, **payload: Any) -> Remove:
-    """Nobody hears this kind."""
+    """Nobody hears this kind; `payload` as for `mute`."""
     return heard(lambda one: _says(one, kind, payload))
 
 

@@ -333,7 +333,7 @@ async def test_a_handler_that_raises_is_reported_and_the_others_are_told() -> No
         assert len(told) == 1
 
 
-@pytest.mark.req("S-L1-4")
+@pytest.mark.req("S-L1-4", "S-L1-6")
 async def test_each_of_the_five_handlers_is_told_what_it_is_for_and_in_this_order() -> None:
     odd = Odd()
     told: list[tuple[str, Any]] = []

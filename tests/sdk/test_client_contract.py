@@ -180,7 +180,7 @@ async def test_the_welcome_tells_who_one_is_and_what_one_may(house: House) -> No
     assert repr(bot) == "<MEWClient bot in demo: ready>"
 
 
-@pytest.mark.req("P-8.2-11", "P-3.7-1")
+@pytest.mark.req("P-8.2-11", "P-3.7-1", "S-L1-2")
 async def test_presence_keeps_track_of_the_others(house: House) -> None:
     bot = await house.make("bot")
     human = await house.make("human", can=[{"kind": "chat"}])
@@ -205,7 +205,9 @@ async def test_changed_rights_come_with_a_new_welcome(house: House) -> None:
 # --- sending ---
 
 
-@pytest.mark.req("S-L1-3", "P-3-2", "P-3-3", "P-3-4", "P-3-5", "P-3-6", "P-3-9", "P-6.1-1", "P-6.4-1")
+@pytest.mark.req(
+    "S-L1-3", "P-3-2", "P-3-3", "P-3-4", "P-3-5", "P-3-6", "P-3-9", "P-6.1-1", "P-6.4-1", "S-L1-2"
+)
 async def test_a_draft_is_completed_so_that_its_id_is_known(house: House) -> None:
     clock = datetime(2026, 11, 21, 23, 59, 59, 123_456, tzinfo=UTC)
     bot = await house.make("bot", clock=lambda: clock, new_id=lambda: "id-1")

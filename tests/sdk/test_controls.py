@@ -157,7 +157,7 @@ async def test_a_resume_names_the_pause_of_another_and_of_a_logical_name(
     assert (await human.controls.resume("bot-7")).correlation_id == (second.id,)
 
 
-@pytest.mark.req("P-3.9.2-2", "P-3.9.2-3", "P-3.9.1-2")
+@pytest.mark.req("P-3.9.2-2", "P-3.9.2-3", "P-3.9.1-2", "S-L2-35")
 async def test_it_resumes_by_itself_when_the_time_is_over_and_says_so(
     room: Room, human: MEWParticipant, bot: MEWParticipant
 ) -> None:

@@ -230,7 +230,7 @@ async def test_who_comes_to_hold_the_right_asks_then(
 # --- by itself ---
 
 
-@pytest.mark.req("S-L1-12", "S-L1-14", "S-L2-30", "S1-L3-1")
+@pytest.mark.req("S-L1-12", "S-L1-14", "S-L2-30", "S1-L3-1", "S-L2-3")
 async def test_everybody_who_is_here_is_asked_and_everybody_who_joins(
     room: Room, hours: Hours, git: Service
 ) -> None:

@@ -66,7 +66,9 @@ async def proposed(at: MEWParticipant, call: Call) -> None:
 # --- calling ---
 
 
-@pytest.mark.req("S-L2-10", "P-3.1.1-1", "P-3.1.2-1", "P-3.1.2-2", "P-3.1.2-4", "P-8.2-7", "P-3-10")
+@pytest.mark.req(
+    "S-L2-10", "P-3.1-1", "P-3.1.1-1", "P-3.1.2-1", "P-3.1.2-2", "P-3.1.2-4", "P-8.2-7", "P-3-10"
+)
 async def test_who_may_request_gets_the_answer_directly(room: Room, human: MEWParticipant) -> None:
     call = human.call("git/git_log", {"repo_path": "/r"})
     assert (call.kind, call.state, list(call.to)) == ("mcp/request", "open", ["git"])
@@ -215,7 +217,7 @@ async def test_a_resilient_proposal_waits_for_somebody_else(
     assert call.by == "other"
 
 
-@pytest.mark.req("S-L2-18", "S-L2-26", "P-3.3.1-3", "P-3-12", "S-L2-20", "S-L2-21")
+@pytest.mark.req("S-L2-18", "S-L2-26", "P-3.3.1-2", "P-3.3.1-3", "P-3-12", "S-L2-20", "S-L2-21")
 async def test_a_proposal_that_times_out_is_withdrawn(
     room: Room, human: MEWParticipant, bot: MEWParticipant
 ) -> None:
@@ -456,9 +458,15 @@ async def test_what_is_approved_must_be_what_was_shown(
 ) -> None:
     call = bot.call("git/git_log")
     await proposed(human, call)
-    with pytest.raises(LocalProtocolError, match="what was shown is not what is proposed; look at it again"):
+    with pytest.raises(LocalProtocolError) as caught:
         await human.approve(call.id, digest="0" * 64)
+    assert caught.value.code == "digest_mismatch"
     assert room.sent("mcp/request") == []
+    [shown] = human.proposals.open()
+    await human.approve(call.id, digest=shown.digest)
+    [proposal], [request] = room.sent("mcp/proposal"), room.sent("mcp/request")
+    assert (request.sender, request.to, request.correlation_id) == ("human", proposal.to, (proposal.id,))
+    assert request.payload == {**proposal.payload, "jsonrpc": "2.0", "id": request.payload["id"]}
 
 
 @pytest.mark.threat(18)
@@ -695,7 +703,16 @@ async def test_a_runtime_id_is_asked_by_either_name(room: Room, human: MEWPartic
 
 
 @pytest.mark.req(
-    "P-3.4-1", "P-3.4-2", "P-3.4-4", "P-3.4.1-1", "P-3.4.1-2", "P-3.4.2-1", "P-3.4.2-2", "S-L2-33", "P-3-15"
+    "P-3.4-1",
+    "P-3.4-2",
+    "P-3.4-4",
+    "P-3.4.1-1",
+    "P-3.4.1-2",
+    "P-3.4.2-1",
+    "P-3.4.2-2",
+    "S-L2-4",
+    "S-L2-33",
+    "P-3-15",
 )
 async def test_chat_is_said_acknowledged_and_cancelled(
     room: Room, human: MEWParticipant, bot: MEWParticipant
@@ -714,6 +731,22 @@ async def test_chat_is_said_acknowledged_and_cancelled(
     cancelled = await human.cancel_chat(second.id, "bot", "duplicate")
     assert (acknowledged.correlation_id, acknowledged.payload) == ((second.id,), {"status": "received"})
     assert (cancelled.correlation_id, cancelled.payload) == ((second.id,), {"reason": "duplicate"})
+    await until(lambda: room.sent("chat/cancel"))
+    assert [one.raw for one in room.sent("chat/acknowledge")] == [acknowledged.raw]
+    assert [one.raw for one in room.sent("chat/cancel")] == [cancelled.raw]
+    assert (acknowledged.to, cancelled.to) == (("human",), ("bot",))
+
+
+@pytest.mark.req("S-L2-4")
+async def test_an_mcp_request_of_any_method_is_answered_and_given_up_when_its_time_is_over(
+    room: Room, git: MEWParticipant, human: MEWParticipant
+) -> None:
+    assert await human.mcp_request("git", {"method": "ping"}) == {}
+    [request] = room.sent("mcp/request")
+    assert (request.to, request.payload["method"]) == (("git",), "ping")
+    with pytest.raises(NoReply) as caught:
+        await human.mcp_request("git", {"method": "tools/call", "params": {"name": "never"}}, timeout=0.01)
+    assert caught.value.after_s is not None and caught.value.after_s >= 0.01
 
 
 async def test_what_one_may_not_say_is_refused_here(room: Room) -> None:

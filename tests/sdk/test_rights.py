@@ -14,6 +14,7 @@ from mew_lab.sdk.rights import CapabilitiesChange
 from mew_lab.sdk.tools import ToolBox
 
 from .conftest import Room, settle, until
+from .odd_gateway import Odd
 
 CALL = {"kind": "mcp/request", "payload": {"method": "tools/call"}}
 ACK = {"kind": "capability/grant-ack"}
@@ -87,6 +88,33 @@ async def test_a_grant_by_the_logical_name_reaches_a_participant_with_another_id
         assert room.sent(ACK["kind"])[-1].correlation_id == (sent.id,)
     assert len(room.sent(ACK["kind"])) == 4
     assert bot.can_send("stream/request")
+
+
+@pytest.mark.req("P-3.6.1-10")
+async def test_a_grant_that_comes_before_its_welcome_is_acknowledged_after_it() -> None:
+    """Other gateways tell of the grant first, and of the rights in the welcome that follows."""
+    odd = Odd()
+
+    def welcome(*patterns: dict[str, Any]) -> None:
+        payload = {
+            "you": {"id": "me", "capabilities": [ACK, *patterns]},
+            "participants": [],
+            "active_streams": [],
+        }
+        odd.say("system/welcome", payload, to=["me"])
+
+    acknowledged: list[bool] = []
+    async with odd.participant:
+        welcome()
+        odd.client.add_guard(lambda kind: acknowledged.append(CALL in odd.client.capabilities.patterns))
+        grant = {"recipient": "me", "capabilities": [CALL]}
+        odd.say("capability/grant", grant, "human", id="grant-1", to=["me"])
+        await odd.told()
+        assert acknowledged == []
+        welcome(CALL)
+        sent = await odd.sent("capability/grant-ack")
+    assert (sent.to, sent.correlation_id, sent.payload) == (("human",), ("grant-1",), {"status": "accepted"})
+    assert acknowledged == [True]
 
 
 async def test_a_grant_to_somebody_else_is_not_acknowledged(room: Room, human: MEWParticipant) -> None:

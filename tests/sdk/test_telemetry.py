@@ -48,7 +48,7 @@ def told(room: Room) -> list[dict[str, Any]]:
 # --- the payload ---
 
 
-@pytest.mark.req("S-L2-39", "S-L2-40", "P-3.9.4-2", "P-3.9.4-3")
+@pytest.mark.req("S-L2-39", "S-L2-40", "P-3.9.4-3")
 async def test_usage_keeps_running_totals_and_messages_in_context_is_always_there(
     bot: MEWParticipant,
 ) -> None:
@@ -105,7 +105,7 @@ async def test_limits_that_make_no_sense_are_refused(bot: MEWParticipant, limit:
 # --- asked ---
 
 
-@pytest.mark.req("P-3.9.3-1", "P-3.9.3-3", "P-3.9.4-8", "S-L2-38")
+@pytest.mark.req("P-3.9.3-1", "P-3.9.3-3", "P-3.9.4-2", "P-3.9.4-8", "S-L2-38")
 async def test_who_asks_gets_a_status_that_names_the_question(
     room: Room, human: MEWParticipant, bot: MEWParticipant
 ) -> None:

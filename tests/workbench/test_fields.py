@@ -27,6 +27,7 @@ def every(field: Field) -> Iterator[Field]:
             yield from every(field[key])
 
 
+@pytest.mark.req("T-11")
 @pytest.mark.parametrize(
     ("schema", "expected"),
     [
@@ -64,6 +65,7 @@ def test_each_kind_of_schema_has_its_field(schema: Any, expected: dict[str, Any]
     assert field["key"] == "it" and field["required"] is False
 
 
+@pytest.mark.req("T-11")
 def test_what_is_required_comes_first_and_says_so() -> None:
     whole = plan({"properties": {"a": {}, "b": {}, "c": {}}, "required": ["c", "unlisted"]})
     assert [(one["key"], one["required"]) for one in whole["members"]] == [

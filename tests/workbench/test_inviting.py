@@ -38,6 +38,7 @@ def test_the_invited_joins_with_the_token_and_holds_the_starter_profile(lab: Lab
     assert [one for one in map(json.dumps, STARTER) if one not in held] == []
 
 
+@pytest.mark.req("P-3.6.5-1")
 def test_capabilities_of_ones_own_are_given(lab: Lab) -> None:
     ask(lab, "reader", PROFILES["observer"])
     (sent,) = [one for one in lab.log if one.get("kind") == "space/invite"]

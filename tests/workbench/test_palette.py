@@ -82,6 +82,7 @@ def test_a_tool_that_is_added_later_is_found(lab: Lab, opened: Opened) -> None:
     assert found.description == "Twice."
 
 
+@pytest.mark.req("T-11")
 def test_arguments_are_judged_before_anything_is_sent(lab: Lab, opened: Opened) -> None:
     check = opened.palette.check("notebook/add", '{"a": 1, "b": "two", "c": 3}')
     assert {fault.path: fault.message for fault in check.faults} == {
@@ -110,6 +111,7 @@ def test_numbers_stay_exact() -> None:
     assert read_arguments('{"n": 12345678901234567890}') == {"n": 12345678901234567890}
 
 
+@pytest.mark.req("T-11")
 def test_a_call_is_followed_to_its_answer_and_to_its_rows(opened: Opened) -> None:
     run = opened.run(opened.palette.start("notebook/add", '{"a": 2, "b": 3}', propose=False))
     assert (run.kind, run.state, run.waits) == ("mcp/request", "open", True)
@@ -164,7 +166,7 @@ def test_a_proposal_can_be_withdrawn_once(opened: Opened, lab: Lab) -> None:
         opened.run(opened.palette.runs.stop(run.number))
 
 
-@pytest.mark.req("T-5")
+@pytest.mark.req("T-5", "T-11")
 def test_the_prompt_of_an_agents_tool_is_shown_with_what_is_missing_as_its_name(opened: Opened) -> None:
     parameters = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
     tool = ToolDefinition("add", "Adds.", parameters, "Add {a} to {b}.")

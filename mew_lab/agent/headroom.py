@@ -45,6 +45,10 @@ class Headroom:
         self._ended = ended
         self._prompt = 0  # tokens of the last prompt, as the model counted
 
+    def limit(self, max_tokens: int | None) -> None:
+        """The model's context is so long, as was found out meanwhile."""
+        self._max_tokens = self._participant.telemetry.max_tokens = max_tokens
+
     def take(self) -> list[Callable[[], None]]:
         """From now on it counts for the participant's telemetry and carries out its controls; what ends that."""
         telemetry, controls = self._participant.telemetry, self._participant.controls

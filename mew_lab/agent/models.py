@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mew_lab.agent.model import Model
+from mew_lab.agent.model import Model, ReplySettings
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.token import Token
 
-__all__ = ["OFFLINE", "model_of"]
+__all__ = ["OFFLINE", "model_of", "with_settings"]
 
 OFFLINE = "offline"
 
@@ -57,3 +57,12 @@ def model_of(
             key="model",
         )
     return spec
+
+
+def with_settings(model: Model, settings: ReplySettings) -> Model:
+    """The model with these settings; the model itself where there are none, or where it takes none."""
+    adapt = getattr(model, "with_settings", None)
+    if adapt is None or settings == ReplySettings():
+        return model
+    adapted: Model = adapt(settings)
+    return adapted

@@ -92,7 +92,9 @@ class Reading:
     def _nonsense(self, head: bytes) -> Refusal:
         if not head.strip():
             return Refusal(
-                "its answer was empty", "Its server may have failed while it answered: see its log."
+                "its answer was empty",
+                "Its server may have failed while it answered: see its log.",
+                empty=True,
             )
         begins = one_line(self._redaction.complaint(head.decode("utf-8", "replace")), 80)
         return Refusal(

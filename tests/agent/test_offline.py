@@ -471,7 +471,7 @@ async def test_what_a_tool_says_becomes_no_step(format: Any) -> None:
         messages = prompts.for_step(
             "What is the weather in Oslo?", thoughts, id="helper", tools=BAG, format=format
         )
-        schema = prompts.STEP if format == "scratchpad" else None
+        schema = prompts.step_schema(BAG) if format == "scratchpad" else None
         reply = await OfflineModel().reply(messages, tools=BAG, schema=schema)
         move = next_move(thoughts, reply, format=format, max_iterations=9)
         if isinstance(move, Answer):
@@ -491,7 +491,7 @@ async def test_the_scratchpad_format_makes_the_same_calls_as_the_native_one(real
         thoughts: list[Thought] = []
         for _ in range(6):
             messages = prompts.for_step(request_, thoughts, id="helper", tools=tools, format="scratchpad")
-            reply = await OfflineModel().reply(messages, tools=tools, schema=prompts.STEP)
+            reply = await OfflineModel().reply(messages, tools=tools, schema=prompts.step_schema(tools))
             assert set(json.loads(reply.text)) == {"reasoning", "action", "actionInput"}
             move = next_move(thoughts, reply, format="scratchpad", max_iterations=9)
             if isinstance(move, Answer):
@@ -617,7 +617,10 @@ async def test_hostile_text_costs_little_and_raises_nothing(text: str) -> None:
             ],
             None,
         ),
-        ([Message("system", text), Message("user", f"What is the weather in {text}?")], prompts.STEP),
+        (
+            [Message("system", text), Message("user", f"What is the weather in {text}?")],
+            prompts.step_schema([]),
+        ),
     ):
         start = time.process_time()
         await OfflineModel().reply(messages, tools=BAG, schema=schema)

@@ -1,4 +1,4 @@
-"""What is an agent?  `MEWAgent` has a participant and a model: it hears, decides whether to answer, thinks, answers.
+"""Joins a participant and a model: `MEWAgent` hears, decides whether to answer, thinks, and answers.
 
 Three rules for whoever adds something here:
 1. No protocol of its own: what is sent, discovered, called or proposed is the participant's to do.

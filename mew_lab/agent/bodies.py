@@ -1,4 +1,4 @@
-"""What does a request for a chat completion look like?  `body_of`, and what to leave out for a server that objects.
+"""Makes the request for a chat completion, and says what to leave out for a server that objects; pure.
 
 From messages and tools to the JSON of the API; pure, it sends nothing.
 

@@ -1,4 +1,4 @@
-"""How does an agent think with a model behind an API?  `CompletionsModel`: chat completions, streamed.
+"""Thinks with a model behind an API: `CompletionsModel`, chat completions, streamed.
 
 Any server that speaks the chat completions of the `openai` package serves: a provider, or one on this machine.
 It knows neither spaces nor agents. The key is known to the last hop alone: the client of the package holds a

@@ -1,4 +1,4 @@
-"""Does what an agent wants to say fit its model?  Counting, trimming, and the words that go with it.
+"""Fits a prompt into the context of a model: counts, trims, and reports both.
 
 Before each call of the model 30 % of its context is made free: the oldest conversation goes first, then the
 middle of what is longest. Every trimming is announced and reported by `participant/status`; what others order

@@ -1,4 +1,4 @@
-"""What is a model to an agent?  Messages and tools in, one reply out; data and one protocol, pure.
+"""Says what a model is to an agent: messages and tools in, one reply out; data and one protocol, pure.
 
 Whoever is behind it (a server, a file of weights, rules) stands in a module of its own: `completions` speaks
 with any server of the chat completions API, `offline` thinks by rules. Names of tools are `participant/tool`

@@ -334,7 +334,7 @@ class FunctionModel:
             reply = given
         else:
             raise ModelFailed(
-                f"the function of the model {one_line(self.name, 80)} returned a {type(given).__name__}; "
+                f"the function of the model {one_line(self.name, 80)} returned {type(given).__name__}; "
                 "it must return a Reply, a ToolCall or a text",
                 model=self.name,
             )

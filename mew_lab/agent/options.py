@@ -1,4 +1,4 @@
-"""What can be set about an agent?  One place for every option, its default and its check; pure.
+"""Holds the options of an agent, each with its default and its check; pure.
 
 The names are the specification's in Python's spelling. Where they come from (arguments, the environment, a file)
 is the settings' business. Spec: SDK "AgentConfig", "ChatResponseConfig".

@@ -1,4 +1,4 @@
-"""What does an agent say to its model?  Templates of the phases, and the messages made of them; pure.
+"""Words what an agent says to its model: templates of the phases, schemas, and the messages made of them; pure.
 
 A template's `{name}` is filled in one pass: what is filled in is never read as a template, and nothing but
 the named places is. What tools and strangers said goes in as data: it stands in messages of its own, and the

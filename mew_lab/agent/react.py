@@ -1,4 +1,4 @@
-"""What is an agent's next move?  `next_move(history, reply)`: pure, one step of Reason and Act.
+"""Reads the next move of an agent in a reply: `next_move`, one step of Reason and Act; pure.
 
 It calls nobody and waits for nothing: the driver (`run`) asks the model, makes the calls that a move names,
 and hands both back as the history of the next step. Whatever a model says ends as a move, nonsense too.

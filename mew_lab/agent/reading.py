@@ -1,4 +1,4 @@
-"""What does a server's answer say, read piece by piece?  `Reading`: bytes in, an `Assembly` filled or a refusal; pure.
+"""Reads a server's answer piece by piece: bytes in, a filled `Assembly` or a refusal out; pure.
 
 An answer is an event stream, or one JSON text where a server knows no streams. It knows no connection.
 

@@ -1,4 +1,4 @@
-"""Why did a model's server give no reply, and would it help to ask again?  `Refusal`; pure.
+"""Words why a server gave no reply, and whether it would help to ask again: `Refusal`; pure.
 
 From a status, headers and the body of an error to one sentence for a human. What a server says is quoted
 without keys, in one line. It knows no connection and waits for nothing.

@@ -1,4 +1,4 @@
-"""How is one request worked on?  The loop around `next_move`: ask the model, make the calls, until there is an answer.
+"""Works on one request: asks the model, makes the calls, and asks again, until there is an answer.
 
 Each run has its own steps, its own trace and its own calls, so that several at once do not meet. It ends in one
 of four ways: an answer, giving up, a model that failed, or somebody's cancelling, which takes effect at the next
@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol
 
 from mew_lab.agent import prompts
-from mew_lab.agent.calling import ERROR, Gate, executed, offered
+from mew_lab.agent.calling import ERROR, Gate, execute_tool_call, offered
 from mew_lab.agent.delivery import ready_to_send
 from mew_lab.agent.headroom import Headroom
 from mew_lab.agent.memory import estimate
@@ -264,7 +264,7 @@ class Run:
 
     async def execute_tool_call(self, call: ToolCall) -> str:
         """Makes one call as the participant may, by request or proposal, and waits for what comes of it."""
-        return await executed(
+        return await execute_tool_call(
             self._participant,
             call,
             known=self._tools,

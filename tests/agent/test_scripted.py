@@ -180,5 +180,5 @@ async def test_a_text_that_is_json_is_the_functions_own_answer_to_a_schema() -> 
 
 async def test_a_function_that_returns_something_else_fails_as_a_model_does() -> None:
     wrong: Any = lambda messages, tools: 5  # noqa: E731
-    with pytest.raises(ModelFailed, match="returned a int"):
+    with pytest.raises(ModelFailed, match="returned int"):
         await said(FunctionModel(wrong, name="mine"), "x")

@@ -187,6 +187,11 @@ class Run:
             while True:
                 move = await reason(self.request, self.thoughts)
                 await self._may_go_on()
+                most = self._options.max_iterations
+                if len(self.thoughts) >= most and not isinstance(move, Answer | GiveUp):
+                    move = GiveUp(
+                        f"there was no answer after {most} steps"
+                    )  # a replaced `reason` may never end
                 if isinstance(move, Answer):
                     return await self._answered(move)
                 if isinstance(move, GiveUp):

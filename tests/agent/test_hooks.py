@@ -12,7 +12,7 @@ import pytest
 
 from mew_lab.agent.agent import MEWAgent
 from mew_lab.agent.model import Reply, ToolSpec
-from mew_lab.agent.react import Answer, Move, Thought
+from mew_lab.agent.react import Answer, Move, Think, Thought
 from mew_lab.agent.run import Run
 
 from .conftest import Script, Site, wants
@@ -65,6 +65,19 @@ async def test_reason_decides_the_next_move(site: Site) -> None:
     assert [messages[-1].content for messages in model.asked] == ["How is Tokyo? Be brief."]
     assert answer == "How is Tokyo? Tokyo: 22°C"
     assert (await site.first("reasoning/conclusion")).payload["message"] == "Enough is known."
+
+
+async def test_a_reason_that_never_answers_ends_after_max_iterations(site: Site) -> None:
+    class Endless(MEWAgent):
+        async def reason(self, request: str, previous_thoughts: Sequence[Thought], *, run: Run) -> Move:
+            return Think(f"step {len(previous_thoughts)}")
+
+    human = await site.seat("human")
+    await site.agent("agent", Script(), kind=Endless, max_iterations=3)
+    await human.chat("Well?", to="agent")
+    assert "no answer after 3 steps" in (await site.answer("agent")).payload["text"]
+    thoughts = [one.payload["message"] for one in site.sent("reasoning/thought")]
+    assert thoughts == ["step 0", "step 1", "step 2"]
 
 
 async def test_act_carries_out_each_call_of_a_move(site: Site) -> None:

@@ -1,4 +1,4 @@
-"""What is an agent?  `MEWAgent` has a participant and a model: it hears, decides whether to answer, thinks, answers.
+"""Joins a participant and a model: `MEWAgent` hears, decides whether to answer, thinks, and answers.
 
 Three rules for whoever adds something here:
 1. No protocol of its own: what is sent, discovered, called or proposed is the participant's to do.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mew_lab.agent import prompts
@@ -24,9 +24,10 @@ from mew_lab.agent.claims import PROCESSING, Claims
 from mew_lab.agent.delivery import deliver
 from mew_lab.agent.headroom import Headroom
 from mew_lab.agent.memory import Memory
-from mew_lab.agent.model import Model
-from mew_lab.agent.models import model_of
+from mew_lab.agent.model import Model, ToolCall, ToolSpec
+from mew_lab.agent.models import model_of, with_settings
 from mew_lab.agent.options import AgentOptions
+from mew_lab.agent.react import Move, Thought
 from mew_lab.agent.run import Outcome, Run
 from mew_lab.agent.tasks import Tasks
 from mew_lab.errors import ModelFailed
@@ -42,6 +43,7 @@ __all__ = ["MEWAgent"]
 
 logger = logging.getLogger(__name__)
 MAX_QUEUED = 100  # requests that wait while `max_concurrent` are worked on
+ALL_SENDERS = 5  # times `questions_per_minute` that all senders together may ask
 ENDS_WITHIN = 5.0  # seconds that whoever ends work waits for it: a model may hold on to a cancelled reply
 ENDING = ("participant/clear", "participant/restart", "participant/shutdown")
 
@@ -87,6 +89,7 @@ class MEWAgent:
         self.model = model_of(model, base_url=base_url, api_key=api_key)
         self.owns_model = model is None or isinstance(model, str)
         self.options = options or AgentOptions()
+        self._rate = self._questions_rate()
         self.configure(**more)
         self.askers = Askers(self.participant, lambda: self.options.obeys)
         self.memory = Memory(mark=self.askers.mark)
@@ -94,7 +97,6 @@ class MEWAgent:
         self._tasks = Tasks(report=self.participant.client.report)
         self._claims = Claims()
         self._exchanges = Exchanges()
-        self._rate = Rate()
         self._judged = Rate(to_one=30)
         self._refused = Rate()
         self.headroom = Headroom(
@@ -143,13 +145,66 @@ class MEWAgent:
         Raises:
             ConfigError: an option is unknown, or a value is not what it takes; then nothing is changed.
         """
+        before = self.options
         if more:
             now = {name: getattr(self.options, name) for name in self.options.__dataclass_fields__}
             habits = now.pop("habits")._asdict()
             self.options = AgentOptions.of({**now, **habits, **more})
+        if self.options.questions_per_minute != before.questions_per_minute:
+            self._rate = self._questions_rate()
         if self.options.log_level is not None:
             level = {"warn": "WARNING"}.get(self.options.log_level, self.options.log_level.upper())
             logging.getLogger("mew_lab.agent").setLevel(level)
+
+    def _questions_rate(self) -> Rate:
+        each = self.options.questions_per_minute
+        return Rate(in_all=ALL_SENDERS * each, to_one=each)
+
+    # --- what a subclass may replace ---
+
+    def prepare_llm_tools(self) -> Sequence[ToolSpec]:
+        """The tools that the model is shown in the next step.
+
+        Those of others that this agent may call, or propose to call, by `participant/tool`. What is not among them
+        cannot be called. Spec: SDK "Tool Preparation and Namespacing" (`prepareLLMTools`).
+        """
+        return offered(self.participant)
+
+    async def reason(self, request: str, previous_thoughts: Sequence[Thought], *, run: Run) -> Move:
+        """The next move: `CallTools`, `Think`, `Answer` or `GiveUp` of `mew_lab.agent.react`.
+
+        It asks the model once, with the tools of `prepare_llm_tools`. Spec: SDK "MEWAgent" (`reason`).
+
+        Args:
+            request: the text to work on.
+            previous_thoughts: the steps so far, each with its calls and what came of them.
+            run: the work on this request; `run.trace` shows thoughts in the space.
+
+        Raises:
+            ModelFailed: the model gave no reply; whoever asked is told.
+        """
+        return await run.reason(request, previous_thoughts)
+
+    async def act(self, action: str, action_input: Mapping[str, Any], *, run: Run) -> str:
+        """Carries out one action of a move, and returns the observation for the model.
+
+        It is awaited once for each call of a move, for all of them at once. An exception becomes an observation.
+        Spec: SDK "MEWAgent" (`act`).
+
+        Args:
+            action: "tool_call".
+            action_input: `tool` is the `participant/tool`, `arguments` the object of its arguments.
+        """
+        return await self.execute_llm_tool_call(action_input["tool"], action_input["arguments"], run=run)
+
+    async def execute_llm_tool_call(
+        self, namespaced_tool: str, arguments: Mapping[str, Any], *, run: Run
+    ) -> str:
+        """Calls `participant/tool` for the model, by request or by proposal, and returns what came of it in words.
+
+        Spec: SDK "MEWAgent" (`executeLLMToolCall`).
+        """
+        return await run.execute_tool_call(ToolCall("", namespaced_tool, arguments))
 
     # --- coming and going ---
 
@@ -256,6 +311,7 @@ class MEWAgent:
             trigger=trigger,
             headroom=self.headroom,
             before=lambda: self.memory.before(id, length=options.conversation_history_length, me=self.id),
+            hooks=self,
         )
 
     async def _outcome(self, run: Run) -> Outcome | None:
@@ -339,12 +395,13 @@ class MEWAgent:
         messages = prompts.for_attention(
             str(envelope.payload.get("text", "")),
             id=self.id,
-            tools=offered(self.participant),
+            tools=self.prepare_llm_tools(),
             prompts=self.options.templates,
             before=self.memory.before(envelope.id, length=habits.context_window, me=self.id),
         )
         try:
-            reply = await self.model.reply(self.headroom.cut(messages), schema=prompts.ATTENTION)
+            model = with_settings(self.model, self.options.reply_settings)
+            reply = await model.reply(self.headroom.cut(messages), schema=prompts.ATTENTION)
         except ModelFailed as fault:
             logger.info("%s did not judge chat %s: %s", self.id, envelope.id, fault)
             return
@@ -394,7 +451,7 @@ class MEWAgent:
             "state": self.participant.client.state,
             "model": self.model.name,
             "working_on": len(self.runs),
-            "tools": len(offered(self.participant)),
+            "tools": len(self.prepare_llm_tools()),
             "messages_in_context": len(self.memory),
             "tokens": self.memory.tokens,
         }

@@ -1,4 +1,4 @@
-"""When does an agent answer a chat message?  Pure: what was said and what is known of it in, a verdict out.
+"""Decides whether an agent answers a chat message; pure: what was said and what is known of it in, a verdict out.
 
 Whether an unaddressed message is worth an answer is a model's to say; that it is asked at all, and what its
 answer means, is decided here. Three rules keep two agents from talking for ever: nobody answers themselves, an

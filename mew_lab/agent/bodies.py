@@ -1,4 +1,4 @@
-"""What does a request for a chat completion look like?  `body_of`, and what to leave out for a server that objects.
+"""Makes the request for a chat completion, and says what to leave out for a server that objects; pure.
 
 From messages and tools to the JSON of the API; pure, it sends nothing.
 
@@ -21,20 +21,23 @@ from mew_lab.agent.refusals import Refusal
 __all__ = ["SAMPLING", "Wishes", "body_of", "fewer"]
 
 SAMPLING = frozenset({"max_tokens", "temperature", "top_p"})
+OTHER_LIMIT = "max_completion_tokens"  # what newer models of the API's maker take in place of max_tokens
 _DESCRIBED = 1024  # characters of a tool's description that providers take
 
 
 class Wishes(NamedTuple):
     """What not every server knows.
 
-    `null` is the content of a message that only calls; `form` is the index of the way in which a schema is asked for;
-    `sampling` are the figures that were asked for as a wish.
+    `limit` is the name of the greatest length of a reply; `null` is the content of a message that only calls;
+    `form` is the index of the way in which a schema is asked for; `sampling` are the figures that were asked for as
+    a wish.
     """
 
     usage: bool = True
     null: bool = True
     form: int = 0
     sampling: bool = True
+    limit: str = "max_tokens"
 
 
 def body_of(
@@ -58,17 +61,34 @@ def body_of(
     if wishes.usage:
         body["stream_options"] = {"include_usage": True}
     if wishes.sampling:
-        body |= sampling
+        body |= {wishes.limit if key == "max_tokens" else key: value for key, value in sampling.items()}
     if temperature is not None:
         body["temperature"] = temperature
     if tools:
         body["tools"] = [_offer(tool, names) for tool in tools]
-        if tool_choice is not None:
-            wire = names.wire.get(tool_choice)
-            body["tool_choice"] = {"type": "function", "function": {"name": wire}} if wire else tool_choice
+        if choice := _choice(tool_choice, messages, tools, names):
+            body["tool_choice"] = choice
     if schema is not None and (form := _forms(schema)[wishes.form]):
         body["response_format"] = form
     return body
+
+
+def _choice(
+    wanted: str | None, messages: Sequence[Message], tools: Sequence[ToolSpec], names: Names
+) -> str | dict[str, Any] | None:
+    """What to say of the choice of tools; None leaves it to the server.
+
+    A choice that forces a call holds until a tool has answered: else a model could call for ever and never answer.
+    """
+    if wanted is None or wanted in ("auto", "none"):
+        return wanted
+    if any(message.role == "tool" for message in messages):
+        return None
+    if wanted == "required":
+        return wanted
+    if any(tool.name == wanted for tool in tools):
+        return {"type": "function", "function": {"name": names.wire[wanted]}}
+    return None
 
 
 def _said(message: Message, names: Names, *, null: bool) -> dict[str, Any]:
@@ -119,10 +139,13 @@ def fewer(wishes: Wishes, body: Mapping[str, Any], refusal: Refusal) -> Wishes |
     Some servers report it with a 500, so what they say counts as much as the status.
     """
     objects = refusal.status in (400, 422)
+    if refusal.about_limit and objects and "max_tokens" in body:
+        return wishes._replace(limit=OTHER_LIMIT)
+    sampled = not (SAMPLING | {OTHER_LIMIT}).isdisjoint(body)
     nulls = any(message["content"] is None for message in body["messages"])
     if "stream_options" in body and refusal.about_usage:
         return wishes._replace(usage=False)
-    if refusal.about_sampling and objects and wishes.sampling and SAMPLING & body.keys():
+    if refusal.about_sampling and objects and wishes.sampling and sampled:
         return wishes._replace(sampling=False)
     if "response_format" in body and (objects or refusal.about_form):
         return wishes._replace(form=wishes.form + 1)
@@ -130,4 +153,4 @@ def fewer(wishes: Wishes, body: Mapping[str, Any], refusal: Refusal) -> Wishes |
         return wishes._replace(null=False)
     if objects and "stream_options" in body:
         return wishes._replace(usage=False)
-    return wishes._replace(sampling=False) if objects and wishes.sampling and SAMPLING & body.keys() else None
+    return wishes._replace(sampling=False) if objects and wishes.sampling and sampled else None

@@ -1,4 +1,4 @@
-"""How does an agent use the tools of others?  What it may offer its model, and one call made of one wish.
+"""Uses the tools of others: lists what a model may be offered, and makes one call.
 
 Whatever becomes of a call is an observation in words: a result, the tool's error, a rejection, a right that is
 gone, nobody's answer. Nothing of it is raised, because a model shall decide what follows. Discovery and the
@@ -24,7 +24,7 @@ from mew_lab.sdk.calls import Call
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.results import ToolResult
 
-__all__ = ["ERROR", "Gate", "executed", "offered"]
+__all__ = ["ERROR", "Gate", "execute_tool_call", "offered"]
 
 Gate = Callable[[str, Mapping[str, Any] | None], str]
 """Says why a tool may not be used, by its name alone or with these arguments; nothing where it may."""
@@ -54,7 +54,7 @@ def offered(participant: MEWParticipant, *, gate: Gate | None = None) -> list[To
     return sorted(specs, key=lambda spec: spec.name)[:MAX_TOOLS]
 
 
-async def executed(
+async def execute_tool_call(
     participant: MEWParticipant,
     call: ToolCall,
     *,

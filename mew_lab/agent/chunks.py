@@ -1,4 +1,4 @@
-"""What do the chunks of a streamed chat completion add up to?  `Events` reads them, `Assembly` adds; pure.
+"""Adds up the chunks of a streamed chat completion: `Events` reads them, `Assembly` adds; pure.
 
 What comes is a stranger's: each member is looked at before it is used, what makes no sense is passed over, and
 there is a bound to everything. It knows no HTTP and asks nobody.

@@ -1,4 +1,4 @@
-"""Which agent takes on a message that is addressed to nobody?  The first whose word the gateway puts in order.
+"""Settles which agent takes a message to nobody: the first whose acknowledgement the gateway puts in order.
 
 An agent that would answer says so (`chat/acknowledge`, status `processing`) and goes on only if no other said it
 before: all see one stream in one order, so no two take it. Spec: §3.4.1, SDK "Implementation Notes" of chat.

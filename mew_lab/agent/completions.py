@@ -1,4 +1,4 @@
-"""How does an agent think with a model behind an API?  `CompletionsModel`: chat completions, streamed.
+"""Thinks with a model behind an API: `CompletionsModel`, chat completions, streamed.
 
 Any server that speaks the chat completions of the `openai` package serves: a provider, or one on this machine.
 It knows neither spaces nor agents. The key is known to the last hop alone: the client of the package holds a
@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import re
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NoReturn
@@ -22,7 +24,8 @@ from uuid import uuid4
 
 from mew_lab.agent.bodies import SAMPLING, Wishes, body_of, fewer
 from mew_lab.agent.chunks import Assembly
-from mew_lab.agent.model import Message, Reply, ToolSpec
+from mew_lab.agent.memory import estimate
+from mew_lab.agent.model import Message, Reply, ReplySettings, ToolSpec
 from mew_lab.agent.names import Names
 from mew_lab.agent.reading import Reading, broken
 from mew_lab.agent.redaction import SECRET, Redaction
@@ -35,6 +38,20 @@ __all__ = ["CompletionsModel"]
 
 NO_KEY = "none"  # what goes out where no key is needed, and the placeholder of one
 LONGEST = 10  # times `timeout` that one answer may take, however steadily it comes
+DEFAULT_CONTEXT = 8192  # tokens
+MAX_LISTING = 4 << 20  # bytes of a list of models that are read
+MEASURE_S = 5.0  # seconds that a server has to list its models
+LEAST_CONTEXT, MOST_CONTEXT = 256, 100_000_000  # tokens that are believed
+# As llama.cpp, LM Studio, vLLM, OpenRouter, Mistral and Groq spell it; the length in force before the greatest.
+CONTEXT_KEYS = (
+    "n_ctx", "loaded_context_length", "max_model_len", "context_length", "max_context_length", "context_window",
+    "n_ctx_train",
+)  # fmt: skip
+LARGE_PROMPT = 2000  # tokens from which an empty answer may mean that the context is full
+_FULL = (
+    "The prompt has about {size} tokens, which may be more than the context that its server was started with: "
+    "start it with a longer one, or give max_tokens= its length. Or its server failed: see its log."
+)
 _BACKOFF_S = 0.25
 _DRAIN_S = 0.2
 _ERROR = 64 << 10  # bytes of an error that are read
@@ -50,6 +67,28 @@ class _Answered(Exception):
         self.status, self.headers, self.body = status, headers, body
 
 
+class _Connection:
+    """What models of one server share: its client, made when it is needed, and what it was found to know."""
+
+    def __init__(self, base_url: str | None, key: Token | None) -> None:
+        self._base_url, self._key = base_url, key
+        self._client: Any = _client(base_url, key)
+        self.wishes = Wishes()
+        self.measured = False
+        self.context: int | None = None  # length in tokens, as the server says
+
+    def client(self) -> Any:
+        """The client of the package; another one after `aclose`."""
+        if self._client is None:
+            self._client = _client(self._base_url, self._key)
+        return self._client
+
+    async def aclose(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+
 class CompletionsModel:
     """A model behind a server of the chat completions API. Give it back with `aclose`.
 
@@ -61,12 +100,14 @@ class CompletionsModel:
         model: the name by which the server knows it.
         base_url: where the API begins, with its `/v1`; None is the one of the package's maker.
         api_key: None where none is needed; then `base_url` must be given.
-        max_tokens: how long its context is, for whoever trims history; the server is not told.
+        max_tokens: how long its context is, for whoever trims history; the server is not told. None is 8192 until
+            `measure` has asked the server.
         timeout: seconds without a byte after which a request has failed, and the longest that retries wait in
             all. An answer that comes steadily may take ten times that.
         max_retries: how often a request is repeated that the server refused for now (408, 409, 425, 429, 5xx).
         temperature: None leaves it to the server.
         tool_choice: "auto", "none", "required", or the `participant/tool` to call; None leaves it to the server.
+            "required" and a name are asked for until the messages hold what a tool answered.
         sampling: `temperature`, `top_p` and `max_tokens` (of one reply) as wishes: a server that objects is asked
             without them.
 
@@ -96,7 +137,8 @@ class CompletionsModel:
         if not timeout > 0:
             raise ConfigError(f"timeout= is {timeout}: it must be some seconds", key="timeout")
         base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
-        self.max_tokens = max_tokens
+        self.max_tokens: int | None = max_tokens or DEFAULT_CONTEXT
+        self._measures = max_tokens is None
         self.host = _host(base_url) if base_url else "api.openai.com"
         self._key = _checked(key, needed=base_url is None)
         self._timeout = timeout
@@ -106,9 +148,7 @@ class CompletionsModel:
         self._sampling = {key: value for key, value in (sampling or {}).items() if key in SAMPLING}
         self._new_id = new_id
         self._clock = clock
-        self._wishes = Wishes()
-        self._base_url = base_url
-        self._client = _client(base_url, self._key)
+        self._connection = _Connection(base_url, self._key)
 
     def __repr__(self) -> str:
         return f"<CompletionsModel {one_line(self.name, 80)} at {self.host}>"
@@ -118,9 +158,48 @@ class CompletionsModel:
 
     async def aclose(self) -> None:
         """Lets go of connections. Twice is harmless; a reply after it opens new ones."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
+        await self._connection.aclose()
+
+    def with_settings(self, settings: ReplySettings) -> CompletionsModel:
+        """The same model with other settings; both use one connection, which `aclose` of either closes."""
+        other = object.__new__(CompletionsModel)
+        other.__dict__.update(self.__dict__)
+        wishes = {"temperature": settings.temperature, "max_tokens": settings.max_tokens}
+        given = {key: value for key, value in wishes.items() if value is not None}
+        other._sampling = {**self._sampling, **given}
+        if settings.temperature is not None:
+            other._temperature = None  # else it would stand above the wish
+        other._timeout = settings.timeout or self._timeout
+        other._tool_choice = settings.tool_choice or self._tool_choice
+        return other
+
+    async def measure(self) -> None:
+        """Asks `/v1/models` how long the model's context is, where it was not given; a server need not say.
+
+        It asks until there was one answer, and takes at most five seconds.
+        """
+        if not self._measures:
+            return
+        if not self._connection.measured:
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(min(MEASURE_S, self._timeout)):
+                    self._connection.context = await self._context_of_server()
+        self.max_tokens = self._connection.context or self.max_tokens
+
+    async def _context_of_server(self) -> int | None:
+        body = b""
+        listing = self._connection.client().models.with_streaming_response.list()
+        try:
+            async with listing as response:
+                async for piece in response.iter_bytes():
+                    body += piece
+                    if len(body) > MAX_LISTING:
+                        return None
+        finally:
+            # A server that cannot be reached yet is asked again; one that is slow, or refuses, is not.
+            fault = sys.exception()
+            self._connection.measured = fault is None or not _cannot_be_reached(fault)
+        return context_length(json.loads(body), self.name)
 
     async def reply(
         self,
@@ -142,7 +221,8 @@ class CompletionsModel:
         names = Names(
             [tool.name for tool in offered] + [call.name for said in messages for call in said.tool_calls]
         )
-        wishes, retries, broke = self._wishes, 0, False
+        wishes, retries, broke = self._connection.wishes, 0, False
+        size = sum(estimate(said.content) for said in messages)
         loop = asyncio.get_running_loop()
         started = loop.time()
         while True:
@@ -166,7 +246,7 @@ class CompletionsModel:
             )
             refusal = await self._attempt(body, assembly)
             if refusal is None:
-                self._wishes = wishes
+                self._connection.wishes = wishes
                 return assembly.reply()
             if not refusal.broken and (less := fewer(wishes, body, refusal)) is not None:
                 wishes = less
@@ -178,6 +258,8 @@ class CompletionsModel:
                 wait = refusal.retry_after_s if refusal.retry_after_s is not None else _BACKOFF_S * 2**retries
                 again = refusal.again and retries < self._max_retries
                 retries += 1
+            if refusal.empty and size >= min(LARGE_PROMPT, (self.max_tokens or LARGE_PROMPT) // 2):
+                refusal = refusal._replace(help=_FULL.format(size=size))
             if assembly.told or not again or loop.time() - started + wait > self._timeout:
                 raise refusal.failed(model=self.name, host=self.host)
             await asyncio.sleep(wait)
@@ -209,9 +291,7 @@ class CompletionsModel:
         redaction = Redaction(self._key)
         async with contextlib.AsyncExitStack() as stack:
             try:
-                if self._client is None:
-                    self._client = _client(self._base_url, self._key)
-                asked = self._client.chat.completions.with_streaming_response.create(**body)
+                asked = self._connection.client().chat.completions.with_streaming_response.create(**body)
                 response = await stack.enter_async_context(asked)
             except Exception as err:
                 return self._unanswered(err, redaction)
@@ -230,21 +310,50 @@ class CompletionsModel:
             return reading.refusal
 
     def _unanswered(self, err: BaseException, redaction: Redaction) -> Refusal:
-        causes = [err]
-        while (cause := causes[-1].__cause__) is not None and len(causes) < 10:
-            causes.append(cause)
+        causes = _causes(err)
         for cause in causes:
             if isinstance(cause, _Answered):
                 return of_status(
                     cause.status, cause.headers, cause.body, redaction=redaction, now=self._clock()
                 )
         said = redaction.complaint(str(causes[-1])) or type(causes[-1]).__name__
-        if any(type(cause).__name__ == "ConnectError" for cause in causes):
+        if _cannot_be_reached(err):
             return Refusal(
                 f"it cannot be reached ({one_line(said, 200)})",
                 "Is the server running, and is base_url= right?",
             )
         return Refusal(f"the request failed ({one_line(said, 200)})", "Try again.", broken=True)
+
+
+def _causes(err: BaseException) -> list[BaseException]:
+    causes = [err]
+    while (cause := causes[-1].__cause__) is not None and len(causes) < 10:
+        causes.append(cause)
+    return causes
+
+
+def _cannot_be_reached(err: BaseException) -> bool:
+    return any(type(cause).__name__ == "ConnectError" for cause in _causes(err))
+
+
+def context_length(listing: Any, model: str) -> int | None:
+    """The context length in tokens that a listing of models gives for one of them; None where it gives none.
+
+    Each server has a name of its own for it. The length that a server was started with counts before the
+    length that the model was trained with.
+    """
+    entries = listing.get("data") if isinstance(listing, dict) else None
+    known = [entry for entry in (entries if isinstance(entries, list) else []) if isinstance(entry, dict)]
+    named = [entry for entry in known if entry.get("id") == model]
+    # A server of one model answers to whichever name it is called by.
+    for entry in named or (known if len(known) == 1 else []):
+        meta = entry.get("meta")
+        for source in (entry, meta if isinstance(meta, dict) else {}):
+            for key in CONTEXT_KEYS:
+                value = source.get(key)
+                if type(value) is int and LEAST_CONTEXT <= value <= MOST_CONTEXT:
+                    return value
+    return None
 
 
 async def _drain(pieces: AsyncIterator[bytes]) -> None:

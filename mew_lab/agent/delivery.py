@@ -1,4 +1,4 @@
-"""How does an answer reach whoever asked?  It waits for the end of a pause and for the link, and is then said once.
+"""Brings an answer to the participant that asked: after a pause, over a link that came back, and once.
 
 `ready_to_send` is what a run waits for before each step, `deliver` says the answer. A refusal for a pause, or a
 link that broke on the way, costs no answer: it is said again under the same id. What can never be sent is told in

@@ -1,4 +1,4 @@
-"""Does what an agent wants to say fit its model?  Counting, trimming, and the words that go with it.
+"""Fits a prompt into the context of a model: counts, trims, and reports both.
 
 Before each call of the model 30 % of its context is made free: the oldest conversation goes first, then the
 middle of what is longest. Every trimming is announced and reported by `participant/status`; what others order
@@ -44,6 +44,10 @@ class Headroom:
         self._max_tokens = max_tokens
         self._ended = ended
         self._prompt = 0  # tokens of the last prompt, as the model counted
+
+    def limit(self, max_tokens: int | None) -> None:
+        """The model's context is so long, as was found out meanwhile."""
+        self._max_tokens = self._participant.telemetry.max_tokens = max_tokens
 
     def take(self) -> list[Callable[[], None]]:
         """From now on it counts for the participant's telemetry and carries out its controls; what ends that."""

@@ -1,4 +1,4 @@
-"""What does an agent remember of the conversation, and how much is that?  Pure: a list, its size, and its trimming.
+"""Remembers the conversation: a list, its size in tokens, and its trimming; pure.
 
 Only chat outside of any context is kept: other agents' reasoning, and welcomes to others, never reach a prompt.
 Tokens are estimated from the text, because no two models count alike; what a model itself counted is the

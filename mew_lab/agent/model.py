@@ -1,4 +1,4 @@
-"""What is a model to an agent?  Messages and tools in, one reply out; data and one protocol, pure.
+"""Says what a model is to an agent: messages and tools in, one reply out; data and one protocol, pure.
 
 Whoever is behind it (a server, a file of weights, rules) stands in a module of its own: `completions` speaks
 with any server of the chat completions API, `offline` thinks by rules. Names of tools are `participant/tool`
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
-__all__ = ["Message", "Model", "Reply", "ToolCall", "ToolSpec", "Usage"]
+__all__ = ["Message", "Model", "Reply", "ReplySettings", "ToolCall", "ToolSpec", "Usage"]
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -70,10 +70,25 @@ class Reply:
     cut: bool = False
 
 
+class ReplySettings(NamedTuple):
+    """How an agent wants each reply of its model; None leaves a setting to the model.
+
+    `max_tokens` is the greatest length of one reply. `tool_choice` is "auto", "none", "required" or the
+    `participant/tool` to call; "required" and a name hold until a tool has answered.
+    """
+
+    temperature: float | None = None
+    max_tokens: int | None = None
+    timeout: float | None = None
+    tool_choice: str | None = None
+
+
 class Model(Protocol):
     """Whatever an agent thinks with.
 
-    `name` says what it is, `max_tokens` how long its context is (None: not known).
+    `name` says what it is, `max_tokens` how long its context is (None: not known). A model may have two more
+    methods. `with_settings(ReplySettings)` returns a model that replies so and shares its connections. `measure()`
+    is awaited before the first reply and may find out `max_tokens`.
     """
 
     name: str

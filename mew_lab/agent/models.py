@@ -1,21 +1,35 @@
-"""Which model does a word mean?  `model_of`: "offline", the name of a model behind an API, or a model itself.
+"""Makes a model of a word, of data, or of a function: `model_of`, `ScriptedModel`, `FunctionModel`.
 
-It knows the adapters by name only, and loads the one that is asked for.
+`model_of` knows the adapters by name only, and loads the one that is asked for. The other two are for lessons, tests
+and users who want to decide what a model says.
 
 Spec: SDK "Layer 3" (`model`, `apiKey`, `baseURL`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
 
-from mew_lab.agent.model import Model
-from mew_lab.errors import ConfigError
+from mew_lab.agent.model import Message, Model, Reply, ReplySettings, ToolCall, ToolSpec
+from mew_lab.agent.turn import Turn, formatted, read_turn
+from mew_lab.errors import ConfigError, ModelFailed
 from mew_lab.protocol.token import Token
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.config import read_yaml
 
-__all__ = ["OFFLINE", "model_of"]
+__all__ = ["OFFLINE", "FunctionModel", "ScriptedModel", "model_of", "with_settings"]
 
 OFFLINE = "offline"
+MAX_SCRIPT = 1 << 20  # bytes of a script's file
+MAX_STARTS = 64  # places in a request at which one `when` is tried
+_SENTENCE_END = re.compile(r"[?!\n]|\.(?=\s|$)")
+_PLACE = re.compile(r"\{(\w+)\}")
 
 
 def model_of(
@@ -57,3 +71,278 @@ def model_of(
             key="model",
         )
     return spec
+
+
+def with_settings(model: Model, settings: ReplySettings) -> Model:
+    """The model with these settings; the model itself where there are none, or where it takes none."""
+    adapt = getattr(model, "with_settings", None)
+    if adapt is None or settings == ReplySettings():
+        return model
+    adapted: Model = adapt(settings)
+    return adapted
+
+
+# --- a model that is a script --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One reply: a call, or an answer. Its texts hold places such as `{city}`."""
+
+    say: str = ""
+    call: str = ""
+    arguments: Any = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class _Rule:
+    texts: tuple[re.Pattern[str], ...]
+    places: tuple[str, ...]
+    steps: tuple[_Step, ...]
+
+
+class ScriptedModel:
+    """A model that says what a script says: data, no rules of its own. The same request gives the same replies.
+
+    A script is a list of rules. The first rule whose `when` stands in the request counts. It is looked for as
+    whole words, without regard to case; each `{name}` in it stands for words of one sentence. A rule without `when`
+    always counts. Its `replies` are given one after another in a turn: a call (`call` is the `participant/tool`,
+    beside it `arguments` and `why`) or an answer (`say`). A rule of one reply may hold it itself. In texts and
+    arguments `{name}` is what stood there in the request, `{observation}` what the tool of the last call said, and
+    `{observation1}` what the first one said.
+
+        - when: weather in {city}
+          replies:
+            - {call: weather-service/get_weather, arguments: {city: "{city}"}, why: I ask for the weather.}
+            - {say: "In {city}: {observation}"}
+        - {when: who are you, say: I follow a script.}
+
+    Where no rule counts, or the replies of one are used up, it says so. A message that is addressed to nobody is
+    answered where a rule with a `when` counts.
+
+    Args:
+        script: the rules.
+        name: what it is called.
+
+    Raises:
+        ConfigError: the script is none; `key` names the place.
+    """
+
+    max_tokens: int | None = None
+
+    def __init__(self, script: Sequence[Mapping[str, Any]], *, name: str = "script") -> None:
+        if not isinstance(script, list | tuple):
+            raise ConfigError("A script is a list of rules", key="script")
+        self.name = name
+        self._rules = tuple(_rule(rule, f"script[{place}]") for place, rule in enumerate(script))
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> ScriptedModel:
+        """The script of a YAML or JSON file of at most a mebibyte, called by the file's name.
+
+        Raises:
+            ConfigError: it cannot be read, or holds no script.
+        """
+        path = Path(path)
+        try:
+            with path.open("rb") as file:
+                data = file.read(MAX_SCRIPT + 1)
+            text = data.decode()
+        except (OSError, UnicodeError) as fault:
+            raise ConfigError(f"The script {path.name} cannot be read: {fault}", path=str(path)) from None
+        if len(data) > MAX_SCRIPT:
+            raise ConfigError(f"The script {path.name} has more than {MAX_SCRIPT} bytes", path=str(path))
+        return cls(read_yaml(text, path=str(path)), name=path.stem)  # type: ignore[arg-type]
+
+    async def reply(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        schema: Mapping[str, Any] | None = None,
+        on_text: Callable[[str], None] | None = None,
+    ) -> Reply:
+        """The next reply of the script; see `Model.reply`."""
+        turn = read_turn(messages)
+        reply, attends = Reply("My script has no answer to that."), False
+        for rule in self._rules:
+            values = _match(rule, turn.request)
+            if values is not None:
+                reply, attends = _scripted(rule, turn, values), bool(rule.places or rule.texts[0].pattern)
+                break
+        reply = formatted(reply, schema, attends=attends)
+        if on_text is not None and reply.text:
+            on_text(reply.text)
+        return reply
+
+    async def aclose(self) -> None:
+        """There is nothing to let go of."""
+
+
+def _scripted(rule: _Rule, turn: Turn, places: Mapping[str, str]) -> Reply:
+    if turn.steps >= len(rule.steps):
+        return Reply("My script ends here.")
+    values = {**places, "observation": turn.done[-1].observation if turn.done else ""}
+    values |= {f"observation{number}": call.observation for number, call in enumerate(turn.done, 1)}
+    step = rule.steps[turn.steps]
+    why = _filled(step.why, values)
+    if not step.call:
+        return Reply(str(_filled(step.say, values)), why)
+    arguments: dict[str, Any] = _filled(step.arguments or {}, values)
+    return Reply("", why, (ToolCall(f"scripted-{turn.steps + 1}", step.call, arguments),))
+
+
+def _filled(value: Any, values: Mapping[str, str]) -> Any:
+    """The value with each known `{name}` in its texts replaced, once; what is filled in is not read again."""
+    if isinstance(value, str):
+        return _PLACE.sub(lambda place: values.get(place[1], place[0]), value)
+    if isinstance(value, Mapping):
+        return {key: _filled(inner, values) for key, inner in value.items()}
+    return [_filled(inner, values) for inner in value] if isinstance(value, list) else value
+
+
+def _rule(given: Any, where: str) -> _Rule:
+    rule = _members(given, {"when", "replies", "say", "call", "arguments", "why"}, where)
+    replies = rule.get("replies")
+    when = rule.get("when", "")
+    if not isinstance(when, str):
+        raise ConfigError(f"{where}.when must be text", key=f"{where}.when")
+    if replies is None:
+        steps = [_step({key: value for key, value in rule.items() if key != "when"}, where)]
+    elif isinstance(replies, list) and replies and not {"say", "call", "arguments", "why"} & rule.keys():
+        steps = [_step(reply, f"{where}.replies[{place}]") for place, reply in enumerate(replies)]
+    else:
+        raise ConfigError(
+            f"{where}.replies must be a list, and holds all that is replied", key=f"{where}.replies"
+        )
+    return _Rule(*_parts(when, where), tuple(steps))
+
+
+def _step(given: Any, where: str) -> _Step:
+    step = _members(given, {"say", "call", "arguments", "why"}, where)
+    for key in ("say", "call", "why"):
+        if not isinstance(step.get(key, ""), str):
+            raise ConfigError(f"{where}.{key} must be text", key=f"{where}.{key}")
+    if not isinstance(step.get("arguments", {}), dict):
+        raise ConfigError(f"{where}.arguments must be a mapping", key=f"{where}.arguments")
+    if bool(step.get("say")) == bool(step.get("call")):
+        raise ConfigError(f"{where} needs either `say` or `call`", key=where)
+    return _Step(**step)
+
+
+def _members(given: Any, known: set[str], where: str) -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"{where} must be a mapping", key=where)
+    for key in given:
+        if key not in known:
+            said = f"{where} has no {one_line(str(key), 40)!r}; there are {', '.join(sorted(known))}"
+            raise ConfigError(said, key=where)
+    return dict(given)
+
+
+def _parts(when: str, where: str) -> tuple[tuple[re.Pattern[str], ...], tuple[str, ...]]:
+    """The texts of a `when`, as expressions that find them as whole words, and the names of the places between."""
+    texts, names = _PLACE.split(when)[::2], _PLACE.split(when)[1::2]
+    if len(set(names)) < len(names) or "" in texts[1:-1]:
+        said = f"{where}.when needs a text between two places, and a name of its own for each"
+        raise ConfigError(said, key=f"{where}.when")
+    whole = (
+        (r"(?<!\w)" if text[:1].isalnum() else "")
+        + re.escape(text)
+        + (r"(?!\w)" if text[-1:].isalnum() else "")
+        for text in texts
+    )
+    return tuple(re.compile(text, re.IGNORECASE) for text in whole), tuple(names)
+
+
+def _match(rule: _Rule, request: str) -> dict[str, str] | None:
+    """What stands in the places, where the texts follow each other in the request; None where they do not.
+
+    Each place ends where the next text begins first, the last one with its sentence. Nothing is tried twice but the
+    beginning, so that no request is slow to read.
+    """
+    first, *others = rule.texts
+    for begin in islice(first.finditer(request), MAX_STARTS):
+        values, at = dict[str, str](), begin.end()
+        for name, following in zip(rule.places, others, strict=True):
+            sentence = _SENTENCE_END.search(request, at)
+            limit = sentence.start() if sentence else len(request)
+            if following.pattern:
+                found = following.search(request, at + 1)
+                end, after = found.span() if found else (-1, -1)
+            else:
+                end = after = limit
+            values[name] = request[at:end].strip()
+            if not at < end <= limit or not values[name]:
+                break
+            at = after
+        else:
+            return values
+    return None
+
+
+# --- a model that is a function ------------------------------------------------------------------------------------
+
+Replies = Reply | ToolCall | str
+
+
+class FunctionModel:
+    """A model that is a function of the messages and the tools, for tests and for users.
+
+    Args:
+        function: called with `messages` and `tools`, and awaited where it gives something to await. It returns a
+            Reply, a ToolCall, or the text of an answer.
+        name: what it is called.
+        max_tokens: the length of its context; None leaves it open.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[Sequence[Message], Sequence[ToolSpec]], Replies | Awaitable[Replies]],
+        *,
+        name: str = "function",
+        max_tokens: int | None = None,
+    ) -> None:
+        self.name = name
+        self.max_tokens = max_tokens
+        self._function = function
+
+    async def reply(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        schema: Mapping[str, Any] | None = None,
+        on_text: Callable[[str], None] | None = None,
+    ) -> Reply:
+        """What the function returns; see `Model.reply`.
+
+        With a schema a text that is JSON counts as it is; any other reply is put into the schema's form.
+
+        Raises:
+            ModelFailed: it returned something else. What it raises itself goes on.
+        """
+        given: Any = self._function(messages, tools)
+        if inspect.isawaitable(given):
+            given = await given
+        if isinstance(given, str):
+            reply = Reply(given)
+        elif isinstance(given, ToolCall):
+            reply = Reply(tool_calls=(given,))
+        elif isinstance(given, Reply):
+            reply = given
+        else:
+            raise ModelFailed(
+                f"the function of the model {one_line(self.name, 80)} returned {type(given).__name__}; "
+                "it must return a Reply, a ToolCall or a text",
+                model=self.name,
+            )
+        if reply.tool_calls or not reply.text.lstrip().startswith("{"):
+            reply = formatted(reply, schema)
+        if on_text is not None and reply.text:
+            on_text(reply.text)
+        return reply
+
+    async def aclose(self) -> None:
+        """There is nothing to let go of."""

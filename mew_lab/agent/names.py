@@ -1,4 +1,4 @@
-"""Which name does a tool bear towards a model, and which tool does a name of the model's mean?  Pure.
+"""Maps the names of tools to names that an API of models takes, and back; pure.
 
 An API of models takes `[a-zA-Z0-9_-]`, at most 64 of them; a tool is `participant/tool`. `Names` maps any set of
 names one to one. It knows no tool and no model.

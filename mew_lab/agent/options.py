@@ -1,4 +1,4 @@
-"""What can be set about an agent?  One place for every option, its default and its check; pure.
+"""Holds the options of an agent, each with its default and its check; pure.
 
 The names are the specification's in Python's spelling. Where they come from (arguments, the environment, a file)
 is the settings' business. Spec: SDK "AgentConfig", "ChatResponseConfig".
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mew_lab.agent.attention import Habits
+from mew_lab.agent.model import ReplySettings
 from mew_lab.agent.prompts import Prompts
 from mew_lab.agent.react import Format
 from mew_lab.errors import ConfigError
@@ -36,7 +37,16 @@ class AgentOptions:
         habits: when to answer chat.
         obeys: whose requests in chat it works on: ids, or `*` for anybody. None is whoever started it, and each
             participant that may call any tool itself.
-        max_tokens: of the model's context; None takes what the model says of itself.
+        max_tokens: of the model's context; None takes what the model, or its server, says of it.
+        temperature: of the model's replies, from 0 to 2; None leaves it to the model.
+        max_reply_tokens: greatest length of one reply; None leaves it to the model.
+        model_timeout: seconds of a server's silence after which a reply has failed; None is the model's own.
+        tool_choice: `auto`, `none`, `required`, or the `participant/tool` to call first. `required` and a name
+            hold until a tool has answered: an agent that must always call a tool can never answer.
+        silence_notice: seconds of the model's silence after which the space is told that the agent still waits;
+            told again each time that the silence has doubled. None tells nothing.
+        questions_per_minute: of one sender that are answered, and five times as many of all senders; further ones
+            get `chat/acknowledge` with the status `rate_limited`.
         call_timeout: seconds that a call waits for its tool, or a proposal for people; None waits on.
         discovery_wait: seconds that a request waits for tools that are being discovered.
         max_concurrent: requests worked on at once; more wait.
@@ -55,6 +65,12 @@ class AgentOptions:
     habits: Habits = field(default_factory=Habits)
     obeys: tuple[str, ...] | None = None
     max_tokens: int | None = None
+    temperature: float | None = None
+    max_reply_tokens: int | None = None
+    model_timeout: float | None = None
+    tool_choice: str | None = None
+    silence_notice: float | None = 15.0
+    questions_per_minute: int = 12
     call_timeout: float | None = 300.0
     discovery_wait: float = 5.0
     max_concurrent: int = 8
@@ -88,6 +104,11 @@ class AgentOptions:
         return options
 
     @property
+    def reply_settings(self) -> ReplySettings:
+        """What the model is asked for in each reply."""
+        return ReplySettings(self.temperature, self.max_reply_tokens, self.model_timeout, self.tool_choice)
+
+    @property
     def templates(self) -> Prompts:
         """The prompts that count: `system_prompt` opens them unless a template of its own does."""
         return (
@@ -101,12 +122,20 @@ class AgentOptions:
             ("conversation_history_length", 0, 1000),
             ("max_concurrent", 1, 1000),
             ("max_observation", 100, 10_000_000),
+            ("questions_per_minute", 1, 100_000),
         ):
             _number(key, getattr(self, key), low, high, whole=True)
         _number("discovery_wait", self.discovery_wait, 0, 3600)
-        for key in ("max_tokens", "call_timeout"):
+        for key in ("max_tokens", "max_reply_tokens", "call_timeout", "model_timeout", "silence_notice"):
             if getattr(self, key) is not None:
-                _number(key, getattr(self, key), 0.001, 1e9, whole=key == "max_tokens")
+                _number(key, getattr(self, key), 0.001, 1e9, whole=key in ("max_tokens", "max_reply_tokens"))
+        if self.temperature is not None:
+            _number("temperature", self.temperature, 0, 2)
+        choice = self.tool_choice
+        if choice is not None and not (
+            isinstance(choice, str) and (choice in ("auto", "none", "required") or "/" in choice)
+        ):
+            raise _unfit("tool_choice", choice, "auto, none, required or the participant/tool to call")
         _number("confidence_threshold", self.habits.confidence_threshold, 0, 1)
         _number("context_window", self.habits.context_window, 0, 1000, whole=True)
         switches = {key: getattr(self.habits, key) for key in Habits._fields[:4]}

@@ -1,4 +1,4 @@
-"""What does an agent say to its model?  Templates of the phases, and the messages made of them; pure.
+"""Words what an agent says to its model: templates of the phases, schemas, and the messages made of them; pure.
 
 A template's `{name}` is filled in one pass: what is filled in is never read as a template, and nothing but
 the named places is. What tools and strangers said goes in as data: it stands in messages of its own, and the
@@ -18,26 +18,10 @@ from mew_lab.agent import scratchpad
 from mew_lab.agent.model import Message, ToolSpec
 from mew_lab.agent.react import Format, Thought
 
-__all__ = ["ATTENTION", "STEP", "Prompts", "filled", "for_attention", "for_response", "for_step"]
+__all__ = ["ATTENTION", "Prompts", "filled", "for_attention", "for_response", "for_step", "step_schema"]
 
-# What a model is asked to fit in the scratchpad format: one step.
-STEP: Mapping[str, Any] = {
-    "title": "Step",
-    "type": "object",
-    "properties": {
-        "reasoning": {"type": "string"},
-        "action": {"type": "string", "enum": ["tool_call", "respond", "continue"]},
-        "actionInput": {
-            "type": "object",
-            "properties": {
-                "tool": {"type": "string"},
-                "arguments": {"type": "object"},
-                "message": {"type": "string"},
-            },
-        },
-    },
-    "required": ["reasoning", "action", "actionInput"],
-}
+MAX_PARAMETERS = 20_000  # characters of one tool's schema that stand in the schema of a step
+MAX_STEP_SCHEMA = 200_000  # characters of all of them
 
 # Whether to answer a chat message that is addressed to nobody.
 ATTENTION: Mapping[str, Any] = {
@@ -59,7 +43,7 @@ RULES = (
 STEP_RULES = (
     "You have these tools:\n{tools}\n\n"
     'Decide your next action. Reply with one JSON object: {"reasoning": "your analysis", '
-    '"action": "tool_call" | "respond" | "continue", "actionInput": {"tool": "participant/tool", '
+    '"action": "tool_call" | "respond" | "continue", "actionInput": {"tool": one of the names above, '
     '"arguments": {…}} to call a tool, or {"message": "your answer"} to respond}.'
 )
 ATTENTION_RULES = (
@@ -93,6 +77,56 @@ DEFAULT = Prompts()
 def filled(template: str, **values: str) -> str:
     """The template with each `{name}` that is given replaced, once; every other brace stays as it is."""
     return _PLACE.sub(lambda found: values.get(found[1], found[0]), template)
+
+
+def step_schema(tools: Sequence[ToolSpec], *, tool_choice: str | None = None) -> Mapping[str, Any]:
+    """The JSON Schema of one step in the scratchpad format.
+
+    `actionInput` has one branch for each tool, with its name and the schema of its arguments, and one branch for a
+    message. A small model that is held to it cannot ask for a tool that does not exist.
+
+    Args:
+        tool_choice: "required" leaves the message out, "none" the tools, and the name of one of the tools leaves
+            all but this tool out. Anything else restricts nothing.
+
+    Spec: SDK "Complete ReAct Flow".
+    """
+    demanded = [tool for tool in tools if tool.name == tool_choice]
+    callable_tools = [] if tool_choice == "none" else demanded or tools
+    forced = bool(callable_tools) and (bool(demanded) or tool_choice == "required")
+    left = MAX_STEP_SCHEMA
+    branches: list[dict[str, Any]] = []
+    for tool in callable_tools:
+        arguments, size = _arguments_schema(tool.parameters, limit=min(left, MAX_PARAMETERS))
+        left -= size
+        properties = {"tool": {"const": tool.name}, "arguments": arguments}
+        branches.append({"type": "object", "properties": properties, "required": ["tool", "arguments"]})
+    if not forced:
+        message = {"type": "object", "properties": {"message": {"type": "string"}}, "required": ["message"]}
+        branches.append(message)
+    actions = [*(["tool_call"] if callable_tools else []), *([] if forced else ["respond", "continue"])]
+    return {
+        "title": "Step",
+        "type": "object",
+        "properties": {
+            "reasoning": {"type": "string"},
+            "action": {"type": "string", "enum": actions},
+            "actionInput": {"anyOf": branches},
+        },
+        "required": ["reasoning", "action", "actionInput"],
+    }
+
+
+def _arguments_schema(parameters: Mapping[str, Any], *, limit: int) -> tuple[dict[str, Any], int]:
+    """The schema of a tool's arguments and its size in characters.
+
+    It is just that of an object where the tool's own is longer than the limit, or refers to parts of itself: such a
+    reference begins at the root, which is another one here.
+    """
+    text = json.dumps(parameters)
+    if len(text) > limit or '"$ref"' in text or '"$dynamicRef"' in text:
+        return {"type": "object"}, 0
+    return {**parameters, "type": "object"}, len(text)
 
 
 def for_step(

@@ -1,4 +1,4 @@
-"""What is an agent's next move?  `next_move(history, reply)`: pure, one step of Reason and Act.
+"""Reads the next move of an agent in a reply: `next_move`, one step of Reason and Act; pure.
 
 It calls nobody and waits for nothing: the driver (`run`) asks the model, makes the calls that a move names,
 and hands both back as the history of the next step. Whatever a model says ends as a move, nonsense too.
@@ -23,6 +23,7 @@ MAX_SAME = 3  # times that one and the same call is made in a row
 MAX_EMPTY = 2  # steps in a row that lead nowhere
 MAX_STARTS = 64  # braces at which an object may begin: each is read at most once
 FAULTY = "That reply could not be read"
+CUT = "it was cut off at the greatest length of a reply"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +53,11 @@ class CallTools(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Say this; the work is done."""
+    """Say this; the work is done. `cut` says that the text ended at the model's greatest length."""
 
     reasoning: str
     text: str
+    cut: bool = False
 
 
 class GiveUp(NamedTuple):
@@ -91,7 +93,9 @@ def _native(reply: Reply) -> Move:
     if reply.tool_calls:
         return CallTools(reasoning, reply.tool_calls)
     if reply.text.strip():
-        return Answer(reply.reasoning.strip(), reply.text.strip())
+        return Answer(reply.reasoning.strip(), reply.text.strip(), reply.cut)
+    if reply.cut:
+        return Think(reply.reasoning.strip(), f"{FAULTY}: {CUT}, before a call or an answer. Be brief.")
     return Think(reply.reasoning.strip(), f"{FAULTY}: it was empty. Call a tool, or answer in words.")
 
 
@@ -100,8 +104,10 @@ def _scratchpad(reply: Reply) -> Move:
     if not text:
         return _native(reply)
     if "{" not in text:  # a model that answers in prose has answered
-        return Answer(reply.reasoning.strip(), text)
+        return Answer(reply.reasoning.strip(), text, reply.cut)
     step = _object_in(text)
+    if reply.cut and (step is None or "action" not in step):  # the object found may be a part of the one cut
+        return Think("", f"{FAULTY}: {CUT}, so it is not one JSON object. Be brief.")
     if step is None:
         return Think("", f"{FAULTY}: it is not one JSON object.")
     reasoning, action, given = step.get("reasoning"), step.get("action"), step.get("actionInput")

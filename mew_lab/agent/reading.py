@@ -1,4 +1,4 @@
-"""What does a server's answer say, read piece by piece?  `Reading`: bytes in, an `Assembly` filled or a refusal; pure.
+"""Reads a server's answer piece by piece: bytes in, a filled `Assembly` or a refusal out; pure.
 
 An answer is an event stream, or one JSON text where a server knows no streams. It knows no connection.
 
@@ -92,7 +92,9 @@ class Reading:
     def _nonsense(self, head: bytes) -> Refusal:
         if not head.strip():
             return Refusal(
-                "its answer was empty", "Its server may have failed while it answered: see its log."
+                "its answer was empty",
+                "Its server may have failed while it answered: see its log.",
+                empty=True,
             )
         begins = one_line(self._redaction.complaint(head.decode("utf-8", "replace")), 80)
         return Refusal(

@@ -1,4 +1,4 @@
-"""How does an answer lose a key that its server echoes?  `Redaction` for one key; pure.
+"""Takes a key out of what a server says that echoes it: `Redaction`, for one key; pure.
 
 A server is told the key, so it can write it into whatever it answers: an error, a text, the arguments of a
 call, in one piece or over two. Here it is taken out again. Other secrets are `mask`'s business.

@@ -1,4 +1,4 @@
-"""Why did a model's server give no reply, and would it help to ask again?  `Refusal`; pure.
+"""Words why a server gave no reply, and whether it would help to ask again: `Refusal`; pure.
 
 From a status, headers and the body of an error to one sentence for a human. What a server says is quoted
 without keys, in one line. It knows no connection and waits for nothing.
@@ -38,7 +38,8 @@ class Refusal(NamedTuple):
 
     `again`: the same request may succeed later. `broken`: the connection broke. `about_usage`,
     `about_form`, `about_messages`, `about_sampling`: the server names what it was to count, the form of its answer,
-    a message, or how to choose and end its words.
+    a message, or how to choose and end its words. `about_limit`: it names another word for the greatest length.
+    `empty`: there was an answer without a byte in it.
     """
 
     why: str
@@ -51,6 +52,8 @@ class Refusal(NamedTuple):
     about_form: bool = False
     about_messages: bool = False
     about_sampling: bool = False
+    about_limit: bool = False
+    empty: bool = False
 
     def failed(self, *, model: str, host: str) -> ModelFailed:
         """The error to raise."""
@@ -82,6 +85,7 @@ def of_status(
         about_usage="stream_options" in text or "include_usage" in text,
         about_form="response_format" in text or "json_schema" in text,
         about_messages="messages" in text and ("string" in text or "content" in text),
+        about_limit="max_completion_tokens" in text,
         about_sampling=any(word in text for word in ("max_tokens", "temperature", "top_p")),
     )
 

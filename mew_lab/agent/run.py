@@ -1,4 +1,4 @@
-"""How is one request worked on?  The loop around `next_move`: ask the model, make the calls, until there is an answer.
+"""Works on one request: asks the model, makes the calls, and asks again, until there is an answer.
 
 Each run has its own steps, its own trace and its own calls, so that several at once do not meet. It ends in one
 of four ways: an answer, giving up, a model that failed, or somebody's cancelling, which takes effect at the next
@@ -12,18 +12,20 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, NamedTuple, Protocol
 
 from mew_lab.agent import prompts
-from mew_lab.agent.calling import Gate, executed, offered
+from mew_lab.agent.calling import ERROR, Gate, execute_tool_call, offered
 from mew_lab.agent.delivery import ready_to_send
 from mew_lab.agent.headroom import Headroom
 from mew_lab.agent.memory import estimate
 from mew_lab.agent.model import Message, Model, Reply, ToolCall, ToolSpec
+from mew_lab.agent.models import with_settings
 from mew_lab.agent.options import AgentOptions
 from mew_lab.agent.quotes import MAX_QUOTES, Outputs
-from mew_lab.agent.react import Answer, CallTools, GiveUp, Think, Thought, next_move
+from mew_lab.agent.react import Answer, CallTools, GiveUp, Move, Think, Thought, next_move
 from mew_lab.agent.trace import Trace
 from mew_lab.errors import ModelFailed
 from mew_lab.protocol.envelope import Envelope
@@ -31,9 +33,44 @@ from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
 
-__all__ = ["Outcome", "Run"]
+__all__ = ["Hooks", "Outcome", "Run", "SilenceNotice"]
 
 logger = logging.getLogger(__name__)
+
+
+CUT_NOTE = "\n(This answer was cut off: it reached the greatest length of the model's reply.)"
+
+
+class SilenceNotice:
+    """Calls `notice(seconds)` while a model is silent: after `first` seconds, then each time that these doubled."""
+
+    def __init__(self, first: float | None, notice: Callable[[float], None]) -> None:
+        self._after, self._notice = first, notice
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def __aenter__(self) -> SilenceNotice:
+        self._started = asyncio.get_running_loop().time()
+        self._arm()
+        return self
+
+    async def __aexit__(self, *fault: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """There is no silence any more."""
+        self._after = None
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _arm(self) -> None:
+        if self._after is not None:
+            self._timer = asyncio.get_running_loop().call_at(self._started + self._after, self._tell)
+
+    def _tell(self) -> None:
+        if self._after is not None:
+            self._notice(self._after)
+            self._after *= 2
+            self._arm()
 
 
 class Outcome(NamedTuple):
@@ -41,6 +78,16 @@ class Outcome(NamedTuple):
 
     how: Literal["answered", "gave_up", "failed", "stopped"]
     text: str
+
+
+class Hooks(Protocol):
+    """The parts of a run that an agent may replace; see the methods of `MEWAgent`. Spec: SDK "MEWAgent"."""
+
+    def prepare_llm_tools(self) -> Sequence[ToolSpec]: ...
+
+    async def reason(self, request: str, previous_thoughts: Sequence[Thought], *, run: Run) -> Move: ...
+
+    async def act(self, action: str, action_input: Mapping[str, Any], *, run: Run) -> str: ...
 
 
 class Run:
@@ -51,6 +98,7 @@ class Run:
         headroom: counts what the model takes, and makes it fit.
         before: the conversation before the request.
         gate: which tools it may use, beside what the participant may send; None leaves it at that.
+        hooks: what prepares its tools, reasons and acts in its place; None does it as `Run` does.
     """
 
     def __init__(
@@ -64,6 +112,7 @@ class Run:
         headroom: Headroom,
         before: Callable[[], Sequence[Message]] = tuple,
         gate: Gate | None = None,
+        hooks: Hooks | None = None,
     ) -> None:
         self.request = request
         self.trigger = trigger
@@ -71,8 +120,10 @@ class Run:
         self._outputs = Outputs(request)
         self.trace = Trace(participant, enabled=options.reasoning_enabled, stream=options.reasoning_stream)
         self._participant = participant
-        self._model = model
+        self._model = with_settings(model, options.reply_settings)
         self._options = options
+        self._hooks = hooks
+        self._tools: Sequence[ToolSpec] = ()  # of the step that is being taken
         self._before = before
         self._gate = gate
         self._headroom = headroom
@@ -102,15 +153,19 @@ class Run:
         self.trace.cancel(reason, about=self._trigger_id)
 
     def stopped_by(self, envelope: Envelope) -> None:
-        """Somebody else ends it, by `reasoning/cancel` or by taking the question back."""
+        """Somebody else ends it, by `reasoning/cancel` or by taking the question back.
+
+        Whoever asked gets an answer that says so, also where they cancelled the reasoning themselves: they still
+        wait for an answer. Only a question that was taken back wants none. Spec: §3.4.2, §3.5.5.
+        """
         reason = one_line(str(envelope.payload.get("reason") or "no reason given"), 200)
         self.stopped = self.stopped or f"Stopped: {envelope.sender} cancelled it ({reason})."
         if envelope.kind == "reasoning/cancel":
             self.trace.cancelled()  # that message ends the sequence: nothing more is said in it
+            self.excuse = self.stopped
         else:
             self.trace.cancel("superseded", about=self._trigger_id)
-        asked = self.trigger.sender if self.trigger is not None else ""
-        self.excuse = self.stopped if envelope.sender != asked else ""
+            self.excuse = ""
 
     async def work(self) -> Outcome:
         """Works until there is an outcome; the trace is ended, and its stream closed, whatever happens."""
@@ -119,6 +174,7 @@ class Run:
             await self._may_go_on()
             self.trace.start(f"Working on: {one_line(self.request, 300)}", about=self._trigger_id)
             await self._participant.discovery.wait_for_pending_discoveries(self._options.discovery_wait)
+            await self._measure()
             outcome = await self._loop()
             reason = "complete" if outcome.how != "failed" else "error"
             return outcome
@@ -126,23 +182,21 @@ class Run:
             await asyncio.shield(self.trace.close(reason))
 
     async def _loop(self) -> Outcome:
-        options = self._options
+        reason = self.reason if self._hooks is None else partial(self._hooks.reason, run=self)
         try:
             while True:
-                tools = offered(self._participant, gate=self._gate)
-                reply = await self._asked(tools)
+                move = await reason(self.request, self.thoughts)
                 await self._may_go_on()
-                move = next_move(
-                    self.thoughts,
-                    reply,
-                    format=options.reasoning_format,
-                    max_iterations=options.max_iterations,
-                )
+                most = self._options.max_iterations
+                if len(self.thoughts) >= most and not isinstance(move, Answer | GiveUp):
+                    move = GiveUp(
+                        f"there was no answer after {most} steps"
+                    )  # a replaced `reason` may never end
                 if isinstance(move, Answer):
                     return await self._answered(move)
                 if isinstance(move, GiveUp):
                     return await self._gave_up(move)
-                await self._step(move, tools)
+                await self._step(move)
         except ModelFailed as fault:
             self.trace.cancel("error", about=self._trigger_id)
             logger.warning("%s could not think: %s", self._participant.client.id, fault)
@@ -158,7 +212,24 @@ class Run:
         if self.stopped:
             raise asyncio.CancelledError(self.stopped)
 
-    async def _step(self, move: Think | CallTools, tools: Sequence[ToolSpec]) -> None:
+    async def reason(self, request: str, previous_thoughts: Sequence[Thought]) -> Move:
+        """Asks the model for one reply, and reads the next move in it.
+
+        Raises:
+            ModelFailed: there was no reply.
+        """
+        options = self._options
+        hooks = self._hooks
+        self._tools = (
+            offered(self._participant, gate=self._gate) if hooks is None else hooks.prepare_llm_tools()
+        )
+        reply = await self._asked(request, previous_thoughts)
+        await self._may_go_on()
+        return next_move(
+            previous_thoughts, reply, format=options.reasoning_format, max_iterations=options.max_iterations
+        )
+
+    async def _step(self, move: Think | CallTools) -> None:
         if isinstance(move, Think):
             self.trace.thought(move.reasoning or move.observation or "Thinking on.")
             self.thoughts.append(
@@ -171,7 +242,7 @@ class Run:
         )
         said = move.reasoning or f"Calling {', '.join(one_line(call.name, 120) for call in calls)}."
         self.trace.thought(said, action="tool_call", **self._quoted(calls))
-        observations = await asyncio.gather(*(self._called(call, tools) for call in calls))
+        observations = await asyncio.gather(*(self._observed(call) for call in calls))
         await self._may_go_on()
         for call, said in zip(calls, observations, strict=True):
             self._outputs.add(call.name, said)
@@ -186,11 +257,22 @@ class Run:
         ][:MAX_QUOTES]
         return {"from_tool_output": found} if found else {}
 
-    async def _called(self, call: ToolCall, tools: Sequence[ToolSpec]) -> str:
-        return await executed(
+    async def _observed(self, call: ToolCall) -> str:
+        if self._hooks is None or call.fault:
+            return await self.execute_tool_call(call)
+        try:
+            action_input = {"tool": call.name, "arguments": call.arguments}
+            return await self._hooks.act("tool_call", action_input, run=self)
+        except Exception as fault:  # of a method that somebody wrote: an observation as any other
+            logger.exception("an overridden step of %s failed", self._participant.client.id)
+            return f"{ERROR}{one_line(call.name, 120)}: {one_line(mask(str(fault)), 300)}"
+
+    async def execute_tool_call(self, call: ToolCall) -> str:
+        """Makes one call as the participant may, by request or proposal, and waits for what comes of it."""
+        return await execute_tool_call(
             self._participant,
             call,
-            known=tools,
+            known=self._tools,
             about=self.about,
             timeout=self._options.call_timeout,
             limit=self._options.max_observation,
@@ -199,24 +281,59 @@ class Run:
 
     # --- the model ---
 
-    async def _asked(self, tools: Sequence[ToolSpec]) -> Reply:
-        schema = prompts.STEP if self._options.reasoning_format == "scratchpad" else None
-        messages = self._messages(tools)
+    async def _measure(self) -> None:
+        """Takes what the model finds out about the length of its context, unless an option says it."""
+        measure = getattr(self._model, "measure", None)
+        if measure is not None and self._options.max_tokens is None:
+            await measure()
+            self._headroom.limit(self._model.max_tokens)
+
+    async def _asked(self, request: str, thoughts: Sequence[Thought]) -> Reply:
+        tools, schema = self._tools, None
+        if self._options.reasoning_format == "scratchpad":
+            observed = any(thought.calls for thought in thoughts)
+            choice = self._options.tool_choice
+            # A choice that forces a call holds until the first observation: else there would never be an answer.
+            schema = prompts.step_schema(tools, tool_choice=None if observed and choice != "none" else choice)
+        messages = self._messages(request, thoughts)
         over = self._headroom.over(messages)
         if over:
             said = sum(estimate(message.content) for message in self._before())
             if said:  # else nothing of the conversation stands in the prompt
                 self._headroom.ensure_context_headroom(max(0, said - over))
-            messages = self._headroom.cut(self._messages(tools))
-        reply = await self._model.reply(messages, tools=tools, schema=schema, on_text=self.trace.token)
+            messages = self._headroom.cut(self._messages(request, thoughts))
+        return await self._reply(messages, tools=tools, schema=schema)
+
+    async def _reply(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        schema: Mapping[str, Any] | None = None,
+    ) -> Reply:
+        async with SilenceNotice(self._options.silence_notice, self._silent) as notice:
+
+            def told(piece: str) -> None:
+                notice.end()
+                self.trace.token(piece)
+
+            reply = await self._model.reply(messages, tools=tools, schema=schema, on_text=told)
         return self._counted(messages, reply)
 
-    def _messages(self, tools: Sequence[ToolSpec]) -> list[Message]:
+    def _silent(self, seconds: float) -> None:
+        """Tells the space, which sees no more than the start of the reasoning, that the work goes on."""
+        text = f"Waiting for the model: it has said nothing for {seconds:g} s."
+        if self.trace.id:
+            self.trace.thought(text)
+        else:
+            self._participant.telemetry.tell(f"waiting for the model for {seconds:g} s")
+
+    def _messages(self, request: str, thoughts: Sequence[Thought]) -> list[Message]:
         return prompts.for_step(
-            self.request,
-            self.thoughts,
+            request,
+            thoughts,
             id=self._participant.client.id,
-            tools=tools,
+            tools=self._tools,
             prompts=self._options.templates,
             format=self._options.reasoning_format,
             before=self._before(),
@@ -233,9 +350,10 @@ class Run:
                 draft=draft,
             )
         )
-        reply = await self._model.reply(messages, on_text=self.trace.token)
+        reply = await self._reply(messages)
         await self._may_go_on()
-        return self._counted(messages, reply).text.strip()
+        text = reply.text.strip()
+        return f"{text}{CUT_NOTE}" if text and reply.cut else text
 
     def _counted(self, messages: Sequence[Message], reply: Reply) -> Reply:
         estimated = sum(estimate(message.content) for message in messages) + estimate(reply.text)
@@ -249,6 +367,8 @@ class Run:
         text = move.text
         if self._options.templates.respond:
             text = await self._worded(text) or text
+        elif move.cut:
+            text += CUT_NOTE
         steps = sum(len(thought.calls) for thought in self.thoughts)
         used = f"after {steps} tool call{'s' if steps != 1 else ''}" if steps else "without a tool"
         self.trace.conclude(move.reasoning or f"Ready to respond, {used}.")

@@ -1,4 +1,4 @@
-"""How do earlier steps stand in a prompt as text?  `write` and `read`, which undo each other; pure.
+"""Writes earlier steps as text of a prompt, and reads them back; pure.
 
 What a tool said is indented, so that no line of it can pass for a line of ours. Spec: SDK "Scratchpad Format".
 """

@@ -1,4 +1,4 @@
-"""What is going on in the background?  Tasks that are begun, counted and ended together; it knows not what they do."""
+"""Begins tasks in the background, counts them, and ends them together; it knows not what they do."""
 
 from __future__ import annotations
 

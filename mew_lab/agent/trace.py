@@ -1,4 +1,4 @@
-"""How does an agent show what it thinks?  The `reasoning/*` messages of one sequence, and the stream beside them.
+"""Shows in the space what an agent thinks: the `reasoning/*` messages of one sequence, and a stream beside them.
 
 The id of `reasoning/start` is the context of all that follows. Where it may open a stream, the same goes there
 as JSON lines, with each piece of the model's text as it comes; the stream may fail or lag, the reasoning goes on.

@@ -192,6 +192,12 @@ OPTIONS: Mapping[str, Option] = {
     "discovery_wait": Option(
         "agent", _number("a number of seconds from 0 on", lambda one: one >= 0), seconds=True
     ),
+    "temperature": Option("agent", _number("a number from 0 to 2", lambda one: 0 <= one <= 2)),
+    "max_reply_tokens": Option("agent", _whole(1)),
+    "model_timeout": Option("agent", _SECONDS, seconds=True),
+    "tool_choice": Option("agent", _named),
+    "silence_notice": Option("agent", _SECONDS, seconds=True),
+    "questions_per_minute": Option("agent", _whole(1)),
     "max_concurrent": Option("agent", _whole(1)),
     "max_observation": Option("agent", _whole(100)),
 }

@@ -132,9 +132,10 @@ class Site:
         *,
         can: Any = CALLER,
         runtime_id: str | None = None,
+        kind: type[MEWAgent] = MEWAgent,
         **options: Any,
     ) -> MEWAgent:
-        agent = MEWAgent(self._participant(name, can, None, runtime_id=runtime_id), model=model, **options)
+        agent = kind(self._participant(name, can, None, runtime_id=runtime_id), model=model, **options)
         self.agents.append(agent)
         await agent.start()
         await agent.participant.discovery.wait_for_pending_discoveries(5.0)

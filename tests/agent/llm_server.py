@@ -108,8 +108,12 @@ def refused(status: int, message: str = "no", *, code: str | None = None, **head
 class ChatServer:
     """Answers each request with the next answer of the script; an answer may be made from its request."""
 
-    def __init__(self, script: Sequence[Answer | Callable[[Request], Answer]]) -> None:
+    def __init__(
+        self, script: Sequence[Answer | Callable[[Request], Answer]], *, models: Answer | None = None
+    ) -> None:
         self.script = list(script)
+        self.models = models or refused(404, "no such path")  # what GET /v1/models gives
+        self.listings = 0  # how often it was asked for; `requests` are all others
         self.requests: list[Request] = []
         self.connections = 0
         self.gone = asyncio.Event()  # a peer went while its answer waited
@@ -157,9 +161,16 @@ class ChatServer:
         }
         body = await reader.readexactly(int(headers.get("content-length", "0")))
         request = Request(head[0].split(" ")[1], headers, json.loads(body) if body else None)
+        if request.path == "/v1/models":
+            self.listings += 1
+            return await self._say(self.models, reader, writer)
         self.requests.append(request)
         scripted = self.script.pop(0) if self.script else refused(500, "the script is over")
-        answer = scripted if isinstance(scripted, Answer) else scripted(request)
+        return await self._say(
+            scripted if isinstance(scripted, Answer) else scripted(request), reader, writer
+        )
+
+    async def _say(self, answer: Answer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         lines = [f"HTTP/1.1 {answer.status} X", "Transfer-Encoding: chunked"]
         lines += [f"{name}: {value}" for name, value in answer.headers.items()]
         writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))

@@ -88,7 +88,7 @@ async def test_wherever_it_waits_a_cancel_stops_it_within_the_step(site: Site, a
     await site.tool("weather-service", never, name="weather")
     first, second = Gate(wants(TOKYO)), Gate(Reply("Late."))
     agent = await site.agent("agent", Script(first, second), can=PROPOSER, call_timeout=None)
-    await human.chat("How is Tokyo?", to="agent")
+    question = await human.chat("How is Tokyo?", to="agent")
     await first.reached.wait()
     if at > 0:
         first.go.set()
@@ -111,8 +111,12 @@ async def test_wherever_it_waits_a_cancel_stops_it_within_the_step(site: Site, a
     first.go.set()
     second.go.set()
     later = await human.chat("Still there?", to="agent")
-    assert (await site.answer("agent")).correlation_id == (later.id,)
-    assert len(site.sent("chat", sender="agent")) == 1
+    assert (await site.answer("agent", 2)).correlation_id == (later.id,)
+    told, _ = site.sent(
+        "chat", sender="agent"
+    )  # D1: whoever cancels still waits for the answer, and gets one
+    assert told.correlation_id == (question.id,) and told.to == ("human",)
+    assert "human cancelled it (superseded)" in told.payload["text"]
     withdrawn = {id for one in site.sent("mcp/withdraw") for id in one.correlation_id}
     assert withdrawn == ({proposal.id} if at == 1 else set())
 

@@ -119,7 +119,7 @@ async def test_a_cancel_ends_the_reasoning_that_it_names_and_no_other(site: Site
         return reply
 
     agent = await site.agent("agent", Script(waits(0), waits(1)))
-    await human.chat("First", to="agent")
+    first = await human.chat("First", to="agent")
     await site.first("reasoning/start")
     second = await human.chat("Second", to="agent")
     starts = await until(lambda: len(found := site.sent("reasoning/start")) == 2 and found)
@@ -127,8 +127,10 @@ async def test_a_cancel_ends_the_reasoning_that_it_names_and_no_other(site: Site
         await said_by(site, human, "reasoning/cancel", context=context, payload={"reason": "superseded"})
     await until(lambda: len(agent.runs) == 1)
     gates[1].set()
-    answer = await site.answer("agent")
+    answer = await site.answer("agent", 2)
     assert answer.payload["text"] == "Answer 1." and answer.correlation_id == (second.id,)
+    told = await site.answer("agent")
+    assert told.correlation_id == (first.id,) and told.payload["text"].startswith("Stopped: human cancelled")
 
 
 @pytest.mark.parametrize(

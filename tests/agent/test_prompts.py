@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import jsonschema
 import pytest
 
 from mew_lab.agent import prompts
@@ -79,5 +84,81 @@ def test_a_prompt_says_that_data_is_no_instruction() -> None:
 
 
 def test_the_schemas_ask_for_what_the_specification_names() -> None:
-    assert prompts.STEP["properties"]["action"]["enum"] == ["tool_call", "respond", "continue"]
+    step = prompts.step_schema([WEATHER])
+    assert step["required"] == ["reasoning", "action", "actionInput"]
+    assert step["properties"]["action"]["enum"] == ["tool_call", "respond", "continue"]
     assert prompts.ATTENTION["required"] == ["shouldRespond", "confidence", "reason"]
+
+
+# --- the schema of a step (D7, D8) ---------------------------------------------------------------------------------
+
+ADD = ToolSpec(
+    "math/add",
+    "Sum",
+    {
+        "type": "object",
+        "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
+        "required": ["a", "b"],
+        "additionalProperties": False,
+    },
+)
+
+
+def step(action: str, **given: Any) -> dict[str, Any]:
+    return {"reasoning": "why", "action": action, "actionInput": given}
+
+
+def fits(value: Any, tools: Sequence[ToolSpec], **more: Any) -> bool:
+    schema = prompts.step_schema(tools, **more)
+    jsonschema.Draft202012Validator.check_schema(dict(schema))
+    return bool(jsonschema.Draft202012Validator(dict(schema)).is_valid(value))
+
+
+def test_a_step_names_one_of_the_tools_with_arguments_that_fit_it_or_answers() -> None:
+    tools = [ADD, WEATHER]
+    assert fits(step("tool_call", tool="math/add", arguments={"a": 1, "b": 2}), tools)
+    assert fits(step("respond", message="3"), tools)
+    assert not fits(step("tool_call", tool="participant/tool", arguments={}), tools)
+    assert not fits(step("tool_call", tool="math/add", arguments={"city": "Tokyo"}), tools)
+    assert not fits(step("tool_call", tool="math/add"), tools)
+    assert not fits(step("respond"), tools)
+
+
+def test_without_tools_a_step_can_only_answer() -> None:
+    assert fits(step("respond", message="3"), [])
+    assert not fits(step("tool_call", tool="math/add", arguments={}), [])
+
+
+def test_a_choice_of_tools_takes_branches_away() -> None:
+    call, other = step("tool_call", tool="math/add", arguments={"a": 1, "b": 2}), step("respond", message="3")
+    weather = step("tool_call", tool=WEATHER.name, arguments={"city": "Tokyo"})
+    tools = [ADD, WEATHER]
+    shown = {
+        choice: [fits(one, tools, tool_choice=choice) for one in (call, weather, other)]
+        for choice in (None, "auto", "required", "none", "math/add", "gone/tool")
+    }
+    assert shown == {
+        None: [True, True, True],
+        "auto": [True, True, True],
+        "required": [True, True, False],
+        "none": [False, False, True],
+        "math/add": [True, False, False],
+        "gone/tool": [True, True, True],  # a tool that is not there can be demanded of nobody
+    }
+    assert fits(other, [], tool_choice="required")
+    assert not fits(step("tool_call", message="3"), tools, tool_choice="required")
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"type": "object", "properties": {"x": {"$ref": "#/$defs/X"}}, "$defs": {"X": {"type": "string"}}},
+        {"type": "object", "properties": {"x": {"description": "y" * 20_000}}},
+    ],
+)
+def test_a_schema_that_refers_to_itself_or_is_very_long_leaves_the_arguments_open(
+    parameters: dict[str, Any],
+) -> None:
+    tools = [ToolSpec("p/t", "", parameters)]
+    assert fits(step("tool_call", tool="p/t", arguments={"x": "any"}), tools)
+    assert len(json.dumps(prompts.step_schema(tools))) < 2000

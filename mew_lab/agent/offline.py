@@ -1,0 +1,511 @@
+"""Thinks without a language model: `OfflineModel` picks a tool by its words and fills its arguments from the request.
+
+For lessons and places without a key. How it works, from top to bottom:
+
+1. The request is cut into clauses, one for each question or command.
+2. For each clause the tool is chosen whose name, description and parameters share the most of its words. A tool that
+   changes something is chosen only where the clause begins with its verb.
+3. Required parameters are filled by their names and types with values of the clause: quoted text, paths, addresses,
+   numbers, times, time zones and cities, names, words of an enumeration. A clause that points back ("that", "it")
+   takes times and zones from what the tools said before.
+4. What the tools said is quoted as the answer; nothing is concluded from it.
+
+It claims no more: where nothing fits it says so, and that it is rules. The same input gives the same reply.
+
+Spec: SDK "Layer 3", "Dynamic Tool Selection".
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import zoneinfo
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from mew_lab.agent.model import Message, Reply, ToolCall, ToolSpec
+from mew_lab.agent.turn import Done, Turn, formatted, read_turn
+
+__all__ = ["OfflineModel"]
+
+SELF = "I am the offline model of mew_lab: rules, not a language model."
+UNKNOWN = 0.3  # what a word counts that no tool has: it is often a value
+FITS = 0.4  # share of the clause's words, weighed by how rare they are, that a tool must have
+MAX_TOOLS, MAX_CLAUSES, MAX_LISTED, MAX_VALUES = 200, 12, 40, 100
+MAX_TOLD, MAX_GATHERED, MAX_SEEN = 300, 2000, 20_000  # characters
+
+
+def _stem(word: str) -> str:
+    for ending in ("ies", "es", "s"):
+        if word.endswith(ending) and len(word) > len(ending) + 2 and not word.endswith("ss"):
+            return word[: -len(ending)] + {"ies": "y", "es": "e"}.get(ending, "")
+    return word
+
+
+def _set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _verbs(text: str) -> frozenset[str]:
+    return frozenset(_stem(word) for word in text.split())
+
+
+STOP = _set(
+    "a an the of in on at to for from by with and or is are was were be it its this that those these i me my you "
+    "your we us our please can could would will do does did what which who when where how much many there have has "
+    "so tell show give say get now then there if not into as about tool"
+)
+QUESTION = _set("what which who when where how is are was were does did do can")
+COMMANDS = _verbs(
+    "tell show give get list read find search fetch convert adds create make write stage delete remove compute "
+    "calculate multiply divide subtract translate send open close commit count measure check look call"
+)
+CHANGES = _verbs(
+    "adds append checkout clear close commit create delete drop edit install kill merge move publish push record "
+    "remove rename replace reset restart run send set stage stop switch update upload write unstage"
+)
+# Words that people use for what tools are called.
+SAME = {"sum": _stem("adds"), "plus": _stem("adds"), "late": "time"}
+_ABOUT_SELF = re.compile(
+    r"\b(?:who|what) are you\b|\bwhat (?:can|could) (?:you|i|we) do\b|\bhow can you help\b|\byourself\b|"
+    r"\bwhich (?:tools|model)\b|\bwhat (?:kind of )?model\b|^\s*help\W*$",
+    re.IGNORECASE,
+)
+# "that is" and "that was" point to nothing before; "was that" does.
+_BACK = re.compile(
+    r"\b(?:that|those|them|(?:of|about|convert|to) it|the result|the answer)\b(?! (?:is|was)\b)", re.I
+)
+_SPLIT = re.compile(
+    rf"[.!?;](?=\s|$)|\n+|,?\s+(?:and|then|and then)\s+(?=(?:{'|'.join(sorted(QUESTION | COMMANDS))})\b)",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[^\W\d_]+")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_LATEST = re.compile(r"\b(?:last|latest|newest|most recent)\s+[^\W\d_]*[^\W\d_s]\b", re.IGNORECASE)
+
+# The kinds of value in a text, the first that matches at a place counts.
+_KINDS = (
+    ("quoted", r"\"[^\"\n]{1,500}\"|“[^”\n]{1,500}”|`[^`\n]{1,500}`|(?<!\w)'[^'\n]{1,500}'(?!\w)"),
+    ("url", r"\bhttps?://[^\s<>\"']{1,500}"),
+    ("email", r"\b[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,6}\b"),
+    (
+        "zone",
+        r"\b(?:UTC|GMT|(?:Africa|America|Antarctica|Asia|Atlantic|Australia|Etc|Europe|Indian|Pacific)/[\w+/-]{2,40})",
+    ),
+    ("moment", r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z\b| ?[+-]\d\d:?\d\d\b)?"),
+    ("date", r"\b\d{4}-\d\d-\d\d\b"),
+    ("time", r"(?<![\d:])(?:[01]?\d|2[0-3]):[0-5]\d(?![\d:])"),
+    ("path", r"(?<![\w/])(?:~|\.{1,2})?/[\w.@+-][\w./@+~-]{0,400}|(?<![\w/])[\w-]{1,100}\.[A-Za-z]\w{0,5}\b"),
+    ("number", r"(?<![\w.])-?\d{1,15}(?:\.\d{1,15})?(?![\w]|\.\d)"),
+    ("name", r"(?<![\w])[A-Z][\w’'-]{1,60}(?: [A-Z][\w’'-]{1,60}){0,3}"),
+)
+_VALUES = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _KINDS))
+_ZONES = ("Africa", "America", "Asia", "Atlantic", "Australia", "Europe", "Indian", "Pacific")
+
+
+class Value(NamedTuple):
+    """A value that stands in a text."""
+
+    kind: str
+    text: str
+
+
+class Choice(NamedTuple):
+    """A tool for a clause with its arguments, the required ones that nothing gives, and how well it fits."""
+
+    tool: ToolSpec
+    arguments: dict[str, Any]
+    missing: tuple[str, ...]
+    score: float
+    seen: int  # arguments that come from what tools said before
+
+
+class OfflineModel:
+    """A model made of rules: no server, no key, no network, no clock and no chance.
+
+    It serves plain English requests each clause of which is what one tool does: "When was the last commit in
+    ./garden, and what time was that in Tokyo?". Its limits: one call a reply; no conversation, conclusions or
+    knowledge of its own; English only; the first 8000 characters of a request, twelve clauses and 200 tools. A
+    required argument that it does not find is asked for. It raises nothing.
+    """
+
+    name = "offline (rules, not a language model)"
+    max_tokens: int | None = 8192
+
+    async def reply(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        schema: Mapping[str, Any] | None = None,
+        on_text: Callable[[str], None] | None = None,
+    ) -> Reply:
+        """The next call, or the answer; see `Model.reply`."""
+        turn = read_turn(messages)
+        attends = True
+        if schema is not None and schema.get("title") == "Attention":
+            attends = bool(_ABOUT_SELF.search(turn.request)) or _fits_some_tool(turn.request, tools)
+        reply = formatted(_next(turn, tools, messages), schema, attends=attends)
+        if on_text is not None:
+            for piece in re.findall(r"\s*\S+\s*\Z|\s*\S+", reply.text):
+                on_text(piece)
+        return reply
+
+    async def aclose(self) -> None:
+        """There is nothing to let go of."""
+
+
+def _next(turn: Turn, tools: Sequence[ToolSpec], messages: Sequence[Message]) -> Reply:
+    gathered = re.search(
+        r"\bInformation gathered:\n(.*?)(?:\n\n|\Z)", messages[-1].content[:32_000], re.DOTALL
+    )
+    if gathered and not tools:
+        return Reply(_one_line(gathered[1], MAX_GATHERED), "What was gathered is the answer.")
+    if not turn.done and _ABOUT_SELF.search(turn.request):
+        return Reply(_abilities(tools), "It asks about me.")
+    return _work_off(turn, tools[:MAX_TOOLS])
+
+
+def _work_off(turn: Turn, tools: Sequence[ToolSpec]) -> Reply:
+    """Walks through the clauses: calls that were made are taken in their order, the first that was not is next."""
+    weigh = Weights(tools)
+    left, seen, pieces, failed = list(turn.done), list[Value](), list[str](), False
+    for clause in _clauses(turn.request):
+        back = bool(seen or failed) and _BACK.search(clause) is not None
+        if back and failed and not seen:
+            pieces.append(f"“{_one_line(clause, 80)}” rests on what did not work.")
+            continue
+        choice = _choose(clause, weigh, seen if back else ())
+        if choice is None:
+            pieces.append(f"No tool here fits “{_one_line(clause, 80)}”.")
+            continue
+        name = choice.tool.name
+        if choice.missing:
+            pieces.append(f"To call {name} I need {' and '.join(choice.missing)}. Please say which.")
+            continue
+        made = next((call for call in left if call.name == name), None)
+        if made is None:
+            return _call(clause, choice, number=len(turn.done) + 1)
+        left.remove(made)
+        failed = failed or _is_failure(made)
+        pieces.append(_told(made))
+        if not _is_failure(made):
+            seen = _values(made.observation)
+    if turn.done or any(not piece.startswith("No tool") for piece in pieces):
+        return Reply("\n".join(pieces), "Every step is done." if turn.done else "Something is missing.")
+    return Reply("\n".join([*pieces, _abilities(tools)]), "No tool here fits.")
+
+
+def _call(clause: str, choice: Choice, *, number: int) -> Reply:
+    about = _one_line(choice.tool.description, 100)
+    why = f"“{_one_line(clause, 100)}” is what {choice.tool.name} does"
+    why += f" (“{about}”)." if about else "."
+    if choice.seen:
+        why += " It takes values that stand earlier."
+    return Reply("", why, (ToolCall(f"offline-{number}", choice.tool.name, choice.arguments),))
+
+
+def _fits_some_tool(request: str, tools: Sequence[ToolSpec]) -> bool:
+    weigh = Weights(tools[:MAX_TOOLS])
+    choices = (_choose(clause, weigh, ()) for clause in _clauses(request))
+    return any(choice is not None and not choice.missing for choice in choices)
+
+
+# --- choosing a tool -----------------------------------------------------------------------------------------------
+
+
+class Weights:
+    """The words of each tool, and how much each word counts: the more, the fewer tools have it."""
+
+    def __init__(self, tools: Sequence[ToolSpec]) -> None:
+        self.tools = [(tool, *_words_of_tool(tool)) for tool in tools]
+        self._tools_with = Counter(word for _, name, about in self.tools for word in name | about)
+
+    def weight(self, word: str) -> float:
+        known = self._tools_with[word]
+        return math.log(2 + len(self.tools) / (known + 0.5)) * (1.0 if known else UNKNOWN)
+
+
+def _choose(clause: str, weights: Weights, seen: Sequence[Value]) -> Choice | None:
+    """The tool that fits a clause best; None where none does."""
+    values = _values(clause)
+    rest = clause
+    for value in values:
+        if value.kind != "name":
+            rest = rest.replace(value.text, " ")
+    words = list(dict.fromkeys(_stems(rest)))
+    first = next(iter(_WORD.findall(clause.lower())), "")
+    total = sum(weights.weight(word) for word in words)
+    best: Choice | None = None
+    for tool, name, about in weights.tools:
+        verbs = _changes(tool)
+        if tool.name not in clause and verbs and (first in QUESTION or _stem(first) not in verbs):
+            continue
+        met = sum(
+            weights.weight(word) * (1.3 if word in name else 1.0) for word in words if word in name | about
+        )
+        if tool.name in clause:
+            met = total * 2 or 1.0
+        if not met or met < FITS * total:
+            continue
+        arguments, missing, taken = _fill(tool.parameters, clause, values, seen)
+        score = met * 0.5 ** len(missing) * (1.5 if taken else 0.6 if seen else 1.0)
+        required = _required(tool.parameters)
+        score *= 1 + 0.1 * len([key for key in arguments if key in required])
+        if _LATEST.search(clause):  # a tool that can be asked for just one
+            score *= 1 + len([key for key, value in arguments.items() if key not in required and value == 1])
+        choice = Choice(tool, arguments, tuple(missing), score, taken)
+        # The name decides between equals, so that the order of the tools never does.
+        if best is None or (-round(score, 6), tool.name) < (-round(best.score, 6), best.tool.name):
+            best = choice
+    return best
+
+
+def _changes(tool: ToolSpec) -> frozenset[str]:
+    """The verbs of a tool that changes something; empty for one that only tells, or calculates."""
+    shapes = _properties(tool.parameters).values()
+    if shapes and all(_type(shape) in ("number", "integer") for shape in shapes):
+        return frozenset()
+    own = _stems(tool.name.rpartition("/")[2], keep=True)
+    described = _stems(tool.description[:80], keep=True)[:1]
+    verbs = {word for word in (*own, *described) if word in CHANGES}
+    return (
+        frozenset(verbs)
+        if (described and described[0] in CHANGES) or (own and own[0] in CHANGES)
+        else frozenset()
+    )
+
+
+def _words_of_tool(tool: ToolSpec) -> tuple[frozenset[str], frozenset[str]]:
+    """The words of its name, and those of its description and its parameters."""
+    participant, _, own = tool.name.rpartition("/")
+    described = tool.description[:400].replace(f"ool of {participant}", "ool")
+    return frozenset(_stems(own)), frozenset(_stems(f"{described} {' '.join(_properties(tool.parameters))}"))
+
+
+def _clauses(request: str) -> list[str]:
+    clauses = [clause.strip(" \t,:") for clause in _SPLIT.split(request)]
+    return [clause for clause in clauses if _stems(clause) or _values(clause)][:MAX_CLAUSES]
+
+
+def _stems(text: str, *, keep: bool = False) -> list[str]:
+    """The words of a text without endings; without those that mean nothing here unless they are kept."""
+    found = [word.lower() for word in _WORD.findall(_CAMEL.sub(" ", text.replace("_", " ")))]
+    stems = [_stem(word) for word in found if keep or word not in STOP]
+    return [SAME.get(word, word) for word in stems]
+
+
+# --- filling arguments ---------------------------------------------------------------------------------------------
+
+
+def _properties(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    given = schema.get("properties")
+    items = list(given.items())[:24] if isinstance(given, Mapping) else []
+    return {str(key): shape for key, shape in items if isinstance(shape, Mapping)}
+
+
+def _required(schema: Mapping[str, Any]) -> list[str]:
+    given = schema.get("required")
+    return [key for key in given if isinstance(key, str)][:24] if isinstance(given, list) else []
+
+
+def _type(shape: Mapping[str, Any]) -> str:
+    given = shape.get("type")
+    if given is None and isinstance(shape.get("anyOf"), list):
+        given = next((one.get("type") for one in shape["anyOf"] if isinstance(one, Mapping)), None)
+    if isinstance(given, list):
+        given = next((one for one in given if one != "null"), None)
+    return given if isinstance(given, str) else "string"
+
+
+def _fill(
+    schema: Mapping[str, Any], clause: str, values: Sequence[Value], seen: Sequence[Value]
+) -> tuple[dict[str, Any], list[str], int]:
+    """The arguments, the required parameters that nothing gives, and how many came from what was seen."""
+    required, left, earlier = _required(schema), list(values), list(seen)
+    arguments: dict[str, Any] = {}
+    missing: list[str] = []
+    taken = 0
+    for key, shape in _properties(schema).items():
+        value = _argument(
+            key, shape, clause, left, must=key in required, from_clause=not _is_source(key, seen)
+        )
+        if value is None and key in required and earlier:
+            value = _argument(key, shape, "", earlier, must=True, from_clause=True)
+            taken += value is not None
+        if value is not None:
+            arguments[key] = value
+        elif key in required:
+            about = _one_line(str(shape.get("description") or ""), 100)
+            missing.append(f"`{key}`" + (f" ({about})" if about else ""))
+    missing += [f"`{key[:80]}`" for key in required if key not in _properties(schema)]
+    return arguments, missing, taken
+
+
+def _is_source(key: str, seen: Sequence[Value]) -> bool:
+    """Whether a parameter says where a value comes from, which is what was seen before."""
+    return bool(seen) and not {"source", "from", "origin"}.isdisjoint(_stems(key, keep=True))
+
+
+def _argument(
+    key: str, shape: Mapping[str, Any], clause: str, left: list[Value], *, must: bool, from_clause: bool
+) -> Any:
+    """A value for one parameter, which is taken out of `left`; None for none."""
+    if not from_clause:
+        return None
+    kind, options, words = _type(shape), shape.get("enum"), set(_stems(key, keep=True))
+    if isinstance(options, list):
+        said = re.findall(r"\w+", clause.lower())
+        return next((one for one in options[:100] if isinstance(one, str) and one.lower() in said), None)
+    if kind == "boolean":
+        return True if words <= set(_stems(clause, keep=True)) else False if must else None
+    if kind in ("number", "integer"):
+        counts = not words.isdisjoint({"count", "limit", "max", "maximum", "number"})
+        found = _take(left, ("number",)) if must or counts else None
+        if found is None:
+            return 1 if counts and _LATEST.search(clause) else None
+        return int(float(found)) if kind == "integer" or float(found).is_integer() else float(found)
+    if kind == "array":
+        several = [text for text in iter(lambda: _take(left, ("quoted", "path", "name")), None) if text]
+        return (several or None) if must else None
+    if kind != "string" or not must:
+        return None
+    if words & {"timezone", "zone", "tz"}:
+        return _take_zone(left)
+    if words & {"time", "hour"}:
+        return _take(left, ("time", "moment"))
+    for of, kinds in (
+        ({"path", "file", "folder", "directory", "repo", "repository"}, ("path", "quoted")),
+        ({"url", "uri", "link", "address"}, ("url", "email")),
+        ({"email", "mail", "recipient"}, ("email",)),
+        ({"date", "day"}, ("date",)),
+    ):
+        if words & of:
+            return _take(left, kinds)
+    text = _take(left, ("quoted", "name", "url", "path", "number"))
+    if text is None and (
+        after := re.search(rf"\b{re.escape(key[:60])}\s+(?:is\s+)?([\w-]+)", clause, re.IGNORECASE)
+    ):
+        text = after[1]
+    return text
+
+
+def _take(left: list[Value], kinds: Sequence[str]) -> str | None:
+    for kind in kinds:
+        for value in left:
+            if value.kind == kind:
+                left.remove(value)
+                return value.text[11:16] if kind == "moment" else value.text
+    return None
+
+
+def _take_zone(left: list[Value]) -> str | None:
+    """The zone that a name means; else that of a moment's offset."""
+    for value in left:
+        zone = value.text if value.kind == "zone" else _zones().get(value.text.lower())
+        if zone is not None and value.kind in ("zone", "name", "quoted"):
+            left.remove(value)
+            return zone
+    moments = (value.text for value in left if value.kind == "moment")
+    return next((zone for text in moments if (zone := _zone_of_offset(text)) is not None), None)
+
+
+@lru_cache(maxsize=1)
+def _zones() -> dict[str, str]:
+    """Each city that names a zone, in lower case."""
+    names = sorted(zoneinfo.available_timezones())
+    found = {
+        name.rpartition("/")[2].replace("_", " ").lower(): name for name in names if name.startswith(_ZONES)
+    }
+    return {**found, "japan": "Asia/Tokyo", "india": "Asia/Kolkata", "china": "Asia/Shanghai"}
+
+
+def _zone_of_offset(moment: str) -> str | None:
+    """A zone that is always as far from UTC as the moment says; the database counts these westward."""
+    if moment.endswith("Z"):
+        return "UTC"
+    offset = re.search(r"([+-])(\d\d):?(\d\d)\Z", moment[11:])
+    if offset is None or offset[3] != "00" or int(offset[2]) > 12:
+        return None
+    hours = int(offset[1] + offset[2])
+    return f"Etc/GMT{-hours:+d}" if hours else "UTC"
+
+
+def _values(text: str) -> list[Value]:
+    """The values of a text in their order; a word that only begins the sentence is no name."""
+    values: list[Value] = []
+    for found in _VALUES.finditer(text[:MAX_SEEN]):
+        kind, said = str(found.lastgroup), found[0]
+        if kind == "name":
+            first, _, rest = said.partition(" ")
+            if _stem(first.lower()) in STOP | QUESTION | COMMANDS or found.start() == 0:
+                said = rest
+            said = said.removesuffix("'s").removesuffix("’s").rstrip("'’-")
+        elif kind == "quoted":
+            said = said[1:-1]
+        elif kind in ("path", "url"):
+            said = said.rstrip(".,;:!?)")
+        if said:
+            values.append(Value(kind, said))
+        if len(values) == MAX_VALUES:
+            break
+    return values
+
+
+# --- telling -------------------------------------------------------------------------------------------------------
+
+
+def _abilities(tools: Sequence[ToolSpec]) -> str:
+    """What it is, and which tools it can call."""
+    if not tools:
+        return f"{SELF} No tools are here for me to call."
+    listed = [
+        f"{tool.name} ({about})" if (about := _one_line(tool.description, 60)) else tool.name
+        for tool in tools[:MAX_LISTED]
+    ]
+    more = f", and {len(tools) - MAX_LISTED} more" if len(tools) > MAX_LISTED else ""
+    return f"{SELF} I can call these tools: {', '.join(listed)}{more}."
+
+
+def _is_refusal(observation: str) -> bool:
+    return (
+        re.match(r"error\W.{0,120}?\b(?:rejected|denied|refused)\b", observation[:200].lower(), re.S)
+        is not None
+    )
+
+
+def _is_failure(call: Done) -> bool:
+    return call.observation.lstrip()[:5].lower() == "error"
+
+
+def _told(call: Done) -> str:
+    """What a tool said, quoted in one line; a small JSON object as "key: value, key: value"."""
+    text = call.observation.strip()
+    if _is_failure(call):
+        verb = "was refused" if _is_refusal(text) else "failed"
+        return f"{call.name} {verb}: {_one_line(text.removeprefix('Error:').strip())}"
+    if text[:1] == "{" and len(text) <= MAX_SEEN:
+        try:
+            pairs = list(_pairs(json.loads(text)))
+        except (ValueError, RecursionError):
+            pairs = []
+        if 0 < len(pairs) <= 10:
+            text = ", ".join(f"{key}: {value}" for key, value in pairs)
+    return f"{call.name} says: {_one_line(text) or 'nothing'}"
+
+
+def _pairs(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping) and depth < 3:
+        for name, inner in list(value.items())[:11]:
+            yield from _pairs(inner, f"{key} {name}".strip(), depth + 1)
+    else:
+        yield key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _one_line(text: str, limit: int = MAX_TOLD) -> str:
+    """The text in one line of at most `limit` characters, the end cut with an ellipsis."""
+    line = re.sub(r"\s+", " ", re.sub(r"\s*\n+\s*", "; ", text[: limit * 4].strip())).replace(":;", ":")
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"

@@ -32,11 +32,12 @@ import pytest
 from mew_lab.agent.attention import Attention
 from mew_lab.agent.memory import Freed
 from mew_lab.agent.prompts import DEFAULT
+from mew_lab.ledger.entry import Entry
 from mew_lab.protocol import permit
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.json_schema import Validation
 from mew_lab.protocol.payloads.mcp import REASON_CODES
 from mew_lab.sdk.client import MEWClient
-from mew_lab.sdk.fitting import Fit
 from mew_lab.sdk.signature import Bound
 
 Remove = Callable[[pytest.MonkeyPatch], None]
@@ -120,6 +121,29 @@ def observed(path: str, which: Which, change: Change | None = None) -> Remove:
         return lambda self, envelope: _told(lambda one: before(self, one), envelope, which, change)
 
     return replaced(f"{path}.observe", make)
+
+
+def noted(which: Which, change: Change | None = None) -> Remove:
+    """The same for the ledger of calls, which is told of entries."""
+
+    def make(before: Any) -> Any:
+        def observe(self: Any, entry: Entry, *, checked: bool = False) -> Any:
+            if entry.refused:
+                return before(self, entry, checked=checked)
+
+            def told(envelope: Envelope) -> Any:
+                return before(self, Entry.of(envelope, entry.seq), checked=checked)
+
+            return _told(told, entry.envelope, which, change)
+
+        return observe
+
+    return replaced("mew_lab.ledger.calls:CallLedger.observe", make)
+
+
+def unnoted(kind: str) -> Remove:
+    """The ledger of calls does not hear of this kind."""
+    return noted(lambda envelope: envelope.kind == kind)
 
 
 def blind(path: str, kind: str) -> Remove:
@@ -264,7 +288,8 @@ def then(path: str, change: Callable[[Any], Any]) -> Remove:
 
 SDK = "mew_lab.sdk"
 CLIENT, ME = f"{SDK}.client:MEWClient", f"{SDK}.participant:MEWParticipant"
-BOOK, CHATS, TELEMETRY = f"{SDK}.proposals:ProposalBook", f"{SDK}.chats:Chats", f"{SDK}.telemetry:Telemetry"
+LEDGER, INDEX = "mew_lab.ledger.calls:CallLedger", "mew_lab.ledger.calls:CallIndex"
+CHATS, TELEMETRY = f"{SDK}.chats:Chats", f"{SDK}.telemetry:Telemetry"
 CONTROLS, DISCOVERY, ASK = (
     f"{SDK}.controls:Controls",
     f"{SDK}.discovery:Discovery",
@@ -304,13 +329,13 @@ def set_member(key: str, now: Any) -> Change:
 def proposed_withdraws(before: Any) -> Any:
     """Whoever withdraws a proposal counts as its proposer."""
 
-    def observe(self: Any, envelope: Envelope) -> Any:
-        for id in envelope.correlation_id if envelope.kind == "mcp/withdraw" else ():
-            known = self.get(id)
+    def observe(self: Any, entry: Entry, *, checked: bool = False) -> Any:
+        for id in entry.correlation_id if entry.kind == "mcp/withdraw" else ():
+            known = self.proposals.get(id)
             if known is not None:
-                members = {**json.loads(envelope.raw), "from": known.proposer}
-                envelope = Envelope.from_members(members, raw=json.dumps(members))
-        return before(self, envelope)
+                members = {**entry.members, "from": known.proposer}
+                entry = Entry.of(Envelope.from_members(members, raw=json.dumps(members)), entry.seq)
+        return before(self, entry, checked=checked)
 
     return observe
 
@@ -437,7 +462,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "P-3-16",
         "several related messages are read",
-        observed(BOOK, lambda one: len(one.correlation_id) > 1, as_first),
+        noted(lambda one: len(one.correlation_id) > 1, as_first),
     ),
     Removal("P-3-18", "an answer carries the context", lacking("mcp/response", "context")),
     Removal(
@@ -445,8 +470,8 @@ REMOVALS: tuple[Removal, ...] = (
         "a context does not hide a message",
         heard(lambda one: one.context is not None and one.kind.startswith("mcp/")),
     ),
-    Removal("P-2.2-4", "a book of proposals bears what it does not know", insisting(f"{BOOK}.get")),
-    Removal("P-4.3-6", "an answer to an unknown request is borne", insisting(f"{BOOK}.get")),
+    Removal("P-2.2-4", "a book of proposals bears what it does not know", insisting(f"{INDEX}.get")),
+    Removal("P-4.3-6", "an answer to an unknown request is borne", insisting(f"{INDEX}.get")),
     # MCP
     Removal(
         "P-2.1-4",
@@ -483,12 +508,12 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "P-3.2.1-2",
         "a proposal may correlate",
-        observed(BOOK, lambda one: one.kind == "mcp/proposal" and bool(one.correlation_id)),
+        noted(lambda one: one.kind == "mcp/proposal" and bool(one.correlation_id)),
     ),
     Removal(
         "P-3.2.1-5 P-3.2.1-7 S-L2-17 C-3",
         "the response to a fulfilment is followed",
-        blind(BOOK, "mcp/response"),
+        unnoted("mcp/response"),
     ),
     Removal("S-L2-15", "a fulfilment has the proposal's addressees", lacking("mcp/request", "to")),
     Removal(
@@ -499,7 +524,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "P-3.3.1-1 S-L2-22",
         "a withdraw by others changes nothing",
-        replaced(f"{BOOK}.observe", proposed_withdraws),
+        replaced(f"{LEDGER}.observe", proposed_withdraws),
     ),
     Removal(
         "S-L2-20 S-L2-21",
@@ -521,7 +546,7 @@ REMOVALS: tuple[Removal, ...] = (
         "a reject has the reason given",
         saying("mcp/reject", "payload", "reason", value="because"),
     ),
-    Removal("P-3.3.1-4 P-10.2-1", "a withdraw is taken note of", blind(BOOK, "mcp/withdraw")),
+    Removal("P-3.3.1-4 P-10.2-1", "a withdraw is taken note of", unnoted("mcp/withdraw")),
     Removal(
         "P-3.3.2-5 P-3.3.3-5 P-3.3.3-7 S-L2-24", "the first rejection ends a call", given(ASK, resilient=True)
     ),
@@ -529,22 +554,20 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "P-3.3.3-1 P-3.3.3-2",
         "any reason is taken",
-        observed(
-            BOOK, lambda one: one.kind == "mcp/reject" and one.payload.get("reason") not in REASON_CODES
-        ),
+        noted(lambda one: one.kind == "mcp/reject" and one.payload.get("reason") not in REASON_CODES),
     ),
-    Removal("S-L2-23", "rejections are taken note of", blind(BOOK, "mcp/reject")),
+    Removal("S-L2-23", "rejections are taken note of", unnoted("mcp/reject")),
     Removal("P-3.3.3-3 P-3.3.3-6", "an explanation names the reject", lacking("chat", "correlation_id")),
     Removal("P-3.3.3-4", "the reject is sent", mute("mcp/reject")),
     Removal("S-L2-18", "a call has a limit", given(ASK, timeout=None)),
     Removal("S-L2-26", "who gives up withdraws", mute("mcp/withdraw")),
-    Removal("S-L2-19 C-22", "the first fulfilment wins", gone(f"{BOOK}._too_late", "")),
+    Removal("S-L2-19 C-22", "the first fulfilment wins", gone("mew_lab.ledger.calls:_too_late", "")),
     Removal(
         "S-L2-25",
         "the words of a rejection",
         replaced("mew_lab.errors:ProposalRejected.__str__", lambda before: lambda self: "no"),
     ),
-    Removal("P-8.2-8", "proposals are recognised", blind(BOOK, "mcp/proposal")),
+    Removal("P-8.2-8", "proposals are recognised", unnoted("mcp/proposal")),
     Removal("P-2.1-3 P-9.4-2", "what humans decide is told", gone(f"{ME}.on_change", off)),
     Removal("P-9.4-1", "what humans say is told", gone(f"{ME}.on_chat", off)),
     # chat
@@ -739,7 +762,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "P-4.3-1 P-4.3-2 P-4.3-3 P-7.2-2 P-7.3-3 P-8.2-1 P-8.2-2 P-8.2-3 P-8.2-4",
         "what is malformed is dropped",
-        gone(f"{SDK}.intake:malformed", ""),
+        gone("mew_lab.protocol.intake:malformed", ""),
     ),
     Removal("P-4.3-4 P-7.2-3 P-8.2-5", "who misbehaves is counted", gone(f"{ME}.misbehaviour", Counter())),
     Removal("P-5.2-7", "an id of one's own is asked for", given(f"{CLIENT}.__init__", participant_id=None)),
@@ -844,7 +867,9 @@ REMOVALS: tuple[Removal, ...] = (
         "S-L3-17 S-L3-22", "the loop has an end", given(f"{AGENT}.react:next_move", max_iterations=10**6)
     ),
     Removal("S-L3-20", "a call names its reasoning", lacking("mcp/request", "correlation_id")),
-    Removal("S-L3-23", "an error is an observation", then(f"{AGENT}.calling:executed", lambda said: "")),
+    Removal(
+        "S-L3-23", "an error is an observation", then(f"{AGENT}.calling:execute_tool_call", lambda said: "")
+    ),
     Removal("S-L3-24", "the native format", given(f"{AGENT}.prompts:for_step", format="scratchpad")),
     Removal("S-L3-25", "the scratchpad format", given(f"{AGENT}.prompts:for_step", format="native")),
     Removal(
@@ -1082,8 +1107,8 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal("S-L2-42", "a compaction is counted", gone(f"{TELEMETRY}.record_context_usage")),
-    Removal("C-3", "what does not fit is a claim", gone(f"{SDK}.proposals:_misfit", "")),
-    Removal("S-L2-16 C-22 C-23", "an edit is marked", gone(f"{SDK}.difference:differences", ())),
+    Removal("C-3", "what does not fit is a claim", gone("mew_lab.ledger.calls:_misfit", "")),
+    Removal("S-L2-16 C-22 C-23", "an edit is marked", gone("mew_lab.protocol.difference:differences", ())),
     Removal(
         "C-24",
         "only a capability lets one control another",
@@ -1102,7 +1127,11 @@ REMOVALS: tuple[Removal, ...] = (
         gone(f"{LAB}.fields:plan", {"members": [{"key": "it", "required": False}]}),
     ),
     Removal("T-11", "what is required is marked", replaced(f"{LAB}.fields:plan", optional)),
-    Removal("T-11", "input is validated", gone(f"{SDK}.fitting:Fitting.check", Fit((), ()))),
+    Removal(
+        "T-11",
+        "input is validated",
+        gone("mew_lab.protocol.json_schema:Validator.validate", Validation((), ())),
+    ),
     Removal("T-11", "the filled prompt is shown", gone(f"{LAB}.palette:Palette.show_prompts")),
     Removal("T-11", "the answer is shown", gone(f"{LAB}.tool_runs:ToolRuns.result")),
 )

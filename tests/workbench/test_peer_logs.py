@@ -114,7 +114,7 @@ async def test_a_line_is_there_soon_after_its_message_and_its_process_has_the_lo
         one.say(1)
         await until(lambda: f'"m-{one.said}"' in one.text())
         waits.append(time.monotonic() - began)
-    assert os.getpriority(os.PRIO_PROCESS, one.logs.pid) == 10
+    assert os.getpriority(os.PRIO_PROCESS, one.logs.pid) == min(19, os.getpriority(os.PRIO_PROCESS, 0) + 10)
     assert min(waits) < 0.2, waits  # a busy machine makes some of them wait
     await one.end()
     one.check()

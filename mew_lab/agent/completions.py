@@ -38,7 +38,8 @@ __all__ = ["CompletionsModel"]
 
 NO_KEY = "none"  # what goes out where no key is needed, and the placeholder of one
 LONGEST = 10  # times `timeout` that one answer may take, however steadily it comes
-DEFAULT_CONTEXT = 8192  # tokens
+DEFAULT_CONTEXT = 8192  # tokens, of a server that does not tell its own
+HOSTED_CONTEXT = 128_000  # of the package maker's models, whose list does not tell it
 MAX_LISTING = 4 << 20  # bytes of a list of models that are read
 MEASURE_S = 5.0  # seconds that a server has to list its models
 LEAST_CONTEXT, MOST_CONTEXT = 256, 100_000_000  # tokens that are believed
@@ -100,8 +101,8 @@ class CompletionsModel:
         model: the name by which the server knows it.
         base_url: where the API begins, with its `/v1`; None is the one of the package's maker.
         api_key: None where none is needed; then `base_url` must be given.
-        max_tokens: how long its context is, for whoever trims history; the server is not told. None is 8192 until
-            `measure` has asked the server.
+        max_tokens: how long its context is, for whoever trims history; the server is not told. None is 8192 (128 000
+            for the models of the maker of the package) until `measure` has asked the server.
         timeout: seconds without a byte after which a request has failed, and the longest that retries wait in
             all. An answer that comes steadily may take ten times that.
         max_retries: how often a request is repeated that the server refused for now (408, 409, 425, 429, 5xx).
@@ -137,7 +138,7 @@ class CompletionsModel:
         if not timeout > 0:
             raise ConfigError(f"timeout= is {timeout}: it must be some seconds", key="timeout")
         base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
-        self.max_tokens: int | None = max_tokens or DEFAULT_CONTEXT
+        self.max_tokens: int | None = max_tokens or (DEFAULT_CONTEXT if base_url else HOSTED_CONTEXT)
         self._measures = max_tokens is None
         self.host = _host(base_url) if base_url else "api.openai.com"
         self._key = _checked(key, needed=base_url is None)

@@ -189,12 +189,14 @@ class Served:
         return float(self.process.memory_info().rss) / (1 << 20)
 
     def end(self) -> None:
+        started = self.process.children(recursive=True) if self.process.is_running() else []
         self._process.terminate()
         try:
             self._process.wait(10)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        psutil.wait_procs(started, timeout=10)  # a follower writes its last lines in the folder
         self.folder.cleanup()
 
 

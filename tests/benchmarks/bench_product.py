@@ -442,8 +442,10 @@ class Kernel:
 
     def end(self) -> None:
         self.client.stop_channels()
+        started = self.process.children(recursive=True)
         self.manager.shutdown_kernel(now=True)
         self.manager.cleanup_resources()
+        psutil.wait_procs(started, timeout=10)  # a follower writes its last lines in the folder
 
 
 async def passing(port: int, seconds: float, waits: Any) -> tuple[int, list[float]]:

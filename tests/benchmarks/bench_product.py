@@ -189,12 +189,14 @@ class Served:
         return float(self.process.memory_info().rss) / (1 << 20)
 
     def end(self) -> None:
+        started = self.process.children(recursive=True) if self.process.is_running() else []
         self._process.terminate()
         try:
             self._process.wait(10)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        psutil.wait_procs(started, timeout=10)  # a follower writes its last lines in the folder
         self.folder.cleanup()
 
 
@@ -440,8 +442,10 @@ class Kernel:
 
     def end(self) -> None:
         self.client.stop_channels()
+        started = self.process.children(recursive=True)
         self.manager.shutdown_kernel(now=True)
         self.manager.cleanup_resources()
+        psutil.wait_procs(started, timeout=10)  # a follower writes its last lines in the folder
 
 
 async def passing(port: int, seconds: float, waits: Any) -> tuple[int, list[float]]:

@@ -194,7 +194,7 @@ async def test_a_server_that_never_answers_is_given_up_and_ended(site: Site) -> 
         MewError, match=r"odd_server.py mute did not answer `initialize` within 0.3 s\. Is it an MCP"
     ):
         await site.odd("mute", start_timeout=0.3)
-    assert not alive(site.bridges[0].pid)
+    await until(lambda: not alive(site.bridges[0].pid))
 
 
 async def test_a_folder_that_is_not_there_and_a_variable_that_is_not_set(site: Site, tmp_path: Path) -> None:

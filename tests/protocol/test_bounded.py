@@ -69,3 +69,10 @@ def test_it_holds_what_a_list_of_the_newest_would(
         assert list(real.items()) == model
         assert real.size == (sum(value for _, value in model) if sized else 0)
     assert forgotten == gone
+
+
+def test_the_oldest_goes_whether_anybody_is_told_or_not() -> None:
+    bounded: BoundedDict[int, str] = BoundedDict(2)
+    for n in range(4):
+        bounded[n] = "x"
+    assert list(bounded) == [2, 3]

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from datetime import date
 from typing import Any
 
 import jsonschema
@@ -367,3 +368,72 @@ def test_a_long_value_of_a_large_message_is_checked_to_its_end() -> None:
     schema = {"properties": {"a": {"items": {"type": "integer", "minimum": 0}}}}
     result = Validator(schema).validate({"a": [*range(12_000), -1]})
     assert [one.path for one in result.violations] == [("a", 12_000)] and result.notes == ()
+
+
+def test_members_that_come_beside_others_are_asked_for() -> None:
+    """Spec: JSON Schema Validation 6.5.4, Core 10.2.2.4."""
+    beside = {"dependentRequired": {"card": ["name", "code"]}}
+    assert violations(beside, {"card": 1, "name": "a"}) == {("code",): "is required beside card"}
+    assert violations(beside, {"name": "a"}) == violations(beside, "card") == {}
+    more = {"dependentSchemas": {"card": {"required": ["code"]}}}
+    assert violations(more, {"card": 1}) == {("code",): "is required"}
+    assert violations(more, {}) == violations(more, ["card"]) == {}
+
+
+@pytest.mark.parametrize("value", [7, "text", None, True])
+def test_a_rule_looks_at_values_of_its_own_type_alone(value: Any) -> None:
+    """Spec: JSON Schema Core 7.6.1."""
+    schema = {
+        "additionalProperties": False,
+        "patternProperties": {"a": False},
+        "propertyNames": False,
+        "required": ["a"],
+        "properties": {"a": False},
+        "items": False,
+        "prefixItems": [False],
+        "contains": False,
+    }
+    assert violations(schema, value) == {}
+
+
+def test_what_the_schema_says_of_the_other_members_and_items() -> None:
+    """Spec: JSON Schema Core 10.3.1.2, 10.3.2.2."""
+    assert violations({"patternProperties": {"^n": {"type": "integer"}}}, {"n": "x", "m": "x"}) == {
+        ("n",): "must be an integer"
+    }
+    assert violations({"prefixItems": [{"type": "integer"}], "items": False}, [1, 2]) == {
+        (): "must have at most 1 item"
+    }
+
+
+def test_a_multiple_of_whole_numbers_is_exact_and_one_of_fractions_is_meant_as_decimals() -> None:
+    assert violations({"multipleOf": 3}, 10**30) == {(): "must be a multiple of 3"}
+    assert violations({"multipleOf": 3}, 3 * 10**30) == {}
+    assert violations({"multipleOf": 0.1}, 0.3) == {}
+    assert violations({"multipleOf": 0.1}, 10**400) == {}, "no double holds it: nothing is said against it"
+
+
+def test_what_yaml_has_beside_json_is_compared_and_shown() -> None:
+    day, other = date(2026, 1, 1), date(2026, 1, 2)
+    assert violations({"enum": [day, None]}, day) == violations({"enum": [day, None]}, None) == {}
+    assert violations({"const": day}, other)
+    assert violations({"patternProperties": {"^1": {"type": "integer"}}}, {1: "x"}) == {}
+    assert violations({"const": 10**5000}, 1) == {(): "must be a number of very many digits"}
+
+
+def test_a_pattern_that_takes_too_long_with_a_text_is_noted() -> None:
+    found = Validator({"pattern": "(?:[a-z]{1,100}){5}z"}).validate("a" * 1_000_000)
+    assert found.violations == () and any("takes too long with this text" in note for note in found.notes)
+
+
+def test_so_many_items_have_to_be_there() -> None:
+    """Spec: JSON Schema Validation 6.4.4, 6.4.5."""
+    few = {"contains": {"type": "integer"}, "minContains": 2}
+    assert violations(few, [1, "x"]) == {
+        (): "must hold at least 2 of the items that the schema asks for, not 1"
+    }
+    assert violations(few, [1, "x", 2]) == {}
+    many = {"contains": {"type": "integer"}, "maxContains": 1}
+    assert violations(many, [1, 2]) == {
+        (): "must hold at most 1 of the items that the schema asks for, not 2"
+    }

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mew_lab.protocol.node import Budget
@@ -270,6 +270,7 @@ def test_what_fell_with_spent_uses_can_be_given_anew_and_costs_what_it_is_given_
 
 
 @pytest.mark.ruling("R13")
+@settings(deadline=None)
 @given(data=st.data())
 def test_by_grants_of_some_uses_no_more_messages_pass_than_the_owner_gave_uses(data: st.DataObject) -> None:
     people = ["ben", "cat", "dan"]

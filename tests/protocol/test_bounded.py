@@ -76,3 +76,12 @@ def test_the_oldest_goes_whether_anybody_is_told_or_not() -> None:
     for n in range(4):
         bounded[n] = "x"
     assert list(bounded) == [2, 3]
+
+
+def test_the_size_follows_what_is_taken_out() -> None:
+    bounded: BoundedDict[int, str] = BoundedDict(9, max_size=5, size_of=len)
+    bounded[1], bounded[2] = "ab", "cde"
+    del bounded[1]
+    assert (bounded.size, bounded.pop(2), bounded.size) == (3, "cde", 0)
+    bounded[3] = "longer than that"
+    assert list(bounded) == [3]

@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from mew_lab.agent.offline import OfflineModel as OfflineModel
     from mew_lab.gateway.config import SpaceConfig as SpaceConfig
     from mew_lab.gateway.gateway import Gateway as Gateway
+    from mew_lab.lab.decisions.policies import Policy as Policy
+    from mew_lab.lab.lab import Lab as Lab
+    from mew_lab.lab.labs import connect as connect
+    from mew_lab.lab.labs import labs as labs
+    from mew_lab.lab.labs import up as up
+    from mew_lab.lab.pending import Pending as Pending
+    from mew_lab.lab.seat import Seat as Seat
     from mew_lab.log.log import Log as Log
     from mew_lab.log.log import open_log as open_log
     from mew_lab.protocol.covers import covers as covers
@@ -29,23 +36,16 @@ if TYPE_CHECKING:
     from mew_lab.sdk.stream import Stream as Stream
     from mew_lab.sdk.tools import ToolBox as ToolBox
     from mew_lab.space.core import Space as Space
-    from mew_lab.workbench.decide import Policy as Policy
-    from mew_lab.workbench.lab import Lab as Lab
-    from mew_lab.workbench.labs import connect as connect
-    from mew_lab.workbench.labs import labs as labs
-    from mew_lab.workbench.labs import up as up
-    from mew_lab.workbench.pending import Pending as Pending
-    from mew_lab.workbench.seat import Seat as Seat
 
 _HOMES = {
-    "up": "workbench.labs",
-    "connect": "workbench.labs",
-    "labs": "workbench.labs",
+    "up": "lab.labs",
+    "connect": "lab.labs",
+    "labs": "lab.labs",
     "open_log": "log.log",
-    "Lab": "workbench.lab",
-    "Seat": "workbench.seat",
-    "Pending": "workbench.pending",
-    "Policy": "workbench.decide",
+    "Lab": "lab.lab",
+    "Seat": "lab.seat",
+    "Pending": "lab.pending",
+    "Policy": "lab.decisions.policies",
     "MEWClient": "sdk.client",
     "MEWParticipant": "sdk.participant",
     "MEWAgent": "agent.agent",
@@ -117,10 +117,10 @@ def wire() -> None:
     """
     import sys
 
-    from mew_lab.workbench import lab, labs, pending
+    from mew_lab.lab import lab, labs, pending
 
     def views(of: Any) -> Any:
-        from mew_lab.notebook.views import Views
+        from mew_lab.views.views import Views
 
         return Views(of)
 
@@ -133,7 +133,7 @@ def wire() -> None:
 
     def came_up() -> None:
         if "ipykernel" in sys.modules:
-            from mew_lab.notebook.views import prepare
+            from mew_lab.views.views import prepare
 
             prepare()
 

@@ -29,10 +29,11 @@ FLOORS = {
     "sdk": 4,
     "gateway": 5, "agent": 5, "bridge": 5, "log": 5,
     "conformance": 6, "tools_agent": 6,
-    "workbench": 7,
-    "notebook": 8, "cli": 8,
+    "lab": 7,
+    "views": 8,
+    "notebook": 9, "cli": 9,
 }  # fmt: skip
-TOP = 8
+TOP = 9
 
 # Each third party and the only modules that may import it. The reasons stand in pyproject.toml.
 PLACES: dict[str, tuple[str, ...]] = {
@@ -52,13 +53,13 @@ PLACES: dict[str, tuple[str, ...]] = {
     "mcp": ("bridge.*", "tools_agent.server"),
     "pandas": ("log.log", "log.table", "log.payloads", "conformance.table"),
     "numpy": ("log.payloads",),  # pandas brings it; the payload column is an extension array
-    "IPython": ("notebook.*",),
-    "ipykernel": ("notebook.widgets.live",),
-    "ipywidgets": ("notebook.widgets.*",),
-    "anywidget": ("notebook.widgets.live",),
-    "traitlets": ("notebook.*",),
-    "markdown_it": ("notebook.*",),
-    "nh3": ("notebook.*",),
+    "IPython": ("notebook.*", "views.ui.live"),
+    "ipykernel": ("views.ui.live",),
+    "ipywidgets": ("views.*",),
+    "anywidget": ("views.ui.live",),
+    "traitlets": ("notebook.*", "views.*"),
+    "markdown_it": ("views.ui.markdown",),
+    "nh3": ("views.ui.markdown",),
 }  # fmt: skip
 
 

@@ -24,10 +24,9 @@ from hypothesis import strategies as some
 from mew_lab.errors import ConfigError, MewError, NotAdmitted
 from mew_lab.gateway.auth import mint, write_token_file
 from mew_lab.gateway.local import attach
+from mew_lab.lab.decisions.cards import ARMING
 from mew_lab.log.journal import Journal, journal_path
 from mew_lab.notebook import display
-from mew_lab.notebook.widgets.approvals import ApprovalsView
-from mew_lab.notebook.widgets.feed import FeedView
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.kinds import HANDLES, KINDS, is_reserved
 from mew_lab.protocol.permit import Capability, permit
@@ -36,7 +35,8 @@ from mew_lab.space.core import Space
 from mew_lab.space.events import Close, Deliver, Effect, FrameReceived, Joined, Left, Received, Record, Relay
 from mew_lab.space.state import SpaceLimits
 from mew_lab.transport.link import HandshakeRefused, Link
-from mew_lab.workbench.cards import ARMING
+from mew_lab.views.approvals.widget import ApprovalsView
+from mew_lab.views.feed.widget import FeedView
 
 from .browser.seat import Rows_, Seat
 from .gateway.conftest import CHAT, UPGRADE, House, Open, closed_with, house, open_house, raw_request, take

@@ -23,7 +23,19 @@ removals = runpy.run_path(str(HERE / "upper_removals.py"))
 
 # Where tests run in a process in which a behaviour is missing, the quickest first. The black-box suite of
 # tests/conformance is marked with nearly every row, and a browser has a process of its own.
-FOLDERS = ("protocol", "ledger", "sdk", "agent", "log", "tools_agent", "bridge", "notebook", "workbench")
+FOLDERS = (
+    "protocol",
+    "ledger",
+    "sdk",
+    "agent",
+    "log",
+    "tools_agent",
+    "bridge",
+    "notebook",
+    "lab",
+    "views",
+    "cli",
+)
 SHARES = 3  # processes at once; most tests that miss something wait for it
 
 

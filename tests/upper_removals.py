@@ -297,7 +297,6 @@ CONTROLS, DISCOVERY, ASK = (
 )
 AGENT = "mew_lab.agent"
 TOOLS = "mew_lab.tools_agent"
-LAB = "mew_lab.workbench"
 
 off: Callable[[], None] = lambda: None  # what a handler's registration gives  # noqa: E731
 
@@ -573,7 +572,7 @@ REMOVALS: tuple[Removal, ...] = (
     # chat
     Removal("P-3.4-1", "chat has a text", lacking("chat", "payload", "text")),
     Removal("P-3.4-2", "chat may have a format", lacking("chat", "payload", "format")),
-    Removal("P-3.4-3", "no format means plain", replaced(f"{LAB}.talk:Talk.take", as_markdown)),
+    Removal("P-3.4-3", "no format means plain", replaced("mew_lab.views.chat.model:Talk.take", as_markdown)),
     Removal("P-3.4-4", "chat may be addressed", lacking("chat", "to")),
     Removal("P-3.4-5", "chat has nothing of MCP", saying("chat", "payload", "jsonrpc", value="2.0")),
     Removal("P-3.4.1-2", "an acknowledgement has a status", lacking("chat/acknowledge", "payload", "status")),
@@ -616,7 +615,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal("P-3.5.5-2", "a cancel may name what asked", lacking("reasoning/cancel", "correlation_id")),
     Removal("P-3.5.5-3", "a cancel says why", lacking("reasoning/cancel", "payload", "reason")),
     Removal("P-3.5.5-4 S-L3-10", "a cancel is heard", deaf("reasoning/cancel")),
-    Removal("P-3.5.5-5", "a person cancels", gone(f"{LAB}.thoughts:Thoughts.cancel", "")),
+    Removal("P-3.5.5-5", "a person cancels", gone("mew_lab.views.reasoning.model:Thoughts.cancel", "")),
     Removal(
         "P-3-19 P-3.5.6-2 P-3.8.1-9",
         "others' contexts and welcomes are not remembered",
@@ -950,15 +949,15 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     # what people see
     Removal("P-3.2.1-8", "a chain has many steps", given("mew_lab.log.chains:Chains.exchange", most=1)),
-    Removal("P-7.3-2", "a grant is offered", gone(f"{LAB}.offers:Offers.take", "")),
-    Removal("P-7.3-4", "a decision is noted", gone(f"{LAB}.lab:Lab._note")),
-    Removal("C-23", "an edited fulfilment is told", gone(f"{LAB}.outcomes:Outcomes.said", "")),
+    Removal("P-7.3-2", "a grant is offered", gone("mew_lab.lab.decisions.offers:Offers.take", "")),
+    Removal("P-7.3-4", "a decision is noted", gone("mew_lab.lab.lab:Lab._note")),
+    Removal("C-23", "an edited fulfilment is told", gone("mew_lab.lab.decisions.outcomes:Outcomes.said", "")),
     Removal("P-4.3-5", "what is no message does no harm", replaced(f"{CLIENT}._take", strictly)),
     Removal(
         "S-L3-9",
         "streams beside reasoning are noted",
         replaced(
-            f"{LAB}.thoughts:Thoughts.take",
+            "mew_lab.views.reasoning.model:Thoughts.take",
             lambda before: (
                 lambda self, heard: None if heard.kind.startswith("stream/") else before(self, heard)
             ),
@@ -1100,7 +1099,7 @@ REMOVALS: tuple[Removal, ...] = (
         "P-3.5.4-1",
         "a conclusion ends the sequence",
         replaced(
-            f"{LAB}.thoughts:Thoughts.take",
+            "mew_lab.views.reasoning.model:Thoughts.take",
             lambda before: (
                 lambda self, heard: None if heard.kind == "reasoning/conclusion" else before(self, heard)
             ),
@@ -1117,23 +1116,25 @@ REMOVALS: tuple[Removal, ...] = (
             gone("mew_lab.space.core:Space._check_capability", permit.Verdict(True, 0)),
         ),
     ),
-    Removal("P-3.4.1-4", "a person sees the queue", gone(f"{LAB}.talk:Talk.queue", [])),
-    Removal("P-3.4.1-5", "a person empties the queue", gone(f"{LAB}.talk:Talk.acknowledge_all", "")),
-    Removal("P-3.4.2-3", "a person calls messages off", gone(f"{LAB}.talk:Talk.cancel", "")),
+    Removal("P-3.4.1-4", "a person sees the queue", gone("mew_lab.views.chat.model:Talk.queue", [])),
+    Removal(
+        "P-3.4.1-5", "a person empties the queue", gone("mew_lab.views.chat.model:Talk.acknowledge_all", "")
+    ),
+    Removal("P-3.4.2-3", "a person calls messages off", gone("mew_lab.views.chat.model:Talk.cancel", "")),
     Removal("S-L2-19", "a decision is made once", gone(f"{SDK}.deciding:_refuse_decided")),
     Removal(
         "T-11",
         "a form is made of the schema",
-        gone(f"{LAB}.fields:plan", {"members": [{"key": "it", "required": False}]}),
+        gone("mew_lab.views.tools.fields:plan", {"members": [{"key": "it", "required": False}]}),
     ),
-    Removal("T-11", "what is required is marked", replaced(f"{LAB}.fields:plan", optional)),
+    Removal("T-11", "what is required is marked", replaced("mew_lab.views.tools.fields:plan", optional)),
     Removal(
         "T-11",
         "input is validated",
         gone("mew_lab.protocol.json_schema:Validator.validate", Validation((), ())),
     ),
-    Removal("T-11", "the filled prompt is shown", gone(f"{LAB}.palette:Palette.show_prompts")),
-    Removal("T-11", "the answer is shown", gone(f"{LAB}.tool_runs:ToolRuns.result")),
+    Removal("T-11", "the filled prompt is shown", gone("mew_lab.views.tools.model:Palette.show_prompts")),
+    Removal("T-11", "the answer is shown", gone("mew_lab.views.tools.runs:ToolRuns.result")),
 )
 
 # Rows that no behaviour stands behind which could be taken away while the code runs, and why.

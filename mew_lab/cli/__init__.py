@@ -26,7 +26,7 @@ from mew_lab.errors import ConfigError, MewError
 from mew_lab.protocol.visible import for_terminal
 
 if TYPE_CHECKING:
-    from mew_lab.workbench.lab import Lab
+    from mew_lab.lab.lab import Lab
 
 __all__ = ["Formatter", "build_parser", "main"]
 
@@ -100,8 +100,8 @@ def _colour(options: argparse.Namespace) -> bool:
 
 
 def _serve(options: argparse.Namespace) -> None:
+    from mew_lab.cli.serve import serve, serve_again, serve_files
     from mew_lab.gateway.space_file import read_space_file
-    from mew_lab.workbench.serve import serve, serve_again, serve_files
 
     enrolled = [
         (name, profile or "proposer") for name, _, profile in (one.partition("=") for one in options.enrol)
@@ -136,8 +136,8 @@ def _serve(options: argparse.Namespace) -> None:
 
 
 def _bridge(options: argparse.Namespace) -> None:
-    from mew_lab.bridge.command import bridge
-    from mew_lab.workbench.labs import token_from
+    from mew_lab.cli.bridge import bridge
+    from mew_lab.lab.labs import token_from
 
     if not options.as_id:
         raise MewError("cannot bridge: --as names no participant for the server to be")
@@ -162,8 +162,8 @@ def _bridge(options: argparse.Namespace) -> None:
 
 
 def _agent(options: argparse.Namespace) -> None:
-    from mew_lab.workbench.labs import token_from
-    from mew_lab.workbench.solo import run_agent, settings_of
+    from mew_lab.cli.agent_runner import run_agent, settings_of
+    from mew_lab.lab.labs import token_from
 
     told = options.token_file is not None or options.token_env is not None
     token = token_from(file=options.token_file, variable=options.token_env) if told else None
@@ -185,7 +185,7 @@ def _agent(options: argparse.Namespace) -> None:
 
 
 def _tools_agent(options: argparse.Namespace) -> None:
-    from mew_lab.tools_agent import command
+    from mew_lab.cli import agent_tools as command
 
     if options.action == "join":
         _check_elsewhere(options.url, options)
@@ -205,8 +205,8 @@ def _tools_agent(options: argparse.Namespace) -> None:
             )
             return False
         if options.action == "join":
+            from mew_lab.lab.labs import token_from
             from mew_lab.sdk.client import MEWClient
-            from mew_lab.workbench.labs import token_from
 
             token = token_from(file=options.token_file, variable=options.token_env)
             client = MEWClient(
@@ -223,7 +223,7 @@ def _tools_agent(options: argparse.Namespace) -> None:
 
 
 def _conform(options: argparse.Namespace) -> None:
-    from mew_lab.conformance.command import conform
+    from mew_lab.cli.conform import conform
 
     words = {name: value for name, value in vars(options).items() if name != "command"}
     status = conform(
@@ -266,7 +266,7 @@ def _check_elsewhere(url: str, options: argparse.Namespace) -> None:
 
 @contextlib.contextmanager
 def _connected(url: str, options: argparse.Namespace) -> Iterator[Lab]:
-    from mew_lab.workbench.labs import close_all, connect
+    from mew_lab.lab.labs import close_all, connect
 
     _check_elsewhere(url, options)
     try:
@@ -282,8 +282,8 @@ def _connected(url: str, options: argparse.Namespace) -> Iterator[Lab]:
 
 
 def _join(options: argparse.Namespace) -> None:
-    from mew_lab.workbench.console import Console
-    from mew_lab.workbench.terminal import Quit, obey
+    from mew_lab.cli.console import Console
+    from mew_lab.cli.terminal import Quit, obey
 
     with _connected(options.url, options) as lab:
         _say(f"You are {lab.me.participant.client.id} in {lab.space}; /help lists what you can type.")
@@ -298,8 +298,8 @@ def _join(options: argparse.Namespace) -> None:
 
 
 def _tail(options: argparse.Namespace) -> None:
-    from mew_lab.workbench.console import Console
-    from mew_lab.workbench.terminal import journal_lines
+    from mew_lab.cli.console import Console
+    from mew_lab.cli.terminal import journal_lines
 
     if "://" in options.source:
         with _connected(options.source, options) as lab:
@@ -397,8 +397,8 @@ def _export(options: argparse.Namespace) -> None:
 
 
 def _demo(options: argparse.Namespace) -> None:
-    from mew_lab.workbench import demo
-    from mew_lab.workbench.labs import close_all
+    from mew_lab.cli import demo
+    from mew_lab.lab.labs import close_all
 
     demo.check()
     folder = options.keep or Path(tempfile.mkdtemp(prefix="mew-lab-demo-"))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from mew_lab.notebook.views import PARTS
+from mew_lab.views.views import PARTS
 
 __all__ = ["COMMANDS", "Command", "Option"]
 

@@ -18,7 +18,7 @@ from IPython.core.completer import (
 )
 
 from mew_lab.notebook.commands import COMMANDS, Command, Option
-from mew_lab.notebook.views import PARTS
+from mew_lab.views.views import PARTS
 
 __all__ = ["candidates", "mew_matcher"]
 
@@ -116,13 +116,13 @@ def _profiles() -> Iterable[str]:
 
 
 def _labs() -> Iterable[str]:
-    from mew_lab.workbench.labs import labs
+    from mew_lab.lab.labs import labs
 
     return list(labs())
 
 
 def _current() -> Any:
-    from mew_lab.workbench.labs import current
+    from mew_lab.lab.labs import current
 
     return current()
 

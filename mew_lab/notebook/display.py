@@ -251,14 +251,14 @@ def short(value: Any) -> str:
 
 # Where the type lives, its name, its HTML, its text.
 TYPES: tuple[tuple[str, str, Callable[[Any], Html], Callable[[Any], str]], ...] = (
-    ("mew_lab.workbench.listing", "Listing", listing, short),
-    ("mew_lab.workbench.approving", "Proposals", whole, str),
-    ("mew_lab.workbench.approving", "ListedProposal", whole, str),
-    ("mew_lab.workbench.listing", "Note", note, short),
-    ("mew_lab.workbench.listing", "Sent", sent, short),
-    ("mew_lab.workbench.lab", "Lab", lab, lab_text),
-    ("mew_lab.workbench.seat", "Seat", seat, seat_text),
-    ("mew_lab.workbench.pending", "Pending", pending, pending_text),
+    ("mew_lab.lab.listing", "Listing", listing, short),
+    ("mew_lab.lab.decisions.approving", "Proposals", whole, str),
+    ("mew_lab.lab.decisions.approving", "ListedProposal", whole, str),
+    ("mew_lab.lab.listing", "Note", note, short),
+    ("mew_lab.lab.listing", "Sent", sent, short),
+    ("mew_lab.lab.lab", "Lab", lab, lab_text),
+    ("mew_lab.lab.seat", "Seat", seat, seat_text),
+    ("mew_lab.lab.pending", "Pending", pending, pending_text),
     ("mew_lab.sdk.results", "ToolResult", tool_result, short),
     ("mew_lab.protocol.envelope", "Envelope", envelope, envelope_text),
     ("mew_lab.log.log", "Log", log, log_text),

@@ -50,12 +50,12 @@ def unload(ip: InteractiveShell) -> None:
 
 def _close_labs() -> None:
     """Ends every lab, its views and the loop's thread. Asks no module that was never used."""
-    if "mew_lab.workbench.labs" in sys.modules:
-        from mew_lab.workbench.labs import close_all
+    if "mew_lab.lab.labs" in sys.modules:
+        from mew_lab.lab.labs import close_all
 
         close_all()
-    if "mew_lab.notebook.views" in sys.modules:
-        from mew_lab.notebook.views import close_views
+    if "mew_lab.views.views" in sys.modules:
+        from mew_lab.views.views import close_views
 
         close_views()
 

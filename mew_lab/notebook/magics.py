@@ -25,10 +25,10 @@ from IPython.core.magic import (
 from mew_lab.notebook import help as help_texts
 from mew_lab.notebook.commands import COMMANDS
 from mew_lab.notebook.parser import Request, parse
-from mew_lab.notebook.views import PARTS
+from mew_lab.views.views import PARTS
 
 if TYPE_CHECKING:
-    from mew_lab.workbench.lab import Lab
+    from mew_lab.lab.lab import Lab
 
 __all__ = ["RULES", "MewMagics"]
 
@@ -37,7 +37,7 @@ GIVES_LAB = frozenset({"up", "connect", "use"})
 
 
 def _lab() -> Lab:
-    from mew_lab.workbench.labs import current
+    from mew_lab.lab.labs import current
 
     return current()
 
@@ -73,7 +73,7 @@ def down(options: Namespace, tail: Any) -> object:
 
 
 def use(options: Namespace, tail: Any) -> object:
-    from mew_lab.workbench.labs import use as switch
+    from mew_lab.lab.labs import use as switch
 
     return switch(options.name)
 
@@ -142,7 +142,7 @@ def agent(options: Namespace, tail: Any) -> object:
             can=options.can or "agent",
             **given,
         )
-    from mew_lab.workbench.agents import found
+    from mew_lab.lab.agent_seat import found
 
     seat = found(lab.seat(options.name))
     if options.model or options.base_url or options.key_env or options.can:

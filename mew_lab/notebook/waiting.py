@@ -18,11 +18,11 @@ from mew_lab.log.line import read_members
 from mew_lab.protocol.permit import permit
 
 if TYPE_CHECKING:
-    from mew_lab.notebook.widgets.approvals import ApprovalsView
-    from mew_lab.notebook.widgets.live import ClickProbe
-    from mew_lab.workbench.cards import Card
-    from mew_lab.workbench.lab import Lab
-    from mew_lab.workbench.pending import Pending
+    from mew_lab.lab.decisions.cards import Card
+    from mew_lab.lab.lab import Lab
+    from mew_lab.lab.pending import Pending
+    from mew_lab.views.approvals.widget import ApprovalsView
+    from mew_lab.views.ui.live import ClickProbe
 
 __all__ = ["Watch", "before_wait"]
 
@@ -213,20 +213,20 @@ def _shell() -> Any:
 
 
 def _probe() -> ClickProbe:
-    from mew_lab.notebook.widgets.live import can_click_while_waiting
+    from mew_lab.views.ui.live import can_click_while_waiting
 
     return can_click_while_waiting()
 
 
 def _attended(kernel: Any) -> bool:
-    from mew_lab.notebook.widgets.live import attended
+    from mew_lab.views.ui.live import attended
 
     return attended(kernel)
 
 
 def _lab_of(pending: Pending) -> Lab | None:
     """The lab in whose seat the proposal was made."""
-    from mew_lab.workbench.labs import labs
+    from mew_lab.lab.labs import labs
 
     with_seat = [lab for lab in labs().values() if pending.seat in lab.seats]
     mine = [lab for lab in with_seat if lab.seats[pending.seat].participant.proposals.get(pending.id)]

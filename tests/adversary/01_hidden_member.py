@@ -9,7 +9,7 @@ from typing import Any
 from attempts import reached, verdict
 
 import mew_lab
-from mew_lab.notebook.widgets.card_texts import shown
+from mew_lab.views.approvals.card_texts import shown
 
 EVIL, GOOD = "file:///etc/shadow", "file:///srv/docs/readme.txt"
 lab = mew_lab.up("demo")

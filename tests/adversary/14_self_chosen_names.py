@@ -9,7 +9,7 @@ import time
 from attempts import Raw, reached, verdict
 
 import mew_lab
-from mew_lab.notebook.widgets.card_texts import shown
+from mew_lab.views.approvals.card_texts import shown
 
 CHOSEN = "human-reviewed-by-security"
 lab = mew_lab.up("demo")

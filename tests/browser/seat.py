@@ -18,9 +18,9 @@ from dataclasses import replace
 from typing import Any
 
 from mew_lab.errors import NotApproved
-from mew_lab.workbench.cards import Card, Click, Row
-from mew_lab.workbench.gate import Gate
-from mew_lab.workbench.risks import risks
+from mew_lab.lab.decisions.cards import Card, Click, Row
+from mew_lab.lab.decisions.gate import Gate
+from mew_lab.lab.decisions.risks import risks
 
 
 class Seat:

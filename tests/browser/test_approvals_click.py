@@ -17,8 +17,8 @@ SETUP = f"""
 import sys; sys.path.insert(0, {str(HERE)!r})
 import asyncio, threading, time
 from seat import Seat, wrapped
-from mew_lab.notebook.widgets.approvals import ApprovalsView
-from mew_lab.notebook.widgets.live import can_click_while_waiting
+from mew_lab.views.approvals.widget import ApprovalsView
+from mew_lab.views.ui.live import can_click_while_waiting
 seat = Seat()
 view = ApprovalsView(seat)
 """

@@ -175,10 +175,10 @@ lab.loop.post(hold)
 
 
 HOSTILE = f"""
-import sys; sys.path[:0] = [{str(HERE.parent / "workbench")!r}]
+import sys; sys.path[:0] = [{str(HERE.parent / "lab")!r}]
 from heard import Space
-from mew_lab.notebook.widgets.chat import ChatView
-from mew_lab.workbench.talk import Talk
+from mew_lab.views.chat.widget import ChatView
+from mew_lab.views.chat.model import Talk
 {as_python()}
 pairs = list(zip(PAYLOADS[::2], PAYLOADS[1::2]))
 me = lab.me.participant

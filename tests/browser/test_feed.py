@@ -16,7 +16,7 @@ SETUP = f"""
 import sys; sys.path.insert(0, {str(HERE)!r})
 import threading, time
 from seat import Rows_
-from mew_lab.notebook.widgets.feed import FeedView
+from mew_lab.views.feed.widget import FeedView
 log = Rows_()
 feed = FeedView(log)
 def stream(rate, seconds):
@@ -464,7 +464,7 @@ for n in range(8): say('agent', (), 'chat', f'“Line {n} of the report.”')
 def test_what_no_view_can_hold_is_said_and_the_counts_are_of_what_is_held(
     notebook: Callable[..., Notebook],
 ) -> None:
-    small = "from mew_lab.notebook.widgets import feed as module; module.RING = 100"
+    small = "from mew_lab.views.feed import widget as module; module.RING = 100"
     add = "for n in range(800): log.add(sender='bot' if n % 2 else 'git', context='' if n else 'c')"
     book = notebook([SETUP, small, SHOW, "log.add()", add]).run(0).run(1).run(2).run(3)
     settled(book, 2, 1)

@@ -13,8 +13,8 @@ from corpus import PAYLOADS, as_python, harmless, listen
 from playwright.sync_api import Locator
 from real_lab import Notebook, Page
 
-WIDGETS = Path(__file__).parents[2] / "mew_lab" / "notebook" / "widgets"
-CASES = json.loads((Path(__file__).parents[1] / "workbench" / "filter_cases.json").read_text("utf-8"))
+WIDGETS = Path(__file__).parents[2] / "mew_lab" / "views" / "feed"
+CASES = json.loads((Path(__file__).parents[1] / "views" / "filter_cases.json").read_text("utf-8"))
 
 UP = """
 import json, mew_lab
@@ -75,7 +75,7 @@ def told(book: Notebook, index: int) -> Any:
 
 
 def test_the_filter_of_the_page_is_that_of_python(page: Page) -> None:
-    source = (WIDGETS / "feed_filter.js").read_text("utf-8")
+    source = (WIDGETS / "filter.js").read_text("utf-8")
     signs = {"accepted": "✓", "refused": "✗", "sent": "·"}
     rows = [
         [one["seq"], 0, one["sender"], ", ".join(one["to"]), one["kind"], one["what"].replace("\u202e", "\\u202e"),
@@ -222,7 +222,7 @@ def test_rows_are_chosen_opened_followed_copied_and_saved(notebook: Callable[...
 
 
 def test_a_minute_of_arrivals_is_counted_in_twenty_slots(page: Page) -> None:
-    source = (WIDGETS / "feed_facets.js").read_text("utf-8")
+    source = (WIDGETS / "facets.js").read_text("utf-8")
     answers = page.tab.evaluate(
         "() => {" + source + """
         const tally = new Tally(), at = 300000;  // seconds; a slot has three

@@ -147,10 +147,10 @@ def test_tools_are_looked_up_and_rows_of_one_holder_chosen(notebook: Callable[..
 
 
 HOSTILE = """
-import mew_lab.notebook.widgets.grants as part
-from mew_lab.workbench.matching import Example
-from mew_lab.workbench.holdings import Holding
-from mew_lab.workbench.probing import Probe
+import mew_lab.views.grants.widget as part
+from mew_lab.lab.decisions.matching import Example
+from mew_lab.views.grants.model import Holding
+from mew_lab.views.grants.probing import Probe
 view._lab.space = PAYLOADS[0]
 view._holdings.holders = ('agent', 'late', *PAYLOADS)
 view._holdings.rows = tuple(Holding(

@@ -23,7 +23,7 @@ _ = bot.chat("<b>" + "c" * {SIZE} + "\\0\\x1b[31m the end of it")
 ODD = """
 import json
 from mew_lab.sdk.results import ToolResult
-from mew_lab.workbench.listing import Listing
+from mew_lab.lab.listing import Listing
 from IPython.display import display
 text = '{"a": [NaN, -Infinity, ' + "7" * 400 + ']}'
 display(ToolResult(json.loads(text)), ToolResult({"content": [{"type": "text", "text": "odd: " + text}], "structuredContent": json.loads(text)}))

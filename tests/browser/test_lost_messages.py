@@ -12,8 +12,8 @@ SETUP = f"""
 import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
 from concurrent.futures import Future
 from seat import Rows_, Seat
-from mew_lab.notebook.widgets.approvals import ApprovalsView
-from mew_lab.notebook.widgets.feed import FeedView
+from mew_lab.views.approvals.widget import ApprovalsView
+from mew_lab.views.feed.widget import FeedView
 class Desk:
     def save(self):
         saved = Future()

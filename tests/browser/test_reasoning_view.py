@@ -123,11 +123,11 @@ print(json.dumps([lab.view.reasoning._thoughts.sequences[0].state, len(lab.view.
 
 
 HOSTILE = f"""
-import sys; sys.path[:0] = [{str(HERE.parent / "workbench")!r}]
+import sys; sys.path[:0] = [{str(HERE.parent / "lab")!r}]
 from heard import Space
-from mew_lab.notebook.widgets.reasoning import ReasoningView
+from mew_lab.views.reasoning.widget import ReasoningView
 from mew_lab.sdk.client import StreamData
-from mew_lab.workbench.thoughts import Thoughts
+from mew_lab.views.reasoning.model import Thoughts
 {as_python()}
 thoughts = lab.loop.call(lambda: Thoughts(lab.me.participant))
 space = Space(thoughts)
@@ -255,10 +255,10 @@ for n in range(40): bot.send('reasoning/thought', {'message': f'thought {n}'}, c
 
 def test_a_part_that_goes_on_outlives_what_it_began_in(notebook: Callable[..., Notebook]) -> None:
     scene = f"""
-import sys; sys.path[:0] = [{str(HERE.parent / "workbench")!r}]
+import sys; sys.path[:0] = [{str(HERE.parent / "lab")!r}]
 from heard import Space
-from mew_lab.notebook.widgets.reasoning import ReasoningView
-from mew_lab.workbench.thoughts import Thoughts
+from mew_lab.views.reasoning.widget import ReasoningView
+from mew_lab.views.reasoning.model import Thoughts
 thoughts = lab.loop.call(lambda: Thoughts(lab.me.participant))
 space = Space(thoughts)
 space.tell('reasoning/start', {{'message': 'the whole'}}, id='whole')

@@ -179,7 +179,7 @@ def _holds(frame: str, secret: str) -> bool:
 
 HOSTILE = """
 from dataclasses import replace
-from mew_lab.workbench.members import Member, Paused, Told
+from mew_lab.views.roster.model import Member, Paused, Told
 def member(n, p):
     return Member(
         name=f'{n}{p}', you=False, what=p, presence=p, since=1.0, ids=(p,), sentence=p, patterns=(p, p),

@@ -359,8 +359,8 @@ def test_who_may_only_propose_proposes_by_keyboard_withdraws_and_sees_an_approva
     setup = (
         SCENE
         + """
-from mew_lab.notebook.widgets.tools import ToolsView
-from mew_lab.workbench.palette import Palette
+from mew_lab.views.tools.widget import ToolsView
+from mew_lab.views.tools.model import Palette
 palette = Palette(helper.participant, following=lab.following)
 from mew_lab.tools_agent.definition import AgentDefinition, ToolDefinition
 numbers = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mew_lab.conformance.command import conform
+from mew_lab.cli.conform import conform
 from mew_lab.conformance.rows import MAY, MUST, SHOULD
 from mew_lab.conformance.suite import FAILED, NOT_OFFERED, UNSEEN
 from mew_lab.conformance.wire import Address, Answer

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mew_lab.cli import main
-from mew_lab.conformance.command import conform
+from mew_lab.cli.conform import conform
 from mew_lab.conformance.profile import fresh, read_profile, space_file, write_private, write_profile
 from mew_lab.conformance.suite import PASSED
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mew_lab.conformance.command import conform
+from mew_lab.cli.conform import conform
 from mew_lab.conformance.profile import fresh
 from mew_lab.conformance.rows import ROWS
 from mew_lab.conformance.suite import FAILED, NOT_OFFERED, PASSED, UNSEEN, Result, decides

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from mew_lab.lab.labs import up
 from mew_lab.log.replay import replay
-from mew_lab.workbench.labs import up
 
 from .conftest import ENVIRONMENT
 

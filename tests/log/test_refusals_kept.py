@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mew_lab.errors import JournalError, ReplayMismatch
+from mew_lab.lab.rows import LiveRows
 from mew_lab.log.audit import audit
 from mew_lab.log.journal import Journal
 from mew_lab.log.log import Log, open_log
 from mew_lab.log.replay import replay_records
 from mew_lab.space.events import Enrolled, Event, Joined, Noted, Received, Record, outline
-from mew_lab.workbench.rows import LiveRows
 
 from .stage import Stage, says
 

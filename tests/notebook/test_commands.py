@@ -6,7 +6,7 @@ import pytest
 
 from mew_lab.notebook.commands import COMMANDS, Option
 from mew_lab.notebook.completion import SOURCES
-from mew_lab.notebook.views import PARTS
+from mew_lab.views.views import PARTS
 
 TAILS = {"", "text", "arguments", "body", "command"}
 

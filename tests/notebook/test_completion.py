@@ -10,9 +10,9 @@ from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 
 import mew_lab
+from mew_lab.lab.listing import Listing
 from mew_lab.notebook import completion
 from mew_lab.notebook.commands import COMMANDS
-from mew_lab.workbench.listing import Listing
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 import mew_lab
+from mew_lab.lab.listing import Listing, Note, Sent
 from mew_lab.notebook.display import FAMILIES, TYPES, family_of
 from mew_lab.notebook.safe_html import ATTRIBUTES, TAGS
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.kinds import KINDS
 from mew_lab.sdk.results import ToolResult
-from mew_lab.workbench.listing import Listing, Note, Sent
 
 HOSTILE = [
     "<img src=x onerror=alert(1)>",

@@ -16,7 +16,7 @@ import mew_lab
 from mew_lab.errors import MewError
 from mew_lab.notebook import magics
 from mew_lab.notebook.commands import COMMANDS
-from mew_lab.notebook.views import PARTS
+from mew_lab.views.views import PARTS
 
 
 class Recorder:

@@ -17,9 +17,9 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
 from mew_lab.errors import CannotWait
+from mew_lab.lab.decisions.policies import Policy
 from mew_lab.notebook import waiting
-from mew_lab.notebook.widgets.live import ClickProbe
-from mew_lab.workbench.decide import Policy
+from mew_lab.views.ui.live import ClickProbe
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -150,7 +150,7 @@ def test_interrupting_a_wait_leaves_the_proposal_to_be_approved(
     one.passes('p = bot.call("notebook/add", a=1, b=2)')
     if wait.startswith("p."):
         # A blocking wait is allowed where clicks are handled beside it; this test's front end has no subshell.
-        one.passes("from mew_lab.workbench import pending\npending.before_wait.clear()")
+        one.passes("from mew_lab.lab import pending\npending.before_wait.clear()")
     sent = one.send(f"print('waiting', flush=True)\n{wait}")
     while one.client.get_iopub_msg(timeout=30)["msg_type"] != "stream":
         pass
@@ -258,7 +258,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     )
     monkeypatch.setattr(waiting, "_shell", lambda: one.shell)
     monkeypatch.setattr(waiting, "_probe", lambda: one.probe)
-    monkeypatch.setattr("mew_lab.workbench.labs.labs", lambda: {"demo": one.lab})
+    monkeypatch.setattr("mew_lab.lab.labs.labs", lambda: {"demo": one.lab})
     return one
 
 

@@ -10,7 +10,7 @@ import pytest
 from mew_lab.protocol.families import FAMILIES, STARTS, family_index, family_of
 from mew_lab.protocol.kinds import KINDS
 
-WIDGETS = Path(__file__).parents[2] / "mew_lab" / "notebook" / "widgets"
+WIDGETS = Path(__file__).parents[2] / "mew_lab" / "views" / "ui"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from mew_lab.cli import agent_tools as command
 from mew_lab.cli import main
 from mew_lab.errors import ConfigError
 from mew_lab.gateway.auth import write_token_file
@@ -20,7 +21,6 @@ from mew_lab.gateway.server import Server
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.sdk.config import write_yaml
 from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.tools_agent import command
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -1,0 +1,220 @@
+"""What runs until it is told to stop?  A space without anybody in front of it.
+
+It prints through `say` and ends when `ended` is set; it reads no arguments and catches no signals.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from mew_lab.errors import ConfigError
+from mew_lab.gateway.keyring import variable
+from mew_lab.gateway.space_file import SpaceFile
+from mew_lab.lab.host import Host, join_line
+from mew_lab.lab.resuming import Past
+from mew_lab.log.journal import journal_path
+
+__all__ = ["serve", "serve_again", "serve_files"]
+
+Say = Callable[[str], object]
+
+
+async def serve(
+    name: str,
+    *,
+    owner: str,
+    enrolled: Iterable[tuple[str, str]],
+    folder: Path,
+    journal: Path | None,
+    host: str,
+    port: int,
+    say: Say,
+    ended: asyncio.Event,
+) -> None:
+    """Serves a space; tells its address, its journal, and for each participant the line that joins as it.
+
+    Args:
+        enrolled: Participants besides the owner, each with its profile.
+        folder: Where token files and, unless `journal` names a file, the journal are put.
+
+    Raises:
+        MewError: when the space cannot be opened, the port is not to be had, or the journal cannot be made.
+    """
+    path = journal or journal_path(folder, space=name, now=datetime.now(UTC))
+    one = Host(name, folder=folder, journal=path, host=host, port=port)
+
+    async def open_() -> list[str]:
+        await one.open(owner=owner, can="human")
+        return [owner]
+
+    await _serve(one, path, open_, enrolled=enrolled, say=say, ended=ended)
+
+
+async def serve_files(
+    files: Sequence[SpaceFile],
+    *,
+    person: str | None = None,
+    enrolled: Iterable[tuple[str, str]] = (),
+    journal: Path | None = None,
+    host: str,
+    port: int,
+    auto_start: bool = True,
+    say: Say,
+    ended: asyncio.Event,
+) -> None:
+    """Serves the spaces that files describe on one port, with their programs; tells of each what `serve` tells.
+
+    Each space has its own journal, tokens, logs and programs; nothing of one shows in another.
+
+    Args:
+        person: Who owns a space whose file names no owner; None: its default participant, or nobody.
+        enrolled: Participants besides those of the file, each with its profile; for one file alone.
+        journal: The file that records everything; for one file alone.
+        auto_start: Whether the programs of the files are started.
+
+    Raises:
+        MewError: when a space cannot be opened, two cannot stand on one port, the port is not to be had, or a
+            journal cannot be made.
+    """
+    enrolled = list(enrolled)
+    if len(files) > 1:
+        _check_together(files, alone={"--journal": journal, "--enrol": enrolled})
+    one: Host | None = None
+    hosts: list[Host] = []
+    journals: list[Path] = []
+    folders = [file.logs.resolve() for file in files]
+    try:
+        for at, file in enumerate(files):
+            path = journal_path(file.folder, space=file.config.name, now=datetime.now(UTC))
+            # Two spaces of one folder would write into one log; the name of their own is that of the journals' folder.
+            logs = path.parent.name if folders[at] in folders[:at] else ""
+            journals.append(journal or path)
+            host_of = Host(
+                file.config.name,
+                folder=file.folder,
+                journal=journals[at],
+                host=host,
+                port=port,
+                beside=one,
+                logs=logs,
+            )
+            one = one or host_of
+            hosts.append(host_of)
+        for file, each in [*zip(files, hosts, strict=True)][::-1]:  # the port opens when all spaces are there
+            for remark in file.remarks:
+                say(f"note: {remark}")
+            owner = person or file.config.default_participant
+            await each.open_file(file, person=owner, fault=say)
+        for participant, profile in enrolled:
+            hosts[0].enrol(participant, profile)
+        for each, path in zip(hosts, journals, strict=True):
+            more = [name for name, _ in enrolled if name not in each.keys]
+            _tell(each, path, [*each.keys, *more], say)
+        for file, each in zip(files, hosts, strict=True):
+            if auto_start:
+                await each.start_programs(file, tell=say, fault=say)
+        await ended.wait()
+    finally:
+        if one is not None:
+            await one.close()
+    for each, path in zip(hosts, journals, strict=True):
+        say(f"space {each.name} is down; the journal stays in {path}")
+
+
+def _check_together(files: Sequence[SpaceFile], *, alone: Mapping[str, object]) -> None:
+    """Refuses spaces that cannot stand on one port, and options that mean one space.
+
+    Raises:
+        ConfigError: with what stands in the way.
+    """
+    for option, given in alone.items():
+        if given:
+            raise ConfigError(
+                f"{option} is for one space, and {len(files)} files are given; leave it out", key=option
+            )
+    first = files[0]
+    named: dict[str, Path] = {}
+    logged: dict[Path, str] = {}
+    for file in files:
+        other = named.setdefault(file.config.name, file.path)
+        if other is not file.path:
+            said = f"{other} and {file.path} both describe a space {file.config.name!r}; give each its own id"
+            raise ConfigError(said, path=str(file.path), key="space.id")
+        for key in ("hosts", "origins"):
+            if set(getattr(file.config, key)) != set(getattr(first.config, key)):
+                said = f"space.{key} of {file.path} differs from that of {first.path}; on one port they are the same"
+                raise ConfigError(said, path=str(file.path), key=f"space.{key}")
+        if file.config.limits.of_server != first.config.limits.of_server:
+            said = f"the limits of a port in {file.path} differ from those of {first.path}; they must be the same"
+            raise ConfigError(said, path=str(file.path), key="space.limits")
+        for name, participant in file.config.participants.items():
+            if participant.output_log:
+                log = (file.folder / participant.output_log).resolve()
+                owner = logged.setdefault(log, file.config.name)
+                if owner != file.config.name:
+                    said = f"participants.{name}.output_log of {file.path}: the space {owner!r} writes {log} already"
+                    raise ConfigError(said, path=str(file.path), key=f"participants.{name}.output_log")
+
+
+async def serve_again(
+    journal: Path,
+    *,
+    enrolled: Iterable[tuple[str, str]] = (),
+    host: str,
+    port: int,
+    say: Say,
+    ended: asyncio.Event,
+) -> None:
+    """Serves a space that ran before, on from its journal, on its port where that is free; tells what `serve` tells.
+
+    Raises:
+        MewError: when the journal cannot be read or gone on with, or the port is not to be had.
+    """
+    past = Past(journal)
+    one = Host(past.name, folder=past.folder, journal=None, host=host, port=port, past=past)
+
+    async def open_() -> list[str]:
+        person = past.owner or "human"
+        await one.resume(person=person)
+        return [person, *(name for name in one.keys if name != person)]
+
+    await _serve(one, journal, open_, enrolled=enrolled, say=say, ended=ended)
+
+
+async def _serve(
+    one: Host,
+    journal: Path,
+    open_: Callable[[], Awaitable[list[str]]],
+    *,
+    enrolled: Iterable[tuple[str, str]],
+    say: Say,
+    ended: asyncio.Event,
+) -> None:
+    try:
+        names = await open_()
+        for participant, profile in enrolled:
+            one.enrol(participant, profile)
+            names += [participant] if participant not in names else []
+        _tell(one, journal, names, say)
+        await ended.wait()
+    finally:
+        await one.close()
+    say(f"space {one.name} is down; the journal stays in {journal}")
+
+
+def _tell(one: Host, journal: Path, names: Iterable[str], say: Say) -> None:
+    """Tells where a space is reached, what records it, and how each participant joins."""
+    say(f"space {one.name} at {one.url}")
+    say(f"journal {journal}")
+    for participant in names:
+        say(f"{participant}: {_join_line(one, participant)}")
+
+
+def _join_line(one: Host, participant: str) -> str:
+    key = one.keys.get(participant)
+    if key is not None and key.file is None:
+        return join_line(one.url, space=one.name, token_env=variable(participant))
+    return join_line(one.url, space=one.name, token_file=str(one.token_file(participant)))

@@ -1,0 +1,122 @@
+"""What does a person hold of an agent?  An `AgentSeat`: started, stopped, asked, looked at, from ordinary code.
+
+The agent itself, with its await-able API, is `seat.agent`. Models are made on the caller's thread, because their
+libraries take long to load and the loop must not wait for them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mew_lab.agent.agent import MEWAgent
+from mew_lab.agent.options import AgentOptions
+from mew_lab.errors import MewError
+from mew_lab.lab.listing import Listing, Note
+from mew_lab.lab.seat import Seat
+from mew_lab.lab.session import Session
+from mew_lab.protocol.visible import one_line
+
+__all__ = ["AgentSeat", "found", "listing"]
+
+SHOWN = 200  # characters of a system prompt in a listing
+
+
+class AgentSeat(Seat):
+    """An agent of this process. `agent` is the MEWAgent inside, `participant` what it speaks through."""
+
+    def __init__(self, session: Session, agent: MEWAgent, *, name: str) -> None:
+        super().__init__(
+            session, agent.participant, name=name, what=f"agent: {one_line(agent.model.name, 60)}"
+        )
+        self.agent = agent
+
+    @property
+    def options(self) -> AgentOptions:
+        """How it works now."""
+        return self.agent.options
+
+    def configure(self, **options: Any) -> Note:
+        """Changes options, such as `system_prompt`; requests in work keep the old ones.
+
+        Raises:
+            ConfigError: an option is unknown, or a value is not what it takes; nothing is changed then.
+        """
+        self._loop.call(lambda: self.agent.configure(**options))
+        return Note(f"{self.name}: {', '.join(options)} set")
+
+    def start(self) -> Note:
+        """Lets it join again after `stop`."""
+        self._loop.run(self.agent.start(), timeout=self.lab.timeout, doing=f"starting {self.name!r}")
+        return Note(f"{self.name} is {self.participant.client.state}")
+
+    def stop(self) -> Note:
+        """Ends what it works on, and lets it leave the space; `start` brings it back."""
+        self._loop.run(self.agent.stop(), timeout=self.lab.timeout, doing=f"stopping {self.name!r}")
+        return Note(f"{self.name} has stopped")
+
+    def cancel(self, reason: str = "cancelled") -> Note:
+        """Stops what it works on, and takes back its open calls; it stays. Spec: §3.5.5."""
+        count = len(self.agent.runs)
+        doing = f"cancelling the work of {self.name!r}"
+        self._loop.run(self.agent.cancel_all(reason), timeout=self.lab.timeout, doing=doing)
+        return Note(f"{self.name}: {count} request{'s' if count != 1 else ''} cancelled")
+
+    def status(self) -> Listing:
+        """How it fares: state, model, work, tools, memory, and what it may send."""
+        return self._loop.call(lambda: status(self))
+
+    def __repr__(self) -> str:
+        return f"<AgentSeat {self.name} in {self.lab.name}: {self.participant.client.state}, {self.agent.model.name}>"
+
+
+def status(seat: AgentSeat) -> Listing:
+    """One agent, one line a fact."""
+    agent, options = seat.agent, seat.options
+    rows: list[tuple[Any, ...]] = [(key.replace("_", " "), value) for key, value in agent.status().items()]
+    rows += [
+        ("may", "call tools" if seat.participant.can_send("mcp/request", CALL, "*") else "propose calls"),
+        ("reasoning", options.reasoning_format if options.reasoning_enabled else "not shown"),
+        ("system prompt", one_line(options.system_prompt or "(default)", SHOWN)),
+    ]
+    rows += [("works on", one_line(run.request, SHOWN)) for run in agent.runs.values()]
+    return Listing(f"{seat.name}: agent", ("what", "is"), rows)
+
+
+CALL = {"method": "tools/call"}
+
+
+def found(seat: Seat) -> AgentSeat:
+    """The seat, where it is that of an agent.
+
+    Raises:
+        MewError: when it is no agent.
+    """
+    if not isinstance(seat, AgentSeat):
+        raise MewError(
+            f"{seat.name[:80]!r} is seated here, but as {seat.what}; lab.agent(NAME) seats an agent"
+        )
+    return seat
+
+
+def listing(session: Session) -> Listing:
+    """The agents of this process."""
+    agents = [seat for seat in session.seats.values() if isinstance(seat, AgentSeat)]
+    rows = []
+    for seat in agents:
+        now = seat.agent.status()
+        rows.append(
+            (
+                seat.name,
+                now["state"],
+                now["model"],
+                now["working_on"],
+                now["tools"],
+                now["messages_in_context"],
+            )
+        )
+    return Listing(
+        f"{session.space}: agents",
+        ("agent", "state", "model", "works on", "tools", "messages"),
+        rows,
+        empty="no agent is here; lab.agent(NAME) or %mew agent NAME starts one",
+    )

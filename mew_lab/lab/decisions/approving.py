@@ -1,0 +1,292 @@
+"""Proposals as text, whole or marked as cut, and the approval of what such a text has shown.
+
+A listing's entry carries the digest of what it shows, so that approving it sends just that. An id that is typed is
+approved after its whole card was told: by the first characters of the digest, or by a second yes.
+
+`str`, which `print` and the displays of a notebook ask for, counts as told. `repr` does not: a debugger, a traceback and
+a log make one of whatever they come by, and nobody has read it.
+
+Spec: §3.2.1, ruling R29; threats 17, 36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mew_lab.errors import MewError, NotApproved
+from mew_lab.lab.decisions.cards import Card
+from mew_lab.lab.decisions.folding import LONG_NAME, is_folded, lines_of, whole
+from mew_lab.lab.decisions.gate import LEAST_DIGITS, MOST_ROWS, Gate
+from mew_lab.lab.listing import Listing, Note
+from mew_lab.protocol.visible import middle, one_line, visible
+from mew_lab.sdk.request_rows import is_routine, row_name
+
+if TYPE_CHECKING:
+    from mew_lab.lab.decisions.decisions import HumanDecisions
+
+__all__ = ["COLUMNS", "Approvable", "ListedProposal", "Proposals", "approve", "card_lines", "reject"]
+
+COLUMNS = ("id", "from", "to", "call", "since", "state")
+MOST_LISTED = 50  # proposals that a listing tells one by one
+MOST_TOLD = 2_000_000  # characters of one card
+
+
+def card_lines(card: Card, *, cut: bool = False) -> list[str]:
+    """A proposal as a human judges it: who asks for what, what looks dangerous first, all that would be sent.
+
+    With `cut` what is folded in a view is told by its beginning and its size alone.
+    """
+    lines = [f"{visible(card.request)}   digest {card.digest[:8]}   ({visible(card.id)})"]
+    if card.why:
+        lines.append(f"  {visible(card.why)}")
+    lines += [f"  ! {visible(warning)}" for warning in card.warnings]
+    if card.refusal:
+        lines.append(f"  ! cannot be approved: {visible(card.refusal)}")
+    routine = [row for row in card.arguments if is_routine(*row) and not is_folded(*row)]
+    rows = [row for row in card.arguments if row not in routine]
+    more_rows = max(0, len(rows) - MOST_ROWS) if cut else 0
+    rows = rows[: len(rows) - more_rows]
+    width = max((len(name) for pointer, _ in rows if len(name := row_name(pointer)) <= 24), default=0)
+    for pointer, value in rows:
+        name = row_name(pointer)
+        if not is_folded(pointer, value):
+            first, *more = lines_of(value)
+        elif cut:
+            size = f"{len(value)} characters in {len(lines_of(value))} lines"
+            first, more = f"{one_line(value, 160)}   [cut: {size}; open it before you approve]", []
+            name = middle(name, LONG_NAME)
+        else:
+            first, more = "", whole(pointer, value).split("\n")
+            name = middle(name, LONG_NAME)
+        lines.append(f"  {name:<{width}}  {first}".rstrip())
+        lines += [f"  {'':<{width}}  {line}" for line in more]
+    if more_rows:
+        lines.append(f"  [cut: {more_rows} more rows; open them before you approve]")
+    if not card.details:
+        lines.append("  no arguments")
+    if routine:
+        lines.append("  sent as  " + "  ".join(f"{row_name(at)} {visible(value)}" for at, value in routine))
+    return lines
+
+
+class ListedProposal(tuple[Any, ...]):
+    """One proposal of a listing: its cells, and `id` and `digest` of what it shows; `str` tells the whole of it.
+
+    Approving it approves what it shows, whatever has come under its id since. `repr` is what the listing tells, and
+    counts as nothing.
+    """
+
+    _card: Card
+    _number: int
+    _gate: Gate
+
+    def __new__(cls, card: Card, number: int, *, since: str, gate: Gate) -> ListedProposal:
+        to = ", ".join(card.to) or "anybody"
+        made = super().__new__(cls, (card.id, card.proposer, to, card.call, since, card.state))
+        made._card, made._number, made._gate = card, number, gate
+        return made
+
+    @property
+    def id(self) -> str:
+        """The proposal's id."""
+        return self._card.id
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of what it shows."""
+        return self._card.digest
+
+    @property
+    def card(self) -> Card:
+        """What it shows."""
+        return self._card
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the listing tells less than the whole of it, and nothing has told the whole yet."""
+        listed = self._number < MOST_LISTED
+        return self._gate.is_cut(self._card) if listed else not self._gate.was_told(self._card)
+
+    def open(self) -> str:
+        """The whole of it as text: what was cut counts as opened from now on."""
+        return told(self._card, self._gate)
+
+    def lines(self, *, told: bool = True) -> list[str]:
+        """What the listing tells of it; counts as told, unless it is not."""
+        card = self._card
+        if not card.is_open:
+            by = f" by {one_line(card.by, 64)}" if card.by else ""
+            outcome = f": {one_line(card.outcome, 200)}" if card.outcome else ""
+            return [f"{card.request}: {card.decision}{by}{outcome}   ({visible(card.id)})"]
+        if not (cut := self.is_cut) and told:
+            self._gate.listed(card)
+        return card_lines(card, cut=cut)
+
+    def __copy__(self) -> ListedProposal:
+        return self
+
+    def __deepcopy__(self, memo: object) -> ListedProposal:
+        return self
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError("an entry of a listing cannot be stored: it stands for what this kernel has shown")
+
+    def __str__(self) -> str:
+        return self.open() if self._card.is_open else self.lines()[0]
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines(told=False))
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        printer.text(str(self))  # IPython shows it, where mew_lab's own displays are not loaded
+
+
+class Proposals(Listing):
+    """The proposals of a space; iterating gives each as a `ListedProposal`, `str` tells all of them.
+
+    `repr` reads the same, and counts as nothing.
+    """
+
+    def __init__(self, title: str, rows: Sequence[ListedProposal]) -> None:
+        super().__init__(
+            title,
+            COLUMNS,
+            list(rows),
+            empty="no proposal waits; one comes with seat.call(…) of a seat that may only propose",
+            note="lab.approve(lab.proposals()[0]) approves what stands at [0]; %mew reject ID [REASON]"
+            if rows
+            else "",
+        )
+        self._listed = tuple(rows)
+
+    def __str__(self) -> str:
+        return self._text(told=True)
+
+    def __repr__(self) -> str:
+        return self._text(told=False)
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        printer.text(str(self))
+
+    def _text(self, *, told: bool) -> str:
+        lines = [self.title] if self.title else []
+        for n, one in enumerate(self._listed[:MOST_LISTED]):
+            first, *more = one.lines(told=told)
+            lines += [f"[{n}] {first}", *more]
+            if one.card.is_open and one.is_cut:
+                lines.append(f"  print(lab.proposals()[{n}]) opens what is cut")
+        if len(self._listed) > MOST_LISTED:
+            lines.append(
+                f"{len(self._listed) - MOST_LISTED} more: print(lab.proposals()[{MOST_LISTED}]) and so on"
+            )
+        return "\n".join([*lines, self.note or ("" if self._listed else self.empty)])
+
+
+Approvable = str | ListedProposal | Card
+
+
+def told(card: Card, gate: Gate) -> str:
+    """The whole of a card as text; from now on it counts as shown.
+
+    Raises:
+        NotApproved: it is too long for anybody to read.
+    """
+    size = sum(len(pointer) + len(value) for pointer, value in card.arguments)
+    if size > MOST_TOLD:
+        raise NotApproved(
+            f"{card.request}: it is too long to be shown whole ({size} characters), so it cannot be approved here",
+            code="not_opened",
+        )
+    text = "\n".join(card_lines(card))
+    gate.told(card)
+    return text
+
+
+async def approve(
+    decisions: HumanDecisions, what: Approvable, *, digest: str, target: tuple[str, ...]
+) -> Note:
+    """Approves what a text has shown: an entry of a listing, or a typed id. To be awaited on the loop.
+
+    Raises:
+        NotApproved: not all of it was shown yet; where it can, the text of the refusal shows it.
+        MewError: as `HumanDecisions.carry_out`.
+    """
+    gate = decisions.gate
+    if isinstance(what, ListedProposal | Card):
+        shown = what.card if isinstance(what, ListedProposal) else what
+        decisions.check_same(shown)
+        cut = what.is_cut if isinstance(what, ListedProposal) else gate.is_cut(what)
+        if cut and shown.is_open:
+            raise NotApproved(
+                f"{shown.request}: not approved, because the listing cuts it; print its entry, such as "
+                "print(lab.proposals()[0]), and approve it then",
+                code="not_opened",
+            )
+        card, typed = shown, shown.digest[:LEAST_DIGITS]
+    elif isinstance(what, str):
+        digest = digest.replace(" ", "").lower()
+        card = decisions.card(what, digest=digest)
+        typed = _typed(decisions, card, digest)
+    else:
+        raise MewError(
+            f"cannot approve a {type(what).__name__}: it does not carry what was shown. "
+            "lab.approve(lab.proposals()[0]) approves the first that waits"
+        )
+    done = decisions.carry_out(card.id, digest=card.digest, decision="approve", target=target, typed=typed)
+    return Note(await done)
+
+
+async def reject(decisions: HumanDecisions, what: Approvable, reason: str) -> Note:
+    """Rejects an entry of a listing, or an id; raises as `HumanDecisions.carry_out`."""
+    by_id = isinstance(what, str)
+    card = (
+        decisions.card(what)
+        if isinstance(what, str)
+        else what.card
+        if isinstance(what, ListedProposal)
+        else what
+    )
+    decisions.check_same(card)
+    digest = None if by_id else card.digest
+    done = decisions.carry_out(
+        card.id,
+        digest=digest,
+        decision="reject",
+        reason=reason,
+        typed="" if by_id else card.digest[:LEAST_DIGITS],
+    )
+    return Note(await done)
+
+
+def _typed(decisions: HumanDecisions, card: Card, digest: str) -> str:
+    """The digits that were typed, or `yes`.
+
+    Raises:
+        NotApproved: what is meant was not shown yet, and is now.
+    """
+    if not card.is_open:
+        return "yes"  # it is refused where everything is carried out, with what became of it
+    gate = decisions.gate
+    why, code = "", ""
+    if digest and len(digest) < LEAST_DIGITS:
+        why, code = f"{one_line(digest, 20)!r} is no digest: it takes {LEAST_DIGITS} characters", "not_shown"
+    elif digest and not card.digest.startswith(digest):
+        why = f"what is proposed under this id now has no digest {one_line(digest, 64)}"
+        code = "digest_mismatch"
+    elif digest and gate.is_cut(card):
+        why, code = "not all of it was shown", "not_opened"
+    elif digest and digest != card.digest and not gate.was_listed(card):
+        # The beginning of a digest is short enough to be met on purpose: it counts for what was shown here.
+        why, code = "what has this digest was not shown here", "not_shown"
+    elif not digest and not gate.was_told(card):
+        why, code = "this is what would be sent", "not_shown"
+    if not why:
+        return digest or "yes"
+    id, digits = visible(card.id), card.digest[:LEAST_DIGITS]
+    raise NotApproved(
+        f"Not approved yet: {why}.\n{told(card, gate)}\n"
+        f"To approve it say so once more, or with its digest: lab.approve({id!r}, digest={digits!r}), "
+        f"%mew approve {id} --digest {digits}, or /approve {id} digest={digits} in a terminal.",
+        code=code,
+    )

@@ -1,0 +1,288 @@
+"""The proposals that one human may decide, as cards: one each, followed until nothing can change it any more.
+
+A card is open no longer than the book holds its proposal: what nobody can decide any more is `lapsed`. A proposer that
+was admitted anew may use an id again (R6): the other proposal has a card of its own, and what became of the earlier one
+stays among the decided under the id followed by `(earlier …)`. Nothing is decided here.
+
+Everything runs on the loop's thread, so there is no lock; the readers may be called from any thread.
+
+Spec: §3.2.1, §3.3, rulings R6, R17, R18.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+from mew_lab.errors import MewError, NotApproved
+from mew_lab.lab.decisions.behalf import Behalf
+from mew_lab.lab.decisions.cards import Card, CardState
+from mew_lab.lab.decisions.editing import Editing
+from mew_lab.lab.decisions.faces import LastCalls, card_of, details, values_of
+from mew_lab.lab.decisions.gate import LEAST_DIGITS, Gate
+from mew_lab.lab.decisions.outcomes import Outcomes
+from mew_lab.lab.decisions.pinned_tools import PinnedTools
+from mew_lab.lab.decisions.risks import stated
+from mew_lab.lab.decisions.shelf import Shelf
+from mew_lab.lab.decisions.sources import Sources
+from mew_lab.lab.subscribers import Subscribers
+from mew_lab.ledger.calls import Proposal
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.participant import MEWParticipant
+
+__all__ = ["CardQueue"]
+
+MAX_OPEN = 10_000  # as many as the book of proposals holds
+MAX_DECIDED = 200
+MAX_NAMED = 10  # ids in an error
+
+TOO_MUCH = "so much was proposed that it is not held here any more; what became of it is not known"
+ANEW = "its proposer has used its id for another proposal, before a decision was seen here"
+
+STATES: Mapping[str, CardState] = {
+    "open": "open",
+    "rejected": "rejected",
+    "withdrawn": "withdrawn",
+    "fulfilled": "fulfilled",
+    "answered": "done",
+}
+
+
+class CardQueue:
+    """The cards of one human, open and decided.
+
+    `annotations(participant, tool)` gives what is known of a tool, `logical` the participant that an id means; `gate` is
+    told what was shown, `editing` keeps edits, `tools` remembers how tools described themselves.
+    """
+
+    def __init__(
+        self,
+        me: MEWParticipant,
+        *,
+        annotations: Callable[[str, str], Mapping[str, Any]],
+        logical: Callable[[str], str],
+        clock: Callable[[], float],
+    ) -> None:
+        self._me = me
+        self._annotations = annotations
+        self._logical = logical
+        self._clock = clock
+        self._open = Shelf(MAX_OPEN)  # in the order in which they were proposed
+        self._past = Shelf(MAX_DECIDED)  # in the order in which they were decided
+        self._anew: set[str] = set()  # proposals that took the place of an open one
+        self._deciding: dict[str, str] = {}  # proposal -> who is deciding it just now
+        self._by_policy: dict[str, str] = {}  # proposal -> the policy that decided it in the human's name
+        self._outcomes = Outcomes()
+        self._subscribers: Subscribers[Card] = Subscribers()
+        self._sources = Sources()
+        self._behalf = Behalf()
+        self.tools = PinnedTools(me.client)
+        self._last = LastCalls()
+        self.gate = Gate(time.monotonic)
+        self.editing = Editing(
+            me,
+            request_id=lambda id: card.request_id if (card := self._card(id)) else "",
+            hints=lambda rows, by: self._sources.quoted_in(values_of(details(rows)), by=by),
+        )
+        me.client.on_message(self.tools.observe)
+        me.client.on_message(self._observe)
+
+    # --- who asks ---
+
+    def pending(self) -> list[Card]:
+        """The open cards, oldest first."""
+        return list(self._open.cards.values())
+
+    def decided(self) -> list[Card]:
+        """The cards that were decided last, oldest first; at most 200."""
+        past = self._past.cards.values()
+        return sorted(past, key=lambda card: card.decided_at or 0.0)[-MAX_DECIDED:]
+
+    def subscribe(self, on_change: Callable[[Card], None]) -> Callable[[], None]:
+        """Calls back with each new state of a card; returns what ends it."""
+        return self._subscribers.add(on_change)
+
+    def card(self, prefix: str, *, digest: str = "") -> Card:
+        """The card whose proposal id is `prefix` or begins so, unmistakably; of several the one that has the digest.
+
+        Ids are free text, so who sees one could take its beginning for a proposal of its own: a whole id is mistaken
+        while an older open one begins with it. What a person types for the older one would be taken for the other,
+        which she may have read as well. The beginning of the digest that was shown says which she means.
+
+        Raises:
+            MewError: when there is none, or more than one.
+        """
+        cards = (*self._open.cards.values(), *self._past.cards.values())
+        found = [card for card in cards if prefix and card.id.startswith(prefix)]
+        if exact := self._card(prefix):
+            found = [exact, *(card for card in found if card.is_open and card.seq < exact.seq)]
+        if len(found) > 1 and len(digest) >= LEAST_DIGITS:
+            found = [card for card in found if card.digest.startswith(digest)] or found
+        if len(found) == 1:
+            return found[0]
+        named = ", ".join(one_line(card.id, 100) for card in (found or self.pending())[:MAX_NAMED])
+        what = f"cannot decide {prefix[:80]!r}"
+        if found:
+            raise MewError(
+                f"{what}: more than one proposal begins with {prefix[:80]!r} here: {named}; the digest that was "
+                "shown says which to approve, and an entry, such as lab.proposals()[0], which to approve or reject"
+            )
+        raise MewError(f"{what}: there is no proposal {prefix[:80]!r} here; open: {named or 'none is open'}")
+
+    def check_same(self, shown: Card) -> None:
+        """Whether what was shown is still what stands under its id, and not another of the same words.
+
+        Raises:
+            NotApproved: another proposal stands there, word for word the same. With other words the digest tells.
+        """
+        card = self._card(shown.id)
+        if card is not None and card.seq != shown.seq and card.digest == shown.digest:
+            raise NotApproved(
+                f"{shown.request}: not decided, because another proposal has taken its id since; look at that one",
+                code="another_proposal",
+            )
+
+    def _card(self, id: str) -> Card | None:
+        return self._open.cards.get(id) or self._past.cards.get(id)
+
+    def _judge(self, card: Card) -> None:
+        """What is to be done with a new card."""
+
+    # --- following the space ---
+
+    def _observe(self, envelope: Envelope) -> None:
+        self._sources.observe(envelope, me=self._me.client.id)
+        self._behalf.observe(envelope)
+        self._last.observe(envelope)
+        if envelope.kind == "mcp/proposal":
+            self._take(envelope)
+        elif envelope.kind.startswith("mcp/"):
+            self._answered(envelope)
+        else:
+            return
+        self._lapse()
+
+    def _take(self, envelope: Envelope) -> None:
+        """Makes the card of a new proposal, and lets the policy judge it."""
+        proposal = self._me.proposals.get(envelope.id)
+        if proposal is None or proposal.envelope is not envelope:
+            return
+        if (known := self._card(proposal.id)) is not None:
+            self._retire(known)
+        card = self._first(proposal) if proposal.proposer != self._me.client.id else None
+        if card is not None:
+            self._put(card)
+            self._judge(card)
+
+    def _answered(self, envelope: Envelope) -> None:
+        """Brings the cards that a message is about up to what the book holds."""
+        about = [id for id in dict.fromkeys(envelope.correlation_id) if self._card(id) is not None]
+        for card in map(self._card, about) if envelope.kind == "mcp/request" else ():
+            assert card is not None
+            proposal, mine = self._me.proposals.get(card.id), envelope.sender == self._me.client.id
+            believed = (
+                proposal is not None and proposal.seq == card.seq and proposal.fulfilment == envelope.id
+            )
+            self._outcomes.requested(card, envelope, mine=mine, believed=believed)
+        if envelope.kind == "mcp/response":
+            about += self._outcomes.answered(envelope, {**self._past.cards, **self._open.cards})
+        for id in dict.fromkeys(about):
+            self._refresh(id)
+
+    def _refresh(self, id: str, *, sent: CardState | None = None) -> None:
+        """Brings a card up to what the book holds, or to what was `sent` where the book has forgotten it already."""
+        card, proposal = self._card(id), self._me.proposals.get(id)
+        if card is None or id in self._deciding:
+            return
+        if proposal is not None and proposal.seq == card.seq:
+            if (advanced := self._advanced(card, proposal)) != card:
+                self._put(advanced)
+        elif card.is_open and sent:
+            self._put(self._timed(replace(card, state=sent, by=self._named(self._me.client.id, id))))
+        elif card.is_open:
+            self._put(self._lapsed(card, TOO_MUCH))
+
+    def _lapse(self) -> None:
+        """Closes the cards that nobody can decide any more; the book, too, forgets what is oldest first."""
+        while (card := self._open.first) is not None and card.id not in self._deciding:
+            proposal = self._me.proposals.get(card.id)
+            if proposal is not None and proposal.seq == card.seq and not self._open.is_over:
+                return
+            self._put(self._lapsed(card, TOO_MUCH))
+
+    def _lapsed(self, card: Card, why: str) -> Card:
+        return replace(card, state="lapsed", by="", outcome=why, decided_at=self._clock())
+
+    def _retire(self, card: Card) -> None:
+        """Another proposal takes this one's id: what became of it is kept under a name of its own."""
+        self._forget(card.id)
+        if card.is_open:
+            self._anew.add(card.id)
+            card = self._lapsed(card, ANEW)
+        names = (f"{card.id} (earlier {n})" for n in count(card.seq))
+        self._put(replace(card, id=next(name for name in names if self._card(name) is None)))
+
+    def _first(self, proposal: Proposal) -> Card | None:
+        known = [self._annotations(name, proposal.tool) for name in proposal.to] if proposal.tool else []
+        return card_of(
+            proposal,
+            since=self._clock(),
+            of_the_tool=(*stated(known), *self.tools.remarks(proposal)),
+            sources=self._sources,
+            last=self._last.of(proposal),
+            request_id=self._me.client.new_id(),
+            logical=self._logical,
+            present=(self._me.client.id or "", *self._me.client.participants),
+            why=self._behalf.of(proposal),
+        )
+
+    def _advanced(self, card: Card, proposal: Proposal) -> Card:
+        state = STATES[proposal.state]
+        rejection = proposal.rejections[-1] if proposal.rejections else None
+        by = (rejection.by if rejection else "") if state == "rejected" else proposal.by
+        reason = rejection.reason if rejection and state == "rejected" else proposal.reason
+        return self._timed(
+            replace(
+                card,
+                state=state,
+                by=self._named(by, card.id) if state != "open" else "",
+                edited=proposal.edited,
+                outcome="; ".join(filter(None, (one_line(reason, 120), self._outcomes.said(card, proposal)))),
+                sent=self._outcomes.sent(card.id),
+            )
+        )
+
+    def _named(self, by: str, id: str) -> str:
+        policy = self._by_policy.get(id) if by == self._me.client.id else None
+        return f"{by} by {policy}" if policy else by
+
+    def _timed(self, card: Card) -> Card:
+        decided_at = None if card.is_open else card.decided_at or self._clock()
+        if card.is_open or card.decided_at is not None:
+            return replace(card, decided_at=decided_at)
+        return replace(card, decided_at=decided_at, on_screen=self.gate.on_screen(card))
+
+    def _put(self, card: Card) -> None:
+        if card.is_open:
+            self._open.put(card)
+        else:
+            self._past.put(card)
+            self._open.drop(card.id)
+            self.editing.forget(card.id)
+            self.gate.forget(card.id)
+            while self._past.is_over and (old := self._past.first) is not None:
+                self._forget(old.id)
+        self._subscribers.tell(card)
+
+    def _forget(self, id: str) -> None:
+        self._open.drop(id)
+        self._past.drop(id)
+        self.gate.forget(id)
+        self._by_policy.pop(id, None)
+        self._outcomes.forget(id)
+        self._anew.discard(id)
+        self.editing.forget(id)

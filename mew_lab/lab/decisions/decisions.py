@@ -1,0 +1,307 @@
+"""Carries decisions out, whoever takes them: a click in a view, a typed word, a policy.
+
+The first decision wins, whichever view, person or policy it comes from; what is sent is built from the proposal that
+the participant's book holds, never from what a view says. Everything runs on the loop's thread, so there is no lock;
+`decide` and the readers may be called from any thread.
+
+What may be decided is `gate.Gate`'s to say, whoever decides; each decision leaves a note (R29).
+
+Spec: §3.2.1, §3.3, rulings R6, R17, R18, R29.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any
+
+from mew_lab.errors import MewError, NotApproved
+from mew_lab.lab.decisions.card_queue import CardQueue
+from mew_lab.lab.decisions.cards import POLICY, Card, CardState, Click
+from mew_lab.lab.decisions.editing import Review
+from mew_lab.lab.decisions.policies import Policy, is_decision
+from mew_lab.lab.loop import LoopThread
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.request_rows import TO, Rows, written
+
+__all__ = ["HumanDecisions"]
+
+Note = Callable[[str, dict[str, Any]], None]
+
+
+class HumanDecisions(CardQueue):
+    """The seat of the human who decides; implements `cards.Decisions`.
+
+    `note(event, detail)` writes who decided into the journal before anything is sent; `annotations(participant,
+    tool)` gives what is known of a tool; `logical` the participant that an id means; `fault` is told what a policy
+    did wrong.
+    """
+
+    def __init__(
+        self,
+        me: MEWParticipant,
+        *,
+        loop: LoopThread,
+        note: Note,
+        annotations: Callable[[str, str], Mapping[str, Any]] = lambda participant, tool: {},
+        logical: Callable[[str], str] = lambda id: id,
+        clock: Callable[[], float] = time.time,
+        fault: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        super().__init__(me, annotations=annotations, logical=logical, clock=clock)
+        self._fault = fault
+        self._loop = loop
+        self._note = note
+        self._policy: Policy | None = None
+
+    # --- what a view asks ---
+
+    def targets(self) -> list[str]:
+        """The participants that a proposal without `to` could be given to."""
+        me = self._me.client.id
+        return sorted(name for name in tuple(self._me.client.participants) if name != me)
+
+    def banner(self) -> str:
+        """The policy in force, as one sentence; empty when there is none."""
+        if self._policy is None or not self._policy.decides:
+            return ""
+        return f"Policy “{self._policy.name}” decides every proposal here; set lab.decide = None to decide yourself."
+
+    def rows(self, proposal: str, digest: str) -> Rows | None:
+        """The rows of what has that digest, an open proposal or a kept edit of it; None where there is none."""
+        card = self._open.cards.get(proposal)
+        if card is None:
+            return None
+        if card.digest == digest:
+            return card.arguments
+        edit = self.editing.kept(proposal, digest)
+        return None if edit is None else edit.arguments
+
+    def seen(self, proposal: str, *, view: str, digest: str) -> bool:
+        """A view shows what has that digest from now on; whether there is such a thing."""
+        card = self._open.cards.get(proposal)
+        if card is None or self.rows(proposal, digest) is None:
+            return False
+        self.gate.seen(card, view=view, digest=digest)
+        return True
+
+    def opened(self, proposal: str, digest: str, index: int) -> None:
+        """A view shows the whole of a folded row of what has that digest."""
+        if self.rows(proposal, digest) is not None:
+            self.gate.opened(proposal, digest, index)
+
+    def click(self, view: str) -> Click:
+        """A click in that view, which arrives now."""
+        return self.gate.click(view)
+
+    def refusal(self, proposal: str, *, digest: str, decision: str, click: Click) -> str:
+        """Why that click would decide nothing, whatever stands in the way beside it; empty when it would."""
+        card, rows = self._open.cards.get(proposal), self.rows(proposal, digest)
+        if card is None or rows is None:
+            return ""
+        try:
+            self.gate.check_click(card, click, digest=digest, decision=decision)
+            if decision == "approve":
+                self.gate.check_rows(card, rows, digest)
+        except NotApproved as refused:
+            return str(refused)
+        return ""
+
+    # --- deciding ---
+
+    @property
+    def policy(self) -> Policy | None:
+        """What decides instead of the human; None when nothing does."""
+        return self._policy
+
+    def set_policy(self, policy: Policy | None) -> None:
+        """Puts a policy in force, for what is open now too. To be called on the loop."""
+        self._policy = policy
+        for card in self.pending():
+            self._judge(card)
+            self._subscribers.tell(card)
+
+    def decide(
+        self,
+        proposal: str,
+        *,
+        digest: str,
+        decision: str,
+        click: Click,
+        reason: str = "",
+        target: tuple[str, ...] = (),
+    ) -> Future[str]:
+        """Decides by a click: `approve` or `reject` the proposal, or its kept edit, of which that is the digest.
+
+        See `cards.Decisions`.
+        """
+        return self._loop.submit(
+            self.carry_out(
+                proposal, digest=digest, decision=decision, click=click, reason=reason, target=target
+            )
+        )
+
+    async def carry_out(
+        self,
+        proposal: str,
+        *,
+        digest: str | None,
+        decision: str,
+        click: Click | None = None,
+        reason: str = "",
+        target: tuple[str, ...] = (),
+        policy: Policy | None = None,
+        typed: str = "",
+    ) -> str:
+        """The same on the loop, and the one way to decide: by a `click`, unless a `policy` decides or it was `typed`.
+
+        Args:
+            digest: of what was shown; None, to reject alone, takes the proposal as the book holds it, but once refuses
+                one that took the place of another that was open. See `Editing` for edits.
+            typed: the characters of the digest that were typed, or `yes` after the whole was told.
+
+        Returns:
+            One sentence about what was sent.
+
+        Raises:
+            NotApproved: what would be sent was not, or not all, shown.
+            MewError: says why nothing was sent.
+        """
+        card = self._decidable(proposal, decision)
+        if not all(isinstance(one, str) and one for one in target):
+            raise MewError(f"{card.request}: not decided, because a target without a name was chosen")
+        if digest is None and proposal in self._anew:
+            self._anew.discard(proposal)
+            raise MewError(
+                f"{card.request}: {card.proposer} has put it in the place of another proposal with the same id; "
+                "look at what it says now, then decide once more"
+            )
+        edit = self._edit(card, digest, decision)
+        meant, rows = (edit.digest, edit.arguments) if edit else (card.digest, card.arguments)
+        by = f"{POLICY}{policy.name}" if policy else "human"
+        note: dict[str, Any] = {"proposal": proposal, "decision": decision, "by": by, "digest": meant}
+        if policy:
+            note["policy"] = {"name": policy.name, "text": policy.text}
+        elif typed:
+            note["typed"] = typed
+        elif digest is not None:
+            note["on_screen"] = round(
+                self.gate.check_click(card, click, digest=meant, decision=decision) * 1000
+            )
+        if decision == "approve":
+            if digest is None or card.refusal:
+                why = card.refusal or "no digest says which"
+                raise NotApproved(f"{card.request}: cannot be approved, because {why}", code="rows_mismatch")
+            if not policy:
+                self.gate.check_rows(card, rows, meant)
+            note |= {"request": card.request_id, "edited": edit is not None} | (
+                {"to": target} if target else {}
+            )
+            if (
+                target and not card.to
+            ):  # what the human chose stands in place of what the proposal leaves open
+                rows = tuple((at, written(target) if at == TO else text) for at, text in rows)
+        self._deciding[proposal] = by
+        self._put(replace(card, state="deciding", by=by))
+        sent: CardState | None = None
+        try:
+            self._note("decided", note | ({"reason": reason} if reason else {}))
+            if policy:
+                self._by_policy[proposal] = by
+            if decision == "approve":
+                params, id = edit.params if edit else None, card.request_id
+                request = await self._me.approve(
+                    proposal, digest=meant, to=target or None, params=params, request_id=id, rows=rows
+                )
+                sent = "fulfilled"
+                told = await self._tell_changes(card, edit, request.id) if edit else ""
+                return f"approved: {card.request}{self._crossed(card, request)}{told}"
+            await self._me.reject(proposal, reason or "disagree")
+            sent = "rejected"
+            return f"rejected ({reason or 'disagree'}): {card.request}"
+        finally:
+            del self._deciding[proposal]
+            self._refresh(proposal, sent=sent)
+
+    def _decidable(self, proposal: str, decision: str) -> Card:
+        if decision not in ("approve", "reject"):
+            raise MewError(f"cannot decide {proposal[:80]!r}: {decision!r:.60} is neither approve nor reject")
+        card = self._card(proposal)
+        if card is None:
+            raise MewError(f"cannot {decision} {proposal[:80]!r}: there is no such proposal here")
+        if proposal in self._deciding:
+            raise MewError(f"{card.request}: being decided already by {self._deciding[proposal]}")
+        if not card.is_open:
+            how = f" by {card.by}" if card.by else f": {card.outcome}"
+            raise MewError(f"{card.request}: {card.decision} already{how}")
+        return card
+
+    def _crossed(self, card: Card, request: Envelope) -> str:
+        """What to add where the request is not what the book takes for the outcome."""
+        proposal = self._me.proposals.get(card.id)
+        if proposal is None or proposal.seq != card.seq or proposal.fulfilment in (None, request.id):
+            withdrawn = proposal is not None and proposal.seq == card.seq and proposal.state == "withdrawn"
+            crossed = f"{card.proposer} had withdrawn it" if withdrawn else ""
+        else:
+            crossed = f"{proposal.by} had fulfilled it"
+        return f"; {crossed} before, and request {request.id} was sent as you all the same" if crossed else ""
+
+    def _edit(self, card: Card, digest: str | None, decision: str) -> Review | None:
+        if digest is None or hmac.compare_digest(
+            digest.encode("utf-8", "surrogatepass"), card.digest.encode()
+        ):
+            return None
+        edit = self.editing.kept(card.id, digest) if decision == "approve" else None
+        if edit is None:
+            raise NotApproved(
+                f"{card.request}: what was shown is not what is proposed; look at the card again",
+                code="digest_mismatch",
+            )
+        return edit
+
+    async def _tell_changes(self, card: Card, edit: Review, request: str) -> str:
+        """Says to the proposer what was changed; how that went, to be added to the sentence."""
+        text = f"Approved with changes, {card.tool or card.method}: {edit.said}"
+        try:
+            await self._me.chat(text, card.proposer, correlation_id=[request, card.id])
+        except MewError as fault:
+            return f", edited; {card.proposer} was not told: {fault}"
+        return f", edited; {card.proposer} was told what was changed"
+
+    def _judge(self, card: Card) -> None:
+        """Lets the policy in force decide an open card."""
+        policy = self._policy
+        if policy is None or card.state != "open":
+            return
+        try:
+            decision = policy.judge(card)
+        except Exception as fault:  # a policy is anybody's code: the card waits for the person
+            self._fault(
+                f"policy {policy.name!r:.80} could not judge {card.request}: {one_line(repr(fault), 160)}"
+            )
+            return
+        if decision is not None and not is_decision(decision):
+            self._fault(
+                f"policy {policy.name!r:.80} says {decision!r:.80} of {card.request}, which is no Decision"
+            )
+            return
+        if decision is None or (decision.decision == "approve" and not card.to):
+            return
+
+        async def act() -> None:
+            with contextlib.suppress(MewError):  # somebody was faster: the card says who
+                await self.carry_out(
+                    card.id,
+                    digest=card.digest,
+                    decision=decision.decision,
+                    reason=decision.reason,
+                    policy=policy,
+                )
+
+        self._loop.submit(act())

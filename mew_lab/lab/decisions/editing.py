@@ -1,0 +1,292 @@
+"""What does a person change in a proposal before saying yes, and what exactly is then sent?
+
+An edit is kept here under the digest of its own bytes; whoever confirms it names that digest, and what is sent is made
+of what is kept, never of what the confirmation says. What a tool says of its arguments is held against the edit as a
+remark: it comes from a peer, so it blocks nothing.
+
+Everything runs on the loop's thread. Spec: §3.2.1, ruling R17; threats 6, 14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from mew_lab.errors import MewError
+from mew_lab.lab.decisions.faces import dangers
+from mew_lab.ledger.calls import Proposal, shown
+from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.envelope import read_strict
+from mew_lab.protocol.json_schema import Validator
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.edits import edited
+from mew_lab.sdk.fulfilment import requested
+from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.request_rows import Rows, argument_of, row_name, rows_of, written
+
+__all__ = ["Editing", "Field", "Line", "Review", "misfits"]
+
+MAX_EDITS = 8  # kept of one proposal
+MAX_PROPOSALS = 200
+MAX_TEXT = 200_000  # characters that can be edited here
+MAX_FIELDS = 200
+ASKING = 2.0  # seconds for a target to tell its tools
+
+
+class Field(NamedTuple):
+    """One argument to be edited: `text` is a string's own text, or the JSON of anything else; `hint` its type."""
+
+    name: str
+    text: str
+    is_text: bool
+    hint: str
+
+
+class Line(NamedTuple):
+    """One row of the request before and after, each as JSON text; None: it is not there."""
+
+    pointer: str
+    was: str | None
+    now: str | None
+
+    @property
+    def name(self) -> str:
+        """The name under which it is shown."""
+        return row_name(self.pointer)
+
+    @property
+    def changed(self) -> bool:
+        return self.was != self.now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Review:
+    """A changed proposal as it is to be confirmed. `digest` names it; `params` is what will be sent."""
+
+    proposal: str
+    digest: str
+    params: dict[str, Any]
+    lines: tuple[Line, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def arguments(self) -> tuple[tuple[str, str], ...]:
+        """The rows of what will be sent, as a card has them."""
+        return tuple((line.pointer, line.now) for line in self.lines if line.now is not None)
+
+    @property
+    def said(self) -> str:
+        """The changes in words, for whoever proposed."""
+        words = []
+        for line in self.lines:
+            name = one_line(line.name, 60)
+            if line.was is None:
+                words.append(f"{name} added: {one_line(line.now or '', 200)}")
+            elif line.now is None:
+                words.append(f"{name} removed (was {one_line(line.was, 200)})")
+            elif line.changed:
+                words.append(f"{name}: {one_line(line.was, 200)} → {one_line(line.now, 200)}")
+        return "; ".join(words[:20]) + ("; …" if len(words) > 20 else "")
+
+
+class Editing:
+    """The edits that one human is about to confirm.
+
+    Args:
+        request_id: The id of the request that would be sent for a proposal.
+        hints: What is said about the rows of an edit and whoever proposed it, beside its risks.
+    """
+
+    def __init__(
+        self,
+        me: MEWParticipant,
+        *,
+        request_id: Callable[[str], str] = lambda proposal: "",
+        hints: Callable[[Rows, str], tuple[str, ...]] = lambda rows, proposer: (),
+    ) -> None:
+        self._me = me
+        self._request_id = request_id
+        self._hints = hints
+        self._kept: BoundedDict[str, BoundedDict[str, Review]] = BoundedDict(MAX_PROPOSALS)
+        self._schemas: BoundedDict[tuple[str, str], Mapping[str, Any]] = BoundedDict(MAX_PROPOSALS)
+
+    async def form(self, proposal: str) -> tuple[Field, ...]:
+        """What can be changed, in order. Asks the target for its tools once, where it may.
+
+        Raises:
+            MewError: there is no such proposal, or it cannot be edited here.
+        """
+        found = self._proposal(proposal)
+        values = _values(found)
+        await self._ask(found)
+        schema = self._schema(found)
+        fields = tuple(
+            Field(
+                name,
+                value if isinstance(value, str) else written(value),
+                isinstance(value, str),
+                _hint(schema, name),
+            )
+            for name, value in values.items()
+        )
+        if len(fields) > MAX_FIELDS or sum(len(one.text) for one in fields) > MAX_TEXT:
+            raise MewError(
+                f"cannot edit {proposal[:80]!r} here: it has more than {MAX_FIELDS} arguments or {MAX_TEXT} "
+                "characters; reject it and say what to propose instead"
+            )
+        return fields
+
+    def review(self, proposal: str, changes: Sequence[Mapping[str, Any]]) -> Review:
+        """Applies changes to what is proposed, and keeps the result until it is confirmed or another takes its place.
+
+        Each change is `{"index": n, "text": …}` (a string), `{"index": n, "json": …}` (any value, as JSON text),
+        `{"index": n, "remove": true}` or `{"name": …, "json": …}` (one more); `index` counts the fields of `form`.
+
+        Raises:
+            MewError: a change cannot be, with the argument and the reason; or nothing is changed.
+        """
+        found = self._proposal(proposal)
+        before = _values(found)
+        after = _applied(before, changes)
+        request = requested(found, id=self._request_id(proposal))
+        payload = request["payload"]
+        params = payload.get("params") or {}
+        new = {**params, "arguments": after} if found.tool else after
+        edit = edited(found, new)
+        was = dict(rows_of(request))
+        rows = rows_of({**request, "payload": {**payload, "params": edit.params}})
+        now = dict(rows)
+        # What was empty and holds something now stands in the rows of what it holds.
+        filled = {at for at in was if at not in now and any(one.startswith(f"{at}/") for one in now)}
+        arguments = [at for at in (*was, *now) if argument_of(at) is not None]
+        places = [at for at in dict.fromkeys([*arguments, *was, *now]) if at not in filled]
+        lines = tuple(Line(at, was.get(at), now.get(at)) for at in places)
+        values = _values_in(edit.params, tool=found.tool)
+        warnings = (
+            *misfits(self._schema(found), values),
+            *self._hints(rows, found.proposer),
+            *dangers(rows),
+        )
+        review = Review(
+            proposal=proposal, digest=edit.digest, params=edit.params, lines=lines, warnings=warnings
+        )
+        self._kept.setdefault(proposal, BoundedDict(MAX_EDITS))[review.digest] = review
+        return review
+
+    def kept(self, proposal: str, digest: str) -> Review | None:
+        """The edit of that digest, if it was reviewed."""
+        kept = self._kept.get(proposal)
+        return kept.get(digest) if kept else None
+
+    def forget(self, proposal: str) -> None:
+        """It is decided."""
+        self._kept.pop(proposal, None)
+
+    def _proposal(self, id: str) -> Proposal:
+        found = self._me.proposals.get(id)
+        if found is None:
+            raise MewError(f"cannot edit {id[:80]!r}: there is no such proposal here")
+        return found
+
+    async def _ask(self, proposal: Proposal) -> None:
+        known = {
+            (one.participant, one.name): one.input_schema for one in self._me.discovery.get_available_tools()
+        }
+        for who in proposal.to[:3] if proposal.tool else ():
+            key = (who, proposal.tool)
+            if key in known:
+                self._schemas[key] = known[key]
+            elif key not in self._schemas:
+                try:
+                    tools = await self._me.list_tools(who, timeout=ASKING)
+                except MewError:  # it is edited without a word of the tool's own
+                    continue
+                schemas = (one.get("inputSchema") for one in tools if one.get("name") == proposal.tool)
+                schema = next(schemas, None)
+                self._schemas[key] = schema if isinstance(schema, Mapping) else {}
+
+    def _schema(self, proposal: Proposal) -> Mapping[str, Any]:
+        for who in proposal.to:
+            if found := self._schemas.get((who, proposal.tool)):
+                return found
+        return {}
+
+
+def _values(proposal: Proposal) -> dict[str, Any]:
+    params = shown(proposal.envelope)["payload"].get("params")
+    if params is not None and not isinstance(params, dict):
+        raise MewError(f"cannot edit {proposal.id[:80]!r}: its params are no object; approve or reject it")
+    return _values_in(params or {}, tool=proposal.tool)
+
+
+def _values_in(params: Mapping[str, Any], *, tool: str) -> dict[str, Any]:
+    if not tool:
+        return dict(params)
+    arguments = params.get("arguments", {})
+    if not isinstance(arguments, dict):
+        raise MewError(
+            f"cannot edit a call of {tool[:80]!r}: its arguments are no object; approve or reject it"
+        )
+    return dict(arguments)
+
+
+def _applied(before: Mapping[str, Any], changes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    names = list(before)
+    after = dict(before)
+    for change in changes[: 2 * MAX_FIELDS]:
+        index, name = change.get("index"), change.get("name")
+        if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < len(names):
+            name = names[index]
+        elif not isinstance(name, str) or not name or len(name) > 200:
+            raise MewError("cannot edit it: a change names neither an argument of it nor a new one")
+        elif name in after:
+            raise MewError(f"cannot add {one_line(name, 60)}: there is such an argument already")
+        if change.get("remove") is True:
+            after.pop(name, None)
+        elif isinstance(text := change.get("text"), str):
+            after[name] = text
+        else:
+            after[name] = _read(name, change.get("json"))
+    return after
+
+
+def _read(name: str, text: Any) -> Any:
+    if not isinstance(text, str):
+        raise MewError(f"cannot change {one_line(name, 60)}: its new value is missing")
+    try:
+        members = read_strict(f'{{"value":{text}}}', limit=4 * MAX_TEXT)
+        if len(members) != 1:
+            raise MewError("more than one value stands there")
+        return members["value"]
+    except (MewError, KeyError) as fault:
+        raise MewError(
+            f'cannot change {one_line(name, 60)}: {one_line(text, 60)} is no JSON value; a text needs quotes ("…"). '
+            f"{one_line(str(fault), 160)}"
+        ) from None
+
+
+def _hint(schema: Mapping[str, Any], name: str) -> str:
+    one = _property(schema, name)
+    kind = one.get("type")
+    kinds = [kind] if isinstance(kind, str) else kind if isinstance(kind, list) else []
+    words = [str(word)[:20] for word in kinds[:4]]
+    required = schema.get("required")
+    if isinstance(required, list) and name in required:
+        words.append("required")
+    return one_line(", ".join(words), 80)
+
+
+def _property(schema: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    properties = schema.get("properties")
+    one = properties.get(name) if isinstance(properties, Mapping) else None
+    return one if isinstance(one, Mapping) else {}
+
+
+def misfits(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    """Where arguments do not fit what a tool says of them, in words; at most twenty places."""
+    violations = Validator(schema).validate(dict(arguments)).violations
+    return tuple(
+        f"does not fit the tool: {one_line('.'.join(map(str, one.path)), 80)} {one.message}"
+        for one in violations[:20]
+    )

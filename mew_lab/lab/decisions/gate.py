@@ -1,0 +1,132 @@
+"""What was shown of each card, how long, and how much of it: nothing else may be approved.
+
+Every way to approve asks here: a click in a view, a typed approval, a policy. A click needs that the same view has shown
+just this digest of the card, or of an edit of it, for the arming time until the click arrived; a typed approval needs
+the digest of what was shown, or a second yes after the whole of it was; what is folded must have been opened, whoever
+says yes but a policy, which reads all of it.
+
+What is shown and opened may be told from any thread.
+
+Spec: §3.2.1, ruling R29; threats 14, 30, 36.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from mew_lab.errors import NotApproved
+from mew_lab.lab.decisions import cards
+from mew_lab.lab.decisions.cards import Card, Click
+from mew_lab.lab.decisions.folding import folded, unopened
+from mew_lab.protocol.bounded import BoundedDict
+
+__all__ = ["LEAST_DIGITS", "MOST_FACES", "MOST_ROWS", "Gate"]
+
+LEAST_DIGITS = 8  # characters of a digest that name it
+MOST_ROWS = 40  # rows of a card that a listing tells
+MOST_FACES = 200  # of one proposal, of which is kept since when which view shows them
+
+
+_Shown = tuple[int, str]  # which proposal of an id (its place among all messages), and its digest
+
+
+class Gate:
+    """What the views and texts of one human have shown. `clock` never goes back, in seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        # proposal -> its number, a view, and the digest of what that view shows -> since when
+        self._seen: dict[str, dict[tuple[int, str, str], float]] = {}
+        self._opened: dict[
+            str, dict[str, set[int]]
+        ] = {}  # proposal -> digest of what was shown -> rows opened
+        self._whole: dict[str, _Shown] = {}  # proposal -> what was told whole as text
+        self._listed: dict[str, _Shown] = {}  # proposal -> what a listing told whole, with its digest
+
+    def seen(self, card: Card, *, view: str, digest: str) -> None:
+        """A view shows what has that digest, the card or an edit of it, from now on or for longer."""
+        with self._lock:
+            faces = self._seen.setdefault(card.id, BoundedDict(MOST_FACES))
+            faces.setdefault((card.seq, view, digest), self._clock())
+
+    def click(self, view: str) -> Click:
+        """A click in that view, which arrives now."""
+        return Click(view, self._clock())
+
+    def opened(self, proposal: str, digest: str, index: int) -> None:
+        """A view shows the whole of a folded row."""
+        self._opened.setdefault(proposal, {}).setdefault(digest, set()).add(index)
+
+    def told(self, card: Card) -> None:
+        """A text has told the whole of the card."""
+        self._whole[card.id] = (card.seq, card.digest)
+
+    def listed(self, card: Card) -> None:
+        """A listing has told the whole of the card, with the beginning of its digest."""
+        self._listed[card.id] = (card.seq, card.digest)
+
+    def was_told(self, card: Card) -> bool:
+        """Whether the whole of just this card was told as text."""
+        return self._whole.get(card.id) == (card.seq, card.digest)
+
+    def was_listed(self, card: Card) -> bool:
+        """Whether the whole of just this card was told, alone or in a listing."""
+        return self.was_told(card) or self._listed.get(card.id) == (card.seq, card.digest)
+
+    def on_screen(self, card: Card) -> float | None:
+        """Seconds since a view first showed it, or an edit of it; None when none has."""
+        with self._lock:
+            faces = self._seen.get(card.id, {})
+            began = min((at for (seq, _, _), at in faces.items() if seq == card.seq), default=None)
+        return None if began is None else max(0.0, self._clock() - began)
+
+    def forget(self, proposal: str) -> None:
+        """It is decided, or another proposal takes its id."""
+        with self._lock:
+            self._seen.pop(proposal, None)
+        for table in (self._opened, self._whole, self._listed):
+            table.pop(proposal, None)
+
+    def check_click(self, card: Card, click: Click | None, *, digest: str, decision: str) -> float:
+        """How long the view had shown what has that digest when it was clicked, in seconds.
+
+        Raises:
+            NotApproved: that view has not shown it, or not for the arming time.
+        """
+        began = None
+        if click is not None:
+            with self._lock:
+                began = self._seen.get(card.id, {}).get((card.seq, click.view, digest))
+        if click is None or began is None:
+            raise NotApproved(
+                f"{card.request}: not decided, because the view that was clicked has not shown it yet; "
+                f"look at it, then {decision} it once more",
+                code="never_seen",
+            )
+        seconds = max(0.0, click.at - began)
+        if seconds < cards.ARMING:
+            raise NotApproved(
+                f"{card.request}: not decided, because it was on screen for {seconds:.2f} s; look at it for "
+                f"{cards.ARMING:g} s, then {decision} it once more",
+                code="too_fast",
+            )
+        return seconds
+
+    def check_rows(self, card: Card, rows: tuple[tuple[str, str], ...], digest: str) -> None:
+        """Whether all of what will be sent was there to be read.
+
+        Raises:
+            NotApproved: something of it was folded and not opened.
+        """
+        if self._whole.get(card.id) == (card.seq, digest):
+            return
+        opened = self._opened.get(card.id, {}).get(digest, set())
+        if closed := unopened(rows, opened):
+            raise NotApproved(f"{card.request}: {closed}", code="not_opened")
+
+    def is_cut(self, card: Card) -> bool:
+        """Whether a short text leaves something of it out that was not told whole."""
+        cut = len(card.arguments) > MOST_ROWS or bool(folded(card.arguments))
+        return cut and not self.was_told(card)

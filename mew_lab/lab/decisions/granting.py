@@ -1,0 +1,420 @@
+"""What has this person granted for a while, and what would a grant have let through?  The bookkeeping of one lab.
+
+A grant for some minutes or some uses states its end in its payload. Where the space runs here its gateway keeps that
+end, also after this process is gone, and the workbench only reads how it stands. The gateway of another process may
+not know such ends: there the workbench counts too, and revokes the grant when it is over and when the lab goes down. A
+use is then an envelope that the grant could have let through; the revoke follows the last one that was allowed, so
+what its holder had sent by then passes too. A revoke that fails is a fault of the lab, and is tried again every ten
+seconds until it succeeds.
+
+Everything but `would_match`, which any thread may ask, runs on the loop's thread. Spec: §3.6.1, §3.6.2; threat 22.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from mew_lab.errors import MewError, Refused
+from mew_lab.lab.decisions.given import Given
+from mew_lab.lab.decisions.matching import Matches, matching, would_match
+from mew_lab.lab.decisions.pinned_tools import rests_on
+from mew_lab.lab.sentences import phrase
+from mew_lab.lab.session import Session
+from mew_lab.lab.subscribers import Subscribers
+from mew_lab.ledger.entry import Entry
+from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.permit import CapabilitySet
+from mew_lab.protocol.text import local_time
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.grants import Revocation
+
+if TYPE_CHECKING:
+    from mew_lab.sdk.grants import Grant
+
+ROUNDED = 0.1  # seconds by which the end that a gateway was told may lie before the one that is kept here
+
+__all__ = ["Granting"]
+
+logger = logging.getLogger(__name__)
+
+KEPT = 500  # grants that are remembered; those that are over go first
+MOST_MINUTES = 7 * 24 * 60
+AT_THE_END = 3.0  # seconds for the last revokes of a lab
+AGAIN = 10.0  # seconds until a revoke that failed is tried once more
+LOOK = 0.05  # seconds after the end of a grant, until its state is read
+TAKING = frozenset({"capability/revoke", "space/kick"})
+
+
+class Granting:
+    """The grants that one lab's human has given by it. `given` may be read from any thread."""
+
+    def __init__(
+        self, session: Session, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self._session = session
+        self._clock = clock
+        self._given: dict[str, Given] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._revokes: set[asyncio.Task[None]] = set()
+        self._told: set[str] = set()  # grants that the followed log has shown
+        self._asked = 0  # grants of some uses that the gateway has not taken yet
+        self._meanwhile: deque[Entry] = deque(maxlen=1000)
+        self._follows = False
+        self._attached = False
+        self._looking = False
+        self._taken: dict[str, str] = {}  # grant (empty: others) -> why it was revoked, since the last look
+        # When each last described itself otherwise.
+        self._changed_tools: BoundedDict[tuple[str, str], float] = BoundedDict(KEPT, refresh=True)
+        self.on_change: Subscribers[Given] = Subscribers()
+        self.on_tool_change: Subscribers[()] = Subscribers()
+
+    @property
+    def given(self) -> tuple[Given, ...]:
+        """What was given, oldest first; at most 500."""
+        return tuple(self._given.values())
+
+    def __contains__(self, id: object) -> bool:
+        """Whether a grant was given here, and is remembered."""
+        return id in self._given
+
+    @property
+    def kept(self) -> bool:
+        """Whether the gateway keeps the ends of grants, rather than this workbench."""
+        return self._session.host is not None
+
+    async def grant(
+        self,
+        to: str,
+        patterns: Iterable[Mapping[str, Any]],
+        *,
+        minutes: float | None = None,
+        uses: int | None = None,
+        reason: str = "",
+    ) -> str:
+        """Lets `to` send what the patterns match; returns the id of the grant once the gateway has taken it.
+
+        Args:
+            minutes: When it ends; None: never.
+            uses: After how many envelopes it ends; None: never.
+
+        Raises:
+            ConfigError: a pattern is none.
+            MewError: `minutes` or `uses` cannot be; what `Rights.grant` raises.
+
+        Spec: §3.6.1.
+        """
+        wanted = tuple(dict(one) for one in patterns)
+        CapabilitySet(wanted)
+        if not wanted:
+            raise MewError(f"cannot grant nothing to {to[:80]!r}: give one pattern at least")
+        if minutes is not None and not (math.isfinite(minutes) and 0 < minutes <= MOST_MINUTES):
+            raise MewError(
+                f"cannot grant for {minutes} minutes: it takes more than 0 and at most {MOST_MINUTES}"
+            )
+        if uses is not None and (isinstance(uses, bool) or uses < 1):
+            raise MewError(f"cannot grant {uses} uses: one at least; leave it out for no limit")
+        limited = minutes is not None or uses is not None
+        if limited and sum(one.limited and one.state != "revoked" for one in self.given) >= KEPT:
+            raise MewError(
+                f"cannot grant to {to[:80]!r}: {KEPT} grants wait for their end; revoke some of them"
+            )
+        self._attach()
+        saying, rights = self._session.me.participant.saying, self._session.me.participant.rights
+        until = None if minutes is None else self._time() + timedelta(minutes=minutes)
+        said = rights.complete_grant(to, wanted, reason=reason or None, expires_at=until, max_uses=uses)
+        one = Given(id=said.id, to=to, patterns=wanted, reason=reason, since=self._now(), uses=uses)
+        try:
+            async with self._listening(limited if self.kept else uses is not None):
+                await saying.send_accepted(said)
+        except Refused:
+            raise
+        except BaseException:
+            # It was said to have failed, and it may have been taken all the same.
+            self._put(one)
+            self._over(one.id, "the gateway did not say whether it took it")
+            raise
+        since = self._now()
+        if until is not None and minutes is not None and self.kept:
+            since = until.timestamp() - minutes * 60
+        one = replace(one, since=since, ends=None if minutes is None else since + minutes * 60)
+        self._put(one)
+        if self.kept:
+            if limited:
+                self._look_at(one.id, minutes)
+            return one.id
+        for heard in tuple(self._meanwhile) if uses is not None else ():
+            self._count(one.id, heard)
+        if minutes is not None:
+            loop = asyncio.get_running_loop()
+            self._timers[one.id] = loop.call_later(
+                minutes * 60, self._over, one.id, f"its {minutes:g} min are over"
+            )
+        return one.id
+
+    def _time(self) -> datetime:
+        """The time by which the gateway judges an end."""
+        host = self._session.host
+        return self._clock() if host is None else host.gateway.time(host.name)
+
+    def _now(self) -> float:
+        return self._clock().timestamp()
+
+    @contextlib.asynccontextmanager
+    async def _listening(self, counted: bool) -> AsyncIterator[None]:
+        """Keeps what is heard meanwhile: a grant may be used before we know that it was given."""
+        if not counted:
+            yield
+            return
+        if not self._follows:
+            self._follows = True
+            self._session.following.add(self, earlier=False)
+        if not self._asked:
+            self._meanwhile.clear()
+        self._asked += 1
+        try:
+            yield
+        except BaseException:
+            asyncio.get_running_loop().call_soon(self._follow_no_more)
+            raise
+        finally:
+            self._asked -= 1
+
+    async def revoke(self, grant_id: str, *, reason: str = "") -> None:
+        """Takes a grant back, whoever gave it.
+
+        Raises:
+            MewError: nobody of this space was seen to grant that; what `Rights.revoke` raises.
+
+        Spec: §3.6.2.
+        """
+        known, one = self._session.me.participant.rights.grants.get(grant_id), self._given.get(grant_id)
+        recipient = one.to if one else known.recipient if known else None
+        if recipient is None:
+            raise MewError(f"cannot revoke {grant_id[:80]!r}: no such grant was seen here")
+        await self._session.me.participant.rights.revoke(recipient, grant_id=grant_id, reason=reason or None)
+        self._ended(grant_id, reason or "revoked by you")
+
+    async def undo(self) -> str:
+        """Takes back the newest of the grants that were given here and stand; one sentence about it.
+
+        Raises:
+            MewError: none stands; what `revoke` raises.
+
+        Spec: §3.6.2.
+        """
+        one = next((one for one in reversed(self.given) if one.state == "stands"), None)
+        if one is None:
+            raise MewError(
+                "there is nothing to undo: no grant of yours stands; %mew grants shows who holds what"
+            )
+        await self.revoke(one.id)
+        what = "; ".join(phrase(pattern) for pattern in one.patterns)
+        return one_line(f"the grant of {local_time(one.since)} to {one.to} is revoked: {what}", 600)
+
+    def would_match(self, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
+        """How much of what was logged a capability would have matched, of one sender or of all; for any thread.
+
+        Raises:
+            ConfigError: the pattern is none.
+        """
+        return would_match(self._session.log, pattern, sender=sender)
+
+    async def matching(self, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
+        """The same on the loop, which has its turn after every thousand envelopes."""
+        return await matching(self._session.log, pattern, sender=sender)
+
+    def tool_changed(self, participant: str, tool: str, how: str) -> None:
+        """Ends what was given here for calls of a tool that describes itself otherwise now, and remembers it for the
+        grants of others, which are theirs to end. Spec: threat 41."""
+        key = (participant, tool)
+        self._changed_tools[key] = self._clock().timestamp()
+        for one in self.given:
+            if one.state == "stands" and any(
+                rests_on(pattern, participant, tool) for pattern in one.patterns
+            ):
+                self._over(one.id, one_line(f"the tool {participant}/{tool} changed: {how}", 300))
+        self.on_tool_change.tell()
+
+    def changed_since(self, pattern: Mapping[str, Any], since: float) -> str:
+        """The tool that a right rests on and that describes itself otherwise than at that time; '' where none does.
+
+        Args:
+            since: Epoch, seconds.
+
+        Spec: threat 41.
+        """
+        for (participant, tool), at in self._changed_tools.items():
+            if at > since and rests_on(pattern, participant, tool):
+                return f"{participant}/{tool}"
+        return ""
+
+    async def close(self) -> None:
+        """Revokes what ends nowhere else; called before the lab leaves its space. Never raises."""
+        for timer in self._timers.values():
+            timer.cancel()
+        over = [
+            one.id
+            for one in self.given
+            if one.state != "revoked" and (one.why or (one.limited and not self.kept))
+        ]
+        await asyncio.gather(*map(self._last, over))
+
+    async def _last(self, id: str) -> None:
+        why = "the lab of its granter went down"
+        try:
+            async with asyncio.timeout(AT_THE_END):
+                await self.revoke(id, reason=why)
+        except (MewError, TimeoutError) as fault:
+            if _gone(fault):
+                self._ended(id, why)
+            else:
+                self._session.fault(
+                    f"the grant {id} was not revoked at the end: {fault or 'no answer in time'}"
+                )
+
+    # --- what ends a grant ---
+
+    def take(self, heard: Entry) -> None:
+        """Counts the uses of what was given for some; told of every envelope."""
+        if self.kept:
+            if heard.kind in TAKING and not heard.refused:
+                self._take_note(heard)
+            if not self._looking:  # the space has changed when this envelope's turn is over
+                self._looking = True
+                asyncio.get_running_loop().call_soon(self._look)
+            return
+        if heard.refused:
+            return
+        if heard.kind == "capability/grant":
+            self._told.add(heard.id)
+        if self._asked:
+            self._meanwhile.append(heard)
+        for one in self.given:
+            self._count(one.id, heard)
+
+    def _count(self, id: str, heard: Entry) -> None:
+        one = self._given[id]
+        if one.uses is None or one.state == "revoked" or not self._by(one, heard):
+            return
+        self._put(replace(one, used=one.used + 1))
+        if one.used + 1 >= one.uses:
+            self._over(one.id, f"its {one.uses} {'use is' if one.uses == 1 else 'uses are'} over")
+
+    def _take_note(self, heard: Entry) -> None:
+        grant, reason = heard.payload.get("grant_id"), heard.payload.get("reason")
+        why = one_line(reason, 300) if isinstance(reason, str) and reason else f"revoked by {heard.sender}"
+        if len(self._taken) < KEPT:
+            self._taken[grant if isinstance(grant, str) else ""] = why
+
+    def _look_at(self, id: str, minutes: float | None) -> None:
+        """Reads how a grant stands at its gateway, now and when its time is over."""
+        self._look()
+        one = self._given.get(id)
+        if one is None or one.state == "revoked" or minutes is None or self._session.closed:
+            return
+        loop = asyncio.get_running_loop()
+        self._timers[id] = loop.call_later(minutes * 60 + LOOK, self._look_at, id, LOOK)
+
+    def _look(self) -> None:
+        """Takes over from the gateway which grants have ended, and how often the others were used."""
+        self._looking, taken = False, self._taken
+        self._taken = {}
+        core = self._session.host.core if self._session.host is not None else None
+        if core is None:
+            return
+        for one in self.given:
+            if not one.limited or one.state == "revoked":
+                continue
+            end = core.state.ends.get(one.id)
+            if end is None:
+                self._ended(one.id, self._why(one, taken))
+            elif end.max_uses is not None and end.uses is not None and end.max_uses - end.uses != one.used:
+                self._put(replace(one, used=end.max_uses - end.uses))
+
+    def _why(self, one: Given, taken: Mapping[str, str]) -> str:
+        if one.why or one.id in taken:
+            return one.why or taken[one.id]
+        if one.ends is not None and self._now() >= one.ends - ROUNDED:
+            return f"its {round((one.ends - one.since) / 60, 6):g} min are over"
+        if one.uses is None or taken:
+            return "it was taken back, or what it rested on"
+        self._put(replace(one, used=one.uses))
+        return f"its {one.uses} {'use is' if one.uses == 1 else 'uses are'} over"
+
+    def _by(self, one: Given, heard: Entry) -> bool:
+        """Whether the envelope could have passed by this grant."""
+        return (
+            one.id in self._told
+            and heard.sender == one.to
+            and CapabilitySet(one.patterns).permit(heard.kind, heard.to, heard.payload).allowed
+        )
+
+    def _over(self, id: str, why: str) -> None:
+        one = self._given.get(id)
+        if one is None or one.state != "stands":
+            return
+        self._put(replace(one, state="revoking", why=why))
+        task = asyncio.get_running_loop().create_task(self._take_back(id, why))
+        self._revokes.add(task)
+        task.add_done_callback(self._revokes.discard)
+
+    async def _take_back(self, id: str, why: str) -> None:
+        try:
+            await self.revoke(id, reason=why)
+        except MewError as fault:
+            if _gone(fault):  # a kick, or a revoke by patterns, took it along
+                return self._ended(id, why)
+            one = self._given[id]
+            self._put(replace(one, state="stands", why=f"{why}, but it was not revoked: {fault}"))
+            self._session.fault(f"the grant {id} to {one.to} still stands although {why}: {fault}")
+            if not self._session.closed:
+                self._timers[id] = asyncio.get_running_loop().call_later(AGAIN, self._over, id, why)
+
+    def _ended(self, id: str, why: str) -> None:
+        if (timer := self._timers.pop(id, None)) is not None:
+            timer.cancel()
+        one = self._given.get(id)
+        if one is not None and one.state != "revoked":
+            self._put(replace(one, state="revoked", why=why))
+        self._follow_no_more()
+
+    def _follow_no_more(self) -> None:
+        counted = any(
+            (one.limited if self.kept else one.uses) and one.state != "revoked" for one in self.given
+        )
+        if self._follows and not counted and not self._asked:
+            self._session.following.remove(self)
+            self._follows = False
+            self._told.clear()
+
+    def _attach(self) -> None:
+        if not self._attached:
+            self._attached = True
+            self._session.me.participant.rights.on_grants_changed(self._changed)
+
+    def _changed(self, entry: Grant | Revocation) -> None:
+        if isinstance(entry, Revocation) and entry.grant_id in self._given:
+            self._ended(entry.grant_id, entry.reason or f"revoked by {entry.by}")
+
+    def _put(self, one: Given) -> None:
+        self._given[one.id] = one
+        if len(self._given) > KEPT:
+            # What ends some day is kept until it has.
+            over = [old.id for old in self.given if old.state == "revoked"]
+            over += [old.id for old in self.given if not old.limited]
+            for old in over[:1]:
+                del self._given[old]
+        self.on_change.tell(one)
+
+
+def _gone(fault: BaseException) -> bool:
+    """Whether a revoke failed because there is no such grant any more."""
+    return isinstance(fault, Refused) and fault.code == "grant_not_found"

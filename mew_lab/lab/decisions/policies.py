@@ -1,0 +1,99 @@
+"""Who decides when nobody is there?  Policies that stand in for the human, said aloud wherever they act.
+
+Pure: a policy looks at a card and answers. The workbench carries the answer out and writes the policy's name into the
+journal beside each decision.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+from mew_lab.errors import ConfigError
+from mew_lab.lab.decisions.cards import Card
+
+__all__ = ["Decision", "Policy", "is_decision", "policy_from_environment"]
+
+VARIABLE = "MEW_LAB_DECIDE"
+MAX_TEXT = 4000  # characters of what a policy says of itself
+
+
+class Decision(NamedTuple):
+    """`approve` or `reject`; a reason where it rejects."""
+
+    decision: str
+    reason: str = ""
+
+
+def is_decision(value: object) -> bool:
+    """Whether it is one that can be carried out; a policy is anybody's code."""
+    return (
+        isinstance(value, Decision)
+        and value.decision in ("approve", "reject")
+        and isinstance(value.reason, str)
+    )
+
+
+class Policy:
+    """Decides open proposals instead of a human. `judge` answers a card with a Decision, or None to leave it open.
+
+    `text` says what it does, for the note of each decision; the source of `judge` where it is not given.
+    """
+
+    def __init__(self, name: str, judge: Callable[[Card], Decision | None], *, text: str = "") -> None:
+        self.name = name
+        self.judge = judge
+        self.text = text or _source(judge)
+
+    def __repr__(self) -> str:
+        return f"<Policy {self.name}>"
+
+    @classmethod
+    def approve(cls) -> Policy:
+        """Approves whatever is proposed. For lessons and tests of spaces without danger."""
+        return cls("approve", lambda card: Decision("approve"), text="approves whatever is proposed")
+
+    @classmethod
+    def deny(cls, reason: str = "policy") -> Policy:
+        """Rejects whatever is proposed, with this reason."""
+        return cls(
+            "deny", lambda card: Decision("reject", reason), text=f"rejects whatever is proposed: {reason}"
+        )
+
+    @classmethod
+    def raising(cls) -> Policy:
+        """Decides nothing: a call that would wait for a human where there is none raises instead."""
+        return cls("raise", lambda card: None, text="decides nothing")
+
+    @property
+    def decides(self) -> bool:
+        """Whether it ever decides; `raise` does not."""
+        return self.name != "raise"
+
+
+def _source(judge: Callable[[Card], Decision | None]) -> str:
+    try:
+        return inspect.getsource(judge)[:MAX_TEXT]
+    except (OSError, TypeError):
+        return repr(judge)[:MAX_TEXT]
+
+
+def policy_from_environment() -> Policy | None:
+    """The policy that MEW_LAB_DECIDE names (`approve`, `deny` or `raise`); None when it is unset.
+
+    Raises:
+        ConfigError: when it names something else.
+    """
+    word = os.environ.get(VARIABLE, "")
+    if not word:
+        return None
+    makers = {"approve": Policy.approve, "deny": Policy.deny, "raise": Policy.raising}
+    if word not in makers:
+        raise ConfigError(
+            f"{VARIABLE} is {word[:40]!r}; it must be approve, deny or raise",
+            path="environment",
+            key=VARIABLE,
+        )
+    return makers[word]()

@@ -1,0 +1,443 @@
+"""What does a space of our own need to run?  Gateway, server, journal, tokens and programs, opened and closed as one.
+
+Runs on the loop; it knows no human, no view and no sync code.
+
+Spec: §3.6, §5.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from mew_lab.errors import ConfigError, MewError
+from mew_lab.gateway.auth import write_token_file
+from mew_lab.gateway.config import ParticipantConfig, SpaceConfig
+from mew_lab.gateway.gateway import Gateway
+from mew_lab.gateway.keyring import Key, issue
+from mew_lab.gateway.local import attach
+from mew_lab.gateway.processes import Processes
+from mew_lab.gateway.programs import programs_of
+from mew_lab.gateway.server import Server
+from mew_lab.gateway.sinks import Sinks
+from mew_lab.gateway.space_file import SpaceFile
+from mew_lab.lab.determinism import source
+from mew_lab.lab.heads import HeadKeeper
+from mew_lab.lab.peer_logs import PeerLogs
+from mew_lab.lab.resuming import SERVED, SETTINGS, Past
+from mew_lab.log.journal import Journal
+from mew_lab.log.peer_files import DECISIONS, HISTORY
+from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.permit import PROFILES
+from mew_lab.protocol.token import Token
+from mew_lab.sdk.client import MEWClient
+from mew_lab.space.core import Space
+from mew_lab.space.events import Record
+from mew_lab.transport.link import Link
+
+__all__ = ["Host", "capabilities_of", "join_line"]
+
+logger = logging.getLogger(__name__)
+
+# How a bridge is started: by this interpreter, with this very package, and with nothing from its folder.
+BRIDGE = (sys.executable, "-P", "-m", "mew_lab.cli", "bridge")
+BRIDGE_ENV = {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+
+
+def capabilities_of(can: str | Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The patterns that `can` means: a list of them as it is, or the name of a profile.
+
+    Raises:
+        ConfigError: when there is no such profile.
+    """
+    if isinstance(can, str):
+        if can not in PROFILES:
+            raise ConfigError(
+                f"there is no profile {can[:40]!r}; take one of {', '.join(PROFILES)}, or give a list of patterns",
+                key="can",
+            )
+        return [dict(one) for one in PROFILES[can]]
+    return [dict(one) for one in can]
+
+
+def join_line(url: str, **options: str) -> str:
+    """The shell line with which another process joins a space, whatever its name is."""
+    words = ["mew-lab", "join", url]
+    for name, value in options.items():
+        flag = f"--{name.replace('_', '-')}"
+        words += [f"{flag}={value}"] if value.startswith("-") else [flag, value]
+    return shlex.join(words)
+
+
+class Host:
+    """One space that runs here. `url` is where others reach it, empty when it is not served.
+
+    Args:
+        beside: another host, not open yet: the space then runs in its gateway and is reached on its port, opened
+            with it and closed with it. Journal, tokens and programs are its own all the same.
+        logs: a folder below that of the file's logs, for those of the programs and those in the peers' format.
+
+    Raises:
+        JournalError: when the journal cannot be made.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        folder: Path,
+        journal: Path | None,
+        host: str = "127.0.0.1",
+        port: int | None = 0,
+        observe: Callable[[Record], None] | None = None,
+        past: Past | None = None,
+        beside: Host | None = None,
+        logs: str = "",
+    ) -> None:
+        self.name = name
+        self.folder = folder
+        given = source(f"gateway of {name}")
+        self._epoch = given.new_epoch()
+        self._epochs: list[int] = [] if beside is None else beside._epochs  # for the next space to be added
+        self.gateway: Gateway = (
+            Gateway(clock=given.clock, new_epoch=self._epochs.pop, observe=observe)
+            if beside is None
+            else beside.gateway
+        )
+        if beside is not None:
+            beside._others.append(self)
+            port = None
+        self._first = beside is None
+        self._others: list[Host] = []
+        self._logs = logs
+        mint = self.gateway.tokens.on_mint
+
+        def minted(space: str, participant: str, token: Token) -> None:
+            if space == name:
+                self._keep(space, participant, token)
+            elif mint is not None:
+                mint(space, participant, token)
+
+        self.gateway.tokens.on_mint = minted
+        self.journal = Journal(journal) if journal is not None else None
+        self._past = past
+        self.core: Space | None = past.space if past is not None else None
+        """The space itself, to be read only; None before it is open."""
+        if past is not None:
+            self.journal = past.journal
+        self.url = ""
+        self.keys: dict[str, Key] = {}
+        """The own token of each participant that a space.yaml names, or that is left from before."""
+        self.minted: dict[str, Key] = {}
+        """Those that were minted since, for seats and for the invited."""
+        self._heads: HeadKeeper | None = None
+        self._at = (host, port)
+        self._server: Server | None = None
+        self._port = 0
+        self._config: SpaceConfig | None = None
+        self._processes: Processes | None = None
+        self._sinks: Sinks | None = None
+        self._logs_as_peers: PeerLogs | None = None
+
+    async def open(self, *, owner: str, can: str | Sequence[Mapping[str, Any]]) -> None:
+        """Opens the space with its owner, and the port; or leaves nothing behind.
+
+        Raises:
+            ConfigError: when the name, the profile or the port is not to be had.
+            JournalError: when the journal cannot be written.
+        """
+        try:
+            config = SpaceConfig.model_validate(
+                {
+                    "name": self.name,
+                    "owner": owner,
+                    "participants": {owner: {"capabilities": capabilities_of(can)}},
+                }
+            )
+        except ValueError as fault:
+            raise ConfigError(f"cannot open the space {self.name!r}: {_first_fault(fault)}") from None
+        await self._open(config)
+
+    async def open_file(
+        self, file: SpaceFile, *, person: str | None = None, fault: Callable[[str], object] = logger.warning
+    ) -> None:
+        """Opens the space that a space.yaml describes, and the port; or leaves nothing behind. Starts no program.
+
+        Args:
+            person: who runs it, enrolled as a human where the file does not name it; the owner where the file
+                names none.
+            fault: is given a sentence when an `output_log` or a log in the peers' format cannot be written.
+
+        Raises:
+            ConfigError: when a token, the person's id or the port cannot be.
+            JournalError: when the journal cannot be written.
+        """
+        config = file.config
+        if person is not None:
+            owned: dict[str, Any] = {"owner": config.owner or person}
+            if person not in config.participants:
+                human = ParticipantConfig(capabilities=capabilities_of("human"))
+                owned["participants"] = {**config.participants, person: human}
+            try:
+                config = SpaceConfig.model_validate({**dict(config), **owned})
+            except ValueError as wrong:
+                raise ConfigError(f"cannot open the space {self.name!r}: {_first_fault(wrong)}") from None
+        logs = self._peer_logs(file, fault)
+        self.keys = issue(file._replace(config=config), self.gateway.tokens)
+        self._sinks = Sinks(self.gateway, file, fault=fault)
+        if logs is not None:
+            self._logs_as_peers = logs
+            logs.register()
+            for key in self.keys.values():
+                logs.hide(key.token)
+        await self._open(config, self._sinks.open)
+        if logs is not None:
+            await logs.start()
+
+    def _peer_logs(self, file: SpaceFile, fault: Callable[[str], object]) -> PeerLogs | None:
+        """What keeps the log files of the peers beside our journal, as far as the file wants them.
+
+        Raises:
+            ConfigError: when it asks for them, and there is no journal to make them from.
+        """
+        logs = file.config.logs
+        if logs is None or not logs.any:
+            return None
+        if self.journal is None:
+            said = "the log files of the peers are made from the journal, and this space keeps none"
+            if logs.asked:
+                raise ConfigError(
+                    f"{said}; give it a journal, or set gateway_logging.enabled to false",
+                    path=str(file.path),
+                    key="gateway_logging",
+                )
+            fault(f"{HISTORY} and {DECISIONS} are not written: {said}")
+            return None
+        return PeerLogs(
+            self.journal.path,
+            root=file.logs.parent,
+            folder=str(PurePosixPath("logs", self._logs)),
+            history=logs.envelope_history,
+            decisions=logs.capability_decisions,
+            secrets=[token for one in file.config.participants.values() for token in one.tokens],
+            fault=fault,
+        )
+
+    async def resume(self, *, person: str) -> None:
+        """Goes on with the space that ran before, on its port where that is free; or leaves nothing behind.
+
+        Args:
+            person: who runs it, enrolled as a human where the space does not know it.
+
+        Raises:
+            ConfigError: when the person's id or the port cannot be.
+            JournalError: when the journal cannot be written.
+        """
+        past = self._past
+        assert past is not None
+        try:
+            config = past.config()
+            self.gateway.resume_space(
+                past.space,
+                since=past.since,
+                connections=past.connections,
+                journal=self.journal,
+                used=past.used,
+                queue_bytes=config.queue_bytes,
+                limits=config.limits.of_journal,
+            )
+            self._keep_heads()
+            self.keys = past.keys()
+            for name, key in self.keys.items():
+                self.gateway.tokens.add(self.name, name, key.token)
+            if person not in past.space.state.members:
+                self.enrol(person, "human")
+            host, port = self._at
+            if port == 0 and past.port:
+                with contextlib.suppress(ConfigError):  # somebody else has it by now
+                    return await self._serve(config, host, past.port)
+            if port is not None:
+                await self._serve(config, host, port)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _open(self, config: SpaceConfig, first: Callable[[], None] = lambda: None) -> None:
+        """Opens space and port; `first` is called when the space is there, before anybody can come."""
+        try:
+            try:
+                self._epochs.append(self._epoch)
+                self.core = self.gateway.add_space(config, journal=self.journal)
+            except ValueError as wrong:  # two participants of one name
+                raise ConfigError(f"cannot open the space {self.name!r}: {wrong}") from None
+            self._config = config
+            first()
+            self._keep_heads()
+            host, port = self._at
+            if port is not None:
+                await self._serve(config, host, port)
+        except BaseException:
+            await self.close()
+            raise
+
+    def _keep_heads(self) -> None:
+        """Has the head of the journal's chain kept beside the tokens while the space runs."""
+        if self.journal is not None:
+            self._heads = HeadKeeper(self.journal, self.folder, fault=logger.warning)
+            self._heads.start()
+
+    async def _serve(self, config: SpaceConfig, host: str, port: int) -> None:
+        server = Server(
+            self.gateway,
+            host=host,
+            port=port,
+            allowed_hosts=config.hosts,
+            allowed_origins=config.origins,
+            limits=config.limits.of_server,
+        )
+        try:
+            found = await server.start()
+        except NotImplementedError:  # a platform without sockets: the space still runs in memory
+            return
+        self._server = server
+        for one in (self, *self._others):
+            one.url = f"ws://{host}:{found}/ws"
+            one._port = found
+            own = one._config or config
+            told: dict[str, Any] = {"host": host, "port": found}
+            if settings := own.model_dump(include=SETTINGS, exclude_defaults=True):
+                told["settings"] = settings
+            self.gateway.note(one.name, SERVED, participant=own.owner or "", detail=compact(told))
+
+    async def start_programs(
+        self, file: SpaceFile, *, tell: Callable[[str], object], fault: Callable[[str], object]
+    ) -> None:
+        """Starts what the file wants to be run beside the space; each is ended with it.
+
+        Args:
+            tell: is given the exact command of each before it is started.
+            fault: is given a sentence when one cannot be started, or ends.
+
+        Raises:
+            ConfigError: on a system where programs cannot be ended for certain.
+        """
+        if not self._port:
+            if any(one.starts for one in file.config.participants.values()):
+                fault("no program is started: this space is in memory alone, where none could reach it")
+            return
+        programs = programs_of(
+            file,
+            self.keys,
+            url=self.url,
+            port=self._port,
+            bridge=BRIDGE,
+            bridge_env=BRIDGE_ENV,
+            logs=self._logs,
+        )
+
+        def noted(say: Callable[[str], object]) -> Callable[[str, str], object]:
+            def both(participant: str, sentence: str) -> None:
+                self.gateway.note(self.name, "program", participant=participant, detail=sentence)
+                say(f"{participant}: {sentence}")
+
+            return both
+
+        self._processes = Processes(programs, tell=noted(tell), fault=noted(fault))
+        await self._processes.start()
+
+    def enrol(self, participant: str, can: str | Sequence[Mapping[str, Any]]) -> None:
+        """Lets a participant join.
+
+        Raises:
+            ConfigError: when the name or a capability cannot be.
+        """
+        capabilities = capabilities_of(can)
+        if self._past is not None and self._past.enrolled(participant, capabilities):
+            return
+        try:
+            self.gateway.enrol(self.name, participant, capabilities)
+        except ValueError as fault:
+            raise ConfigError(f"cannot enrol {participant[:80]!r} in {self.name!r}: {fault}") from None
+
+    def token_file(self, participant: str) -> Path:
+        """A file with a token of the participant that only the owner of this process can read; made where none is.
+
+        Raises:
+            ConfigError: when it cannot be written.
+        """
+        for keys in (self.keys, self.minted):
+            key = keys.get(participant)
+            if key is not None and key.file is not None and self._opens(participant, key):
+                return key.file
+        token = self.gateway.tokens.mint(self.name, participant)
+        if participant not in self.minted or self.minted[participant].token is not token:
+            self._write(participant, token)
+        file = self.minted[participant].file
+        assert file is not None
+        return file
+
+    def _opens(self, participant: str, key: Key) -> bool:
+        return self.gateway.tokens.whose(self.name, key.token.reveal()) == participant
+
+    def _keep(self, space: str, participant: str, token: Token) -> None:
+        """Writes a token that was minted, for us or for who was invited, so that it outlives this process."""
+        if self._logs_as_peers is not None:
+            self._logs_as_peers.hide(token)
+        try:
+            self._write(participant, token)
+        except ConfigError as fault:
+            logger.warning("%s: %s", space, fault)
+
+    def _write(self, participant: str, token: Token) -> None:
+        file = write_token_file(self.folder / ".mew" / "tokens", self.name, participant, token)
+        self.minted[participant] = Key(token, file)
+
+    def client_for(self, participant: str) -> MEWClient:
+        """A client of this process that speaks as that participant, not connected yet."""
+        given = source(participant)
+
+        async def connect() -> Link:
+            return attach(self.gateway, self.name, participant)
+
+        return MEWClient(space=self.name, connect_link=connect, clock=given.clock, new_id=given.new_id)
+
+    async def close(self) -> None:
+        """Ends programs, port, connections and journal, those of the hosts beside it too. Twice is harmless.
+
+        A host beside another one ends its programs alone: its space ends with the port.
+        """
+        for one in (self, *self._others):
+            if one._processes is not None:
+                processes, one._processes = one._processes, None
+                await processes.stop()
+        if not self._first:
+            return
+        if self._server is not None:
+            server, self._server = self._server, None
+            await server.stop()
+        self.gateway.close()
+        for one in (self, *self._others):
+            if one._sinks is not None:
+                one._sinks.close()
+            if one._heads is not None:
+                heads, one._heads = one._heads, None
+                heads.stop()
+            if one.journal is not None:
+                with contextlib.suppress(MewError):
+                    one.journal.close()
+        for one in (self, *self._others):
+            if one._logs_as_peers is not None:
+                await one._logs_as_peers.stop()
+
+
+def _first_fault(fault: ValueError) -> str:
+    errors: Callable[[], list[dict[str, Any]]] | None = getattr(fault, "errors", None)
+    if errors is None:
+        return str(fault)
+    first = errors()[0]
+    return str(first.get("msg", fault)).removeprefix("Value error, ")

@@ -1,0 +1,400 @@
+"""What does a person hold of a space?  A `Lab`: one space, seen and steered by one human.
+
+Every verb is plain `def`, callable from any thread but the loop's; the value it gives awaits to itself. It puts rooms
+together and decides nothing that they could decide; who the labs of this process are stands in labs.py.
+
+Spec: §3.2, §3.4, §3.6.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mew_lab import wire
+from mew_lab.agent.model import Model
+from mew_lab.agent.models import model_of
+from mew_lab.errors import MewError
+from mew_lab.lab import agent_seat as agents
+from mew_lab.lab import report
+from mew_lab.lab.agent_seat import AgentSeat
+from mew_lab.lab.decisions.approving import Approvable, Proposals, approve, reject
+from mew_lab.lab.decisions.decisions import HumanDecisions
+from mew_lab.lab.decisions.granting import Granting
+from mew_lab.lab.decisions.policies import Policy
+from mew_lab.lab.echo import Seen
+from mew_lab.lab.following import Following
+from mew_lab.lab.host import Host
+from mew_lab.lab.listing import Listing, Note, Sent
+from mew_lab.lab.loop import LoopThread
+from mew_lab.lab.pending import Pending
+from mew_lab.lab.roster import NOTEBOOK_SEAT, Can, Roster
+from mew_lab.lab.rows import LiveRows
+from mew_lab.lab.seat import Seat
+from mew_lab.lab.standing import logical
+from mew_lab.log.line import read_members
+from mew_lab.log.log import Log
+from mew_lab.protocol.envelope import compact
+from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.signature import Signature
+from mew_lab.sdk.tools import ToolBox
+from mew_lab.space.events import Record
+
+__all__ = ["Lab", "view_factory"]
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+DISCOVERY = 3.0  # seconds that `tools` waits for a participant's answer
+
+view_factory: list[Callable[[Lab], Any]] = []  # a room above puts what makes `lab.view` here
+
+
+class Lab:
+    """One space seen by one human. Get one from `up` or `connect`.
+
+    `me` is the human's seat, `seats` all of this process; `log` what happened so far; `decisions`, `rows`, `granting`
+    are what views are made of; `timeout` is how long a blocking verb may take, in seconds.
+    """
+
+    def __init__(self, name: str, *, space: str, loop: LoopThread, timeout: float, vantage: str) -> None:
+        wire()
+        self.name = name
+        self.space = space
+        self.loop = loop
+        self.timeout = timeout
+        self.vantage = vantage
+        self.url = ""
+        self.me: Seat
+        self.faults: list[str] = []
+        self.log = Log.live(space=space, vantage=vantage)
+        self.rows = LiveRows(lambda: (self.space, self._members()))
+        self.following = Following(self.log)
+        self.roster = Roster(self, fault=self.fault)
+        self.granting: Granting = Granting(self)
+        self.decisions: HumanDecisions
+        self.closed = False
+        self.on_down: list[Callable[[Lab], None]] = []  # whoever keeps a list of labs
+        self._view: Any = None
+        self.seen = Seen()
+
+    @property
+    def host(self) -> Host | None:
+        """What runs the space here; None when it runs elsewhere."""
+        return self.roster.host
+
+    @property
+    def seats(self) -> dict[str, Seat]:
+        """The participants of this process, by name."""
+        return self.roster.seats
+
+    # --- set up and torn down on the loop ---
+
+    def observe(self, record: Record) -> None:
+        """Takes the next record of the space."""
+        self.log.observe(record)
+        members = read_members(record.raw) or {} if record.raw is not None else None
+        self.rows.observe(record, members)
+        self.following.observe(record, members)
+
+    async def open(self, me: MEWParticipant, *, name: str, policy: Policy | None) -> None:
+        """Seats the human; called once, before anything else."""
+        self.decisions = HumanDecisions(
+            me,
+            loop=self.loop,
+            note=self._note,
+            annotations=lambda who, tool: self.roster.annotations.get((who, tool), {}),
+            logical=lambda id: logical(self, id),
+            fault=self.fault,
+        )
+        self.decisions.tools.attach(local=self.roster.tools_of, changed=self.granting.tool_changed)
+        me.client.on_message(self.seen.take)
+        self.me = await self.roster.take(me, name=name, what="you")
+        self.decisions.set_policy(policy)
+
+    async def close(self) -> None:
+        """Ends seats, bridges and the host; never raises for what is gone already."""
+        if not self.closed:
+            self.closed = True
+            try:
+                await self.granting.close()
+            finally:
+                await self.roster.close()
+
+    def fault(self, text: str) -> None:
+        """Keeps a sentence about something that went wrong in the background; `status()` shows the last ones."""
+        logger.warning("%s: %s", self.name, text)
+        self.faults = [*self.faults[-19:], text]
+
+    def _note(self, event: str, detail: dict[str, Any]) -> None:
+        if self.host is not None:
+            self.host.gateway.note(self.space, event, participant=self.me.name, detail=compact(detail))
+        else:
+            seq, now, text = self.rows.last_seq, datetime.now(UTC), compact(detail)
+            self.observe(Record(seq, now, event, self.space, self.me.name, detail=text))
+
+    def _members(self) -> int:
+        return len(self.me.participant.client.participants) + 1 if self.seats else 0
+
+    def _run(self, work: Coroutine[Any, Any, T], doing: str, *, timeout: float | None = None) -> T:
+        if self.closed:
+            work.close()
+            raise MewError(f"{doing}: the lab {self.name!r} is down; start one with mew_lab.up() or %mew up")
+        return self.loop.run(work, timeout=timeout or self.timeout, doing=doing)
+
+    # --- who takes part ---
+
+    def join(self, name: str, can: Can = "proposer") -> Seat:
+        """Seats another participant of this process, with a profile's patterns or a list of your own.
+
+        Raises:
+            ConfigError: when the name or `can` cannot be.
+            MewError: when it is seated already, or the space runs elsewhere.
+        """
+        return self._run(self.roster.join(name, can), f"seating {name!r}")
+
+    def enrol(self, name: str, can: Can = "proposer") -> Note:
+        """Lets a participant of another process join: writes its token file and gives the line that joins."""
+
+        async def enrol() -> Note:
+            self.roster.own_host(f"cannot enrol {name[:80]!r}").enrol(name, can)
+            return Note(self._join_line(name))
+
+        return self._run(enrol(), f"enrolling {name!r}")
+
+    def token_file(self, name: str | None = None) -> Path:
+        """The file with a token of the participant `name` (yours, when absent), written at the first call."""
+        return self.loop.call(lambda: self.roster.token_file(name or self.me.name))
+
+    def join_line(self, name: str | None = None) -> str:
+        """The shell line with which another process joins as `name`; as somebody seated here, under a second id."""
+        return self.loop.call(lambda: self._join_line(name or self.me.name))
+
+    def _join_line(self, name: str) -> str:
+        return self.roster.join_line(name, url=self.url, space=self.space)
+
+    def bridge(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        env: Sequence[str] = (),
+        cwd: str | Path | None = None,
+        can: Can = "tool",
+        timeout: float = 30.0,
+    ) -> Seat:
+        """Starts an MCP server and lets it join as participant `name`; its tools are then the space's.
+
+        Args:
+            command: Its words; `python` as the first one is this interpreter.
+            env: Names of environment variables to hand on, besides PATH, HOME, LANG, TMPDIR and SYSTEMROOT.
+            cwd: Its working directory; this process's own when absent.
+            timeout: Seconds that the server may take to answer.
+
+        Raises:
+            MewError: when the server does not start, with its own last words.
+        """
+        folder = Path(cwd) if cwd is not None else Path.cwd()
+        work = self.roster.bridge(name, list(command), env=tuple(env), cwd=folder, can=can)
+        return self._run(work, f"bridging {name!r}", timeout=timeout)
+
+    def agent(
+        self,
+        name: str,
+        *,
+        model: Model | str | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        can: Can = "agent",
+        **options: Any,
+    ) -> AgentSeat:
+        """Seats an agent: it hears, thinks aloud, calls tools or proposes calls, and answers.
+
+        Args:
+            model: A model's name at a server of the chat completions API; `"offline"`, also when absent, is the
+                built-in one, which follows rules; or any Model.
+            base_url: That server's address; the `openai` package's own when absent.
+            api_key: Its key; OPENAI_API_KEY when absent. It is shown nowhere.
+            options: See `AgentOptions`, such as `system_prompt` or `max_iterations`.
+
+        Raises:
+            ConfigError: when an option, the model or `can` cannot be.
+            MewError: when the name is seated already, or the space runs elsewhere.
+
+        Spec: SDK "Layer 3".
+        """
+        thinks = model_of(model, base_url=base_url, api_key=api_key)  # here: its library loads for a second
+        seating = self.roster.agent(name, can, thinks, options, owns_model=thinks is not model)
+        return self._run(seating, f"starting the agent {name!r}")
+
+    def agents(self) -> Listing:
+        """The agents of this process: state, model, what they work on."""
+        return self.loop.call(lambda: agents.listing(self))
+
+    def leave(self, name: str) -> Note:
+        """Lets one of this process's participants leave the space."""
+
+        async def leave() -> Note:
+            if name == self.me.name:
+                raise MewError("you are the human of this lab: lab.down() ends it")
+            await self.roster.leave(name)
+            return Note(f"{name} has left {self.space}")
+
+        return self._run(leave(), f"leaving as {name!r}")
+
+    def tool(
+        self, function: Callable[..., Any] | None = None, /, *, seat: Seat | None = None, **options: Any
+    ) -> Any:
+        """Makes a typed function a tool of the seat `notebook`, or of `seat`; use it as a decorator.
+
+        Running the cell again replaces the tool. Spec: §3.1.
+        """
+
+        def register(function: Callable[..., Any]) -> Callable[..., Any]:
+            # Read once on this thread: the first reading loads a schema library, and the loop must not wait for it.
+            Signature(function, name=str(options.get("name") or getattr(function, "__name__", "tool")))
+            holder = seat or self.seats.get(NOTEBOOK_SEAT)
+            box = holder.participant.tools if holder else ToolBox(name=NOTEBOOK_SEAT)
+            self.loop.call(lambda: box.add(function, **options))
+            if holder is None:  # it comes with its first tool
+                joining = self.roster.join(NOTEBOOK_SEAT, "tool", what="tools of this notebook", tools=box)
+                self._run(joining, "seating the notebook's tools")
+            return function
+
+        return register if function is None else register(function)
+
+    # --- speaking ---
+
+    def seat(self, name: str | None) -> Seat:
+        """The seat of that name, yours when absent.
+
+        Raises:
+            MewError: when nobody of this process is called so.
+        """
+        if name is None:
+            return self.me
+        if name not in self.seats:
+            raise MewError(f"{name[:80]!r} has no seat here; seated are {', '.join(self.seats)}")
+        return self.seats[name]
+
+    def chat(self, text: str, to: str | Sequence[str] = (), *, as_id: str | None = None) -> Sent:
+        """Says something to everybody, or addressed to some. Spec: §3.4."""
+        return self.seat(as_id).chat(text, to)
+
+    def send(
+        self, kind: str, payload: Mapping[str, Any] | None = None, *, as_id: str | None = None, **more: Any
+    ) -> Sent:
+        """Sends an envelope of any kind; see `Seat.send`."""
+        return self.seat(as_id).send(kind, payload, **more)
+
+    def call(self, target: str, arguments: Mapping[str, Any] | None = None, /, **kw: Any) -> Pending:
+        """Calls `participant/tool` as yourself; see `Seat.call`."""
+        return self.me.call(target, arguments, **kw)
+
+    def ask(self, name: str | Sequence[str], text: str, *, timeout: float | None = None) -> Pending:
+        """Asks somebody in words, such as an agent, as yourself; see `Seat.ask`."""
+        return self.me.ask(text, name, timeout=timeout)
+
+    def propose(self, target: str, arguments: Mapping[str, Any] | None = None, /, **kw: Any) -> Pending:
+        """Proposes a call of `participant/tool` as yourself; see `Seat.propose`."""
+        return self.me.propose(target, arguments, **kw)
+
+    # --- deciding ---
+
+    @property
+    def decide(self) -> Policy | None:
+        """The policy that decides instead of you; None when you do."""
+        return self.decisions.policy
+
+    @decide.setter
+    def decide(self, policy: Policy | None) -> None:
+        self.loop.call(lambda: self.decisions.set_policy(policy))
+
+    def approve(
+        self, proposal: Approvable, *, to: str | Sequence[str] | None = None, digest: str = ""
+    ) -> Note:
+        """Fulfils a proposal as yourself: sends its request, correlated to it.
+
+        Args:
+            proposal: An entry of `proposals()`; or an id or its beginning, whose whole card is shown first.
+            to: Whom to ask, for a proposal that names nobody; it is then marked as edited.
+            digest: 8 characters of the digest shown, for an id; else say so twice. Spec: §3.2.1.
+        """
+        target = (to,) if isinstance(to, str) else tuple(to or ())
+        return self._run(
+            approve(self.decisions, proposal, digest=digest, target=target), "approving a proposal"
+        )
+
+    def reject(self, proposal: Approvable, reason: str = "disagree") -> Note:
+        """Rejects a proposal with a reason, a standard code or any text. Spec: §3.3.2."""
+        return self._run(reject(self.decisions, proposal, reason), "rejecting a proposal")
+
+    def withdraw(self, proposal: str, reason: str = "no_longer_needed") -> Note:
+        """Withdraws a proposal that one of this process's seats made. Spec: §3.3.1."""
+        return Note(self._run(self.roster.withdraw(proposal, reason), f"withdrawing {proposal[:80]!r}"))
+
+    def undo(self) -> Note:
+        """Revokes the grant that you gave last, of those that stand. MewError when there is none. Spec: §3.6.2."""
+        return Note(self._run(self.granting.undo(), "revoking the grant given last"))
+
+    # --- looking ---
+
+    def proposals(self, *, all: bool = False) -> Proposals:
+        """The proposals that wait for a decision, with all that would be sent; with `all`, the decided ones too."""
+        return self.loop.call(lambda: report.proposals(self, all=all))
+
+    def history(self) -> Listing:
+        """The decisions so far: what, by whom, when, with which outcome."""
+        return self.loop.call(lambda: report.history(self))
+
+    def who(self) -> Listing:
+        """The participants of the space: who is here, and what each may send."""
+        return self.loop.call(lambda: report.who(self))
+
+    def status(self) -> Listing:
+        """Address, members, envelopes, what waits, what decides, what went wrong."""
+        return self.loop.call(lambda: report.status(self))
+
+    def tools(self, participant: str | None = None) -> Listing:
+        """The tools of every participant that answers within a few seconds, or of one. Spec: §3.1."""
+
+        async def ask() -> Listing:
+            found, silent = await report.gather_tools(self, participant, patience=DISCOVERY)
+            self.roster.annotations.update(
+                {(who, str(tool.get("name"))): tool.get("annotations") or {} for who, tool in found}
+            )
+            return report.tools(found, silent)
+
+        return self._run(ask(), "asking for tools")
+
+    def save(self, path: str | Path) -> Note:
+        """Writes the log so far to a file that `mew_lab.open_log` opens."""
+        return Note(str(self.log.save(path)))
+
+    @property
+    def view(self) -> Any:
+        """The widgets of this lab; `lab.view.panel` is all of them. Raises MewError outside a notebook."""
+        if self._view is None:
+            if not view_factory:
+                raise MewError("there is nothing here that could show a widget: import mew_lab in a notebook")
+            self._view = view_factory[0](self)
+        return self._view
+
+    def down(self) -> Note:
+        """Ends the space (or leaves it, where it runs elsewhere) and says what was still pending."""
+        if self.closed:
+            return Note(f"{self.name} is down already")
+        note = self.loop.call(lambda: report.farewell(self))
+        try:
+            self.loop.run(self.close(), timeout=max(self.timeout, 10.0), doing=f"taking {self.name!r} down")
+        finally:
+            for told in self.on_down:
+                told(self)
+        return note
+
+    def __repr__(self) -> str:
+        state = "down" if self.closed else f"{self._members()} members"
+        return f"<Lab {self.name}: space {self.space} at {self.url or 'in memory'}, {state}, {len(self.log)} envelopes>"

@@ -1,0 +1,288 @@
+"""Which labs does this process hold?  Makes them, names the current one, ends them when the process ends."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from mew_lab.errors import ConfigError, MewError
+from mew_lab.gateway.auth import read_token_file, short_allowed
+from mew_lab.gateway.space_file import names_file, read_space_file
+from mew_lab.lab.decisions.policies import policy_from_environment
+from mew_lab.lab.following import Following
+from mew_lab.lab.host import Host
+from mew_lab.lab.lab import Lab
+from mew_lab.lab.loop import the_loop
+from mew_lab.lab.participant_log import watch
+from mew_lab.lab.resuming import Past
+from mew_lab.log.journal import Journal, journal_path
+from mew_lab.log.log import Log
+from mew_lab.protocol.token import Token
+from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.tools import ToolBox
+
+__all__ = ["close_all", "connect", "current", "forget", "labs", "token_from", "up", "use"]
+
+TIMEOUT = 10.0
+
+logger = logging.getLogger(__name__)
+
+# Written by the verbs below, which a person calls one after the other; views only read it.
+_labs: dict[str, Lab] = {}
+_current: list[str] = []
+# Who is told that a space has come up: a room above this one puts itself here.
+on_up: list[Callable[[], object]] = []
+
+
+def labs() -> dict[str, Lab]:
+    """The labs that are up, by name."""
+    return dict(_labs)
+
+
+def current() -> Lab:
+    """The lab that `%mew` and friends speak of.
+
+    Raises:
+        MewError: when none is up.
+    """
+    if not _current:
+        raise MewError(
+            "no space is up here; start one with %mew up (mew_lab.up()), or join one with %mew connect URL"
+        )
+    return _labs[_current[-1]]
+
+
+def use(name: str) -> Lab:
+    """Makes another lab the current one.
+
+    Raises:
+        MewError: when none is called so.
+    """
+    if name not in _labs:
+        raise MewError(f"there is no lab {name[:80]!r}; there are {', '.join(_labs) or 'none'}")
+    _current.remove(name)
+    _current.append(name)
+    return _labs[name]
+
+
+def forget(lab: Lab) -> None:
+    """Takes a lab that is down off the list."""
+    if _labs.get(lab.name) is lab:
+        del _labs[lab.name]
+        _current.remove(lab.name)
+
+
+def _free(name: str) -> None:
+    if name in _labs:
+        raise MewError(f"a lab {name!r} is up already; %mew down ends it, or choose another name")
+
+
+def _keep(lab: Lab) -> None:
+    if not _labs:
+        atexit.register(close_all)
+    for told in on_up:
+        told()
+    _labs[lab.name] = lab
+    _current.append(lab.name)
+    lab.on_down.append(forget)
+
+
+def up(
+    name: str | Path = "demo",
+    *,
+    as_id: str | None = None,
+    auto_start: bool = True,
+    journal: str | Path | Literal["auto"] | None = "auto",
+    port: int | None = 0,
+    resume: str | Path | None = None,
+    timeout: float = TIMEOUT,
+) -> Lab:
+    """Starts a space in this process, on 127.0.0.1, and seats you in it.
+
+    Args:
+        name: The name of the space, and of the lab; or a space.yaml (`.yaml`, `.yml`, `.json`, or any `Path`) that
+            describes it.
+        as_id: Your participant id: `human`, or the file's `default_participant`, when absent. You own the space
+            unless the file names another owner, and are enrolled where it does not name you.
+        auto_start: Whether the programs of the file are started.
+        journal: A file, `auto` for `.mew/<space>/<utc>.jsonl` in the working directory, or beside the space.yaml;
+            None for no journal.
+        port: 0 for a free one; None for a space in memory that no other process can reach.
+        resume: The journal of a space that ran before, which then goes on under its own name and owner, in its own
+            file, and on its port where that is free: with its grants, invitations, pauses and history, and with the
+            tokens whose files are still there. Who was connected has left, and no open approval comes back.
+        timeout: How long blocking verbs may take, in seconds.
+
+    Raises:
+        ConfigError: when the name or the port is not to be had; or with every fault of the file.
+        JournalError: when the journal cannot be made, or gone on with.
+        ReplayMismatch: when what `resume` names is not what a space would have written.
+        MewError: when a lab of that name is up already.
+
+    Spec: §3.6, §5.
+    """
+    if resume is not None:
+        return _up_again(resume, as_id=as_id, port=port, timeout=timeout)
+    file = read_space_file(name) if names_file(name) else None
+    space = file.config.name if file is not None else str(name)
+    folder = file.folder if file is not None else Path.cwd()
+    me = as_id or (file and file.config.default_participant) or "human"
+    _free(space)
+    policy = policy_from_environment()
+    path = journal_path(folder, space=space, now=datetime.now(UTC)) if journal == "auto" else journal
+    loop = the_loop()
+    lab = Lab(space, space=space, loop=loop, timeout=timeout, vantage="gateway")
+
+    async def start() -> Lab:
+        kept = Path(path) if path is not None else None
+        host = lab.roster.host = Host(space, folder=folder, journal=kept, port=port, observe=lab.observe)
+        lab.log = Log.live(space=space, journal=host.journal)
+        lab.following = Following(lab.log)
+        try:
+            if file is None:
+                await host.open(owner=me, can="human")
+            else:
+                await host.open_file(file, person=me, fault=lab.fault)
+            lab.url = host.url
+            await lab.open(
+                MEWParticipant(host.client_for(me), tools=ToolBox(name=me)), name=me, policy=policy
+            )
+            if file is not None and auto_start:
+                await host.start_programs(file, tell=logger.info, fault=lab.fault)
+        except BaseException:
+            await lab.close()
+            raise
+        _keep(lab)
+        return lab
+
+    return loop.run(start(), timeout=timeout, doing=f"starting the space {space!r}")
+
+
+def _up_again(path: str | Path, *, as_id: str | None, port: int | None, timeout: float) -> Lab:
+    """Goes on with a space that ran before. Its journal is read on this thread: the loop has other spaces to serve."""
+    policy = policy_from_environment()
+    loop = the_loop()
+    made: list[Lab] = []
+
+    def meet(name: str, journal: Journal) -> None:
+        _free(name)
+        lab = Lab(name, space=name, loop=loop, timeout=timeout, vantage="gateway")
+        lab.log = Log.live(space=name, journal=journal)
+        lab.following = Following(lab.log)
+        made.append(lab)
+
+    past = Past(path, meet=meet, observe=lambda record: made[0].observe(record))
+    (lab,) = made
+    me = as_id or past.owner or "human"
+
+    async def start() -> Lab:
+        host = lab.roster.host = Host(
+            past.name, folder=past.folder, journal=None, port=port, observe=lab.observe, past=past
+        )
+        try:
+            await host.resume(person=me)
+            lab.url = host.url
+            await lab.open(
+                MEWParticipant(host.client_for(me), tools=ToolBox(name=me)), name=me, policy=policy
+            )
+        except BaseException:
+            await lab.close()
+            raise
+        _keep(lab)
+        return lab
+
+    return loop.run(start(), timeout=timeout, doing=f"going on with the space {past.name!r}")
+
+
+def connect(
+    url: str,
+    *,
+    space: str,
+    token: str | None = None,
+    token_file: str | Path | None = None,
+    token_env: str | None = None,
+    as_id: str | None = None,
+    name: str | None = None,
+    timeout: float = TIMEOUT,
+) -> Lab:
+    """Joins a space that runs elsewhere; everything works as far as a participant can see.
+
+    Args:
+        url: `ws://host:port/ws`, or without the path.
+        token: Better: `token_file` (readable by you alone) or `token_env` (the name of an environment variable).
+        as_id: The id under which this connection speaks; the token's own participant when absent.
+        name: The lab's name; the space's when absent.
+
+    Raises:
+        ConfigError: when there is no token.
+        NotAdmitted: when the gateway does not let it in.
+        ConnectionLost, NoReply: when nobody answers there.
+
+    Spec: §5.2.
+    """
+    name = name or space
+    _free(name)
+    policy = policy_from_environment()
+    secret = token_from(token, file=token_file, variable=token_env)
+    loop = the_loop()
+    lab = Lab(name, space=space, loop=loop, timeout=timeout, vantage="participant")
+    lab.url = url
+
+    async def start() -> Lab:
+        client = MEWClient(gateway=url, space=space, token=secret, participant_id=as_id)
+        watch(client, space=space, observe=lab.observe)
+        try:
+            await lab.open(
+                MEWParticipant(client, tools=ToolBox(name=as_id or "human")), name=as_id or "", policy=policy
+            )
+        except BaseException:
+            await lab.close()
+            await client.disconnect()
+            raise
+        _keep(lab)
+        return lab
+
+    return loop.run(start(), timeout=timeout, doing=f"joining the space {space!r} at {url}")
+
+
+def token_from(
+    token: str | None = None, *, file: str | Path | None = None, variable: str | None = None
+) -> Token:
+    """The token that is given, or stands in a file, or in an environment variable.
+
+    Raises:
+        ConfigError: when not exactly one of them names one, or the one in the file is short (unless
+            MEW_SHORT_TOKENS says that it may be).
+    """
+    given = [one for one in (token, file, variable) if one is not None]
+    if len(given) != 1:
+        raise ConfigError(
+            "give exactly one of token_file, token_env and token: the gateway must know who comes"
+        )
+    if token is not None:
+        return Token(token)
+    if file is not None:
+        return read_token_file(file, short=short_allowed())
+    secret = os.environ.get(variable or "", "")
+    if not secret:
+        raise ConfigError(
+            f"the environment variable {variable!r} holds no token", path="environment", key=variable or ""
+        )
+    return Token(secret)
+
+
+def close_all() -> None:
+    """Takes every lab down and stops the loop's thread. For the end of the process, and for unloading."""
+    loop = the_loop()
+    for lab in tuple(_labs.values()):
+        with contextlib.suppress(MewError):
+            lab.down()
+    loop.stop()
+    atexit.unregister(close_all)

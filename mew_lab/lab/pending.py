@@ -1,0 +1,169 @@
+"""What does one hold who waits for somebody else?  A `Pending`: looked at, awaited, waited for, withdrawn.
+
+Waiting is opt-in and never decides anything: an interrupted or cancelled wait leaves the call as it was. What
+stands above this room may add to `before_wait`: a hook is called on the waiting thread before any wait, may raise
+CannotWait with advice, and may return a `Watch`, which is told each second that the wait lasts, and its end.
+
+Spec: §3.2.1, §3.3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Any, Protocol
+
+from mew_lab.errors import CannotWait, NoReply
+from mew_lab.lab.loop import LoopThread
+from mew_lab.sdk.calls import Call
+from mew_lab.sdk.results import ToolResult
+
+__all__ = ["Pending", "Watch", "before_wait"]
+
+BEAT = 1.0  # seconds between two ticks of a watch
+
+
+class Watch(Protocol):
+    """What looks on while something waits; both methods are called on the waiting thread."""
+
+    def tick(self) -> None:
+        """The wait goes on."""
+
+    def end(self) -> None:
+        """The wait is over, however it ended."""
+
+
+before_wait: list[Callable[[Pending, bool], Watch | None]] = []
+
+
+class Pending:
+    """A call or proposal on its way: `id`, `kind`, `state`, `by` whom it was decided; await it or ask `result()`.
+
+    `await p` works on any running loop; `p.result()` blocks a thread. Both give the tool's result or raise what
+    ended it: ProposalRejected, ProposalWithdrawn, ToolFailed, CapabilityViolation, NoReply, ConnectionLost.
+    """
+
+    def __init__(self, call: Call, loop: LoopThread, *, seat: str) -> None:
+        self._call = call
+        self._loop = loop
+        self.seat = seat
+
+    @property
+    def id(self) -> str:
+        """The id of the request or proposal that went out."""
+        return self._call.id
+
+    @property
+    def kind(self) -> str:
+        """`mcp/request` or `mcp/proposal`."""
+        return self._call.kind
+
+    @property
+    def state(self) -> str:
+        """Where it stands: open, fulfilled, answered, rejected, withdrawn, failed."""
+        return self._call.state
+
+    @property
+    def by(self) -> str:
+        """Who fulfilled or rejected it; empty so far."""
+        return self._call.by
+
+    @property
+    def done(self) -> bool:
+        """Whether waiting would return at once."""
+        return self._call.done
+
+    @property
+    def what(self) -> str:
+        """`participant/tool`, as it was called."""
+        return self._call.what
+
+    def _watches(self, *, blocking: bool) -> list[Watch]:
+        watches: list[Watch] = []
+        if self._call.done:
+            return watches
+        try:
+            for hook in tuple(before_wait):
+                watch = hook(self, blocking)
+                if watch is not None:
+                    watches.append(watch)
+        except BaseException:
+            _end(watches)
+            raise
+        return watches
+
+    def __await__(self) -> Generator[Any, None, ToolResult]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> ToolResult:
+        if self._loop.is_current() or self._loop.threadless:
+            here: ToolResult = await self._call.outcome()
+            return here
+        watches = self._watches(blocking=False)
+        waiter = asyncio.wrap_future(self._loop.submit(self._call.outcome()))
+        try:
+            while True:
+                done, _ = await asyncio.wait({waiter}, timeout=BEAT if watches else None)
+                if done:
+                    result: ToolResult = waiter.result()
+                    return result
+                for watch in watches:
+                    watch.tick()
+        finally:
+            waiter.cancel()  # ends the wait, never the call
+            for watch in watches:
+                watch.end()
+            _end(watches)
+
+    def result(self, timeout: float = 60.0) -> ToolResult:
+        """Blocks this thread for up to `timeout` seconds and gives the result.
+
+        Raises:
+            NoReply: when nobody answered by then; the call stays open.
+            CannotWait: where this wait could never end.
+        """
+        if self._loop.is_current() or self._loop.threadless:
+            raise CannotWait(
+                f"p.result() would block the loop that has to bring the answer to {self.what}; write `await p` here"
+            )
+        watches = self._watches(blocking=True)
+        waiter = self._loop.submit(self._call.outcome())
+        left = timeout
+        try:
+            while True:
+                step = min(BEAT, left) if watches else left
+                try:
+                    result: ToolResult = waiter.result(step)
+                    return result
+                except FutureTimeout:
+                    if waiter.done():
+                        raise
+                left -= step
+                if left <= 0:
+                    raise NoReply(
+                        f"nobody answered {self.kind} {self.what} of {self.seat!r} in {timeout:g} s; it stays open: "
+                        "wait again, approve it, or p.withdraw()",
+                        after_s=timeout,
+                        waiting_for=self.what,
+                    ) from None
+                for watch in watches:
+                    watch.tick()
+        finally:
+            waiter.cancel()
+            _end(watches)
+
+    def withdraw(self, reason: str = "no_longer_needed") -> None:
+        """Withdraws the proposal, or cancels the request. Spec: §3.3.1."""
+        self._loop.run(
+            self._call.withdraw(reason), timeout=10.0, doing=f"withdrawing the call of {self.what}"
+        )
+
+    def __repr__(self) -> str:
+        by = f" by {self.by}" if self.by else ""
+        return f"<Pending {self.kind} {self.what} as {self.seat}: {self.state}{by} ({self.id})>"
+
+
+def _end(watches: list[Watch]) -> None:
+    for watch in watches:
+        watch.end()

@@ -1,0 +1,181 @@
+"""What is there to see of a lab, as plain listings?  Reads live state on the loop; changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from mew_lab.errors import MewError
+from mew_lab.lab.decisions.approving import ListedProposal, Proposals
+from mew_lab.lab.decisions.pace import hurry, shares
+from mew_lab.lab.listing import Listing, Note
+from mew_lab.lab.session import Session
+from mew_lab.protocol.text import local_time
+from mew_lab.protocol.visible import one_line
+
+__all__ = ["farewell", "gather_tools", "history", "proposals", "status", "tools", "who"]
+
+MOST_NAMED = 20  # proposals that a farewell names
+
+
+def _kinds(patterns: Any) -> str:
+    """The kinds of a capability list, one word each; what is narrowed further is marked."""
+    words = []
+    for one in patterns:
+        kind = one.get("kind")
+        word = "|".join(map(str, kind)) if isinstance(kind, list) else str(kind)
+        words.append(f"{word}(…)" if "payload" in one or "to" in one else word)
+    return ", ".join(dict.fromkeys(words))
+
+
+def who(session: Session) -> Listing:
+    """Participants: id, what it is here, under which ids it is connected, what it may send."""
+    rows = []
+    if session.host is not None:
+        for one in session.host.gateway.participants(session.space):
+            name = one["id"]
+            here = ", ".join(session.host.gateway.runtime_ids(session.space, name)) or "no"
+            rows.append((_named(session, name), _what(session, name), here, _kinds(one["capabilities"])))
+    else:
+        client = session.me.participant.client
+        rows.append((_named(session, client.id), "you", client.id, _kinds(client.capabilities.patterns)))
+        rows += [(name, "", name, _kinds(patterns)) for name, patterns in sorted(client.participants.items())]
+    return Listing(
+        f"{session.space}: participants",
+        ("participant", "what", "connected as", "may send"),
+        rows,
+        empty="nobody is here",
+    )
+
+
+def _named(session: Session, name: str) -> str:
+    return f"{name} (you)" if name == session.me.name else name
+
+
+def _what(session: Session, name: str) -> str:
+    seat = session.seats.get(name)
+    return seat.what if seat else ""
+
+
+def proposals(session: Session, *, all: bool) -> Proposals:
+    """The proposals that wait, and with `all` the decided ones before them, each with all that would be sent."""
+    cards = [*(session.decisions.decided() if all else []), *session.decisions.pending()]
+    rows = [
+        ListedProposal(card, n, since=local_time(card.since), gate=session.decisions.gate)
+        for n, card in enumerate(cards)
+    ]
+    return Proposals(f"{session.space}: proposals", rows)
+
+
+def history(session: Session) -> Listing:
+    """Decisions: when, what, proposer, decision, by whom, how long it was on screen, outcome."""
+    decided, me = session.decisions.decided(), session.me.participant.client.id
+    rows = [
+        (
+            local_time(card.decided_at or card.since),
+            card.call,
+            card.named(card.proposer),
+            card.decision,
+            card.by,
+            "" if card.on_screen is None else f"{card.on_screen:.1f} s",
+            card.outcome,
+        )
+        for card in decided
+    ]
+    return Listing(
+        f"{session.space}: decisions",
+        ("at", "call", "from", "decision", "by", "on screen", "outcome"),
+        rows,
+        empty="nothing was decided yet",
+        note=" ".join(filter(None, (shares(decided, me=me), hurry(decided, me=me)))),
+    )
+
+
+def status(session: Session) -> Listing:
+    """What a person would ask first, one line each."""
+    policy = session.decisions.policy
+    journal = (
+        session.host.journal.path if session.host is not None and session.host.journal is not None else "none"
+    )
+    client = session.me.participant.client
+    rows: list[tuple[Any, ...]] = [
+        ("space", session.space),
+        ("address", session.url or "in memory only"),
+        ("you are", client.id),
+        ("connection", client.state),
+        ("members", len(client.participants) + 1),
+        ("envelopes", len(session.log)),
+        ("open proposals", len(session.decisions.pending())),
+        ("who decides", f"policy {policy.name}" if policy is not None else "you"),
+        ("journal", journal),
+    ]
+    if session.host is not None and session.host.journal is not None:
+        rows.append(("journal head", session.host.journal.head.chain[:8].decode()))
+    rows += [("fault", text) for text in session.faults[-5:]]
+    return Listing(f"{session.name}", ("what", "is"), rows)
+
+
+async def gather_tools(
+    session: Session, participant: str | None, *, patience: float
+) -> tuple[list[tuple[str, dict[str, Any]]], list[str]]:
+    """(participant, tool) pairs and the participants that did not answer. Asks over the wire, as anybody would."""
+    known = sorted(session.me.participant.client.participants)
+    if participant is not None and participant not in known:
+        raise MewError(f"{participant[:80]!r} is not here; here are {', '.join(known) or 'no others'}")
+    asked = (
+        [participant]
+        if participant is not None
+        else [name for name in known if _may_have_tools(session, name)]
+    )
+
+    async def ask(name: str) -> list[dict[str, Any]]:
+        return await session.me.participant.list_tools(name, timeout=patience)
+
+    answers = await asyncio.gather(*(ask(name) for name in asked), return_exceptions=True)
+    found: list[tuple[str, dict[str, Any]]] = []
+    silent: list[str] = []
+    for name, answer in zip(asked, answers, strict=True):
+        if isinstance(answer, MewError):
+            silent.append(name)
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            found += [(name, tool) for tool in answer]
+    return found, silent
+
+
+def _may_have_tools(session: Session, name: str) -> bool:
+    seat = session.seats.get(name)
+    return seat is None or seat.what != "seat" or bool(seat.participant.tools.tools)
+
+
+def tools(found: list[tuple[str, dict[str, Any]]], silent: list[str]) -> Listing:
+    """Tools: participant/tool, its arguments, what it says of itself."""
+    rows = []
+    for who, tool in found:
+        schema = tool.get("inputSchema")
+        properties = schema.get("properties", {}) if isinstance(schema, dict) else {}
+        required = schema.get("required", []) if isinstance(schema, dict) else []
+        arguments = ", ".join(name if name in required else f"[{name}]" for name in properties)
+        about = str(tool.get("description") or "").strip().split("\n")[0]
+        rows.append((f"{who}/{tool.get('name')}", arguments, about))
+    return Listing(
+        "tools",
+        ("tool", "arguments", "what it does"),
+        rows,
+        empty="no participant has tools; %mew bridge NAME -- COMMAND brings an MCP server, @lab.tool a function",
+        note=f"no answer from {', '.join(silent)}" if silent else "",
+    )
+
+
+def farewell(session: Session) -> Note:
+    """What ends with the lab, and where its journal stays."""
+    open_cards = session.decisions.pending()
+    text = f"{session.name} is down: {len(session.log)} envelopes"
+    if open_cards:
+        named = ", ".join(f"{one_line(card.id, 80)} ({card.request})" for card in open_cards[:MOST_NAMED])
+        more = f" and {len(open_cards) - MOST_NAMED} more" if len(open_cards) > MOST_NAMED else ""
+        text += f"; still pending: {named}{more}"
+    if session.host is not None and session.host.journal is not None:
+        text += f"; the journal stays in {session.host.journal.path}"
+    return Note(text)

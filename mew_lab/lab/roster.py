@@ -1,0 +1,181 @@
+"""Who of this process takes part in a space?  Seats, bridges and token files of one lab; async, on the loop.
+
+Spec: §3.6.4, §5.1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mew_lab.agent.agent import MEWAgent
+from mew_lab.agent.model import Model
+from mew_lab.agent.options import AgentOptions
+from mew_lab.bridge.mcp import McpBridge
+from mew_lab.errors import MewError
+from mew_lab.lab.agent_seat import AgentSeat
+from mew_lab.lab.host import Host, join_line
+from mew_lab.lab.seat import Seat
+from mew_lab.lab.session import Session
+from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.tools import ToolBox
+
+__all__ = ["NOTEBOOK_SEAT", "Can", "Roster"]
+
+NOTEBOOK_SEAT = "notebook"
+Can = str | Sequence[Mapping[str, Any]]
+
+
+class Roster:
+    """The participants that this process brings to a space. `host` is None where the space runs elsewhere."""
+
+    def __init__(self, session: Session, *, fault: Callable[[str], None]) -> None:
+        self.host: Host | None = None
+        self.seats: dict[str, Seat] = {}
+        self.annotations: dict[tuple[str, str], Mapping[str, Any]] = {}
+        self._session = session
+        self._fault = fault
+        self._bridges: dict[str, McpBridge] = {}
+
+    def own_host(self, doing: str) -> Host:
+        """The host of a space of our own.
+
+        Raises:
+            MewError: when the space runs elsewhere.
+        """
+        if self.host is None:
+            raise MewError(
+                f"{doing}: the space {self._session.space!r} runs elsewhere, and only its own gateway can enrol "
+                "participants; ask whoever runs it for a token"
+            )
+        return self.host
+
+    def tools_of(self, name: str) -> list[dict[str, Any]] | None:
+        """What a participant of this process lists as its tools; None for anybody else."""
+        seat = self.seats.get(name)
+        box = seat.participant.tools if seat else None
+        return [tool.described for tool in box.tools.values()] if isinstance(box, ToolBox) else None
+
+    def _free(self, name: str, doing: str) -> Host:
+        host = self.own_host(doing)
+        if name in self.seats:
+            raise MewError(f"{doing}: it is here already; choose another name, or let it leave first")
+        return host
+
+    async def take(self, participant: MEWParticipant, *, name: str, what: str) -> Seat:
+        """Connects a participant and seats it under the id that its welcome gives, or under `name`."""
+        seat = Seat(self._session, participant, name=name, what=what)
+        participant.client.on_error(lambda error: self._fault(f"{seat.name}: {error}"))
+        await participant.start()
+        seat.name = name or participant.client.id
+        self.seats[seat.name] = seat
+        return seat
+
+    async def join(self, name: str, can: Can, *, what: str = "seat", tools: ToolBox | None = None) -> Seat:
+        """Enrols, connects and seats a participant."""
+        host = self._free(name, f"cannot seat {name[:80]!r}")
+        host.enrol(name, can)
+        participant = MEWParticipant(host.client_for(name), tools=tools or ToolBox(name=name))
+        return await self.take(participant, name=name, what=what)
+
+    async def bridge(
+        self, name: str, command: list[str], *, env: tuple[str, ...], cwd: Path, can: Can
+    ) -> Seat:
+        """Starts an MCP server and seats it."""
+        host = self._free(name, f"cannot bridge {name[:80]!r}")
+        host.enrol(name, can)
+        bridge = McpBridge(name, command, env=env, cwd=cwd, on_end=lambda why: self._ended(name, why))
+        participant = await bridge.start(host.client_for(name))
+        self._bridges[name] = bridge
+        self.annotations.update({(name, tool): known for tool, known in bridge.annotations.items()})
+        seat = Seat(self._session, participant, name=name, what=f"MCP server: {bridge.command_line}")
+        self.seats[name] = seat
+        return seat
+
+    async def agent(
+        self, name: str, can: Can, model: Model, options: Mapping[str, Any], *, owns_model: bool
+    ) -> AgentSeat:
+        """Enrols, connects and seats an agent; what cannot be set is refused before anybody is enrolled.
+
+        `owns_model` tells whether the model ends with it.
+        """
+        AgentOptions.of(options)
+        host = self._free(name, f"cannot seat the agent {name[:80]!r}")
+        host.enrol(name, can)
+        participant = MEWParticipant(host.client_for(name), tools=ToolBox(name=name))
+        agent = MEWAgent(participant, model=model, **options)
+        agent.owns_model = owns_model
+        agent.askers.starters |= {
+            self._session.me.name,
+            self._session.me.participant.client.id,
+            NOTEBOOK_SEAT,
+        }
+        seat = AgentSeat(self._session, agent, name=name)
+        participant.client.on_error(lambda error: self._fault(f"{name}: {error}"))
+        await agent.start()
+        self.seats[name] = seat
+        return seat
+
+    def _ended(self, name: str, why: str) -> None:
+        self._bridges.pop(name, None)
+        if self.seats.pop(name, None) is not None and not self._session.closed:
+            self._fault(why)
+
+    async def leave(self, name: str) -> None:
+        """Lets one of them leave the space; a bridge's server ends with it."""
+        seat = self.seats.pop(name, None)
+        if seat is None:
+            raise MewError(f"{name[:80]!r} has no seat here; seated are {', '.join(self.seats)}")
+        bridge = self._bridges.pop(name, None)
+        await (bridge.stop() if bridge else _left(seat))
+
+    async def withdraw(self, proposal: str, reason: str) -> str:
+        """Withdraws the one open proposal of a seat whose id begins so; one sentence.
+
+        Raises:
+            MewError: there is none, or not one alone; what `withdraw` of a participant raises.
+
+        Spec: §3.3.1.
+        """
+        for seat in self.seats.values():
+            mine = [one for one in seat.participant.own_proposals() if one.id.startswith(proposal)]
+            if len(mine) == 1:
+                await seat.participant.withdraw(mine[0].id, reason)
+                return f"{seat.name} has withdrawn {mine[0].id} ({reason})"
+        raise MewError(
+            f"cannot withdraw {proposal[:80]!r}: no seat of this process has one open that begins so"
+        )
+
+    def join_line(self, name: str, *, url: str, space: str) -> str:
+        """The shell line with which another process joins as `name`."""
+        again = {"as": f"{name}-2"} if name in self.seats else {}
+        return join_line(url, space=space, token_file=str(self.token_file(name)), **again)
+
+    def token_file(self, name: str) -> Path:
+        """The file with a token of that participant, written at the first call."""
+        return self.own_host(f"cannot write a token of {name[:80]!r}").token_file(name)
+
+    async def close(self) -> None:
+        """Ends bridges, seats and the host together; what is gone already is no fault."""
+        bridges, self._bridges = self._bridges, {}
+        await asyncio.gather(*(self._quietly(bridge.stop()) for bridge in bridges.values()))
+        for name, seat in reversed(self.seats.items()):
+            if name not in bridges:
+                await self._quietly(_left(seat))
+        if self.host is not None:
+            await self._quietly(self.host.close())
+            for key in self.host.minted.values():
+                if key.file is not None:
+                    key.file.unlink(missing_ok=True)
+
+    async def _quietly(self, work: Awaitable[object]) -> None:
+        try:
+            await work
+        except MewError as fault:
+            self._fault(str(fault))
+
+
+async def _left(seat: Seat) -> None:
+    await (seat.agent.aclose() if isinstance(seat, AgentSeat) else seat.participant.stop())

@@ -1,0 +1,172 @@
+"""What does the feed show?  A row for each journal record that holds a message, the newest of them.
+
+When a record comes, only what it names is noted; a row is made of it when somebody asks, by whoever asks. One writer,
+the loop's thread; readers on any thread get slices of a list that only grows, or of its successor, so no lock is
+needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from mew_lab.lab.decisions.cards import Row
+from mew_lab.lab.extract import members_of
+from mew_lab.lab.subscribers import Subscribers
+from mew_lab.log.entries import author
+from mew_lab.log.line import read_members
+from mew_lab.log.log import excess
+from mew_lab.protocol.describe import describe
+from mew_lab.protocol.text import utf8_size
+from mew_lab.space.events import Record, outline
+
+__all__ = ["LiveRows"]
+
+CAPACITY = 20_000
+MAX_CHARACTERS = 128 * 1024 * 1024  # of the texts that are kept
+MOST_RELATED = 50
+
+
+class LiveRows:
+    """The newest rows of a space; implements `cards.Rows`. Kept are the newest 20 000 to 40 000, 128 Mi characters."""
+
+    def __init__(
+        self,
+        title: Callable[[], tuple[str, int]],
+        *,
+        capacity: int = CAPACITY,
+        max_characters: int = MAX_CHARACTERS,
+    ) -> None:
+        self._title = title
+        self._capacity = capacity
+        self._characters, self._most = 0, max_characters
+        self._kept: tuple[int, list[Record]] = (0, [])  # how many were dropped before, and the rest
+        self._seq_of: dict[str, int] = {}
+        # Of a row that names others: the first of them, the rest.
+        self._ties: dict[int, tuple[int, tuple[int, ...]]] = {}
+        self._subscribers: Subscribers[()] = Subscribers()
+
+    @property
+    def last_seq(self) -> int:
+        """The newest row's seq, 0 before the first."""
+        dropped, records = self._kept
+        return dropped + len(records)
+
+    def since(self, seq: int, limit: int) -> list[Row]:
+        """The rows after `seq`, oldest first, at most `limit`."""
+        dropped, records = self._kept
+        start = max(0, seq - dropped)
+        some = records[start : start + limit]
+        return [self._row(number, record) for number, record in enumerate(some, dropped + start + 1)]
+
+    def ties(self, seq: int) -> list[tuple[int, tuple[int, ...]]]:
+        """Those of the rows after `seq` that name others, oldest first, each with the rows that it names."""
+        found = self._ties.copy()
+        return [(one, _all(*tie)) for one, tie in found.items() if one > seq]
+
+    def raw(self, seq: int) -> str:
+        """The exact text of that row's envelope; empty when it is not held any more."""
+        record = self._record(seq)
+        return record.raw or "" if record else ""
+
+    def pattern(self, seq: int) -> str:
+        """The whole capability that let that row's envelope pass; empty where none did, or it is not known."""
+        record = self._record(seq)
+        return record.pattern if record else ""
+
+    def _record(self, seq: int) -> Record | None:
+        dropped, records = self._kept
+        at = seq - dropped - 1
+        return records[at] if 0 <= at < len(records) else None
+
+    def title(self) -> tuple[str, int]:
+        """The name of the space and the number of its members."""
+        return self._title()
+
+    def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
+        """Calls back after rows were added; returns what ends it."""
+        return self._subscribers.add(on_change)
+
+    def observe(self, record: Record, members: Mapping[str, Any] | None = None) -> None:
+        """Takes a record; only those that hold a message become rows. `members` are its message's, where known."""
+        if record.raw is None:
+            return
+        members = members or _members(record.raw)
+        dropped, records = self._kept
+        seq = dropped + len(records) + 1
+        if related := members.get("correlation_id"):
+            self._tie(seq, related)
+        records.append(record)
+        self._characters += len(record.raw)
+        if (id := _text(members.get("id"))) and self._yields(id, record):
+            self._seq_of[id] = seq
+        cut = self._capacity if len(records) > 2 * self._capacity else 0
+        if self._characters > self._most:
+            cut = excess(records, self._most // 2)
+        if cut:
+            dropped += cut
+            self._characters -= sum(len(one.raw or "") for one in records[:cut])
+            self._seq_of = {id: seq for id, seq in self._seq_of.items() if seq > dropped}
+            self._ties = {seq: tie for seq, tie in self._ties.items() if seq > dropped}
+            self._kept = (dropped, records[cut:])
+        self._subscribers.tell()
+
+    def _yields(self, id: str, record: Record) -> bool:
+        """Whether what names that id means this record from now on: the first that was let through keeps it."""
+        holder = self._record(self._seq_of.get(id, 0))
+        return holder is None or (holder.verdict == "refused" and record.verdict != "refused")
+
+    def _tie(self, seq: int, related: object) -> None:
+        first, *others = related[:MOST_RELATED] if isinstance(related, list) else [related]
+        found = (self._seq_of.get(_text(one), 0) for one in others)
+        tie = self._seq_of.get(_text(first), 0), tuple(sorted({one for one in found if one}))
+        if any(tie):
+            self._ties[seq] = tie
+
+    def _row(self, seq: int, record: Record) -> Row:
+        raw = record.raw or ""
+        members = _members(raw)
+        kind, to = _text(members.get("kind")), members.get("to")
+        known = outline(record)
+        what = str(known) if known else describe(kind, members.get("payload"))
+        if known is None and ("e+" in what or "…" in what):
+            # It may show an integer beyond 64 bits, which is a float in the fast reading.
+            what = describe(kind, (members_of(raw) or members).get("payload"))
+        first, others = self._ties.get(seq, (0, ()))
+        return Row(  # by position: names cost three times as much, thousands of times a second
+            seq,
+            record.now.timestamp(),
+            author(record, members),
+            tuple(_text(one) for one in to) if isinstance(to, list) else (),
+            kind,
+            what if members or known else "unreadable message",
+            _text(members.get("context")),
+            first,
+            record.verdict,
+            record.code or _in_a_word(record.pattern),
+            _text(members.get("id")),
+            known.size if known else utf8_size(raw),
+            others,
+        )
+
+
+def _all(first: int, others: tuple[int, ...]) -> tuple[int, ...]:
+    return (first, *others) if first else others
+
+
+@lru_cache(maxsize=1024)  # a space has few patterns and many messages
+def _in_a_word(pattern: str) -> str:
+    """The kinds of a pattern; `(…)` where it is narrowed further."""
+    members = _members(pattern)
+    kind = members.get("kind", "")
+    word = "|".join(map(str, kind)) if isinstance(kind, list) else str(kind)
+    return f"{word}(…)" if "payload" in members or "to" in members else word
+
+
+def _members(raw: str) -> dict[str, Any]:
+    return read_members(raw) or members_of(raw) or {}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,83 @@
+"""What the parts of a lab need of it, and no more: nothing but the façade and the magics takes a whole `Lab`.
+
+A `Lab` is a `Session`. A part takes the session, and what it needs beside it (such as the grants) by itself, so no part
+knows the module that puts all of them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from mew_lab.lab.decisions.decisions import HumanDecisions
+from mew_lab.lab.echo import Seen
+from mew_lab.lab.following import Following
+from mew_lab.lab.host import Host
+from mew_lab.lab.listing import Note
+from mew_lab.lab.loop import LoopThread
+from mew_lab.log.log import Log
+from mew_lab.sdk.participant import MEWParticipant
+
+__all__ = ["Seated", "Session"]
+
+
+class Seated(Protocol):
+    """One participant of this process: its id, what it is, and the participant itself."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def what(self) -> str: ...
+    @property
+    def participant(self) -> MEWParticipant: ...
+
+
+class Session(Protocol):
+    """One space seen by one human.
+
+    Attributes:
+        name: The lab's name; `space` is that of the space, `url` where it is reached, empty in memory.
+        me: The human's seat; `seats` are all of this process, by name.
+        log: What happened so far; `following` tells of what comes.
+        decisions: What waits for the human.
+        host: What runs the space here; None when it runs elsewhere.
+        loop: The thread of all async code; `timeout` is how long a blocking verb may take, in seconds.
+        faults: What went wrong in the background, as sentences.
+        closed: Whether it is down.
+        seen: Which envelopes of its own came back.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def space(self) -> str: ...
+    @property
+    def url(self) -> str: ...
+    @property
+    def me(self) -> Seated: ...
+    @property
+    def seats(self) -> Mapping[str, Seated]: ...
+    @property
+    def log(self) -> Log: ...
+    @property
+    def following(self) -> Following: ...
+    @property
+    def decisions(self) -> HumanDecisions: ...
+    @property
+    def host(self) -> Host | None: ...
+    @property
+    def loop(self) -> LoopThread: ...
+    @property
+    def timeout(self) -> float: ...
+    @property
+    def faults(self) -> Sequence[str]: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def seen(self) -> Seen: ...
+
+    def fault(self, text: str) -> None:
+        """Keeps a sentence about something that went wrong in the background."""
+
+    def leave(self, name: str) -> Note:
+        """Lets a participant of this process leave the space."""

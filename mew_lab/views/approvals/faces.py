@@ -1,0 +1,149 @@
+"""Which other faces has a card: the form for its arguments, an edit to be confirmed, a grant to be confirmed?
+
+Each face is made in the kernel and sent as text; what is confirmed is named by the digest of what was sent. It does not
+know how a decision is taken. Spec: threats 3, 14, 22.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from mew_lab.errors import MewError
+from mew_lab.lab.decisions.cards import Click
+from mew_lab.lab.decisions.editing import Field, Review
+from mew_lab.lab.decisions.folding import LONG_NAME
+from mew_lab.lab.decisions.offers import LIMITS, Offer, Offers
+from mew_lab.protocol.visible import middle, visible
+from mew_lab.views.approvals.marks import placed
+from mew_lab.views.approvals.values import argument, compared, lines_of
+from mew_lab.views.ui.acting import Act, Outcome
+from mew_lab.views.ui.pictures import clock_time
+
+if TYPE_CHECKING:
+    from mew_lab.lab.lab import Lab
+
+__all__ = ["Faces", "limits", "short"]
+
+
+class Faces:
+    """The forms, edits and offers of one lab's cards."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self._offers = Offers(lab, lab.granting)
+
+    def acts(self) -> Mapping[str, Act]:
+        """What a view may ask for."""
+        return {"form": self._form, "review": self._review, "offer": self._offer}
+
+    def take(
+        self, proposal: str, *, digest: str, offer: str, click: Click, target: tuple[str, ...]
+    ) -> Future[str]:
+        """Approves the proposal by that click, and grants what was offered."""
+        return self._lab.loop.submit(
+            self._offers.take(proposal, digest=digest, offer=offer, click=click, target=target)
+        )
+
+    def _form(self, given: Mapping[str, Any]) -> Future[Outcome]:
+        async def form() -> Outcome:
+            fields = await self._lab.decisions.editing.form(_id(given))
+            return Outcome("The arguments can be changed.", [_field(one) for one in fields])
+
+        return self._lab.loop.submit(form())
+
+    def _review(self, given: Mapping[str, Any]) -> Future[Outcome]:
+        changes = given.get("changes")
+        if not isinstance(changes, list) or not all(isinstance(one, dict) for one in changes):
+            raise MewError("The view sent no changes, so nothing was changed.")
+
+        async def review() -> Outcome:
+            made = self._lab.decisions.editing.review(_id(given), changes)
+            return Outcome("This is what would be sent.", _reviewed(made))
+
+        return self._lab.loop.submit(review())
+
+    def _offer(self, given: Mapping[str, Any]) -> Future[Outcome]:
+        values, limit, target = given.get("values"), given.get("limit"), given.get("target", "")
+        if not isinstance(values, bool) or not isinstance(limit, str) or not isinstance(target, str):
+            raise MewError("The view asked for a grant that this kernel does not know. Run its cell again.")
+
+        async def offer() -> Outcome:
+            to = (target,) if target else ()
+            made = await self._offers.offer(_id(given), values=values, limit=limit, target=to)
+            return Outcome("This is what would be granted.", _offered(made))
+
+        return self._lab.loop.submit(offer())
+
+
+def limits() -> list[str]:
+    """What a grant may be limited to, the narrowest first."""
+    return list(LIMITS)
+
+
+def short(digest: str) -> str:
+    """The beginning of a digest, to be compared by eye."""
+    return f"{digest[:4]} {digest[4:8]}"
+
+
+def _written(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _id(given: Mapping[str, Any]) -> str:
+    id = given.get("id")
+    if not isinstance(id, str):
+        raise MewError("The view named no proposal, so nothing was done.")
+    return id
+
+
+def _field(one: Field) -> dict[str, Any]:
+    # The text is what is edited, so it is not escaped here: it goes into the value of a text area alone.
+    return {"name": visible(one.name), "text": one.text, "isText": one.is_text, "hint": visible(one.hint)}
+
+
+def _reviewed(review: Review) -> dict[str, Any]:
+    lines = []
+    index = 0
+    for line in review.lines:
+        shown: dict[str, Any] = {"name": middle(line.name, LONG_NAME), "how": "same"}
+        if line.now is None:
+            shown |= {"how": "removed", "was": "\n".join(lines_of(line.was or "")[:40])}
+        else:
+            shown |= argument(line.pointer, line.now) | {"index": index}
+            index += 1
+            if line.was is None:
+                shown["how"] = "added"
+            elif line.changed:
+                shown |= {"how": "changed", "was": argument(line.pointer, line.was)["text"]}
+                shown["lines"] = compared(line.was, line.now)
+        lines.append(shown)
+    return {
+        "digest": review.digest,
+        "short": short(review.digest),
+        "lines": lines,
+        "warnings": placed(review.warnings, review.arguments),
+    }
+
+
+def _offered(offer: Offer) -> dict[str, Any]:
+    matches = offer.matches
+    examples = [
+        f"{clock_time(one.t)}  {one.sender} → {', '.join(one.to) or 'all'}  {one.kind}  {one.what}"
+        for one in matches.examples
+    ]
+    parts = [f"  {_written(key)}: {_written(value)}" for key, value in offer.pattern.items()]
+    pattern = "{\n" + ",\n".join(parts) + "\n}"
+    return {
+        "digest": offer.digest,
+        "short": short(offer.digest),
+        "to": visible(offer.to),
+        "pattern": "\n".join(visible(line) for line in pattern.split("\n")),
+        "limit": offer.limit,
+        "count": matches.count,
+        "of": matches.looked_at,
+        "examples": [visible(one) for one in examples],
+        "remarks": [visible(one) for one in offer.remarks],
+    }

@@ -1,0 +1,377 @@
+"""How does a human decide about proposals, so that what is shown is what is done?
+
+The view shows cards; the browser sends back an id, the digest of what was shown, a decision and a nonce,
+never a payload: the request is built by the workbench from the proposal, or the edit, that the kernel holds. A message
+is refused, with a notice on the view, when its nonce is not this widget's (it comes from a saved notebook or
+another kernel), when its digest is not that of the card or of an edit of it, when it says more than it may, when it is
+decided already, or when the workbench refuses the click: it alone keeps what each page has shown and opened, and since
+when. Nothing that decides is synced state, so nothing of it is saved.
+
+Bounds: at most 200 open cards are in the views, the oldest (the rest is counted and follows), and 200 decided ones. It
+does not know how a decision is carried out, nor who else decides.
+
+Spec: §3.2.1, §3.3.
+"""
+
+from __future__ import annotations
+
+import hmac
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from concurrent.futures import CancelledError, Future
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from mew_lab.errors import MewError
+from mew_lab.lab.decisions.cards import REASONS, Card, Click, Decisions
+from mew_lab.lab.decisions.pace import hurry, shares
+from mew_lab.protocol.visible import middle, one_line, visible
+from mew_lab.views.approvals.card_texts import past, shown, still
+from mew_lab.views.approvals.faces import Faces, limits
+from mew_lab.views.approvals.values import whole
+from mew_lab.views.ui.acting import Act, ActingWidget
+from mew_lab.views.ui.live import counted, front_end
+
+if TYPE_CHECKING:
+    from mew_lab.lab.lab import Lab
+
+__all__ = ["ApprovalsView", "view_of"]
+
+_ESM, _CSS = front_end("approvals/reading", "approvals/cards", "approvals/groups", "approvals/view")
+
+KEPT = 200
+OPEN = 200
+WHOLE_CHARACTERS = 2_000_000
+VIEW_CHARACTERS = 40  # of the name that a page gives itself
+_MEMBERS = frozenset({"t", "id", "digest", "decision", "reason", "target", "nonce", "offer", "view"})
+
+
+def view_of(lab: Lab) -> ApprovalsView:
+    """The one of this lab."""
+    return ApprovalsView(lab.decisions, faces=Faces(lab), me=lab.me.participant.client.id)
+
+
+class ApprovalsView(ActingWidget):
+    """The cards of one seat. Show it as often as you like: all views show the same state.
+
+    Without `faces` there is yes and no alone. `me` is who decides here, for the count of decisions.
+    """
+
+    _esm = _ESM
+    _css = _CSS
+    title = "approvals"
+    beats = True
+
+    def __init__(
+        self, decisions: Decisions, *, faces: Faces | None = None, me: str = "", **traits: Any
+    ) -> None:
+        self._decisions = decisions
+        self._faces = faces
+        self._me = me
+        # Guards the tables below: cards change on the workbench's thread, messages come on the kernel's.
+        self._book = threading.Lock()
+        self._cards: dict[str, Card] = {}
+        self._past: dict[str, None] = {}  # those decided, in the order of deciding
+        self._fresh: dict[str, None] = {}
+        self._out: set[str] = set()  # cards that went to the views
+        self._sent: set[str] = set()
+        self._values: deque[tuple[str, str, int]] = deque(maxlen=1000)
+        self._waiting = 0
+        self._head: dict[str, Any] = {}
+        super().__init__(**traits)
+        self._leave = decisions.subscribe(self._on_change)
+        # What changed since the subscription is newer than this list.
+        for card in [*decisions.decided(), *decisions.pending()]:
+            with self._book:
+                if card.id not in self._cards:
+                    self._keep(card)
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """For as long as a cell waits for a decision: live views say once a second that they are heard."""
+        return counted(self._count)
+
+    def unheard_for(self) -> float | None:
+        """Seconds since a view was last heard; None when no view was ever heard."""
+        return None if self.last_ping is None else time.monotonic() - self.last_ping
+
+    def _count(self, change: int) -> None:
+        with self._book:
+            self._waiting += change
+        self.wake()
+
+    def _on_change(self, card: Card) -> None:
+        with self._book:
+            was = self._cards.get(card.id)
+            anew = was is not None and was.seq != card.seq  # another proposal has taken the id
+            if anew:
+                del self._cards[card.id]
+                self._past.pop(card.id, None)
+            self._keep(card)
+            # In the order in which they changed: the earlier proposal makes room before another takes its id.
+            self._fresh.pop(card.id, None)
+            self._fresh[card.id] = None
+            if anew or not card.is_open:
+                self._sent.discard(card.id)
+                self._forget()
+        self.wake()
+
+    def _keep(self, card: Card) -> None:
+        self._cards[card.id] = card
+        if card.is_open:
+            self._past.pop(card.id, None)
+        else:
+            self._past.setdefault(card.id)
+
+    def _forget(self) -> None:
+        """Lets go of what was decided first, once no view shows it open any more."""
+        for old in list(self._past)[: max(0, len(self._past) - KEPT)]:
+            if self._views and old in self._fresh and old in self._out:
+                continue
+            del self._cards[old], self._past[old]
+            self._fresh.pop(old, None)
+            self._out.discard(old)
+
+    # What the writer sends.
+
+    def _snapshot(self, start: int) -> dict[str, Any]:
+        with self._book:
+            self._admit()
+            out = set(self._out)
+            if len(self._views) == 1:  # this one, and all that is new stands in what it gets
+                self._fresh.clear()
+        self._head = self._heading()
+        cards = [shown(card) for card in self._in_order() if card.id in out]
+        return {"now": self.clock().timestamp(), "cards": cards} | self._head
+
+    def _news(self) -> list[dict[str, Any]]:
+        with self._book:
+            self._admit()
+            fresh = [self._cards[one] for one in self._fresh if one in self._out]
+            self._fresh.clear()
+            self._forget()
+        items: list[dict[str, Any]] = [{"t": "card", "card": shown(card)} for card in fresh]
+        while self._values:
+            items.append(self._value(*self._values.popleft()))
+        head = self._heading()
+        if head != self._head:
+            self._head = head
+            items.append({"t": "head"} | head)
+        return items
+
+    def _admit(self) -> None:
+        """Lets cards into the views, the oldest first, while there is room; those decided need none."""
+        room = OPEN - sum(1 for id in self._out if (card := self._cards.get(id)) and card.is_open)
+        for id, card in self._cards.items():
+            if id not in self._out and (not card.is_open or room > 0):
+                room -= card.is_open
+                self._out.add(id)
+                self._fresh[id] = None
+
+    def _heading(self) -> dict[str, Any]:
+        decided = self._decisions.decided()
+        with self._book:
+            more = sum(1 for id, card in self._cards.items() if card.is_open and id not in self._out)
+        return {
+            "banner": visible(self._decisions.banner()),
+            "targets": [[name, middle(name, 40)] for name in self._decisions.targets()],
+            "reasons": [list(pair) for pair in REASONS.items()],
+            "waiting": self._waiting > 0,
+            "limits": limits() if self._faces else [],
+            "shares": shares(decided, me=self._me) if self._me else "",
+            "hurry": hurry(decided, me=self._me) if self._me else "",
+            "more": more,
+        }
+
+    def _value(self, proposal: str, digest: str, index: int) -> dict[str, Any]:
+        arguments = self._decisions.rows(proposal, digest)
+        if arguments is None or not 0 <= index < len(arguments):
+            return {"t": "notice", "text": "That argument is not held here any more."}
+        text = whole(*arguments[index])
+        if len(text) > WHOLE_CHARACTERS:
+            return self._said(
+                proposal, "This argument is too long to be shown whole, so it cannot be approved here."
+            )
+        self._decisions.opened(proposal, digest, index)
+        return {"t": "value", "proposal": proposal, "digest": digest, "index": index, "text": text}
+
+    # What the views send.
+
+    def _acts(self) -> Mapping[str, Act]:
+        return {"decide_all": self._decide_all} | (dict(self._faces.acts()) if self._faces else {})
+
+    def _handle(self, message: dict[str, Any]) -> None:
+        kind, proposal = message.get("t"), message.get("id")
+        if kind == "value":
+            index, card = message.get("index"), self._cards.get(str(proposal))
+            digest = message.get("digest") or (card.digest if card else "")
+            if isinstance(proposal, str) and isinstance(digest, str) and isinstance(index, int):
+                self._values.append((proposal, digest, index))
+                self.wake()
+        elif kind == "seen" and isinstance(proposal, str):
+            self._is_shown(proposal, message)
+        elif kind == "decide":
+            self._decide(message)
+        else:
+            super()._handle(message)
+
+    def _is_shown(self, proposal: str, message: Mapping[str, Any]) -> None:
+        view, digest = _view(message), message.get("digest")
+        if view and isinstance(digest, str) and self._decisions.seen(proposal, view=view, digest=digest):
+            self.post({"t": "shown", "view": view, "id": proposal, "digest": digest})
+
+    def _decide(self, message: dict[str, Any]) -> None:
+        click = self._decisions.click(_view(message))
+        proposal = message.get("id")
+        proposal = proposal if isinstance(proposal, str) else ""
+        with self._book:
+            card = self._cards.get(proposal)
+            refusal = self._refusal(message, card, click)
+            if not refusal:
+                self._sent.add(proposal)
+        if refusal or card is None:
+            self.post(self._said(proposal, refusal) | {"again": True})
+            return
+        self._begun(card, message, click).add_done_callback(lambda done: self._settled(card.id, done))
+
+    def _begun(self, card: Card, message: Mapping[str, Any], click: Click) -> Future[str]:
+        to = (message["target"],) if message.get("target") else ()
+        # The digest was found to be the card's or an edit's, and the workbench compares it once more.
+        digest, decision, reason = message["digest"], message["decision"], message.get("reason", "")
+        try:
+            if message.get("offer") and self._faces:
+                offer = message["offer"]
+                return self._faces.take(card.id, digest=digest, offer=offer, click=click, target=to)
+            return self._decisions.decide(
+                card.id, digest=digest, decision=decision, click=click, reason=reason, target=to
+            )
+        except Exception as error:
+            failed: Future[str] = Future()
+            failed.set_exception(error)
+            return failed
+
+    def _decide_all(self, given: Mapping[str, Any]) -> Future[str]:
+        """Decides several cards, each by its own digest; none of them when one may not be decided so."""
+        click, pairs = self._decisions.click(_view(given)), given.get("cards")
+        about = {key: given[key] for key in ("decision", "reason", "view") if key in given}
+        if not isinstance(pairs, list) or not 0 < len(pairs) <= OPEN:
+            raise MewError("The view named no proposals, so nothing was decided.")
+        begun: list[tuple[Card, dict[str, Any]]] = []
+        with self._book:
+            for pair in pairs:
+                id, digest = pair if isinstance(pair, list) and len(pair) == 2 else (None, None)
+                card = self._cards.get(id) if isinstance(id, str) else None
+                message = {"t": "decide", "id": id, "digest": digest, "nonce": self._nonce} | about
+                if (refusal := self._refusal(message, card, click)) or card is None:
+                    raise MewError(f"None of them was decided. {refusal}")
+                begun.append((card, message))
+            if len({card.id for card, _ in begun}) != len(begun):
+                raise MewError("The view named a proposal twice, so nothing was decided.")
+            self._sent |= {card.id for card, _ in begun}
+        futures = [self._begun(card, message, click) for card, message in begun]
+        all_of_them: Future[str] = Future()
+        left = [len(futures)]
+        failed: list[str] = []
+
+        def ended(card: Card, done: Future[str]) -> None:
+            self._settled(card.id, done)
+            with self._book:
+                left[0] -= 1
+                failed.extend([card.id] if done.cancelled() or done.exception() else [])
+                last = left[0] == 0
+            if last:
+                said = f"{len(futures) - len(failed)} of {len(futures)} decided"
+                all_of_them.set_result(said)
+
+        for (card, _), future in zip(begun, futures, strict=True):
+            future.add_done_callback(lambda done, card=card: ended(card, done))  # type: ignore[misc]
+        return all_of_them
+
+    def _refusal(self, message: dict[str, Any], card: Card | None, click: Click) -> str:
+        """Why this message decides nothing, as a sentence; empty when it may."""
+        decision, reason = message.get("decision"), message.get("reason", "")
+        target, offer = message.get("target", ""), message.get("offer", "")
+        if not _same(message.get("nonce"), self._nonce):
+            return (
+                "This view does not belong to the running kernel, so nothing was decided. Run its cell again."
+            )
+        if card is None:
+            return "That proposal is not known here, so nothing was decided."
+        digest = message.get("digest")
+        edited = decision == "approve" and not offer and isinstance(digest, str)
+        edit = self._decisions.rows(card.id, str(digest)) if edited else None
+        if not _same(digest, card.digest) and edit is None:
+            return "What was shown is not what is proposed, so nothing was decided. Run its cell again."
+        if not card.is_open:
+            return f"Already {past(card)}; the second decision changed nothing."
+        if card.id in self._sent:
+            return "A decision about this proposal is under way; the second one changed nothing."
+        if self._over:
+            return f"Nothing was decided: {self._over}"
+        strings = all(isinstance(one, str) and len(one) <= 500 for one in (reason, target, offer))
+        known = not set(message) - _MEMBERS and (self._faces is not None or not offer)
+        if not known or decision not in ("approve", "reject") or not strings:
+            return "The view sent something other than a decision, so nothing was decided."
+        if not click.view:
+            return "Nothing was decided: the page did not say which view was clicked. Run its cell again."
+        if refusal := self._decisions.refusal(card.id, digest=str(digest), decision=decision, click=click):
+            return refusal
+        if decision == "reject":
+            return "A rejection names no target and no grant; nothing was decided." if target or offer else ""
+        if card.refusal:
+            return f"Not approved: {card.refusal}."
+        if card.to and target:
+            return "Not approved: the proposal names its target itself."
+        if not card.to and target not in self._decisions.targets():
+            return "Not approved: choose one of the participants to run it."
+        return ""
+
+    def _settled(self, proposal: str, future: Future[str]) -> None:
+        try:
+            error = future.exception()
+        except CancelledError:
+            error = RuntimeError("the decision was cancelled before it was sent")
+        if error is not None:
+            self._failed(proposal, error)
+
+    def _failed(self, proposal: str, error: BaseException) -> None:
+        with self._book:
+            self._sent.discard(proposal)
+            # The card goes out again, so that a view which waits for an answer offers its buttons once more.
+            if proposal in self._cards:
+                self._fresh[proposal] = None
+        self.post(self._said(proposal, one_line(str(error) or type(error).__name__, 400)))
+
+    def _said(self, proposal: str, text: str) -> dict[str, Any]:
+        return {"t": "notice", "proposal": proposal, "text": text}
+
+    # Pictures.
+
+    def _in_order(self) -> list[Card]:
+        with self._book:
+            return sorted(self._cards.values(), key=lambda card: card.seq)
+
+    def badge(self) -> str:
+        """How many wait for a decision."""
+        waiting = sum(card.is_open for card in self._in_order())
+        return f"{waiting} open" if waiting else ""
+
+    def _static_text(self) -> str:
+        cards = self._in_order()
+        waiting = [card for card in cards if card.is_open]
+        first = f", first: {waiting[0].request}" if waiting else ""
+        return f"Approvals: {len(waiting)} open, {len(cards) - len(waiting)} decided{first}"
+
+    def _static_html(self) -> str:
+        return still(self._in_order(), moment=self.clock())
+
+
+def _view(message: Mapping[str, Any]) -> str:
+    """The name that the page gives the view which sent this; empty where it gives none."""
+    view = message.get("view")
+    return view if isinstance(view, str) and len(view) <= VIEW_CHARACTERS else ""
+
+
+def _same(given: Any, expected: str) -> bool:
+    return isinstance(given, str) and hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode())

@@ -1,0 +1,1 @@
+"""The chat view: model, widget and front end."""

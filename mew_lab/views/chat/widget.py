@@ -1,0 +1,306 @@
+"""How does a human read and answer what is said in a space?
+
+The view sends what a person chose: a text and whom it is for, the number of a message and a word about it. What is
+said, and to whom an acknowledgement goes, is built from the messages that the kernel holds. Messages travel in batches
+that say what they follow; a view that has missed one asks again. The newest 200 are sent, at most 512 Ki characters at
+once; earlier ones and the rest of a long one when they are asked for.
+
+It does not know how a message gets into the space.
+
+Spec: §3.4, §3.4.1, §3.4.2.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from mew_lab.errors import MewError
+from mew_lab.log.line import read_members
+from mew_lab.protocol.visible import middle, one_line, visible
+from mew_lab.views.chat.model import REASONS, STATUSES, Said, Talk
+from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
+from mew_lab.views.ui.live import INSTALL, front_end
+from mew_lab.views.ui.markdown import plain, tree
+from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
+
+if TYPE_CHECKING:
+    from mew_lab.lab.lab import Lab
+
+__all__ = ["ChatView", "view_of"]
+
+_ESM, _CSS = front_end("ui/conversing", "chat/view")
+
+PAGE = 200
+NEWS = 40  # messages in one turn of the writer: what comes faster cannot be read, and can be asked for
+FLOODED = 0.5  # seconds to the next turn where so many came
+MOST_CHARACTERS = 512 * 1024  # in one message to the views
+MOST_MARKDOWN = 40_000  # characters of Markdown in one message to the views: formatting takes its time
+MOST_PEOPLE = 200
+SHOWN_SEEN = 8  # acknowledgements of a message that are told one by one
+
+
+def view_of(lab: Lab) -> ChatView:
+    """The one of this lab."""
+    talk = lab.loop.call(lambda: Talk(lab.me.participant))
+    view = ChatView(talk, submit=lab.loop.submit, raw=lab.rows.raw)
+
+    def leave() -> None:
+        talk.close()
+        lab.following.remove(talk)
+
+    view.on_close(lambda: lab.loop.post(leave))
+    lab.loop.call(lambda: lab.following.add(talk))
+    return view
+
+
+class ChatView(ActingWidget):
+    """The chat of one seat. Show it as often as you like: all views show the same messages."""
+
+    _esm = _ESM
+    _css = _CSS
+    title = "chat"
+    interval = 0.2
+
+    def __init__(
+        self,
+        talk: Talk,
+        *,
+        submit: Callable[[Coroutine[Any, Any, Any]], Future[Any]],
+        raw: Callable[[int], str] = lambda seq: "",
+        **traits: Any,
+    ) -> None:
+        self._talk = talk
+        self._submit = submit
+        self._raw = raw
+        # Guards what changed: the workbench's thread adds, the writer takes.
+        self._book = threading.Lock()
+        self._fresh: dict[int, None] = {}
+        self._sent = 0
+        self._number = 0  # of messages to the views, so that one that is missing is missed
+        self._head: dict[str, Any] = {}
+        super().__init__(**traits)
+        talk.on_change = self._on_change
+
+    def on_close(self, leave: Callable[[], None]) -> None:
+        """Has this called when the view is closed."""
+        self._leave = leave
+
+    def _on_change(self, n: int) -> None:
+        if not self.has_view:
+            return  # whoever comes gets a snapshot
+        with self._book:
+            self._fresh[n] = None
+        self.wake()
+
+    # What the writer sends.
+
+    def _snapshot(self, start: int) -> dict[str, Any]:
+        messages = self._newest(0, PAGE)
+        last = messages[-1].n if messages else 0
+        if len(self._views) == 1:  # else another view still waits for what comes behind `_sent`
+            self._sent = last
+        self._head = self._heading()
+        shown = {"messages": _page(messages), "last": last}
+        words = {"statuses": list(STATUSES.items()), "reasons": list(REASONS.items())}
+        return shown | words | {"no": self._number, "now": self.clock().timestamp()} | self._head
+
+    def _newest(self, after: int, most: int) -> list[Said]:
+        """The newest messages behind `after`, as many as may go at once."""
+        messages, left = self._talk.messages(after=after, limit=most), MOST_CHARACTERS
+        for at in range(len(messages) - 1, -1, -1):
+            left -= len(messages[at].text)
+            if left < 0 and at < len(messages) - 1:
+                return messages[at + 1 :]
+        return messages
+
+    def _news(self) -> list[dict[str, Any]]:
+        with self._book:
+            fresh, self._fresh = self._fresh, {}
+        items: list[dict[str, Any]] = []
+        known = [n for n in fresh if 0 < n <= self._sent]
+        if messages := self._newest(self._sent, NEWS):
+            after, self._sent = self._sent, messages[-1].n
+            skipped = messages[0].n - after - 1
+            self.interval = FLOODED if skipped else type(self).interval
+            items.append({"t": "said", "after": after, "skipped": skipped, "messages": _page(messages)})
+        for n in known[2 * PAGE :]:
+            self._on_change(n)
+        changed = [one for n in known[: 2 * PAGE] if (one := self._talk.message(n)) is not None]
+        if changed:
+            items.append({"t": "states", "states": [_state(one) for one in changed]})
+        if (head := self._heading()) != self._head:
+            self._head = head
+            items.append({"t": "head"} | head)
+        if items:
+            self._number += 1
+            items.insert(0, {"t": "next", "no": self._number})
+        return items
+
+    def _heading(self) -> dict[str, Any]:
+        talk = self._talk
+        people = talk.people
+        waiting = talk.queue
+        return {
+            "me": visible(talk.me),
+            "people": [[name, middle(name, 40)] for name in people[:MOST_PEOPLE]],
+            "others": max(0, len(people) - MOST_PEOPLE),
+            "waiting": len(waiting),
+            "addressed": sum(one.addressed for one in waiting),
+            "may": {kind: talk.may(kind) for kind in ("chat", "chat/acknowledge", "chat/cancel")},
+        }
+
+    # What the views ask for.
+
+    def _acts(self) -> Mapping[str, Act]:
+        return {
+            "say": self._say,
+            "acknowledge": lambda given: self._submit(
+                self._talk.acknowledge(_number(given, "n"), _word(given, "status"))
+            ),
+            "acknowledge all": lambda given: self._submit(
+                self._talk.acknowledge_all(_word(given, "status"), until=_number(given, "until"))
+            ),
+            "cancel": lambda given: self._submit(
+                self._talk.cancel(_number(given, "n"), _word(given, "reason"))
+            ),
+            "earlier": self._earlier,
+            "whole": self._whole,
+        }
+
+    def _say(self, given: Mapping[str, Any]) -> Future[Any]:
+        text, to = _word(given, "text"), given.get("to")
+        if not isinstance(to, list) or len(to) > MOST_PEOPLE or not all(isinstance(one, str) for one in to):
+            raise MewError("The view named recipients that are none, so nothing was said. Choose them again.")
+        return self._submit(self._talk.say(text, to, markdown=given.get("markdown") is True))
+
+    def _earlier(self, given: Mapping[str, Any]) -> Outcome:
+        messages = self._talk.messages(before=_number(given, "before"), limit=PAGE // 2)
+        left = MOST_CHARACTERS
+        while len(messages) > 1 and sum(len(one.text) for one in messages) > left:
+            messages = messages[1:]
+        first = messages[0].n if messages else 0
+        more = bool(self._talk.messages(before=first, limit=1)) if first else False
+        return Outcome(
+            f"{len(messages)} earlier messages.",
+            {"messages": _page(messages), "more": more},
+        )
+
+    def _whole(self, given: Mapping[str, Any]) -> Outcome:
+        one = self._talk.message(_number(given, "n"))
+        found = (read_members(self._raw(one.seq)) or {}).get("payload") if one is not None else None
+        text = found.get("text") if isinstance(found, dict) else None
+        if one is None or not isinstance(text, str):
+            raise MewError("The rest of that message is not held here any more: lab.log.df has it.")
+        return Outcome("All of it.", {"text": plain(text)})
+
+    # Pictures.
+
+    def badge(self) -> str:
+        """How many messages await this participant's acknowledgement."""
+        waiting = len(self._talk.queue)
+        return f"{waiting} to acknowledge" if waiting else ""
+
+    def _static_text(self) -> str:
+        waiting = len(self._talk.queue)
+        count = self._talk.last
+        return f"Chat: {count} message{'' if count == 1 else 's'}, {waiting} to acknowledge"
+
+    def _static_html(self) -> str:
+        messages = self._talk.messages(limit=MOST_ROWS)
+        rows = [
+            (
+                clock_time(one.t),
+                one.sender,
+                ", ".join(one.to) or "everybody",
+                "\n".join(one_line(line, 400) for line in one.text.split("\n")[:20]),
+                "\n".join(_past(one)),
+            )
+            for one in messages
+        ]
+        last = self._talk.last
+        notes = [
+            f"{last - len(messages)} earlier messages are not shown." if last > len(messages) else "",
+            "" if messages else 'Nothing was said yet. lab.chat("hello") fills this.',
+            "Long messages are cut; lab.log.df has all of each." if messages else "",
+            f"A picture: nothing can be said here. The live view {INSTALL}.",
+        ]
+        title = (
+            f"Chat as of {clock_time(self.clock())}, {last} messages, {len(self._talk.queue)} to acknowledge"
+        )
+        return picture(
+            title,
+            ("said", "from", "to", "text", "then"),
+            rows,
+            notes=filter(None, notes),
+            code=("from", "to"),
+        )
+
+
+def _number(given: Mapping[str, Any], name: str) -> int:
+    number = given.get(name)
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise MewError("The view named no message, so nothing was done. Run its cell again.")
+    return number
+
+
+def _word(given: Mapping[str, Any], name: str) -> str:
+    word = given.get(name)
+    if not isinstance(word, str):
+        raise MewError(f"The view sent no {name}, so nothing was done. Run its cell again.")
+    return word
+
+
+def _past(one: Said) -> list[str]:
+    """What became of a message, one line each."""
+    lines = [f"{seen.by}: {seen.status or 'acknowledged'}" for seen in one.seen[:SHOWN_SEEN]]
+    if one.cancelled:
+        lines.append(f"cancelled by {one.cancelled}{f' ({one.reason})' if one.reason else ''}")
+    return [*lines, "awaits you"] if one.awaits else lines
+
+
+def _page(messages: Sequence[Said]) -> list[dict[str, Any]]:
+    """Messages as the views get them; of very much Markdown at once only the newest is formatted."""
+    shown: list[dict[str, Any]] = []
+    left = MOST_MARKDOWN
+    for one in reversed(messages):
+        left -= len(one.text) if one.markdown else 0
+        shown.append(_shown(one, formatted=left >= 0))
+    return shown[::-1]
+
+
+def _shown(one: Said, *, formatted: bool) -> dict[str, Any]:
+    """A message as the views get it: numbers to be sent back, everything else visible text."""
+    nodes = tree(one.text) if one.markdown and formatted and not one.more else None
+    return _state(one) | {
+        "t": round(one.t, 3),
+        "from": visible(one.sender),
+        "to": [visible(name) for name in one.to[:20]],
+        "others": max(0, len(one.to) - 20),
+        "text": plain(one.text) if nodes is None else "",
+        "nodes": nodes,
+        "unformatted": one.markdown and nodes is None,
+        "more": one.more,
+        "context": middle(one.context, 40),
+        "answers": one.answers,
+        "mine": one.mine,
+        "addressed": one.addressed,
+    }
+
+
+def _state(one: Said) -> dict[str, Any]:
+    """What of a message may change."""
+    return {
+        "n": one.n,
+        "awaits": one.awaits,
+        "seen": [
+            [visible(seen.by), visible(seen.status), round(seen.t, 3)] for seen in one.seen[:SHOWN_SEEN]
+        ],
+        "seen_by": len(one.seen),
+        "missing": [visible(name) for name in one.missing[:SHOWN_SEEN]],
+        "cancelled": visible(one.cancelled),
+        "reason": one.reason,
+        "claims": [visible(name) for name in one.claims],
+    }

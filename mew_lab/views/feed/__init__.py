@@ -1,0 +1,1 @@
+"""The feed view: model, widget and front end."""

@@ -1,0 +1,95 @@
+"""Which rows of the feed does a person mean?  What she types, made into a question that a row answers yes or no.
+
+`compile_filter` is the seam: whoever brings a language for filters puts another function of the same shape in its
+place. The browser filters the rows that it holds by the same rule (views/feed/filter.js); one table of cases runs
+through both. It knows the columns of a row, not the payloads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from mew_lab.errors import MewError
+from mew_lab.lab.decisions.cards import Row
+from mew_lab.protocol.visible import visible
+
+__all__ = ["FIELDS", "Predicate", "compile_filter"]
+
+Predicate = Callable[[Row], bool]
+
+FIELDS = ("from", "to", "kind", "context", "verdict")
+MOST_CHARACTERS, MOST_TERMS = 500, 50
+
+_TERM = re.compile(r'[ \t\r\n]*(-?)(?:([A-Za-z]+):)?("[^"]*"|[^ \t\r\n"]*)')
+
+
+class _Term(NamedTuple):
+    without: bool
+    field: str
+    wanted: str
+
+    def holds(self, texts: dict[str, str]) -> bool:
+        return (self.wanted in texts[self.field]) is not self.without
+
+
+def compile_filter(text: str) -> Predicate:
+    """What tells whether a row is meant: all words must be in it, in any order, whatever their case.
+
+    `-word` is one that must not be in it, `"two words"` are looked for as they stand, and `from:x`, `to:x`, `kind:x`,
+    `context:x` and `verdict:x` look into that column alone. A row is looked at as it is shown, with escapes for what
+    cannot be seen. No text means every row.
+
+    Args:
+        text: At most 500 characters and 50 words.
+
+    Raises:
+        MewError: when it cannot be understood; the sentence says at which word, and what would do.
+    """
+    terms = _terms(text)
+
+    def meant(row: Row) -> bool:
+        if not terms:
+            return True
+        texts = _texts(row)
+        return all(term.holds(texts) for term in terms)
+
+    return meant
+
+
+def _terms(text: str) -> tuple[_Term, ...]:
+    if len(text) > MOST_CHARACTERS:
+        raise MewError(f"A filter has at most {MOST_CHARACTERS} characters.")
+    terms: list[_Term] = []
+    at, end = 0, len(text.rstrip(" \t\r\n"))
+    while at < end:
+        found = _TERM.match(text, at)
+        assert found is not None  # it matches nothing, too
+        at = found.end()
+        sign, field, value = found[1], found[2] or "", found[3]
+        if at < len(text) and text[at] == '"' and not value:
+            raise MewError('A quote has no end: close it with ".')
+        if field and field.lower() not in FIELDS:
+            known = ", ".join(f"{name}:" for name in FIELDS)
+            raise MewError(f'There is no "{field}:" here, only {known}. In quotes it is looked for as text.')
+        wanted = value.strip('"').lower()
+        if not wanted:
+            raise MewError(f'"{sign}{field + ":" if field else ""}" needs a word after it.')
+        terms.append(_Term(bool(sign), field.lower(), wanted))
+        if len(terms) > MOST_TERMS:
+            raise MewError(f"A filter has at most {MOST_TERMS} words.")
+    return tuple(terms)
+
+
+def _texts(row: Row) -> dict[str, str]:
+    texts = {
+        "from": visible(row.sender),
+        "to": visible(", ".join(row.to)),
+        "kind": visible(row.kind),
+        "context": visible(row.context),
+        "verdict": f"{row.verdict} {visible(row.code)}".strip(),
+    }
+    everything = f"{row.seq} {texts['from']} {texts['to']} {texts['kind']} {visible(row.what)}"
+    texts[""] = f"{everything} {texts['context']} {texts['verdict']}"
+    return {name: one.lower() for name, one in texts.items()}

@@ -1,0 +1,279 @@
+"""How does a browser see every envelope, once, in order, at thousands a second?
+
+The log is the only truth; the feed has a cursor in it. The writer sends the rows after the cursor, in one
+message in a twentieth of a second. Each message says after which row it begins: a view that misses one
+notices, and asks again from the last row that it has, which moves the cursor back; a view that has the rows
+already ignores them. So a reload, a second view and a message that the server dropped are one and the same
+case. A view that has nothing yet gets the newest rows at once, and then the earlier ones backwards, so that it
+opens as fast on a long log as on a short one. What the views could not hold anyway (they keep 20 000 rows) is
+not sent. The exact text of an envelope and
+all that belongs to it travel only when somebody opens its row.
+
+Views filter, count and select by themselves; what is selected is told here, so that code can read it. It does not
+know how rows are made.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mew_lab.errors import MewError
+from mew_lab.lab.decisions.cards import Row, Rows
+from mew_lab.lab.extract import as_python, members_of, save_log
+from mew_lab.protocol.visible import visible
+from mew_lab.views.feed.columns import DEFAULT, SIGNS, VALUES, Column, chosen
+from mew_lab.views.feed.detail import detail, why
+from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
+from mew_lab.views.ui.live import INSTALL, front_end
+from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
+
+if TYPE_CHECKING:
+    from mew_lab.lab.lab import Lab
+
+__all__ = ["Desk", "FeedView", "view_of"]
+
+_ESM, _CSS = front_end("feed/cells", "feed/filter", "feed/facets", "feed/detail", "feed/view")
+
+RING = 20_000
+CHUNK = 2_000
+FIRST = 400  # rows that a view gets at once: more than any screen shows
+MOST_SELECTED = 2_000
+MOST_COPIED = 4_000_000
+ASKED = ("raw", "why")
+
+
+class Desk(Protocol):
+    """What the feed can have done beyond looking."""
+
+    def save(self) -> Future[str]:
+        """Writes the log to a file; the result says where."""
+
+    def as_id(self, sender: str) -> str | None:
+        """The seat of this process that speaks as `sender`; None for you, and for who has none here."""
+
+
+class _LabDesk:
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+
+    def save(self) -> Future[str]:
+        return self._lab.loop.submit(save_log(self._lab.log, Path.cwd(), datetime.now(UTC)))
+
+    def as_id(self, sender: str) -> str | None:
+        return sender if sender in self._lab.seats and sender != self._lab.me.name else None
+
+
+def view_of(lab: Lab) -> FeedView:
+    """The one of this lab."""
+    return FeedView(lab.rows, desk=_LabDesk(lab))
+
+
+class FeedView(ActingWidget):
+    """The live table of one log. Show it as often as you like.
+
+    A view holds the newest 20 000 rows; older ones are in `lab.log.df`.
+    """
+
+    _esm = _ESM
+    _css = _CSS
+    title = "feed"
+    interval = 0.05
+
+    def __init__(self, source: Rows, *, desk: Desk | None = None, **traits: Any) -> None:
+        self._source = source
+        self._desk = desk
+        # Only the writer moves these: the last row sent, the earlier rows (after, up to) still to be sent, and whether
+        # a view has just been given its first ones.
+        self._cursor = 0
+        self._earlier = (0, 0)
+        self._opening = False
+        self._head: tuple[str, int] = ("", -1)
+        self._asked_for: deque[tuple[str, str, int, bool]] = deque(maxlen=100)
+        self._columns = chosen(DEFAULT)
+        self._selected: tuple[int, ...] = ()
+        super().__init__(**traits)
+        self._leave = source.subscribe(self.wake)
+
+    # What a person at the keyboard reads and sets.
+
+    @property
+    def selection(self) -> list[dict[str, Any]]:
+        """The envelopes of the rows that are selected, oldest first, as dicts; of several views the last one's.
+
+        At most 2 000. What holds no JSON object, or is not held any more, is left out.
+        """
+        found = (members_of(self._source.raw(seq)) for seq in self._selected)
+        return [one for one in found if one is not None]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns shown, each a `Column`. Set it to names such as `["seq", "from", "what"]`, or to Columns.
+
+        There are seq, time, clock, from, to, kind, what, context, follows, verdict and size. Raises MewError for
+        any other.
+        """
+        return self._columns
+
+    @columns.setter
+    def columns(self, wanted: Iterable[str | Column]) -> None:
+        self._columns = chosen(wanted)
+        self.post({"t": "columns", "columns": self._packed_columns()})
+
+    def _packed_columns(self) -> list[dict[str, Any]]:
+        return [one._asdict() | {"title": visible(one.title)} for one in self._columns]
+
+    # What the writer sends.
+
+    def _snapshot(self, start: int) -> dict[str, Any]:
+        last = self._source.last_seq
+        oldest = max(0, last - RING)
+        # It has nothing, what it has is of another life of this log, or there would be a hole after it.
+        if start > last or start < oldest or not start:
+            start = max(oldest, last - FIRST)
+            self._earlier, self._opening = (oldest, start), True
+        # Where no other view looks, nobody waits for what lies between.
+        self._cursor = start if len(self._views) <= 1 else min(self._cursor, start)
+        self._head = self._source.title()
+        first = self._source.since(0, 1)
+        return {
+            "last": last,
+            "start": start,
+            "oldest": oldest + 1,
+            "ring": RING,
+            "began": round(first[0].t, 3) if first else None,
+            "now": self.clock().timestamp(),
+            "columns": self._packed_columns(),
+        } | self._heading()
+
+    def _heading(self) -> dict[str, Any]:
+        name, members = self._head
+        return {"space": visible(name), "members": members}
+
+    def _news(self) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = []
+        last = self._source.last_seq
+        after = max(self._cursor, last - RING)
+        rows = self._source.since(after, CHUNK) if last > after else []
+        if rows:
+            # `after` vouches for what is missing between it and the first row: it is not held any more.
+            items.append({"t": "rows", "after": self._cursor, "rows": [_packed(row) for row in rows]})
+            self._cursor = rows[-1].seq
+            if self._cursor < last:
+                self.wake()
+        after, upto = self._earlier
+        if upto > after:
+            if not self._opening:  # what a person sees first goes alone
+                at = max(after, upto - CHUNK)
+                older = [row for row in self._source.since(at, upto - at) if row.seq <= upto]
+                if older:
+                    items.append({"t": "earlier", "rows": [_packed(row) for row in older]})
+                self._earlier = (after, at)
+            self._opening = False
+            self.wake()
+        if (head := self._source.title()) != self._head:
+            self._head = head
+            items.append({"t": "head"} | self._heading())
+        while self._asked_for:
+            items.append(self._answer(*self._asked_for.popleft()))
+        return items
+
+    def _answer(self, kind: str, view: str, seq: int, whole: bool) -> dict[str, Any]:
+        item = {"t": kind, "view": view, "seq": seq}
+        if kind == "raw":
+            return item | detail(self._source, seq, whole=whole)
+        held = self._source.since(seq - 1, 1)
+        sentence, pattern = why(self._source, held[0]) if held and held[0].seq == seq else ("", "")
+        return item | {"text": f"{sentence}\n{pattern[:2000]}".strip()}
+
+    # What the views send.
+
+    def _handle(self, message: dict[str, Any]) -> None:
+        kind, view, seq = message.get("t"), message.get("view"), message.get("seq")
+        if kind == "select":
+            self._select(message.get("seqs"))
+        elif kind in ASKED and isinstance(view, str) and self._is_row(seq):
+            self._asked_for.append((str(kind), view[:40], int(seq or 0), message.get("all") is True))
+            self.wake()
+        else:
+            super()._handle(message)
+
+    def _is_row(self, seq: Any) -> bool:
+        return type(seq) is int and 0 < seq <= self._source.last_seq
+
+    def _select(self, seqs: Any) -> None:
+        if isinstance(seqs, list) and len(seqs) <= MOST_SELECTED and all(map(self._is_row, seqs)):
+            self._selected = tuple(sorted(set(seqs)))
+
+    def _acts(self) -> Mapping[str, Act]:
+        return {"json": self._copy_json, "python": self._copy_python, "save": self._save}
+
+    def _copy_json(self, given: Mapping[str, Any]) -> Outcome:
+        seq, raw = self._held(given)
+        if len(raw) > MOST_COPIED:
+            raise MewError(f"The envelope has {len(raw)} characters, too many to copy; lab.log has it.")
+        return Outcome(f"Row {seq} is copied as JSON, exactly as it was sent.", raw)
+
+    def _copy_python(self, given: Mapping[str, Any]) -> Outcome:
+        seq, raw = self._held(given)
+        [row] = self._source.since(seq - 1, 1)
+        as_id = self._desk.as_id(row.sender) if self._desk is not None else None
+        return Outcome(f"Row {seq} is copied as a line of Python.", as_python(raw, as_id=as_id))
+
+    def _held(self, given: Mapping[str, Any]) -> tuple[int, str]:
+        seq = given.get("seq")
+        raw = self._source.raw(seq) if self._is_row(seq) and isinstance(seq, int) else ""
+        if not isinstance(seq, int) or not raw:
+            raise MewError("The text of that row is not held here any more: lab.log.df has it.")
+        return seq, raw
+
+    def _save(self, given: Mapping[str, Any]) -> Future[str]:
+        if self._desk is None:
+            raise MewError("This feed belongs to no lab, so there is no log to save.")
+        return self._desk.save()
+
+    # Pictures.
+
+    def _static_text(self) -> str:
+        name, members = self._source.title()
+        count = self._source.last_seq
+        return f"Feed of {name}: {count} envelope{'' if count == 1 else 's'}, {members} members"
+
+    def _static_html(self) -> str:
+        last = self._source.last_seq
+        rows = self._source.since(max(0, last - MOST_ROWS), MOST_ROWS)
+        columns = [one for one in self._columns if one.name in VALUES]
+        cells = [tuple(VALUES[one.name](row) for one in columns) for row in rows]
+        name, members = self._source.title()
+        title = f"{name}, {members} members, as of {clock_time(self.clock())}, {last} envelopes"
+        notes = [
+            f"{last - len(rows)} earlier envelopes are not shown: lab.log.df has all."
+            if last > len(rows)
+            else "",
+            "" if rows else 'Nothing was said yet. lab.chat("hello") fills this.',
+            f"A picture. The live view {INSTALL}.",
+        ]
+        titles = ["received" if one.name == "time" else visible(one.title) for one in columns]
+        code = [title for title, one in zip(titles, columns, strict=True) if one.code]
+        return picture(title, titles, cells, notes=filter(None, notes), code=code)
+
+
+def _packed(row: Row) -> list[Any]:
+    """A row as the views get it; the order of feed_cells.js."""
+    return [
+        row.seq,
+        round(row.t, 3),
+        visible(row.sender),
+        visible(", ".join(row.to)),
+        visible(row.kind),
+        visible(row.what),
+        visible(row.context),
+        row.correlates,
+        f"{SIGNS.get(row.verdict, '')} {visible(row.code)}".strip(),
+        row.size,
+        *([row.also] if row.also else ()),
+    ]

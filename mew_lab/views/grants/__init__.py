@@ -1,0 +1,1 @@
+"""The grants view: model, widget and front end."""

@@ -1,0 +1,235 @@
+"""What would this grant allow that its holder may not do now?  Asked of the log, and of the pattern itself.
+
+The log tells how often it would have mattered: envelopes of the grantee that the pattern allows and that it may not
+send now, and proposals of it that could have been requests. The pattern tells what it allows beyond anything that
+was ever sent: the smallest message that it newly permits. And the rule of the gateway is applied beforehand: nobody
+grants what she does not hold.
+
+Everything runs on the loop, a few milliseconds a turn. Spec: §3.6.8, §4.1, §4.2; threat 22.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from mew_lab.errors import ConfigError, MewError
+from mew_lab.lab.decisions.matching import Example
+from mew_lab.lab.sentences import phrase
+from mew_lab.lab.session import Session
+from mew_lab.lab.standing import logical, standings
+from mew_lab.log.line import read_members
+from mew_lab.protocol.covers import possesses
+from mew_lab.protocol.describe import describe
+from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.pattern import warnings
+from mew_lab.protocol.permit import Capability, CapabilitySet
+from mew_lab.protocol.visible import one_line
+from mew_lab.protocol.witness import witness
+from mew_lab.sdk.welcome import understood
+from mew_lab.space.events import Record
+
+__all__ = ["Probe", "barred", "probe", "read_pattern"]
+
+LOOKED_AT = 100_000  # envelopes of everybody, the newest
+TURN = 0.004  # seconds that a turn of the loop is held
+MOST_TEXT = 20_000  # characters of a pattern
+EXAMPLES = 3
+_PROPOSAL, _REQUEST = "mcp/proposal", "mcp/request"
+
+Allowed = Callable[[str, Sequence[str], dict[str, Any]], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """What a grant would change.
+
+    `fresh` of `looked_at` logged envelopes of the grantee would be allowed that it may not send now; `refused` of
+    them were refused when they were sent; `already` are allowed by the pattern and by what it holds. `proposals` are
+    those that it could have sent as requests. `examples` are at most three, the refused ones first. `smallest` is a
+    message that it may newly send (empty: none was found), `adds` whether there is anything new, as far as is known.
+    `barred` is why the human may not grant this.
+    """
+
+    phrase: str
+    adds: bool
+    fresh: int
+    refused: int
+    already: int
+    proposals: int
+    looked_at: int
+    examples: tuple[Example, ...]
+    smallest: str
+    barred: str
+    warnings: tuple[str, ...]
+
+
+def read_pattern(text: str) -> dict[str, Any]:
+    """The one capability that a person has written.
+
+    Raises:
+        MewError: it is none; the sentence says where.
+
+    Spec: §4.1.
+    """
+    if len(text) > MOST_TEXT:
+        raise MewError(f"A pattern of more than {MOST_TEXT} characters is none that a person could judge.")
+    try:
+        pattern = json.loads(text)
+    except (ValueError, RecursionError) as fault:
+        raise MewError(f"This is no JSON: {one_line(str(fault), 200)}") from None
+    if not isinstance(pattern, dict):
+        raise MewError('A capability is one object, such as {"kind": "chat"}.')
+    try:
+        Capability.of(pattern)
+    except ConfigError as fault:
+        raise MewError(f"{fault.key or 'pattern'}: {one_line(str(fault), 300)}") from None
+    return pattern
+
+
+def barred(session: Session, pattern: Mapping[str, Any]) -> str:
+    """Why the human of the lab may not grant this; empty when the gateway would take it.
+
+    Spec: §3.6.8, ruling R12.
+    """
+    me = session.me
+    if session.closed or me.participant.client.state != "ready":
+        return "You are not connected to the space."
+    held = me.participant.client.capabilities
+    if not held.permit("capability/grant", (), {"recipient": "somebody"}).allowed:
+        return f"You may not grant anything: {me.name} does not hold capability/grant."
+    found = possesses(held.capabilities, Capability.of(pattern))
+    if found:
+        return ""
+    beyond = f" Beyond it is {_message(found.witness)}." if found.witness else ""
+    return f"You may not grant this: you ({me.name}) do not hold it yourself: {one_line(found.reason, 300)}.{beyond}"
+
+
+async def probe(
+    session: Session, grantee: str, text: str, *, wanted: Callable[[], bool] = lambda: True
+) -> Probe:
+    """Answers for one pattern; gives up early, with what it has, when it is not `wanted` any more.
+
+    Raises:
+        MewError: the text is no pattern, or nobody is called so.
+    """
+    pattern = read_pattern(text)
+    standing = next((one for one in standings(session) if one.name == grantee), None)
+    if standing is None:
+        raise MewError(f"{one_line(grantee, 64)!r} is not known here")
+    held, _ = understood([dict(one.pattern) for one in standing.rights])
+    capability = Capability.of(pattern)
+    adds = not possesses(held.capabilities, capability)
+    await asyncio.sleep(0)
+    found = witness(capability, held.capabilities) if adds else None
+    why = barred(session, pattern)
+    await asyncio.sleep(0)
+    search = _Search(grantee, capability, held, lambda name: logical(session, name))
+    turn = perf_counter()
+    looked_at = 0
+    for record in reversed(session.log.held):
+        if record.raw is None:
+            continue
+        looked_at += 1
+        if looked_at > LOOKED_AT:
+            break
+        if record.participant == grantee and record.event == "received":
+            search.take(record)
+        if looked_at % 64 == 0 and perf_counter() - turn > TURN:
+            await asyncio.sleep(0)
+            if not wanted():
+                break
+            turn = perf_counter()
+    return Probe(
+        phrase=phrase(pattern),
+        adds=adds,
+        fresh=search.fresh,
+        refused=search.refused,
+        already=search.already,
+        proposals=search.proposals,
+        looked_at=search.looked_at,
+        examples=search.examples,
+        smallest=_message(found) if found else "",
+        barred=why,
+        warnings=tuple(one_line(one, 200) for one in warnings(pattern))[:5],
+    )
+
+
+class _Search:
+    """Counts over the envelopes of one sender, the newest first."""
+
+    def __init__(
+        self, grantee: str, capability: Capability, held: CapabilitySet, who: Callable[[str], str]
+    ) -> None:
+        self.fresh = self.refused = self.already = self.proposals = self.looked_at = 0
+        self._grantee = grantee
+        self._who = who
+        self._new = _by_kind((capability,))
+        self._old = _by_kind(held.capabilities)
+        self._refused: list[Example] = []
+        self._others: list[Example] = []
+        self._proposed: list[Example] = []
+
+    @property
+    def examples(self) -> tuple[Example, ...]:
+        """Those that were refused, then others, then proposals."""
+        return (*self._refused, *self._others, *self._proposed)[:EXAMPLES]
+
+    def take(self, record: Record) -> None:
+        """One envelope of the grantee."""
+        members = read_members(record.raw or "")
+        if members is None:
+            return
+        self.looked_at += 1
+        kind, payload, to = members.get("kind"), members.get("payload"), members.get("to")
+        if not isinstance(kind, str):
+            return
+        body = payload if isinstance(payload, dict) else {}
+        names = [self._who(one) for one in to if isinstance(one, str)] if isinstance(to, list) else []
+        if self._new(kind, names, body):
+            if self._old(kind, names, body):
+                self.already += 1
+                return
+            self.fresh += 1
+            if record.verdict == "refused":
+                self.refused += 1
+                self._keep(self._refused, record, kind, names, body)
+            else:
+                self._keep(self._others, record, kind, names, body)
+        elif kind == _PROPOSAL and self._new(_REQUEST, names, body) and not self._old(_REQUEST, names, body):
+            self.proposals += 1
+            self._keep(self._proposed, record, kind, names, body)
+
+    def _keep(
+        self, book: list[Example], record: Record, kind: str, to: list[str], payload: dict[str, Any]
+    ) -> None:
+        if len(book) < EXAMPLES:
+            what = one_line(describe(kind, payload), 160)
+            book.append(Example(record.now.timestamp(), self._grantee, tuple(to), kind, what))
+
+
+def _by_kind(capabilities: Sequence[Capability]) -> Allowed:
+    """Whether some of them permit a message; which of them could is found out once a kind."""
+    known: dict[str, tuple[Capability, ...]] = {}
+
+    def allowed(kind: str, to: Sequence[str], payload: dict[str, Any]) -> bool:
+        some = known.get(kind)
+        if some is None:
+            some = tuple(one for one in capabilities if one.kind.matches(kind))
+            if len(known) < 1000:
+                known[kind] = some
+        return any(one.permits_body(to, payload) for one in some)
+
+    return allowed
+
+
+def _message(found: Mapping[str, Any]) -> str:
+    """A message as a person reads it: what it does not need is left out."""
+    try:
+        return one_line(compact({key: value for key, value in found.items() if value not in ([], {})}), 400)
+    except MewError:
+        return ""

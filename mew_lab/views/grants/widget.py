@@ -1,0 +1,284 @@
+"""How does a person see who holds what, and give and take it?
+
+A table of every capability and its origin, and a form beside it: whatever is picked there becomes one pattern, which
+stands in the form as text. While it is written the kernel answers what it would change; the newest question alone is
+answered to the end. Rows that changed are sent, at most 200 in a message; a view shows 200 rows, of one participant
+or of all.
+
+It does not know what a pattern means, nor how a grant is given.
+
+Spec: §3.6.1, §3.6.2, §3.6.8; threat 22.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from mew_lab.errors import MewError
+from mew_lab.lab.report import gather_tools
+from mew_lab.lab.sentences import phrase
+from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.permit import PROFILES
+from mew_lab.protocol.visible import middle, one_line, visible
+from mew_lab.views.grants.model import Holding, Holdings
+from mew_lab.views.grants.probing import Probe, probe
+from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
+from mew_lab.views.ui.live import INSTALL, front_end
+from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
+
+if TYPE_CHECKING:
+    from mew_lab.lab.lab import Lab
+
+__all__ = ["GrantsView", "view_of"]
+
+_ESM, _CSS = front_end("grants/view")
+
+PATTERN = 2000
+MOST_HOLDERS = 1000
+MOST_TOOLS = 300
+PATIENCE = 3.0  # seconds for those who are asked for their tools
+
+
+def view_of(lab: Lab) -> GrantsView:
+    """The one of this lab."""
+    holdings = Holdings(lab, lab.granting)
+
+    def begin() -> None:
+        lab.following.add(holdings)
+        holdings.refresh()
+
+    lab.loop.call(begin)
+    return GrantsView(lab, holdings)
+
+
+class GrantsView(ActingWidget):
+    """The grants editor of one lab's space. Show it as often as you like."""
+
+    _esm = _ESM
+    _css = _CSS
+    title = "grants"
+    interval = 0.1
+
+    def __init__(self, lab: Lab, holdings: Holdings, **traits: Any) -> None:
+        self._lab = lab
+        self._holdings = holdings
+        # Only the writer touches these two.
+        self._known: dict[str, Holding] = {}
+        self._head: dict[str, Any] = {}
+        self._question = 0
+        super().__init__(**traits)
+        unsubscribe = holdings.subscribe(self.wake)
+
+        def leave() -> None:
+            unsubscribe()
+            holdings.close()
+            lab.loop.post(lambda: lab.following.remove(holdings))
+
+        self._leave = leave
+
+    # What the writer sends.
+
+    def _snapshot(self, start: int) -> dict[str, Any]:
+        self._head = self._heading()
+        rows = self._holdings.rows[:MOST_ROWS]
+        return {
+            "now": self.clock().timestamp(),
+            "me": visible(self._lab.me.name),
+            "choices": _choices(),
+            "rows": [_shown(row) for row in rows],
+        } | self._head
+
+    def _news(self) -> list[dict[str, Any]]:
+        rows = {row.key: row for row in self._holdings.rows}
+        fresh = [row for key, row in rows.items() if self._known.get(key) != row]
+        gone = [key for key in self._known if key not in rows]
+        items: list[dict[str, Any]] = []
+        if fresh or gone:
+            sent = fresh[:MOST_ROWS]
+            # Each stands behind the one before it, so that the rows of one holder stay together.
+            before = dict(zip(rows, ("", *rows), strict=False))
+            items.append(
+                {
+                    "t": "rows",
+                    "rows": [_shown(row) | {"after": before[row.key]} for row in sent],
+                    "gone": gone[:MOST_ROWS],
+                }
+            )
+            self._known |= {row.key: row for row in sent}
+            for key in gone[:MOST_ROWS]:
+                del self._known[key]
+            if len(fresh) > MOST_ROWS or len(gone) > MOST_ROWS:
+                self.wake()
+        if (head := self._heading()) != self._head:
+            self._head = head
+            items.append({"t": "head"} | head)
+        return items
+
+    def _heading(self) -> dict[str, Any]:
+        rows = self._holdings.rows
+        holders = [[name, middle(name, 40)] for name in self._holdings.holders[:MOST_HOLDERS]]
+        return {
+            "space": visible(self._lab.space),
+            "total": len(rows),
+            "granted": sum(bool(row.grant) for row in rows),
+            "holders": holders,
+        }
+
+    # What the views send.
+
+    def _acts(self) -> Mapping[str, Act]:
+        return {
+            "probe": self._probe,
+            "grant": self._grant,
+            "revoke": self._revoke,
+            "tools": self._tools,
+            "of": self._of,
+        }
+
+    def _probe(self, given: Mapping[str, Any]) -> Future[Outcome]:
+        to, text = _words(given, "to", "pattern")
+        self._question += 1
+        return self._lab.loop.submit(self._answer(to, text, self._question))
+
+    async def _answer(self, to: str, text: str, number: int) -> Outcome:
+        try:
+            found = await probe(self._lab, to, text, wanted=lambda: number == self._question)
+        except MewError as fault:
+            # What is half written is no failure that somebody has to dismiss.
+            return Outcome("", {"fault": one_line(str(fault), 300)})
+        return Outcome("", _answered(found, to))
+
+    def _grant(self, given: Mapping[str, Any]) -> Future[str]:
+        to, text = _words(given, "to", "pattern")
+        minutes, uses = given.get("minutes"), given.get("uses")
+        for limit in (minutes, uses):
+            if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float)):
+                raise MewError("For how long is a number of minutes or of uses.")
+        return self._lab.loop.submit(
+            self._holdings.grant(to, text, minutes=minutes, uses=None if uses is None else int(uses))
+        )
+
+    def _revoke(self, given: Mapping[str, Any]) -> Future[str]:
+        (key,) = _words(given, "key")
+        return self._lab.loop.submit(self._holdings.revoke(key))
+
+    def _tools(self, given: Mapping[str, Any]) -> Future[Outcome]:
+        return self._lab.loop.submit(self._look_up())
+
+    async def _look_up(self) -> Outcome:
+        found, silent = await gather_tools(self._lab, None, patience=PATIENCE)
+        names = [
+            [who, str(tool.get("name"))[:128], one_line(f"{who}/{tool.get('name')}", 80)]
+            for who, tool in found[:MOST_TOOLS]
+        ]
+        without = f"; no answer from {', '.join(silent)}" if silent else ""
+        return Outcome(f"{len(found)} tools{one_line(without, 200)}", names)
+
+    def _of(self, given: Mapping[str, Any]) -> Outcome:
+        (holder,) = _words(given, "holder")
+        rows = [row for row in self._holdings.rows if holder in ("", row.holder)]
+        return Outcome(f"{len(rows)} capabilities", [_shown(row) for row in rows[:MOST_ROWS]])
+
+    # Pictures.
+
+    def badge(self) -> str:
+        """How many were granted."""
+        granted = sum(bool(row.grant) for row in self._holdings.rows)
+        return f"{granted} granted" if granted else ""
+
+    def _static_text(self) -> str:
+        rows = self._holdings.rows
+        granted = sum(bool(row.grant) for row in rows)
+        return f"Grants in {self._lab.space}: {len(rows)} capabilities held, {granted} of them granted"
+
+    def _static_html(self) -> str:
+        # Of many rows the granted ones are those that somebody would look for.
+        rows = sorted(self._holdings.rows, key=lambda row: bool(row.grant))
+        cells = [(row.holder, row.phrase, row.pattern[:PATTERN], _origin(row)) for row in rows]
+        title = f"Grants in {self._lab.space} as of {clock_time(self.clock())}, {len(rows)} capabilities"
+        notes = [
+            "" if rows else 'Nobody holds anything yet. lab.join("helper") seats somebody.',
+            f"A picture: nothing can be granted here. The live view {INSTALL}.",
+        ]
+        columns = ("holder", "may", "pattern", "from")
+        return picture(title, columns, cells, notes=filter(None, notes), code=("holder", "pattern"))
+
+
+def _words(given: Mapping[str, Any], *names: str) -> list[str]:
+    found = [given.get(name) for name in names]
+    if not all(isinstance(one, str) for one in found):
+        raise MewError("The view sent something other than a choice of a person, so nothing was done.")
+    return [str(one) for one in found]
+
+
+def _choices() -> list[list[Any]]:
+    """Each pattern of a profile once: its JSON, what it allows, and in which profiles it stands."""
+    found: dict[str, list[str]] = {}
+    for name, patterns in PROFILES.items():
+        for one in patterns:
+            found.setdefault(compact(one), []).append(name)
+    return [[text, phrase(json.loads(text)), profiles] for text, profiles in found.items()]
+
+
+def _origin(row: Holding) -> str:
+    since = f" at {clock_time(row.since)}" if row.since is not None else ""
+    ends = f", {row.ends}" if row.ends else ""
+    words = {
+        "granted": f"granted by {row.granter}{since}{ends} ({row.grant})",
+        "everybody": "everybody holds it",
+        "configured": "configured",
+        "told": "as it joined",
+    }
+    return words[row.origin]
+
+
+def _shown(row: Holding) -> dict[str, Any]:
+    """A row as the views get it: `key` and `who` to be sent back, everything else visible text."""
+    return {
+        "key": row.key,
+        "who": row.holder,
+        "holder": middle(row.holder, 40),
+        "phrase": row.phrase,
+        "pattern": one_line(row.pattern, PATTERN),
+        "origin": row.origin,
+        "grant": middle(row.grant, 13),
+        "whole": one_line(row.grant, 300),
+        "granter": middle(row.granter, 40),
+        "since": row.since,
+        "ends": one_line(row.ends, 80),
+        "against": row.against,
+    }
+
+
+def _answered(found: Probe, to: str) -> dict[str, Any]:
+    who = one_line(to, 64)
+    lines: list[str] = []
+    if not found.adds:
+        lines.append(f"It adds nothing: {who} may send all of it already.")
+    else:
+        sent = f"{found.looked_at} logged envelope{'' if found.looked_at == 1 else 's'} of {who}"
+        refused = f" ({found.refused} of them were refused)" if found.refused else ""
+        lines.append(f"It would allow {found.fresh} of {sent} that it may not send now{refused}.")
+    if found.proposals:
+        many = "proposal" if found.proposals == 1 else "proposals"
+        lines.append(
+            f"{found.proposals} {many} of {who} could have been sent as requests, without your approval."
+        )
+    if found.already and found.adds:
+        lines.append(f"{found.already} more are allowed by what it holds already.")
+    examples = [
+        [clock_time(one.t), visible(one.kind), visible(", ".join(one.to[:8])), one.what]
+        for one in found.examples
+    ]
+    return {
+        "phrase": found.phrase,
+        "adds": found.adds,
+        "lines": lines,
+        "examples": examples,
+        "smallest": found.smallest,
+        "barred": found.barred,
+        "warnings": list(found.warnings),
+    }

@@ -1,0 +1,1 @@
+"""The panel view: model, widget and front end."""

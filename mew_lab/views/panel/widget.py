@@ -1,0 +1,103 @@
+"""How does one look take in a whole space?  The control room: every part in its place, each fed by itself.
+
+Who is here on the left, what is said in the middle, what waits for a decision on the right, and under it the other parts
+behind tabs with counts; where there is little room all stands in one column, decisions first. The parts are the very
+widgets of `lab.view`, so a part shown twice is one state. A part behind a tab is drawn when its tab is first chosen.
+
+It knows the parts' names and places, and nothing of what they show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from mew_lab.lab.following import Follower
+from mew_lab.ledger.entry import Entry
+from mew_lab.views.ui.live import LiveWidget, front_end
+from mew_lab.views.ui.pictures import clock_time, picture
+
+if TYPE_CHECKING:
+    from mew_lab.lab.lab import Lab
+
+__all__ = ["PLACES", "PanelView", "view_of"]
+
+_ESM, _CSS = front_end("panel/view")
+
+# Where each part stands; tabs in this order. What decides comes first in the page, for those who read or tab through it.
+PLACES: Mapping[str, str] = {
+    "approvals": "top",
+    "roster": "left",
+    "feed": "middle",
+    "reasoning": "tab",
+    "chat": "tab",
+    "streams": "tab",
+    "tools": "tab",
+    "timeline": "tab",
+    "grants": "tab",
+}
+
+
+def view_of(lab: Lab) -> PanelView:
+    """The one of this lab; its parts are those of `lab.view`."""
+    view = PanelView(lab.space, {name: getattr(lab.view, name) for name in PLACES})
+    lab.loop.call(lambda: lab.following.add(view.ear, earlier=False))
+    view.on_close(lambda: lab.loop.post(lambda: lab.following.remove(view.ear)))
+    return view
+
+
+class _Ear(Follower):
+    """Wakes the panel when something was said: counts may have changed."""
+
+    def __init__(self, view: PanelView) -> None:
+        self._view = view
+
+    def take(self, heard: Entry) -> None:
+        self._view.wake()
+
+
+class PanelView(LiveWidget):
+    """All parts of one space. Show it as often as you like; it ends no part of its own accord."""
+
+    _esm = _ESM
+    _css = _CSS
+    title = "panel"
+    interval = 0.5
+
+    def __init__(self, space: str, parts: Mapping[str, LiveWidget], **traits: Any) -> None:
+        self._space = space
+        self._parts = parts
+        self._badges: dict[str, str] = {}
+        self.ear = _Ear(self)
+        super().__init__(**traits)
+
+    def on_close(self, leave: Any) -> None:
+        """What ends what `view_of` has begun."""
+        self._leave = leave
+
+    def _snapshot(self, start: int) -> dict[str, Any]:
+        self._badges = self._counted()
+        # `ref` is how one anywidget names another to the page.
+        parts = [
+            {"name": name, "place": PLACES[name], "ref": f"anywidget:{part.model_id}"}
+            for name, part in self._parts.items()
+        ]
+        return {"parts": parts, "badges": self._badges, "space": self._space}
+
+    def _news(self) -> list[dict[str, Any]]:
+        badges = self._counted()
+        if badges == self._badges:
+            return []
+        self._badges = badges
+        return [{"t": "badges", "badges": badges}]
+
+    def _counted(self) -> dict[str, str]:
+        return {name: part.badge() for name, part in self._parts.items()}
+
+    def _static_text(self) -> str:
+        return f"Panel of {self._space}: " + "; ".join(repr(part) for part in self._parts.values())
+
+    def _static_html(self) -> str:
+        whole = [part._static_html() for part in self._parts.values()]
+        head = picture(f"{self._space} as of {clock_time(self.clock())}", (), ())
+        return f'<div style="display:grid;gap:16px">{head}{"".join(whole)}</div>'

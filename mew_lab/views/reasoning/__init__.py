@@ -1,0 +1,1 @@
+"""The reasoning view: model, widget and front end."""

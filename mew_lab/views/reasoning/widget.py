@@ -1,0 +1,360 @@
+"""How does a human follow what others think aloud, and stop it?
+
+The view has one branch a sequence, its steps below it. All sequences travel as one line each; steps travel with their
+number, so that a view which has missed one asks for the page it lacks. The steps of a sequence that has ended are sent
+when its branch is opened. To cancel, a view sends the number of a sequence and a reason; whom that concerns is built
+from the sequence that the kernel holds.
+
+It does not know what belongs to a sequence.
+
+Spec: §3.5.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from mew_lab.errors import MewError
+from mew_lab.log.line import read_members
+from mew_lab.protocol.visible import middle, one_line, visible
+from mew_lab.views.reasoning.call_rows import CallRow
+from mew_lab.views.reasoning.model import REASONS, Thoughts
+from mew_lab.views.reasoning.sequences import Reasoning, Step
+from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
+from mew_lab.views.ui.live import INSTALL, front_end
+from mew_lab.views.ui.markdown import plain
+from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
+
+if TYPE_CHECKING:
+    from mew_lab.lab.lab import Lab
+
+__all__ = ["ReasoningView", "view_of"]
+
+_ESM, _CSS = front_end("ui/conversing", "reasoning/view")
+
+PAGE = 200  # steps in a snapshot, or asked for at once
+MOST_NEWS = 300  # steps in one message
+MOST_STREAMS = 20  # of which something new is shown in one message
+MOST_READ = 20  # sequences in one message that somebody may follow
+FLOODED = 0.5  # seconds to the next message where there were more
+LIVE = 600  # characters of a stream that are shown as they come
+WHOLE = 1_000_000
+HEAD = 160  # characters of what a sequence set out to do; the rest when it is asked for
+
+
+def view_of(lab: Lab) -> ReasoningView:
+    """The one of this lab."""
+    me = lab.me.participant
+    thoughts = Thoughts(me)
+    view = ReasoningView(thoughts, submit=lab.loop.submit, raw=lab.rows.raw)
+
+    def join() -> None:
+        ends.append(me.client.on_stream_data(thoughts.frame))
+        ends.append(me.rights.on_capabilities_changed(lambda change: thoughts.rights_changed()))
+        lab.following.add(thoughts)
+
+    def leave() -> None:
+        lab.following.remove(thoughts)
+        for end in ends:
+            end()
+
+    ends: list[Callable[[], None]] = []
+    view.on_close(lambda: lab.loop.post(leave))
+    lab.loop.call(join)
+    return view
+
+
+class ReasoningView(ActingWidget):
+    """What is thought aloud in one space. Show it as often as you like: all views show the same."""
+
+    _esm = _ESM
+    _css = _CSS
+    title = "reasoning"
+    interval = 0.1
+
+    def __init__(
+        self,
+        thoughts: Thoughts,
+        *,
+        submit: Callable[[Coroutine[Any, Any, Any]], Future[Any]],
+        raw: Callable[[int], str] = lambda seq: "",
+        **traits: Any,
+    ) -> None:
+        self._thoughts = thoughts
+        self._submit = submit
+        self._raw = raw
+        # Guards what changed: the workbench's thread adds, the writer takes.
+        self._book = threading.Lock()
+        self._number = 0  # of messages to the views, so that one that is missing is missed
+        self._fresh: dict[int, None] = {}
+        self._fresh_steps: dict[tuple[int, int], None] = {}
+        self._fresh_streams: dict[int, None] = {}
+        super().__init__(**traits)
+        thoughts.on_change = self._on_change
+
+    def on_close(self, leave: Callable[[], None]) -> None:
+        """Has this called when the view is closed."""
+        self._leave = leave
+
+    def _on_change(self, key: int, n: int) -> None:
+        if not self.has_view:
+            return  # whoever comes gets a snapshot
+        with self._book:
+            if n < 0:
+                self._fresh_streams[key] = None
+            elif n == 0:
+                self._fresh[key] = None
+            else:
+                self._fresh_steps[key, n] = None
+                if len(self._fresh_steps) > 4 * MOST_NEWS:
+                    self._leave_one_out()
+        self.wake()
+
+    def _leave_one_out(self) -> None:
+        # A new step that is not sent is asked for by whoever sees that it is missing; what became of a call is not.
+        for key, n in islice(self._fresh_steps, MOST_NEWS):
+            step = self._thoughts.step(key, n)
+            if step is None or step.call is None:
+                del self._fresh_steps[key, n]
+                return
+
+    # What the writer sends.
+
+    def _snapshot(self, start: int) -> dict[str, Any]:
+        sequences = self._thoughts.sequences
+        steps: list[dict[str, Any]] = []
+        for one in reversed(sequences):
+            if one.state == "active" and len(steps) < PAGE:
+                held = self._thoughts.steps(one.key)[-(PAGE - len(steps)) :]
+                steps = [_step(one.key, step) for step in held] + steps
+        return {
+            "sequences": [self._sequence(one) for one in sequences],
+            "steps": steps,
+            "streams": [self._stream(one.key) for one in sequences if one.streaming][-MOST_STREAMS:],
+            "reasons": list(REASONS.items()),
+            "now": self.clock().timestamp(),
+            "forgotten": self._thoughts.forgotten,
+            "no": self._number,
+        }
+
+    def _news(self) -> list[dict[str, Any]]:
+        with self._book:
+            keys, self._fresh = self._fresh, {}
+            self.interval = FLOODED if len(keys) > MOST_READ else type(self).interval
+            numbers = list(self._fresh_steps)[:MOST_NEWS]
+            for number in numbers:
+                del self._fresh_steps[number]
+            streams = list(self._fresh_streams)[:MOST_STREAMS]
+            for key in streams:
+                del self._fresh_streams[key]
+            left = bool(self._fresh_steps or self._fresh_streams)
+        items: list[dict[str, Any]] = []
+        held = [self._thoughts.sequence(key) for key in keys]
+        if keys:
+            gone = [key for key, one in zip(keys, held, strict=True) if one is None]
+            shown = [self._sequence(one) for one in held if one is not None]
+            items.append(
+                {"t": "sequences", "sequences": shown, "gone": gone, "forgotten": self._thoughts.forgotten}
+            )
+        found = [(key, self._thoughts.step(key, n)) for key, n in numbers]
+        if steps := [_step(key, one) for key, one in found if one is not None]:
+            items.append({"t": "steps", "steps": steps})
+        if streams:
+            items.append({"t": "streams", "streams": [self._stream(key) for key in streams]})
+        if left:
+            self.wake()
+        if items:
+            self._number += 1
+            items.insert(0, {"t": "next", "no": self._number})
+        return items
+
+    def _sequence(self, one: Reasoning) -> dict[str, Any]:
+        return {
+            "key": one.key,
+            "id": middle(one.id, 28),
+            "owner": visible(one.owner),
+            "text": one_line(one.text, HEAD),
+            "more": one.more or len(one.text) > HEAD,
+            "started": round(one.started, 3),
+            "ended": None if one.ended is None else round(one.ended, 3),
+            "state": one.state,
+            "by": visible(one.by) if one.by != one.owner else "",
+            "reason": one.reason,
+            "parent": one.parent,
+            "place": one.place,
+            "path": _parts(one.path),
+            "steps": one.steps,
+            "dropped": one.dropped,
+            "thoughts": one.thoughts,
+            "calls": one.calls,
+            "open": one.open_calls,
+            "stream": visible(one.stream),
+            "streaming": one.streaming,
+            "may": one.state == "active" and self._thoughts.may_cancel(one),
+        }
+
+    def _stream(self, key: int) -> dict[str, Any]:
+        text, total = self._thoughts.mirrored(key)
+        return {"key": key, "text": plain(text[-LIVE:].lstrip()), "total": total}
+
+    # What the views ask for.
+
+    def _acts(self) -> Mapping[str, Act]:
+        return {
+            "cancel": self._cancel,
+            "steps": self._steps_asked,
+            "whole": self._whole,
+            "stream": self._stream_asked,
+        }
+
+    def _cancel(self, given: Mapping[str, Any]) -> Future[Any]:
+        reason = given.get("reason")
+        if not isinstance(reason, str) or not reason.strip() or len(reason) > 80:
+            raise MewError("Nothing was cancelled: a reason has 1 to 80 characters. Choose one of the list.")
+        return self._submit(self._thoughts.cancel(_number(given, "key"), reason.strip()))
+
+    def _steps_asked(self, given: Mapping[str, Any]) -> Outcome:
+        key, after = _number(given, "key"), _number(given, "after")
+        steps = self._thoughts.steps(key, after=after, limit=PAGE)
+        return Outcome(f"{len(steps)} steps.", {"steps": [_step(key, one) for one in steps]})
+
+    def _whole(self, given: Mapping[str, Any]) -> Outcome:
+        key, n = _number(given, "key"), _number(given, "n")
+        text = self._text_of(key, n)
+        if text is None:
+            raise MewError("All of it is not held here any more: lab.log.df has it.")
+        cut = f"\n… and {len(text) - WHOLE} characters more" if len(text) > WHOLE else ""
+        return Outcome("All of it.", {"text": plain(text[:WHOLE]) + cut})
+
+    def _stream_asked(self, given: Mapping[str, Any]) -> Outcome:
+        text, total = self._thoughts.mirrored(_number(given, "key"))
+        left = f"… {total - len(text)} characters before this are not held.\n" if total > len(text) else ""
+        return Outcome("All that is held of the stream.", {"text": left + plain(text)})
+
+    def _text_of(self, key: int, n: int) -> str | None:
+        """All that a step says: of a call its payload and its answer's; with n = 0, what the sequence set out to do."""
+        one, step = self._thoughts.sequence(key), self._thoughts.step(key, n)
+        if one is None or (n and step is None):
+            return None
+        said = self._payload(step.seq if step is not None else one.seq)
+        if said is None:
+            return None
+        if step is None or step.call is None:
+            text = said.get("message", said.get("text"))
+            return text if isinstance(text, str) else _indented(said)
+        parts = [_indented(said.get("params", said))]
+        if step.call.result_seq and (answer := self._payload(step.call.result_seq)) is not None:
+            parts.append(_result(answer))
+        return "\n\n".join(parts)
+
+    def _payload(self, seq: int) -> dict[str, Any] | None:
+        payload = (read_members(self._raw(seq)) or {}).get("payload")
+        return payload if isinstance(payload, dict) else None
+
+    # Pictures.
+
+    def badge(self) -> str:
+        """How many sequences are not over."""
+        active = sum(one.state == "active" for one in self._thoughts.sequences)
+        return f"{active} active" if active else ""
+
+    def _static_text(self) -> str:
+        sequences = self._thoughts.sequences
+        active = [one for one in sequences if one.state == "active"]
+        first = f", newest: {one_line(active[-1].owner, 64)} “{active[-1].text[:80]}”" if active else ""
+        return f"Reasoning: {len(active)} active, {len(sequences) - len(active)} ended{first}"
+
+    def _static_html(self) -> str:
+        sequences = self._thoughts.sequences
+        rows: list[tuple[str, ...]] = []
+        for one in sequences:
+            rows.append((clock_time(one.started), one.owner, _ended(one), one.text, _summary(one)))
+            for step in self._thoughts.steps(one.key):
+                said = step.sender if step.sender != one.owner else ""
+                told = _told(step.call) if step.call is not None else ""
+                rows.append((f"+{step.t - one.started:.1f} s", said, step.kind, step.text, told))
+        notes = [
+            f"{len(rows) - MOST_ROWS} earlier lines are not shown." if len(rows) > MOST_ROWS else "",
+            ""
+            if sequences
+            else 'Nobody has reasoned in the open yet. lab.ask("helper", "…") of an agent fills this.',
+            f"A picture: nothing can be cancelled here. The live view {INSTALL}.",
+        ]
+        active = sum(one.state == "active" for one in sequences)
+        title = f"Reasoning as of {clock_time(self.clock())}, {active} active, {len(sequences)} in all"
+        columns = ("when", "who", "state", "what", "then")
+        return picture(title, columns, rows[-MOST_ROWS:], notes=filter(None, notes), code=("who", "state"))
+
+
+def _number(given: Mapping[str, Any], name: str) -> int:
+    number = given.get(name)
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise MewError("The view named no sequence, so nothing was done. Run its cell again.")
+    return number
+
+
+def _parts(path: str) -> list[str]:
+    return [middle(part, 40) for part in path.split("/") if part]
+
+
+def _indented(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _result(payload: Mapping[str, Any]) -> str:
+    """What a tool answered: its texts, else the JSON."""
+    result = payload.get("result")
+    content = result.get("content") if isinstance(result, dict) else None
+    texts = [one.get("text") for one in content if isinstance(one, dict)] if isinstance(content, list) else []
+    if texts and all(isinstance(one, str) for one in texts):
+        return "\n".join(map(str, texts))
+    return _indented(payload.get("error", result))
+
+
+def _step(key: int, one: Step) -> dict[str, Any]:
+    """A step as the views get it; its text and the lines of its call are visible text already."""
+    return {
+        "key": key,
+        "n": one.n,
+        "t": round(one.t, 3),
+        "kind": visible(one.kind),
+        "from": visible(one.sender),
+        "to": [visible(name) for name in one.to[:4]],
+        "path": _parts(one.path),
+        "text": one.text,
+        "more": one.more,
+        "child": one.child,
+        "call": _fate(one.call) if one.call is not None else None,
+    }
+
+
+def _fate(call: CallRow) -> dict[str, Any]:
+    return {
+        "state": call.state,
+        "by": visible(call.by),
+        "ended": None if call.ended is None else round(call.ended, 3),
+        "result": call.result,
+        "claims": list(call.claims),
+    }
+
+
+def _told(call: CallRow) -> str:
+    """What became of a call, for a picture."""
+    by = f" by {call.by}" if call.by and call.state in ("rejected", "refused") else ""
+    return f"{call.state}{by}{f': {call.result}' if call.result else ''}"
+
+
+def _ended(one: Reasoning) -> str:
+    lasted = f" after {one.ended - one.started:.1f} s" if one.ended is not None else ""
+    return f"{one.state}{lasted}"
+
+
+def _summary(one: Reasoning) -> str:
+    by = f"by {one.by}" if one.by and one.by != one.owner else ""
+    parts = [f"{one.thoughts} thoughts", f"{one.calls} calls", by, one.reason]
+    return ", ".join(filter(None, parts))

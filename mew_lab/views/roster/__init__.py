@@ -1,0 +1,1 @@
+"""The roster view: model, widget and front end."""

@@ -1,0 +1,322 @@
+"""How does a person see who is in the space, and steer them?
+
+A row a participant: presence, what it is, what it may do, how full its context is, and a menu of what the human may
+have it do. Rows that changed are sent, at most 200 in a message; the rest of a large space comes page by page when
+it is asked for. A token that an invitation brought stays in the kernel: it goes out once, to the view whose person
+asked to see it, as the answer to that one click.
+
+It does not know how a deed is carried out.
+
+Spec: §3.6.5, §3.6.7, §3.7, §3.9.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from mew_lab.errors import MewError
+from mew_lab.lab.actions import DEEDS
+from mew_lab.lab.host import join_line
+from mew_lab.lab.sentences import sentence
+from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.permit import PROFILES
+from mew_lab.protocol.visible import middle, one_line, visible
+from mew_lab.views.roster.inviting import Invitation, invite
+from mew_lab.views.roster.model import Member, Members, Paused, Told
+from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
+from mew_lab.views.ui.live import INSTALL, front_end
+from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
+
+if TYPE_CHECKING:
+    from mew_lab.lab.lab import Lab
+
+__all__ = ["RosterView", "view_of"]
+
+_ESM, _CSS = front_end("roster/view")
+
+MOST_PATTERNS, PATTERN = 60, 500
+MOST_INVITATIONS = 50
+GONE = ("left", "removed")
+_GIVEN = ("reason", "timeout_seconds", "direction", "entries", "target_tokens")
+
+
+def view_of(lab: Lab) -> RosterView:
+    """The one of this lab."""
+    members = Members(lab)
+
+    def begin() -> None:
+        lab.following.add(members)
+        members.refresh()
+
+    lab.loop.call(begin)
+    return RosterView(lab, members)
+
+
+class RosterView(ActingWidget):
+    """The participants of one lab's space. Show it as often as you like."""
+
+    _esm = _ESM
+    _css = _CSS
+    title = "roster"
+    interval = 0.2
+
+    def __init__(self, lab: Lab, members: Members, **traits: Any) -> None:
+        self._lab = lab
+        self._members = members
+        # Only the writer touches these two.
+        self._known: dict[str, Member] = {}
+        self._head: dict[str, Any] = {}
+        # Guards the two below: an invitation ends on the loop's thread, a click comes on the kernel's.
+        self._book = threading.Lock()
+        self._tokens: dict[str, Invitation] = {}
+        # Who, since when, when it was shown.
+        self._invited: BoundedDict[str, tuple[str, float, float | None]] = BoundedDict(
+            MOST_INVITATIONS, on_forget=lambda id, invited: self._tokens.pop(id, None)
+        )
+        super().__init__(**traits)
+        unsubscribe = members.subscribe(self.wake)
+
+        def leave() -> None:
+            unsubscribe()
+            lab.loop.post(lambda: lab.following.remove(members))
+
+        self._leave = leave
+
+    # What the writer sends.
+
+    def _snapshot(self, start: int) -> dict[str, Any]:
+        self._head = self._heading()
+        rows = self._first_who_is_here()
+        return {
+            "now": self.clock().timestamp(),
+            "me": visible(self._lab.me.name),
+            "profiles": [[name, sentence(patterns)] for name, patterns in PROFILES.items()],
+            "deeds": [[name, deed.about, deed.grave] for name, deed in DEEDS.items()],
+            "rows": [_shown(row) for row in rows[:MOST_ROWS]],
+        } | self._head
+
+    def _news(self) -> list[dict[str, Any]]:
+        changed = [row for row in self._members.rows if self._known.get(row.name) != row]
+        items: list[dict[str, Any]] = []
+        if changed:
+            sent = changed[:MOST_ROWS]
+            # Most that happens is that somebody tells how it is: that goes without what it may do.
+            fresh = [row for row in sent if not self._has_told(row)]
+            told = [[row.name, _told(row.told)] for row in sent if self._has_told(row)]
+            if fresh:
+                items.append({"t": "rows", "rows": [_shown(row) for row in fresh]})
+            if told:
+                items.append({"t": "told", "told": told})
+            self._known |= {row.name: row for row in sent}
+            if len(changed) > MOST_ROWS:
+                self.wake()
+        if (head := self._heading()) != self._head:
+            self._head = head
+            items.append({"t": "head"} | head)
+        return items
+
+    def _first_who_is_here(self) -> list[Member]:
+        """Where not all can be shown, those who are gone are left out first."""
+        return sorted(self._members.rows, key=lambda row: row.presence in GONE)
+
+    def _has_told(self, row: Member) -> bool:
+        """Whether nothing has changed but what it says of itself."""
+        known = self._known.get(row.name)
+        return known is not None and replace(known, told=row.told) == row
+
+    def _heading(self) -> dict[str, Any]:
+        rows = self._members.rows
+        counts: dict[str, int] = {}
+        for row in rows:
+            counts[row.presence] = counts.get(row.presence, 0) + 1
+        with self._book:
+            invited = [
+                {"id": id, "name": visible(name), "at": at, "shown": shown}
+                for id, (name, at, shown) in self._invited.items()
+            ]
+        return {
+            "space": visible(self._lab.space),
+            "total": len(rows),
+            "counts": list(counts.items()),
+            "barred": self._barred(),
+            "invited": invited,
+        }
+
+    def _barred(self) -> str:
+        """Why the human may not invite; empty when nothing speaks against it."""
+        me = self._lab.me
+        if self._lab.closed or me.participant.client.state != "ready":
+            return "You are not connected to the space."
+        if me.participant.can_send("space/invite", {"participant_id": "somebody"}):
+            return ""
+        help = f": lab.enrol({me.name!r}, can=…) changes that" if self._lab.host is not None else ""
+        return f"You ({me.name}) do not hold space/invite{help}."
+
+    # What the views send.
+
+    def _acts(self) -> Mapping[str, Act]:
+        return {"do": self._do, "invite": self._invite, "reveal": self._reveal, "more": self._more}
+
+    def _do(self, given: Mapping[str, Any]) -> Future[str]:
+        deed, target = given.get("deed"), given.get("target")
+        if not isinstance(deed, str) or not isinstance(target, str) or self._members.find(target) is None:
+            raise MewError("That participant is not known here, so nothing was sent.")
+        choices = {name: given[name] for name in _GIVEN if given.get(name) not in (None, "")}
+        return self._lab.loop.submit(self._members.steering.do(deed, target, choices))
+
+    def _invite(self, given: Mapping[str, Any]) -> Future[Outcome]:
+        name, can, reason = given.get("name"), given.get("can"), given.get("reason")
+        if not isinstance(name, str) or not name.strip():
+            raise MewError("Who is invited? Give an id of letters, digits, dots and dashes.")
+        patterns = _wanted(can, given.get("patterns"))
+        why = reason[:300] if isinstance(reason, str) else ""
+        return self._lab.loop.submit(self._bring_in(name.strip()[:200], patterns, why))
+
+    async def _bring_in(self, name: str, patterns: list[dict[str, Any]] | None, reason: str) -> Outcome:
+        invitation = await invite(self._lab.me.participant, name, patterns, reason=reason or None)
+        with self._book:
+            self._tokens[invitation.id] = invitation
+            self._invited[invitation.id] = (invitation.participant, self.clock().timestamp(), None)
+        self.wake()
+        return Outcome(f"{name} is invited; its token is ready and can be shown once")
+
+    def _reveal(self, given: Mapping[str, Any]) -> Outcome:
+        id = given.get("id")
+        with self._book:
+            found = self._tokens.pop(id, None) if isinstance(id, str) else None
+            name, at, shown = self._invited.get(str(id), ("", 0.0, None))
+            if found is not None:
+                shown = self.clock().timestamp()
+                self._invited[found.id] = (name, at, shown)
+        if found is None:
+            when = f" at {clock_time(shown)}" if shown is not None else ""
+            again = "; remove the participant and invite it again for a new one"
+            raise MewError(
+                f"The token was shown{when}, and is not shown twice{again}." if name else "No such token."
+            )
+        self.wake()
+        line = join_line(found.url or "URL", space=self._lab.space, token_env="MEW_TOKEN")
+        return Outcome(
+            f"The token of {name} is shown, this once",
+            {"token": found.token.reveal(), "url": visible(found.url), "line": visible(line)},
+        )
+
+    def _more(self, given: Mapping[str, Any]) -> Outcome:
+        after = given.get("after")
+        start = after if isinstance(after, int) and after > 0 else 0
+        rows = self._first_who_is_here()[start : start + MOST_ROWS]
+        return Outcome(f"{len(rows)} more", [_shown(row) for row in rows])
+
+    # Pictures.
+
+    def badge(self) -> str:
+        """How many are here."""
+        return f"{sum(bool(row.ids) for row in self._members.rows)} here"
+
+    def _static_text(self) -> str:
+        rows = self._members.rows
+        here = sum(bool(row.ids) for row in rows)
+        return f"Roster of {self._lab.space}: {len(rows)} participants, {here} here"
+
+    def _static_html(self) -> str:
+        rows = self._first_who_is_here()
+        moment = self.clock()
+        cells = [
+            (
+                row.presence + (f" {_until(row.paused)}" if row.paused else ""),
+                f"{row.name}{' (you)' if row.you else ''}",
+                row.what,
+                row.sentence,
+                _status(row.told),
+            )
+            for row in rows[:MOST_ROWS]
+        ]
+        left_out = len(rows) - len(cells)
+        title = f"Roster of {self._lab.space} as of {clock_time(moment)}, {len(rows)} participants"
+        notes = [
+            f"{left_out} more participants are not shown: lab.who() lists all." if left_out else "",
+            "" if rows else 'Nobody is here yet. lab.join("helper") seats somebody.',
+            f"A picture. The live view {INSTALL}. Until then: %mew who.",
+        ]
+        columns = ("presence", "participant", "what", "may", "status")
+        return picture(title, columns, cells, notes=filter(None, notes), code=("participant",))
+
+
+def _wanted(can: object, text: object) -> list[dict[str, Any]] | None:
+    """The capabilities that the form asks for; None for what an invitation gives by itself."""
+    if can in (None, "", "starter"):
+        return None
+    if isinstance(can, str) and can in PROFILES:
+        return [dict(one) for one in PROFILES[can]]
+    try:
+        wanted = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError) as fault:
+        raise MewError(f"The patterns are no JSON: {one_line(str(fault), 200)}") from None
+    wanted = [wanted] if isinstance(wanted, dict) else wanted
+    if not isinstance(wanted, list) or not all(isinstance(one, dict) for one in wanted):
+        raise MewError('The patterns are a list such as [{"kind": "chat"}].')
+    return wanted
+
+
+def _shown(row: Member) -> dict[str, Any]:
+    """A row as the views get it: `id` to be sent back, everything else visible text."""
+    patterns = [one_line(one, PATTERN) for one in row.patterns[:MOST_PATTERNS]]
+    return {
+        "id": row.name,
+        "name": middle(row.name, 40),
+        "whole": visible(row.name[:300]),
+        "you": row.you,
+        "what": one_line(row.what, 80),
+        "presence": row.presence,
+        "since": row.since,
+        "ids": [one_line(one, 80) for one in row.ids if one != row.name][:8],
+        "sentence": row.sentence,
+        "patterns": patterns,
+        "left": len(row.patterns) - len(patterns),
+        "told": _told(row.told),
+        "paused": None if row.paused is None else _paused(row.paused),
+        "against": dict(row.against),
+    }
+
+
+def _paused(paused: Paused) -> dict[str, Any]:
+    return {
+        "by": one_line(paused.by, 64),
+        "reason": paused.reason,
+        "since": paused.since,
+        "until": paused.until,
+    }
+
+
+def _told(told: Told | None) -> dict[str, Any] | None:
+    if told is None:
+        return None
+    return told._asdict() | {
+        "usage": told.usage,
+        "near_limit": told.near_limit,
+        "more": [list(p) for p in told.more],
+    }
+
+
+def _until(paused: Paused) -> str:
+    by = f"by {one_line(paused.by, 64)}"
+    return f"{by} until resumed" if paused.until is None else f"{by} until {clock_time(paused.until)}"
+
+
+def _status(told: Told | None) -> str:
+    if told is None:
+        return ""
+    words = [told.status] if told.status else []
+    if told.tokens is not None:
+        most = f" of {told.max_tokens}" if told.max_tokens else ""
+        words.append(f"{told.tokens}{most} tokens")
+    if told.messages is not None:
+        words.append(f"{told.messages} messages")
+    if told.latency_ms is not None:
+        words.append(f"{told.latency_ms:g} ms")
+    return f"{', '.join(words)} (told at {clock_time(told.at)})"

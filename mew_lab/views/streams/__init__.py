@@ -1,0 +1,1 @@
+"""The streams view: model, widget and front end."""

@@ -1,0 +1,100 @@
+"""What does a list of streams say of one of them?  A row: data, bounded whatever a peer said.
+
+It does not know where rows are kept, nor who shows them.
+
+Spec: §3.10.1, §3.10.2, ruling R16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.stream import Stream
+from mew_lab.views.streams.kinds import Kind, kind_of
+
+__all__ = ["DEEDS", "NAMES", "WORDS", "StreamRow", "people", "row_of", "text_in", "words_in"]
+
+WORDS = 300  # characters of a text that a peer chose
+NAMES = 100  # writers or targets that a row names
+DEEDS = ("close", "grant-write", "revoke-write", "transfer-ownership")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRow:
+    """One stream, or a request for one, as it is now. `key` is its own in this process; times are of the epoch.
+
+    `id` is empty until the gateway has opened it. `reason` says why it is closed, or refused. `reaches`: whether its
+    frames come to this human. `may` holds those of DEEDS that are hers: she owns it, and holds the capability.
+    """
+
+    key: int
+    id: str
+    state: Literal["requested", "open", "closed", "refused"]
+    owner: str
+    reason: str = ""
+    writers: tuple[str, ...] = ()
+    target: tuple[str, ...] = ()
+    direction: str = "upload"
+    description: str = ""
+    content_type: str = ""
+    format: str = ""
+    encoding: str = ""
+    expected: int | None = None
+    since: float = 0.0
+    until: float | None = None
+    late: bool = False
+    mine: bool = False
+    reaches: bool = True
+    may: frozenset[str] = frozenset()
+
+    @property
+    def kind(self) -> Kind:
+        """How it is looked at first."""
+        return kind_of(self.content_type, self.format)
+
+
+def text_in(fields: Mapping[str, Any], key: str) -> str:
+    """The text of that name, its beginning where it is long; empty when it is none."""
+    value = fields.get(key)
+    return value[:WORDS] if isinstance(value, str) else ""
+
+
+def people(names: Sequence[str]) -> tuple[str, ...]:
+    """Those whom a row names: as many, and as much of each name, as it has room for."""
+    return tuple(one[:WORDS] for one in names[:NAMES])
+
+
+def words_in(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What a request says of its stream, by the names that a row has for it. Spec: §3.10.1."""
+    size = fields.get("expected_size_bytes")
+    return {
+        "direction": text_in(fields, "direction") or "upload",
+        "description": text_in(fields, "description"),
+        "content_type": text_in(fields, "content_type"),
+        "format": text_in(fields, "format"),
+        "encoding": text_in(fields, "encoding"),
+        "expected": size if type(size) is int and 0 <= size < 2**53 else None,
+    }
+
+
+def row_of(stream: Stream, *, key: int, me: MEWParticipant, since: float) -> StreamRow:
+    """The row of an open stream, as `me` sees it; `since` where nobody said when it was opened."""
+    about = {"stream_id": stream.id}
+    may = {deed for deed in DEEDS if stream.mine and me.can_send(f"stream/{deed}", about, "gateway")}
+    return StreamRow(
+        key=key,
+        id=stream.id,
+        state="open",
+        owner=stream.owner[:WORDS],
+        writers=people(stream.writers),
+        target=people(stream.target),
+        since=stream.created.timestamp() if stream.created else since,
+        late=stream.late,
+        mine=stream.mine,
+        reaches=not stream.target or me.client.id in stream.target,
+        may=frozenset(may),
+        **words_in(stream.fields),
+    )

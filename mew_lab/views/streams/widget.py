@@ -1,0 +1,302 @@
+"""How does a human see the streams of her space, and look into one while it runs?
+
+The list travels as rows: whole when one has changed, its counts alone at most twice a second. What is on a stream is
+read here, in Python, and goes as visible text, numbers, or a whole picture, to the one view that has opened the stream:
+256 KiB a second at most, what was skipped is told. At most 200 rows are in a page; her own, the watched, the open and
+the newest come first, and how many are left out is told.
+
+What a page asks for is done by `StreamDeeds`, whose refusals are the gateway's sentences. No path and no name of a file
+comes from a page or a peer.
+
+Spec: §3.10.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from mew_lab.errors import MewError
+from mew_lab.lab.loop import LoopThread
+from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.visible import one_line, visible
+from mew_lab.views.streams.deeds import StreamDeeds
+from mew_lab.views.streams.kinds import KINDS, Kind
+from mew_lab.views.streams.model import Streaming
+from mew_lab.views.streams.row import StreamRow
+from mew_lab.views.streams.stills import CODE, COLUMNS, cells_of, last_lines
+from mew_lab.views.streams.watch import Watch
+from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
+from mew_lab.views.ui.live import INSTALL, front_end
+from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
+
+if TYPE_CHECKING:
+    from mew_lab.lab.lab import Lab
+
+__all__ = ["StreamsView", "view_of"]
+
+_ESM, _CSS = front_end("streams/plot", "streams/bytes", "streams/view")
+
+COUNTS_EVERY = 0.5
+MOST_OTHERS = 200
+MOST_WATCHES = 16
+_ASKED = ("direction", "description", "content_type", "format")
+EMPTY = "No stream was opened yet. A participant opens one with stream/request, you with the button above, or in code: "
+EMPTY += 'await lab.me.participant.streams.request_stream(description="…").'
+
+
+def view_of(lab: Lab) -> StreamsView:
+    """The one of this lab."""
+    streaming = Streaming(lab.me.participant)
+    lab.loop.call(lambda: streaming.follow(lab.following))
+    return StreamsView(streaming, loop=lab.loop)
+
+
+class StreamsView(ActingWidget):
+    """The streams of one lab. Show it as often as you like; each view looks into a stream of its own choice.
+
+    `streaming` and `deeds` are what it is made of, for code: rows, held frames, `deeds.save(key)` and the like.
+    """
+
+    _esm = _ESM
+    _css = _CSS
+    title = "streams"
+    interval = 0.1
+
+    def __init__(self, streaming: Streaming, *, loop: LoopThread, **traits: Any) -> None:
+        self.streaming = streaming
+        self.deeds = StreamDeeds(streaming)
+        self._loop = loop
+        # Put in by any thread; all below are the writer's alone.
+        self._wishes: deque[dict[str, Any]] = deque(maxlen=1000)
+        self._watches: BoundedDict[str, tuple[int, Watch]] = BoundedDict(MOST_WATCHES)
+        self._sent: dict[int, StreamRow] = {}
+        self._counts: dict[int, tuple[int, int, int]] = {}
+        self._counted = 0.0
+        self._head: dict[str, Any] = {}
+        self._looked: tuple[int, Kind] | None = None
+        super().__init__(**traits)
+        unsubscribe = streaming.subscribe(self.wake)
+
+        def leave() -> None:
+            unsubscribe()
+            loop.post(streaming.stop)
+
+        self._leave = leave
+
+    # What the writer sends.
+
+    def _snapshot(self, start: int) -> dict[str, Any]:
+        self._head = self._heading()
+        rows = self._listed()
+        counts = [[row.key, *self._traffic(row.key)] for row in rows]
+        return {
+            "rows": [_packed(row) for row in rows],
+            "counts": counts,
+            "now": self.clock().timestamp(),
+            "empty": EMPTY,
+        } | self._head
+
+    def _news(self) -> list[dict[str, Any]]:
+        while self._wishes:
+            self._grant(self._wishes.popleft())
+        items = self._list_news()
+        for view, (key, watch) in list(self._watches.items()):
+            if view not in self._views:
+                del self._watches[view]
+            elif shown := watch.next():
+                items.append({"t": "shown", "view": view, "key": key, "kind": watch.kind} | shown)
+        if any(watch.waits for _, watch in self._watches.values()):
+            self.wake()
+        return items
+
+    def _list_news(self) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = []
+        rows = {row.key: row for row in self._listed()}
+        if gone := [key for key in self._sent if key not in rows]:
+            items.append({"t": "gone", "keys": gone})
+        if changed := [row for key, row in rows.items() if self._sent.get(key) is not row]:
+            items.append({"t": "rows", "rows": [_packed(row) for row in changed]})
+        self._sent = rows
+        head, now = self._heading(), time.monotonic()
+        counts = {key: self._traffic(key) for key in rows}
+        moved = [[key, *found] for key, found in counts.items() if self._counts.get(key) != found]
+        if moved and now - self._counted < COUNTS_EVERY:
+            self.wake()
+        elif moved:
+            self._counted, self._counts = now, counts
+            items.append({"t": "counts", "counts": moved})
+        if head != self._head:
+            self._head = head
+            items.append({"t": "head"} | head)
+        return items
+
+    def _traffic(self, key: int) -> tuple[int, int, int]:
+        frames, size, rate = self.streaming.traffic(key)
+        return frames, size, round(rate)
+
+    def _listed(self) -> list[StreamRow]:
+        rows = self.streaming.rows()
+        if len(rows) <= MOST_ROWS:
+            return rows
+        watched = {key for key, _ in self._watches.values()}
+        first = sorted(
+            rows, key=lambda row: (row.mine or row.key in watched, row.state == "open", row.key), reverse=True
+        )
+        return sorted(first[:MOST_ROWS], key=lambda row: row.key)
+
+    def _heading(self) -> dict[str, Any]:
+        rows = self.streaming.rows()
+        number = {state: sum(row.state == state for row in rows) for state in ("open", "requested")}
+        left_out = max(0, len(rows) - MOST_ROWS) + self.streaming.over_untold + self.streaming.untold
+        others = self.streaming.others()[:MOST_OTHERS]
+        return {
+            "open": number["open"],
+            "requested": number["requested"],
+            "over": len(rows) - number["open"] - number["requested"] + self.streaming.over_untold,
+            "leftOut": left_out,
+            "others": [[name, one_line(name, 60)] for name in others],
+            "mayRequest": self.streaming.may_request(),
+        }
+
+    # What the views ask for.
+
+    def _handle(self, message: dict[str, Any]) -> None:
+        if message.get("t") in ("look", "pause") and isinstance(message.get("view"), str):
+            self._wishes.append(message)
+            self.wake()
+        else:
+            super()._handle(message)
+
+    def _grant(self, wish: dict[str, Any]) -> None:
+        view, key, kind = wish["view"][:40], wish.get("key"), wish.get("kind")
+        if wish["t"] == "pause":
+            if view in self._watches:
+                self._watches[view][1].paused = wish.get("on") is True
+            return
+        self._watches.pop(view, None)
+        held = self.streaming.held(key) if isinstance(key, int) else None
+        row = self.streaming.row(key) if isinstance(key, int) else None
+        if held is None or row is None or view not in self._views:
+            return
+        chosen: Kind = kind if kind in KINDS else row.kind
+        self._watches[view] = (row.key, Watch(self.streaming.shelf, held, chosen, format=row.format))
+        self._looked = (row.key, chosen)
+
+    def _acts(self) -> Mapping[str, Act]:
+        return {
+            "open": self._open,
+            "close": lambda given: self._do(self._close(_key(given))),
+            "grant": lambda given: self._do(self._grant_write(_key(given), _name(given))),
+            "revoke": lambda given: self._do(self._revoke_write(_key(given), _name(given))),
+            "transfer": lambda given: self._do(self._transfer(_key(given), _name(given))),
+            "save": lambda given: self._do(self._save(_key(given), given.get("kind"))),
+        }
+
+    def _do(self, work: Coroutine[Any, Any, Outcome]) -> Future[Outcome]:
+        return self._loop.submit(work)
+
+    def _open(self, given: Mapping[str, Any]) -> Future[Outcome]:
+        asked = {
+            name: one.strip() for name in _ASKED if isinstance(one := given.get(name), str) and one.strip()
+        }
+        target = given.get("target")
+        if isinstance(target, str) and target:
+            asked["target"] = target
+
+        async def opened() -> Outcome:
+            row = await self.deeds.open(**asked)
+            return Outcome(f"{row.id} is open; you own it.", {"key": row.key})
+
+        return self._do(opened())
+
+    async def _close(self, key: int) -> Outcome:
+        await self.deeds.close(key)
+        return Outcome(f"{self._called(key)} is closed.")
+
+    async def _grant_write(self, key: int, who: str) -> Outcome:
+        await self.deeds.grant_write(key, who)
+        return Outcome(f"{who} may write to {self._called(key)}.")
+
+    async def _revoke_write(self, key: int, who: str) -> Outcome:
+        await self.deeds.revoke_write(key, who)
+        return Outcome(f"{who} may write to {self._called(key)} no longer.")
+
+    async def _transfer(self, key: int, who: str) -> Outcome:
+        await self.deeds.transfer_ownership(key, who)
+        return Outcome(f"{self._called(key)} belongs to {who} now.")
+
+    async def _save(self, key: int, kind: Any) -> Outcome:
+        saved = await self.deeds.save(key, kind=kind if kind in KINDS else None)
+        missing = f" The {saved.missing} bytes before are not held any more." if saved.missing else ""
+        return Outcome(f"{saved.bytes} bytes of {self._called(key)} are in {saved.path}.{missing}")
+
+    def _called(self, key: int) -> str:
+        row = self.streaming.row(key)
+        return row.id if row else "The stream"
+
+    def badge(self) -> str:
+        """How many are open."""
+        number = sum(row.state == "open" for row in self.streaming.rows())
+        return f"{number} open" if number else ""
+
+    # Pictures.
+
+    def _static_text(self) -> str:
+        head = self._heading()
+        return f"Streams: {head['open']} open, {head['requested']} requested, {head['over']} over"
+
+    def _static_html(self) -> str:
+        rows, head = self._listed(), self._heading()
+        cells = [cells_of(row, self.streaming.traffic(row.key)) for row in rows]
+        title = f"Streams as of {clock_time(self.clock())}: {head['open']} open, {head['over']} over"
+        notes = [
+            f"{head['leftOut']} more are not shown." if head["leftOut"] else "",
+            "" if rows else EMPTY,
+            f"A picture: nothing runs here. The live view {INSTALL}.",
+        ]
+        table = picture(title, COLUMNS, cells, notes=filter(None, notes), code=CODE)
+        return table + (last_lines(self.streaming, *self._looked) if self._looked else "")
+
+
+def _key(given: Mapping[str, Any]) -> int:
+    key = given.get("key")
+    if not isinstance(key, int) or isinstance(key, bool):
+        raise MewError("The view named no stream, so nothing was done. Run its cell again.")
+    return key
+
+
+def _name(given: Mapping[str, Any]) -> str:
+    name = given.get("participant")
+    if not isinstance(name, str) or not name or len(name) > 256:
+        raise MewError("Nobody was chosen, so nothing was done. Choose a participant first.")
+    return name
+
+
+def _packed(row: StreamRow) -> dict[str, Any]:
+    """A row as the views get it: visible text."""
+    return {
+        "key": row.key,
+        "id": visible(row.id),
+        "state": row.state,
+        "reason": visible(row.reason),
+        "owner": visible(row.owner),
+        "writers": [visible(one) for one in row.writers],
+        "target": [visible(one) for one in row.target],
+        "direction": visible(row.direction),
+        "description": visible(row.description),
+        "type": visible(row.content_type),
+        "format": visible(row.format),
+        "encoding": visible(row.encoding),
+        "expected": row.expected,
+        "since": round(row.since, 3),
+        "until": None if row.until is None else round(row.until, 3),
+        "late": row.late,
+        "mine": row.mine,
+        "reaches": row.reaches,
+        "may": sorted(row.may),
+        "kind": row.kind,
+    }

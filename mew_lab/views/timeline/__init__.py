@@ -1,0 +1,1 @@
+"""The timeline view: model, widget and front end."""

@@ -1,0 +1,306 @@
+"""How does a reader see how lively the space is, how long it keeps its members waiting, and what came of what?
+
+Counts, durations and the selected exchange travel as data, what is new at most four times a second. A drawing travels as
+a list of shapes and is made node by node from a short list of tags: text that is markup never enters the page. A saved
+notebook keeps the pictures as images with their words, because JupyterLab takes SVG out of the page of a notebook that
+nobody trusts, but no image; the table below says the same in text.
+
+It does not know how envelopes are counted, paired or linked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from mew_lab.errors import JournalError
+from mew_lab.lab.decisions.cards import Rows
+from mew_lab.lab.loop import LoopThread
+from mew_lab.log.charts import latency_of, rate_of
+from mew_lab.log.drawing import STYLE, Drawing, lasted
+from mew_lab.log.pairs import Pair
+from mew_lab.log.sequence import sequence
+from mew_lab.protocol.families import FAMILIES
+from mew_lab.protocol.visible import middle, visible
+from mew_lab.views.timeline.exchanges import Exchanges
+from mew_lab.views.timeline.model import Beat, Tempo
+from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
+from mew_lab.views.ui.live import INSTALL, front_end
+from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
+
+if TYPE_CHECKING:
+    from mew_lab.lab.lab import Lab
+    from mew_lab.log.chains import Exchange
+
+__all__ = ["TimelineView", "view_of"]
+
+_ESM, _CSS = front_end("timeline/view")
+
+STRIPS = ("request", "decision")
+MOST_POINTS = 500
+MOST_WAITING = 5
+HOUR, DAY = 3600, 86400
+
+
+def view_of(lab: Lab) -> TimelineView:
+    """The one of this lab."""
+    tempo, exchanges = Tempo(), Exchanges(lab.following)
+    view = TimelineView(tempo, exchanges, lab.rows, loop=lab.loop, me=lab.me.name, timeout=lab.timeout)
+    lab.loop.call(lambda: lab.following.add(tempo))
+    ended = view._leave
+
+    def leave() -> None:
+        ended()
+        lab.loop.post(lambda: lab.following.remove(tempo))
+        lab.loop.post(exchanges.close)
+
+    view._leave = leave
+    return view
+
+
+class TimelineView(ActingWidget):
+    """Messages per second, how long answers and decisions took, and the exchange that was selected."""
+
+    _esm = _ESM
+    _css = f"{_CSS}\n{STYLE}"
+    title = "timeline"
+    interval = 0.25
+
+    def __init__(
+        self,
+        tempo: Tempo,
+        exchanges: Exchanges,
+        rows: Rows,
+        *,
+        loop: LoopThread,
+        me: str,
+        timeout: float = 30.0,
+        **traits: Any,
+    ) -> None:
+        self._tempo = tempo
+        self._exchanges = exchanges
+        self._rows = rows
+        self._loop = loop
+        self._me = me
+        self._timeout = timeout
+        # What was sent; only the writer moves these.
+        self._turn = 0
+        self._sent_count = -1
+        self._second, self._minute = 0, 0
+        self._answered = dict.fromkeys(STRIPS, 0)
+        self._shown: Exchange | None = None
+        super().__init__(**traits)
+        ends = (tempo.subscribe(self.wake), exchanges.subscribe(self.wake))
+
+        def leave() -> None:
+            for end in ends:
+                end()
+
+        self._leave = leave
+
+    # What a user calls.
+
+    def select(self, which: str | int) -> Drawing:
+        """Shows the exchange of the envelope with that id, or that number in the feed; gives its diagram.
+
+        As the last word of a cell it stays in the notebook.
+
+        Raises:
+            JournalError: when there is no such envelope, or it is not held any more.
+        """
+        doing = f"looking for the exchange of {which!r:.80}"
+        return sequence(self._loop.run(self._exchanges.select(which), timeout=self._timeout, doing=doing))
+
+    @property
+    def diagram(self) -> Drawing | None:
+        """The diagram of the selected exchange as it is now; None when none is selected."""
+        found = self._exchanges.selected
+        return None if found is None else sequence(found)
+
+    @property
+    def rate(self) -> Drawing:
+        """Messages per second in the last hour."""
+        return rate_of(self._tempo.series(HOUR))
+
+    @property
+    def latency(self) -> Drawing:
+        """How long the newest requests and proposals waited."""
+        pairs = sorted((pair for strip in STRIPS for pair in self._tempo.pairs(strip)), key=lambda one: one.t)
+        requests, proposals = (len(self._tempo.waiting(strip)) for strip in STRIPS)
+        return latency_of(pairs, waiting=(requests, proposals))
+
+    # What the writer sends.
+
+    def _snapshot(self, start: int) -> dict[str, Any]:
+        return {
+            "turn": self._turn,
+            "space": visible(self._rows.title()[0]),
+            "families": [[one.name, one.glyph] for one in FAMILIES],
+            "seconds": _packed(self._tempo.seconds()),
+            "minutes": _packed(self._tempo.minutes()),
+            "points": {strip: self._points(self._tempo.pairs(strip, MOST_POINTS)) for strip in STRIPS},
+            "told": {strip: self._strip(strip) for strip in STRIPS},
+            "exchange": self._exchange(self._exchanges.selected),
+        } | self._now()
+
+    def _now(self) -> dict[str, Any]:
+        return {"count": self._tempo.count, "now": self.clock().timestamp()}
+
+    def _news(self) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = []
+        count, selected = self._tempo.count, self._exchanges.selected
+        if count != self._sent_count:
+            self._sent_count = count
+            seconds, minutes = self._tempo.seconds(self._second - 1), self._tempo.minutes(self._minute - 1)
+            # The last ones may still grow, so they are sent again with the next news.
+            self._second = seconds[-1].start if seconds else 0
+            self._minute = minutes[-1].start if minutes else 0
+            points = {}
+            for strip in STRIPS:
+                answered = self._tempo.answered(strip)
+                fresh = min(answered - self._answered[strip], MOST_POINTS)
+                self._answered[strip] = answered
+                points[strip] = self._points(self._tempo.pairs(strip, fresh))
+            self._turn += 1
+            told = {strip: self._strip(strip) for strip in STRIPS}
+            items.append(
+                {
+                    "t": "tempo",
+                    "turn": self._turn,
+                    "seconds": _packed(seconds),
+                    "minutes": _packed(minutes),
+                    "points": points,
+                    "told": told,
+                }
+                | self._now()
+            )
+        if selected is not self._shown:
+            self._shown = selected
+            items.append({"t": "exchange"} | self._exchange(selected))
+        return items
+
+    def _points(self, pairs: list[Pair]) -> list[list[Any]]:
+        return [
+            [
+                one.asked,
+                visible(one.asker),
+                one.seq,
+                round(one.t, 3),
+                round(one.seconds, 4),
+                one.how,
+                visible(one.by),
+                self._what(one.asked),
+            ]
+            for one in pairs
+        ]
+
+    def _strip(self, strip: str) -> dict[str, Any]:
+        waiting, told = self._tempo.waiting(strip), self._tempo.spread(strip)
+        mine = sum(pair.by == self._me for pair in self._tempo.pairs(strip)) if strip == "decision" else 0
+        oldest = [
+            [one.seq, round(one.t, 3), visible(one.sender), self._what(one.seq)]
+            for one in waiting[:MOST_WAITING]
+        ]
+        return {
+            "of": told.of,
+            "p50": told.p50,
+            "p95": told.p95,
+            "mine": mine,
+            "waiting": len(waiting),
+            "oldest": oldest,
+        }
+
+    def _what(self, seq: int) -> str:
+        row = next(iter(self._rows.since(seq - 1, 1)), None)
+        return visible(row.what) if row is not None and row.seq == seq else ""
+
+    def _exchange(self, exchange: Exchange | None) -> dict[str, Any]:
+        if exchange is None:
+            return {"drawing": None}
+        return {
+            "drawing": sequence(exchange).data(),
+            "chosen": exchange.selected.seq,
+            "id": visible(exchange.selected.id),
+            "steps": [[visible(cell) for cell in row] for row in _steps(exchange)],
+        }
+
+    # What the views ask for.
+
+    def _acts(self) -> Mapping[str, Act]:
+        return {"select": self._select, "clear": self._clear}
+
+    def _select(self, given: Mapping[str, Any]) -> Any:
+        which = given.get("which")
+        if isinstance(which, str) and 0 < len(which := which.strip()) <= 1000:
+            return self._loop.submit(self._found(which))
+        raise JournalError(
+            "Cannot show an exchange of nothing: give an envelope's id, or its number in the feed."
+        )
+
+    async def _found(self, which: str) -> Outcome:
+        found = await self._exchanges.select(which)
+        count = "1 envelope" if len(found.steps) == 1 else f"{len(found.steps)} envelopes"
+        return Outcome(f"Exchange of #{found.selected.seq}: {count}.")
+
+    def _clear(self, given: Mapping[str, Any]) -> Outcome:
+        self._loop.call(self._exchanges.forget)
+        return Outcome("No exchange is selected.")
+
+    # Pictures.
+
+    def _static_text(self) -> str:
+        count = self._tempo.count
+        return f"Timeline of {self._rows.title()[0]}: {count} envelope{'' if count == 1 else 's'}; {_heard(self)}"
+
+    def _static_html(self) -> str:
+        count, name = self._tempo.count, self._rows.title()[0]
+        title = f"{name}, timeline, as of {clock_time(self.clock())}, {count} envelopes; {_heard(self)}"
+        spans = [self._tempo.series(seconds).totals for seconds in (300, HOUR, DAY)]
+        cells = [
+            (family.glyph, family.name, *(str(span[place]) for span in spans))
+            for place, family in enumerate(FAMILIES)
+            if spans[2][place]
+        ]
+        columns = ("", "family", "last 5 min", "last hour", "last day")
+        notes = [] if count else ['Nothing was said yet. lab.chat("hello") fills this.']
+        parts = [picture(title, columns, cells, notes=notes)]
+        if count:
+            parts += [f"<div>{one.html()}</div>" for one in (self.rate, self.latency)]
+        selected = self._exchanges.selected
+        if selected is not None:
+            drawn = sequence(selected)
+            parts.append(f'<div style="overflow-x:auto">{drawn.html()}</div>')
+            steps = ("#", "+s", "from", "to", "kind", "what", "verdict")
+            parts.append(picture(drawn.title, steps, _steps(selected), code=("from", "to", "kind")))
+        parts.append(picture("", (), (), notes=[f"A picture. The live view {INSTALL}."]))
+        return f"<div>{''.join(parts)}</div>"
+
+
+def _heard(view: TimelineView) -> str:
+    told = view._tempo.spread("decision")
+    waiting = len(view._tempo.waiting("decision"))
+    took = f"median decision {lasted(told.p50)} of {told.of}" if told.of else "no decision yet"
+    return f"{took}, {waiting} waiting"
+
+
+def _packed(beats: list[Beat]) -> list[list[Any]]:
+    """Moments with the counts that are not zero, by the family's place."""
+    return [
+        [beat.start, [[place, count] for place, count in enumerate(beat.counts) if count]] for beat in beats
+    ]
+
+
+def _steps(exchange: Exchange) -> list[tuple[str, ...]]:
+    began = exchange.steps[0].t
+    return [
+        (
+            str(step.seq),
+            f"{max(0.0, step.t - began):.3f}",
+            middle(step.sender, 64),
+            ", ".join(middle(one, 64) for one in step.to[:12]) or "everybody",
+            middle(step.kind, 64),
+            step.what,
+            f"✗ {step.code}" if step.refused else "",
+        )
+        for step in exchange.steps[:MOST_ROWS]
+    ]

@@ -1,0 +1,1 @@
+"""The tools view: model, widget and front end."""

@@ -1,0 +1,164 @@
+"""What of a tool's result can be shown?  Blocks of visible text and of pictures that are what they claim; pure.
+
+A result is a peer's word: text becomes visible text in bounds, a picture is taken for what its first bytes say, and
+whatever else there is gets a line of its own, so that nothing is missing unsaid. It knows no view.
+
+Spec: §3.1.2; MCP content blocks.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import struct
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any, NamedTuple
+
+from mew_lab.protocol.visible import one_line, visible
+from mew_lab.sdk.results import raw_text
+from mew_lab.views.ui.layout import laid_out
+
+__all__ = ["Block", "blocks", "picture_of"]
+
+MAX_BLOCKS = 50
+MAX_TEXT = 50_000  # characters of one block
+MAX_LAID_OUT = 5_000_000  # characters that are laid out before the text is cut
+MAX_PICTURE = 2_000_000  # characters of base64
+MAX_PIXELS = 40_000_000
+
+
+class Block(NamedTuple):
+    """One part of a result. `kind`: text, json, image or note. An image's `text` is base64, `mime` what it is."""
+
+    kind: str
+    text: str
+    mime: str = ""
+
+
+def blocks(raw: Any) -> list[Block]:
+    """The parts of a tool's result in their order, then its structured value where no text says the same."""
+    if not isinstance(raw, Mapping) or not isinstance(raw.get("content"), list):
+        return [_as_json(raw)]
+    content = raw["content"]
+    shown = [_block(one) for one in islice(content, MAX_BLOCKS)]
+    if len(content) > MAX_BLOCKS:
+        shown.append(Block("note", f"{len(content) - MAX_BLOCKS} more parts are not shown."))
+    structured = raw.get("structuredContent")
+    if structured is not None and not any(_says(one, structured) for one in islice(content, MAX_BLOCKS)):
+        shown.append(_as_json(structured))
+    return shown
+
+
+def _says(one: Any, value: Any) -> bool:
+    """Whether a part is a text that is JSON of the same value."""
+    text = one.get("text") if isinstance(one, Mapping) else None
+    if not isinstance(text, str) or text[:1] not in ("{", "["):
+        return False
+    try:
+        return raw_text(json.loads(text)) == raw_text(value)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _block(one: Any) -> Block:
+    kind = one.get("type") if isinstance(one, Mapping) else None
+    if kind == "text" and isinstance(one.get("text"), str):
+        return _as_text(one["text"])
+    if kind == "image":
+        return picture_of(one.get("data"))
+    if kind == "resource" and isinstance(resource := one.get("resource"), Mapping):
+        if isinstance(resource.get("text"), str):
+            return _as_text(resource["text"])
+        return Block(
+            "note", f"A resource that is no text is not shown: {one_line(str(resource.get('uri')), 200)}"
+        )
+    if kind == "resource_link":
+        return Block("note", f"It points to a resource: {one_line(str(one.get('uri')), 200)}")
+    return Block("note", f"A part of type {one_line(str(kind), 40)} is not shown.")
+
+
+def _as_text(text: str) -> Block:
+    if text[:1] in ("{", "["):
+        try:
+            # The numbers keep the digits that came: read and written again 1e400 would be another number.
+            if not raw_text(json.loads(text))[1]:
+                return Block("json", _bounded(laid_out(text, MAX_LAID_OUT)))
+        except (ValueError, RecursionError):
+            pass
+    return Block("text", _bounded(text))
+
+
+def _as_json(value: Any) -> Block:
+    text, why = raw_text(value)
+    if why:
+        return Block("text", _bounded(text))
+    return Block("json", _bounded(json.dumps(value, ensure_ascii=False, indent=2)))
+
+
+def _bounded(text: str) -> str:
+    """Visible text that keeps its lines; what is cut is said."""
+    lines = "\n".join(visible(line).replace("\\t", "    ") for line in text[:MAX_TEXT].split("\n"))
+    return (
+        lines
+        if len(text) <= MAX_TEXT
+        else f"{lines}\n… {len(text) - MAX_TEXT} more characters: lab.log.df has all"
+    )
+
+
+def picture_of(data: Any) -> Block:
+    """A picture from base64 if its first bytes are those of a PNG, JPEG, GIF or WebP of a bearable size, else a note."""
+    if not isinstance(data, str):
+        return Block("note", "A picture without data is not shown.")
+    if len(data) > MAX_PICTURE:
+        return Block(
+            "note", f"A picture of {len(data)} characters of base64 is not shown; at most {MAX_PICTURE} are."
+        )
+    try:
+        body = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        return Block("note", "A picture that is no base64 is not shown.")
+    mime, width, height = _measured(body)
+    if not mime:
+        return Block("note", "A picture that is no PNG, JPEG, GIF or WebP is not shown.")
+    if not 0 < width * height <= MAX_PIXELS:
+        return Block("note", f"A picture of {width} × {height} pixels is not shown.")
+    return Block("image", base64.b64encode(body).decode(), mime)
+
+
+def _measured(body: bytes) -> tuple[str, int, int]:
+    """Type and size in pixels by the bytes alone; an empty type where they are of no picture that is shown."""
+    try:
+        if body.startswith(b"\x89PNG\r\n\x1a\n") and body[12:16] == b"IHDR":
+            return "image/png", *struct.unpack(">II", body[16:24])
+        if body[:6] in (b"GIF87a", b"GIF89a"):
+            return "image/gif", *struct.unpack("<HH", body[6:10])
+        if body[:4] == b"RIFF" and body[8:12] == b"WEBP":
+            return "image/webp", *_webp(body)
+        if body.startswith(b"\xff\xd8\xff"):
+            return "image/jpeg", *_jpeg(body)
+    except (struct.error, IndexError):
+        pass
+    return "", 0, 0
+
+
+def _webp(body: bytes) -> tuple[int, int]:
+    if body[12:16] == b"VP8X":
+        return int.from_bytes(body[24:27], "little") + 1, int.from_bytes(body[27:30], "little") + 1
+    if body[12:16] == b"VP8L":
+        bits = int.from_bytes(body[21:25], "little")
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    width, height = struct.unpack("<HH", body[26:30])
+    return width & 0x3FFF, height & 0x3FFF
+
+
+def _jpeg(body: bytes) -> tuple[int, int]:
+    at = 2
+    while body[at] == 0xFF:
+        marker = body[at + 1]
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            height, width = struct.unpack(">HH", body[at + 5 : at + 9])
+            return width, height
+        at += 2 + int.from_bytes(body[at + 2 : at + 4], "big")
+    return 0, 0

@@ -1,0 +1,341 @@
+"""How does a person find a tool, fill in its arguments, call or propose it, and read what it gave?
+
+The browser sends a tool's name, the arguments as JSON text and a wish; whether they fit and whether they may be sent is
+judged here, and again when they are sent. A page of tools travels when a view asks for it, a result when somebody looks
+at it. Nothing here is synced state, so no argument and no result is saved but in the still picture's list of calls.
+
+It does not know how tools are discovered or followed (`mew_lab.views.tools.model`), nor how a schema becomes fields
+(`mew_lab.views.tools.fields`); the form itself is form.js, which other views use too.
+
+Spec: §3.1, §3.2, §3.3.1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from mew_lab.errors import MewError
+from mew_lab.protocol.visible import one_line, visible
+from mew_lab.sdk.discovered import DiscoveredTool
+from mew_lab.views.tools.blocks import blocks
+from mew_lab.views.tools.fields import plan, summary
+from mew_lab.views.tools.model import Catalogue, Checked, Palette
+from mew_lab.views.tools.runs import Run
+from mew_lab.views.tools.search import found
+from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
+from mew_lab.views.ui.live import INSTALL, front_end
+from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
+
+if TYPE_CHECKING:
+    from mew_lab.lab.lab import Lab
+    from mew_lab.tools_agent.definition import AgentDefinition
+
+__all__ = ["ToolsView", "view_of"]
+
+_ESM, _CSS = front_end("ui/json", "ui/form", "tools/view")
+
+PAGE = 100
+PATIENCE = 1.5  # seconds that the first picture waits for the participants' answers
+MAX_PEOPLE = 40
+MAX_SHOWN = 600  # characters of a description in the list
+Submit = Callable[[Coroutine[Any, Any, Any]], "Future[Any]"]
+
+
+def view_of(lab: Lab) -> ToolsView:
+    """The one of this lab. Every participant is asked for its tools from when it is first shown."""
+    palette = Palette(lab.me.participant, following=lab.following)
+    return ToolsView(palette, submit=lab.loop.submit, patience=0.0 if lab.loop.threadless else PATIENCE)
+
+
+class ToolsView(ActingWidget):
+    """The tools of one space. Show it as often as you like: each view has its own search and its own form.
+
+    It asks for tools from when it is first shown; that display takes up to `patience` seconds, so that its picture holds
+    what is there.
+    """
+
+    _esm = _ESM
+    _css = _CSS
+    title = "tools"
+    interval = 0.1
+
+    def __init__(
+        self, palette: Palette, *, submit: Submit, patience: float = PATIENCE, **traits: Any
+    ) -> None:
+        self._palette = palette
+        self._submit = submit
+        self._patience = patience
+        self._opened = False
+        # Only the writer touches these two: what the views were told last.
+        self._version = -1
+        self._runs: tuple[Run, ...] = ()
+        super().__init__(**traits)
+        self._leave = self._left_by(palette.subscribe(self.wake))
+
+    def _left_by(self, unsubscribe: Callable[[], None]) -> Callable[[], None]:
+        def leave() -> None:
+            unsubscribe()
+            with contextlib.suppress(Exception):  # where the loop is gone there is nothing left to end
+                self._submit(self._palette.close())
+
+        return leave
+
+    def _open(self, patience: float) -> None:
+        """Begins to ask for tools, once."""
+        if self._opened:
+            return
+        self._opened = True
+        try:
+            opening = self._submit(self._palette.open(patience))
+            if patience:
+                opening.result(patience + 1.0)
+        except Exception as fault:
+            self.fault(fault)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        self._open(self._patience)
+        return super()._repr_mimebundle_(**kwargs)
+
+    def show_prompts(self, participant: str, agent: AgentDefinition) -> None:
+        """From now on shows, with the form of each tool of this agent of tools, the prompt that its arguments make."""
+        self._palette.show_prompts(participant, agent)
+
+    def badge(self) -> str:
+        waiting = sum(run.waits for run in self._palette.runs.all)
+        tools = len(self._palette.catalogue.tools)
+        return f"{waiting} waiting" if waiting else f"{tools}" if tools else ""
+
+    # What the writer sends.
+
+    def _snapshot(self, start: int) -> dict[str, Any]:
+        self._open(0.0)
+        # What the other views were told last stays as it is: their news are still to come.
+        runs = [_run(run) for run in self._palette.runs.all]
+        return {"now": self.clock().timestamp(), "runs": runs, **_catalogue(self._palette.catalogue)}
+
+    def _news(self) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = []
+        catalogue = self._palette.catalogue
+        if catalogue.version != self._version:
+            self._version = catalogue.version
+            items.append({"t": "catalogue"} | _catalogue(catalogue))
+        runs = self._palette.runs.all
+        if runs is not self._runs:
+            known = set(map(id, self._runs))
+            items += [{"t": "run", "run": _run(run)} for run in runs if id(run) not in known]
+            self._runs = runs
+        return items
+
+    # What the views ask for.
+
+    def _acts(self) -> Mapping[str, Act]:
+        return {
+            "find": self._find,
+            "form": self._form,
+            "check": self._check,
+            "start": self._start,
+            "stop": lambda given: self._submit(self._palette.runs.stop(_number(given))),
+            "result": self._result,
+            "again": self._again,
+            "ask": lambda given: self._submit(self._palette.ask_again(_text(given, "participant"))),
+        }
+
+    def _find(self, given: Mapping[str, Any]) -> Outcome:
+        fitting = found(self._palette.catalogue.tools, _text(given, "query"))
+        start = given.get("start", 0)
+        start = start if isinstance(start, int) and start >= 0 else 0
+        rows = [self._row(one) for one in fitting[start : start + PAGE]]
+        return Outcome(f"{len(fitting)} tools", {"total": len(fitting), "start": start, "rows": rows})
+
+    def _row(self, tool: DiscoveredTool) -> dict[str, Any]:
+        return {
+            "target": f"{tool.participant}/{tool.name}",
+            "participant": visible(tool.participant),
+            "name": visible(tool.name),
+            "about": one_line(" ".join(tool.description.split()), MAX_SHOWN),
+            "arguments": [list(one) for one in summary(tool.input_schema)],
+            "badges": _badges(tool.annotations),
+            "may": self._may(tool),
+        }
+
+    def _may(self, tool: DiscoveredTool) -> str:
+        may = self._palette.permission(tool, {})
+        return "call" if may.call else "propose" if may.propose else "neither"
+
+    def _form(self, given: Mapping[str, Any]) -> Outcome:
+        target = _text(given, "tool")
+        tool = self._palette.tool(target)
+        if tool is None:
+            raise MewError(
+                f"{one_line(target, 120)} is not known any more: its participant left or took it back."
+            )
+        about = "\n".join(map(visible, tool.description.split("\n")))
+        return Outcome("the form", self._row(tool) | {"about": about, "plan": plan(tool.input_schema)})
+
+    def _check(self, given: Mapping[str, Any]) -> Outcome:
+        return Outcome("checked", _checked(self._palette.check(_text(given, "tool"), _text(given, "text"))))
+
+    def _start(self, given: Mapping[str, Any]) -> Future[Any]:
+        target, text, how = _text(given, "tool"), _text(given, "text"), _text(given, "how")
+        if how not in ("call", "propose"):
+            raise MewError("A tool is called or proposed; nothing was sent.")
+
+        async def start() -> Outcome:
+            run = await self._palette.start(target, text, propose=how == "propose")
+            return Outcome(
+                f"{'Proposed' if how == 'propose' else 'Called'} {one_line(target, 120)}.",
+                {"run": run.number},
+            )
+
+        return self._submit(start())
+
+    def _result(self, given: Mapping[str, Any]) -> Outcome:
+        raw = self._palette.runs.result(_number(given))
+        if raw is None:
+            raise MewError("That result is not held here any more: lab.log.df has it.")
+        return Outcome("the result", [one._asdict() for one in blocks(raw)])
+
+    def _again(self, given: Mapping[str, Any]) -> Outcome:
+        run = next((run for run in self._palette.runs.all if run.number == _number(given)), None)
+        if run is None:
+            raise MewError("That call is not held here any more: lab.log.df has it.")
+        return Outcome("its arguments", {"tool": run.target, "text": run.text})
+
+    # Pictures.
+
+    def _static_text(self) -> str:
+        catalogue = self._palette.catalogue
+        names = ", ".join(f"{one.name} {one.tools}" for one in catalogue.people if one.tools)
+        calls = len(self._palette.runs.all)
+        return f"Tools: {len(catalogue.tools)} known{f' ({names})' if names else ''}, {calls} calls made here"
+
+    def _static_html(self) -> str:
+        catalogue = self._palette.catalogue
+        shown = catalogue.tools[:MOST_ROWS]
+        rows = [
+            (
+                one.participant,
+                one.name,
+                "\n".join(
+                    f"{name}: {kind}{' (required)' if needed else ''}"
+                    for name, kind, needed in summary(one.input_schema)
+                )
+                or "none",
+                one_line(" ".join(one.description.split()), MAX_SHOWN),
+                ", ".join(_badges(one.annotations)),
+            )
+            for one in shown
+        ]
+        silent = [one for one in catalogue.people if one.state in ("unknown", "asking", "failed")][:10]
+        calls = [
+            f"Call {run.number}: {one_line(run.target, 120)} {one_line(run.text, 120)}: {_state(run)}"
+            for run in self._palette.runs.all
+        ]
+        hidden = len(catalogue.tools) - len(shown) + catalogue.left_out
+        notes = [
+            f"{hidden} more tools are not shown: lab.tools() has all." if hidden else "",
+            *(f"{one.name}: {one.state}{f', {one.error}' if one.error else ''}" for one in silent),
+            *calls,
+            ""
+            if rows
+            else "No participant has told a tool. lab.bridge(NAME, COMMAND) brings an MCP server, @lab.tool a function.",
+            f'A picture: nothing can be called here. The live view {INSTALL}. Until then: lab.call("bot/tool", …).',
+        ]
+        title = f"Tools as of {clock_time(self.clock())}, {len(catalogue.tools)} tools"
+        columns = ("participant", "tool", "arguments", "what it says it does", "says of itself")
+        return picture(
+            title, columns, rows, notes=filter(None, notes), code=("participant", "tool", "arguments")
+        )
+
+
+def _text(given: Mapping[str, Any], key: str) -> str:
+    value = given.get(key, "")
+    return value if isinstance(value, str) else ""
+
+
+def _number(given: Mapping[str, Any]) -> int:
+    value = given.get("run")
+    return value if isinstance(value, int) else 0
+
+
+def _badges(annotations: Mapping[str, Any]) -> list[str]:
+    """What a tool says of itself in so many words; nothing is concluded from what it does not say."""
+    words = (
+        ("readOnlyHint", True, "read-only"),
+        ("readOnlyHint", False, "writes"),
+        ("destructiveHint", True, "destroys"),
+        ("idempotentHint", True, "repeatable"),
+        ("openWorldHint", True, "reaches outside"),
+    )
+    said = [word for key, value, word in words if annotations.get(key) is value]
+    return [word for word in said if not (word == "destroys" and "read-only" in said)]
+
+
+def _catalogue(catalogue: Catalogue) -> dict[str, Any]:
+    # Whoever is still asked, or failed, is told first: the rest is in the list.
+    people = sorted(catalogue.people, key=lambda one: one.state == "ready")
+    return {
+        "version": catalogue.version,
+        "total": len(catalogue.tools),
+        "left_out": catalogue.left_out,
+        "ready": sum(one.tools > 0 for one in catalogue.people),
+        "people": [
+            [one.name, visible(one.name), one.state, one.tools, visible(one.error)]
+            for one in people[:MAX_PEOPLE]
+        ],
+        "more_people": max(0, len(people) - MAX_PEOPLE),
+    }
+
+
+def _checked(checked: Checked) -> dict[str, Any]:
+    return {
+        "faults": [
+            {
+                "path": list(fault.path),
+                "shown": [visible(str(one)) for one in fault.path],
+                "said": visible(fault.message),
+            }
+            for fault in checked.faults
+        ],
+        "notes": [visible(note) for note in checked.notes[:10]],
+        "call": checked.may.call,
+        "propose": checked.may.propose,
+        "why": visible(checked.may.why),
+        "preview": "\n".join(map(visible, checked.preview[:20_000].split("\n"))),
+    }
+
+
+def _state(run: Run) -> str:
+    """Where a call stands, as one line."""
+    by = f" by {visible(run.by)}" if run.by else ""
+    took = f" in {run.took:.2f} s" if run.took < 60 else f" in {run.took / 60:.1f} min"
+    if run.waits:
+        if run.kind == "mcp/request":
+            return "waits for the answer"
+        return f"approved{by}, waits for the answer" if run.state == "fulfilled" else "waits for a human"
+    if run.state == "answered":
+        return f"answered{took}{by}"
+    if run.state in ("rejected", "withdrawn"):
+        return f"{run.state}{by} after {took[4:]}"
+    return f"failed after {took[4:]}"
+
+
+def _run(run: Run) -> dict[str, Any]:
+    return {
+        "number": run.number,
+        "target": visible(run.target),
+        "brief": one_line(run.text, 200),
+        "proposed": run.kind == "mcp/proposal",
+        "state": run.state,
+        "waits": run.waits,
+        "said": _state(run),
+        "error": visible(run.error[:2000]),
+        "began": run.began,
+        "decided": run.decided,
+        "seq": run.seq,
+        "answer": run.answer_seq,
+        "has_result": run.has_result,
+    }

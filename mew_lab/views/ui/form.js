@@ -1,0 +1,526 @@
+// A form from the plan of a JSON Schema (mew_lab/views/tools/fields.py). It gives JSON text, exact to the digit, or null
+// while something in it cannot be read; whether that text is right is judged in Python, and told by `show(faults)`.
+// A field that is not given is absent, which differs from empty: typing gives it, clearing takes it back, the tick does both.
+// Parts are built when they are opened, so that a schema without end costs nothing.
+
+const ABSENT = Symbol("absent"), BAD = Symbol("bad");
+const MOST_ROWS = 200;
+let formCount = 0;
+
+// Whether a field of this plan can hold the value; what none can hold is shown as JSON.
+function formHolds(plan, value) {
+  switch (plan.kind) {
+    case "string": return typeof value === "string";
+    case "number": case "integer": return value instanceof JsonNumber;
+    case "boolean": return typeof value === "boolean";
+    case "null": return value === null;
+    case "constant": return writeJson(readJson(plan.value)) === writeJson(value);
+    case "choice": return plan.options.some(([, text]) => writeJson(readJson(text)) === writeJson(value));
+    case "array": case "tuple": return Array.isArray(value) && value.length <= MOST_ROWS;
+    case "object": return value instanceof Map && value.size <= MOST_ROWS;
+    case "variants": return plan.variants.some((one) => formHolds(one, value));
+    default: return true;
+  }
+}
+
+// Of several forms that could hold an object, the one that names most of its members.
+function formFitting(plan, value) {
+  let best = -1, most = -1;
+  plan.variants.forEach((one, n) => {
+    if (!formHolds(one, value)) return;
+    let score = one.kind === "json" ? 0 : 1;
+    if (one.kind === "object" && value instanceof Map)
+      for (const member of one.members) if (value.has(member.key)) score += formHolds(member, value.get(member.key)) ? 2 : -4;
+    if (score > most) [best, most] = [n, score];
+  });
+  return best;
+}
+
+function formKindWord(plan) {
+  if (plan.kind === "array") return plan.items ? `list of ${plan.items.kind === "json" ? "anything" : formKindWord(plan.items)}` : "list";
+  return { json: "JSON", variants: "one of several", tuple: "list", choice: "choice", constant: "fixed", string: plan.format || "text", integer: "whole number" }[plan.kind] ?? plan.kind;
+}
+
+function schemaForm(plan, { changed }) {
+  formCount += 1;
+  const prefix = `mew-form-${formCount}-${Math.random().toString(36).slice(2, 8)}`;
+  let ids = 0;
+  const id = () => `${prefix}-${ids += 1}`;
+  // While it reads: which fields cannot be read, and whether the rest is wanted without them.
+  let unread = [], partly = false;
+
+  // What stands around each control: name, what is required, what it is for, what is wrong.
+  function frame(field, control, { label, group = false, tick = null, name = null }) {
+    const about = make("span", { class: "mew-about-text", id: id(), dir: "auto" });
+    about.append([field.about, field.limits].filter(Boolean).join(" · "));
+    if (field.hint) about.append(`${about.textContent ? " · " : ""}such as ${field.hint}`);
+    const note = field.note ? make("span", { class: "mew-note-text", text: field.note }) : null;
+    const fault = make("div", { class: "mew-fault", id: id(), hidden: true });
+    const title = name ?? make(group ? "span" : "label", { class: "mew-name mew-code", dir: "ltr", id: id(), text: label });
+    const line = make("div", { class: "mew-name-line" });
+    if (tick) line.append(tick);
+    line.append(title);
+    if (field.title) line.append(make("bdi", { class: "mew-dim", text: field.title }));
+    line.append(make("span", { class: "mew-kind-word", text: formKindWord(field) }));
+    if (field.required && field.key !== undefined) line.append(make("span", { class: "mew-required", text: "required" }));
+    const node = make("div", { class: `mew-field mew-field-${field.kind}` }, line, control);
+    if (about.textContent) node.append(make("div", { class: "mew-about" }, about));
+    if (note) node.append(make("div", { class: "mew-about mew-note-line" }, note));
+    node.append(fault);
+    const described = [about.textContent ? about.id : "", fault.id].filter(Boolean).join(" ");
+    function describe(target) {
+      target.setAttribute("aria-describedby", described);
+      if (group) {
+        target.setAttribute("role", "group");
+        target.setAttribute("aria-labelledby", title.id);
+      } else if (title.tagName === "LABEL") {
+        target.id ||= id();
+        title.htmlFor = target.id;
+      }
+      if (field.required && !group) target.setAttribute("aria-required", "true");
+    }
+    let near = "", far = "";
+    function say() {
+      const text = near || far;
+      if (fault.textContent !== text) fault.textContent = text;
+      fault.hidden = !text;
+      if (text && !group) control.setAttribute("aria-invalid", "true");
+      else control.removeAttribute("aria-invalid");
+    }
+    return {
+      node, line, title, describe,
+      near(text) { near = text; say(); },
+      far(text) { far = text; say(); },
+      rename(text) { title.textContent = text; },
+    };
+  }
+
+  function ticked(label, on) {
+    return make("input", { type: "checkbox", class: "mew-give", title: "whether it is given at all", "aria-label": `give ${label}`, onchange: on });
+  }
+
+  // `path` leads to a field, `shown` is the same to be read.
+  const sentence = (faults) => faults.map((one) => [one.shown.join(" › "), one.said].filter(Boolean).join(" ")).join("; ");
+  const below = (faults, key) => faults.filter((one) => one.path[0] === key).map((one) => ({ path: one.path.slice(1), shown: one.shown.slice(1), said: one.said }));
+
+  // A field of any kind. `label` names it; `settled` are those that are always given, such as the items of a list.
+  function build(field, label, settled = field.required) {
+    const makers = {
+      string: text, number: text, integer: text, json: text, boolean: choice, choice, constant: fixed, null: fixed,
+      array: rows, tuple: rows, object: members, variants: several,
+    };
+    let shown = null, raw = false;
+    const place = make("div", { class: "mew-place" });
+    function use(plan_, asJson) {
+      raw = asJson;
+      shown = makers[plan_.kind](plan_, label, settled);
+      place.replaceChildren(shown.node);
+    }
+    use(field, false);
+    return {
+      node: place,
+      get: () => shown.get(),
+      // What the field cannot hold is not lost: it stands there as JSON until it can.
+      set(value) {
+        if (value !== ABSENT && !formHolds(field, value)) {
+          use({ ...field, kind: "json", default: undefined, note: "Not what this field takes: shown as JSON." }, true);
+        } else if (raw) use(field, false);
+        shown.set(value);
+      },
+      show: (faults) => shown.show(faults),
+      focus: () => shown.focus(),
+      rename(text_) { label = text_; shown.rename(text_); },
+      touched: () => shown.touched?.() ?? true,
+    };
+  }
+
+  // Strings, numbers and JSON: a text box whose text is read.
+  function text(field, label, settled) {
+    const many = field.lines || field.kind === "json";
+    const box = field.kind === "number" || field.kind === "integer"
+      ? make("input", { type: "text", inputmode: "decimal", autocomplete: "off", spellcheck: "false", dir: "ltr" })
+      : make("textarea", { rows: many ? 4 : 1, autocomplete: "off", spellcheck: "false", dir: "ltr", class: many ? "mew-many" : "mew-single" });
+    if (field.kind === "json") box.classList.add("mew-code");
+    if (field.format && !many) box.classList.add("mew-formatted");
+    let given = false, value = "", touched = false;
+    // A list's item is there because its row is; elsewhere an empty text must be asked for.
+    const asked = field.kind === "string" && field.key !== undefined || !settled;
+    const tick = asked ? ticked(label, () => { given = tick.checked; touched = true; update(); if (given) box.focus(); changed(); }) : null;
+    const parts = frame(field, box, { label, tick });
+    parts.describe(box);
+    box.addEventListener("input", () => {
+      value = box.value;
+      given = value !== "";
+      touched = true;
+      update();
+      changed();
+    });
+    box.addEventListener("blur", () => { if (!touched) { touched = true; changed(); } });
+    // One line is meant, though several may be pasted: nothing that is pasted is lost.
+    if (!many && box.tagName === "TEXTAREA") box.addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.shiftKey) event.preventDefault(); });
+    function update() {
+      if (tick) tick.checked = given;
+      if (box.tagName === "TEXTAREA" && !many) box.rows = Math.min(12, value.split("\n").length);
+      parts.near("");
+      read();
+    }
+    function read() {
+      if (field.kind === "string") return given || !asked ? value : ABSENT;
+      if (!given && value === "" && !settled) return ABSENT;
+      const written = value.trim();
+      if (written === "" && field.key !== undefined) return given && tick ? bad("Write a value, or take the tick away.") : ABSENT;
+      if (field.kind === "json") {
+        try { return readJson(written); } catch (error) { return bad(`This is no JSON: ${error.message}. A text stands in double quotes.`); }
+      }
+      return JSON_NUMBER.test(written) ? new JsonNumber(written) : bad(`Write a number, such as ${field.kind === "integer" ? "3" : "0.5"}; this is none.`);
+    }
+    function bad(said) {
+      if (touched) parts.near(said);
+      unread.push(label);
+      return BAD;
+    }
+    function set(next) {
+      given = next !== ABSENT;
+      value = !given ? "" : field.kind === "string" ? next : next instanceof JsonNumber ? next.text : writeJson(next, "  ");
+      box.value = value;
+      touched = touched || given;
+      update();
+    }
+    if (field.default !== undefined) { const at = readJson(field.default); if (formHolds(field, at)) set(at); }
+    touched = false;
+    return {
+      node: parts.node, set, rename: parts.rename,
+      get: read,
+      show(faults) {
+        const shown = touched ? faults : faults.filter((one) => one.said !== "is required");
+        parts.far(sentence(shown));
+      },
+      focus: () => box.focus(),
+    };
+  }
+
+  // Something out of few: true and false, or the values of an enum.
+  function choice(field, label) {
+    const options = field.kind === "boolean" ? [["true", "true"], ["false", "false"]] : field.options;
+    const box = make("select", {}, make("option", { value: "", text: field.required ? "choose…" : "not given" }));
+    options.forEach(([shown], n) => box.append(make("option", { value: n, text: shown })));
+    const parts = frame(field, box, { label });
+    parts.describe(box);
+    let touched = false;
+    box.addEventListener("change", () => { touched = true; changed(); });
+    function set(value) {
+      const wanted = value === ABSENT ? null : writeJson(value);
+      const at = options.findIndex(([, text_]) => writeJson(readJson(text_)) === wanted);
+      box.value = at < 0 ? "" : String(at);
+    }
+    if (field.default !== undefined) set(readJson(field.default));
+    return {
+      node: parts.node, set, rename: parts.rename,
+      get() {
+        // Where a value must stand, such as in a list, there is no leaving it out.
+        const missing = box.value === "" && field.key === undefined;
+        parts.near(missing ? "Choose a value." : "");
+        if (missing) unread.push(label);
+        return missing ? BAD : box.value === "" ? ABSENT : readJson(options[Number(box.value)][1]);
+      },
+      show: (faults) => parts.far(sentence(touched ? faults : faults.filter((one) => one.said !== "is required"))),
+      focus: () => box.focus(),
+    };
+  }
+
+  // A value that is not for the person to choose: it is given or not.
+  function fixed(field, label, settled) {
+    const value = field.kind === "null" ? null : readJson(field.value);
+    const tick = settled ? null : ticked(label, () => changed());
+    const parts = frame(field, make("code", { class: "mew-fixed", text: field.kind === "null" ? "null" : field.shown }), { label, tick, group: true });
+    return {
+      node: parts.node, rename: parts.rename,
+      set(next) { if (tick) tick.checked = next !== ABSENT; },
+      get: () => (settled || tick.checked ? value : ABSENT),
+      show: (faults) => parts.far(sentence(faults)),
+      focus: () => tick?.focus(),
+    };
+  }
+
+  // What holds other fields is built when it is given.
+  function holder(field, label, settled, { fill, set, get, show }) {
+    const inner = make("div", { class: "mew-inner" });
+    let open = false;
+    const tick = settled ? null : ticked(label, () => { give(tick.checked); changed(); });
+    const parts = frame(field, inner, { label, tick, group: true });
+    parts.describe(inner);
+    function give(on) {
+      if (tick) tick.checked = on;
+      if (on === open) return;
+      open = on;
+      inner.hidden = !on;
+      if (on) fill(inner);
+      else inner.replaceChildren();
+    }
+    inner.hidden = true;
+    if (settled) give(true);
+    if (field.default !== undefined) { const at = readJson(field.default); if (formHolds(field, at)) { give(true); set(at); } }
+    return {
+      node: parts.node, rename: parts.rename,
+      get: () => (open ? get() : ABSENT),
+      set(value) { give(settled || value !== ABSENT); if (open && value !== ABSENT) set(value); },
+      show(faults) {
+        const own = faults.filter((one) => !one.path.length), rest = faults.filter((one) => one.path.length);
+        const left = open ? show(rest) : rest;
+        parts.far(sentence(open ? [...own, ...left] : [...own, ...left].filter((one) => one.said !== "is required")));
+      },
+      focus: () => (tick ?? inner.querySelector("button, input, textarea, select"))?.focus(),
+    };
+  }
+
+  function rows(field, label, settled) {
+    const list = make("ol", { class: "mew-items", role: "list" });
+    let items = [];
+    const fixedParts = field.parts ?? [];
+    const add = field.items ? make("button", { type: "button", class: "mew-add", text: "Add an item", onclick: () => { append(field.items).field.focus(); changed(); } }) : null;
+    function append(plan_) {
+      const n = items.length;
+      const own = n < fixedParts.length;
+      const item = { field: build(plan_, own ? plan_.label : `item ${n + 1}`, true), own };
+      item.node = make("li", { class: "mew-item" }, item.field.node);
+      if (!own) {
+        item.up = make("button", { type: "button", class: "mew-small", text: "↑", onclick: () => move(item, -1) });
+        item.down = make("button", { type: "button", class: "mew-small", text: "↓", onclick: () => move(item, 1) });
+        item.off = make("button", { type: "button", class: "mew-small", text: "Remove", onclick: () => remove(item) });
+        item.node.append(make("div", { class: "mew-item-buttons" }, item.up, item.down, item.off));
+      }
+      items.push(item);
+      list.append(item.node);
+      renumber();
+      return item;
+    }
+    function renumber() {
+      items.forEach((item, n) => {
+        if (item.own) return;
+        item.field.rename(`item ${n + 1}`);
+        item.up.setAttribute("aria-label", `Move item ${n + 1} of ${label} up`);
+        item.down.setAttribute("aria-label", `Move item ${n + 1} of ${label} down`);
+        item.off.setAttribute("aria-label", `Remove item ${n + 1} of ${label}`);
+        item.up.disabled = n <= fixedParts.length;
+        item.down.disabled = n === items.length - 1;
+      });
+      if (add) add.disabled = items.length >= MOST_ROWS;
+    }
+    function move(item, by) {
+      const n = items.indexOf(item);
+      items.splice(n, 1);
+      items.splice(n + by, 0, item);
+      list.replaceChildren(...items.map((one) => one.node));
+      renumber();
+      const button = by < 0 ? item.up : item.down;
+      (button.disabled ? (by < 0 ? item.down : item.up) : button).focus();
+      changed();
+    }
+    function remove(item) {
+      items = items.filter((one) => one !== item);
+      item.node.remove();
+      renumber();
+      add.focus();
+      changed();
+    }
+    function clear() {
+      items = [];
+      list.replaceChildren();
+    }
+    return holder(field, label, settled, {
+      fill(inner) {
+        clear();
+        inner.append(list);
+        if (add) { add.setAttribute("aria-label", `Add an item to ${label}`); inner.append(add); }
+        fixedParts.forEach((part) => append(part));
+      },
+      set(values) {
+        clear();
+        values.forEach((value, n) => append(fixedParts[n] ?? field.items ?? { kind: "json", label: "item", about: "", limits: "", required: true }).field.set(value));
+        for (let n = values.length; n < fixedParts.length; n += 1) append(fixedParts[n]);
+      },
+      get() {
+        const values = items.map((item) => item.field.get());
+        while (values.length && values[values.length - 1] === ABSENT) values.pop();
+        return values.some((value) => value === BAD || value === ABSENT) ? BAD : values;
+      },
+      show(faults) {
+        items.forEach((item, n) => item.field.show(below(faults, n)));
+        return faults.filter((one) => !(one.path[0] < items.length));
+      },
+    });
+  }
+
+  function members(field, label, settled, top = false) {
+    let known = [], others = [];
+    const list = make("div", { class: "mew-members" }), more = make("div", { class: "mew-others" });
+    const add = field.other ? make("button", { type: "button", class: "mew-add", text: "Add a member", onclick: () => { append("", field.other).name.focus(); changed(); } }) : null;
+    function append(key, plan_) {
+      const name = make("input", { type: "text", class: "mew-code", value: key, placeholder: "name", dir: "ltr", "aria-label": `Name of another member of ${label}`, oninput: () => changed() });
+      const other = { name, field: build({ ...plan_, key: undefined, required: true }, "value", true) };
+      const fault = make("div", { class: "mew-fault", hidden: true });
+      other.say = (text_) => { fault.textContent = text_; fault.hidden = !text_; };
+      other.node = make("div", { class: "mew-other" }, make("div", { class: "mew-other-name" }, name, make("button", {
+        type: "button", class: "mew-small", text: "Remove", "aria-label": `Remove a member of ${label}`,
+        onclick: () => { others = others.filter((one) => one !== other); other.node.remove(); add?.focus(); changed(); },
+      })), other.field.node, fault);
+      others.push(other);
+      more.append(other.node);
+      return other;
+    }
+    const parts = {
+      fill(inner) {
+        known = field.members.map((member) => ({ key: member.key, field: build(member, member.label) }));
+        others = [];
+        more.replaceChildren();
+        list.replaceChildren(...known.map((one) => one.field.node));
+        inner.append(list, more);
+        if (add) { add.setAttribute("aria-label", `Add a member to ${label}`); inner.append(add); }
+      },
+      set(value) {
+        const names = new Set(known.map((one) => one.key));
+        for (const one of known) one.field.set(value.has(one.key) ? value.get(one.key) : ABSENT);
+        others = [];
+        more.replaceChildren();
+        for (const [key, one] of value) if (!names.has(key)) append(key, field.other ?? { kind: "json", label: "value", about: "", limits: "", required: true }).field.set(one);
+      },
+      get() {
+        const value = new Map();
+        let bad = false;
+        for (const one of known) {
+          const got = one.field.get();
+          if (got === BAD) bad = true;
+          else if (got !== ABSENT) value.set(one.key, got);
+        }
+        const taken = new Set(known.map((one) => one.key));
+        for (const other of others) {
+          const got = other.field.get(), key = other.name.value;
+          const said = taken.has(key) ? "This name is there already." : "";
+          other.say(said);
+          taken.add(key);
+          if (said) unread.push(label);
+          if (said || got === BAD || got === ABSENT) bad = true;
+          else value.set(key, got);
+        }
+        return bad && !partly ? BAD : value;
+      },
+      show(faults) {
+        for (const one of known) one.field.show(below(faults, one.key));
+        for (const other of others) other.field.show(below(faults, other.name.value));
+        const here = new Set([...known.map((one) => one.key), ...others.map((one) => one.name.value)]);
+        return faults.filter((one) => !here.has(one.path[0]));
+      },
+    };
+    return top ? parts : holder(field, label, settled, parts);
+  }
+
+  function several(field, label, settled) {
+    const select = make("select", { "aria-label": `Which form ${label} has`, onchange: () => { pick(Number(select.value)); changed(); } });
+    field.variants.forEach((one, n) => select.append(make("option", { value: n, text: one.label })));
+    const inner = make("div");
+    let chosen = null;
+    function pick(n) {
+      select.value = String(n);
+      chosen = build({ ...field.variants[n], key: field.key, required: false }, field.variants[n].label, true);
+      inner.replaceChildren(chosen.node);
+    }
+    return holder(field, label, settled, {
+      fill(into) { into.append(select, inner); pick(0); },
+      set(value) {
+        pick(Math.max(0, formFitting(field, value)));
+        chosen.set(value);
+      },
+      get() {
+        const got = chosen.get();
+        if (got === ABSENT && !settled) unread.push(label);
+        return got === ABSENT && !settled ? BAD : got;
+      },
+      show(faults) { chosen.show(faults); return []; },
+    });
+  }
+
+  // The whole: the members of an object without a frame around them, or the same as JSON.
+  const body = make("div", { class: "mew-form-body" }), fault = make("div", { class: "mew-fault", hidden: true });
+  const whole = plan.kind === "object" ? members(plan, "the arguments", true, true) : null;
+  const single = whole ? null : build(plan, "arguments", true);
+  const box = make("textarea", { class: "mew-code mew-many", rows: 8, spellcheck: "false", dir: "ltr", "aria-label": "Arguments as JSON", oninput: () => changed() });
+  const flip = make("button", { type: "button", class: "mew-flip", text: "Edit as JSON", "aria-pressed": "false", onclick: () => turn(!asJson) });
+  const nothing = make("div", { class: "mew-dim mew-nothing", text: "It takes no arguments." });
+  let asJson = false, far = "";
+  const node = make("div", { class: "mew-form" }, body, fault, make("div", { class: "mew-form-foot" }, flip));
+  if (whole) whole.fill(body);
+  else body.append(single.node);
+  if (plan.note) body.append(make("div", { class: "mew-about", text: plan.note }));
+  if (whole && !plan.members.length && !plan.other) body.append(nothing);
+
+  function value(withoutBad = false) {
+    unread = [];
+    partly = withoutBad;
+    const got = whole ? whole.get() : single.get();
+    partly = false;
+    return got;
+  }
+  function say(text_) {
+    fault.textContent = text_;
+    fault.hidden = !text_;
+  }
+  function fill(next) {
+    if (!whole) return single.set(next);
+    if (!(next instanceof Map)) throw new Error("the arguments of a tool are an object: {…}");
+    whole.set(next);
+  }
+  function turn(on) {
+    if (on) {
+      const now = value();
+      box.value = writeJson(now === BAD || now === ABSENT ? new Map() : now, "  ");
+      if (now === BAD) return say("Something here cannot be read yet: correct it first.");
+      body.replaceWith(box);
+      box.focus();
+    } else {
+      try { fill(readJson(box.value)); } catch (error) { return say(`This is no JSON for the form: ${error.message}.`); }
+      box.replaceWith(body);
+    }
+    asJson = on;
+    say("");
+    flip.textContent = on ? "Edit as form" : "Edit as JSON";
+    flip.setAttribute("aria-pressed", String(on));
+    changed();
+  }
+
+  return {
+    node,
+    get asJson() { return asJson; },
+    text() {
+      if (asJson) {
+        try {
+          if (!(readJson(box.value) instanceof Map) && whole) throw new Error("the arguments of a tool are an object: {…}");
+        } catch (error) {
+          say(`This is no JSON: ${error.message}.`);
+          return null;
+        }
+        say(far);
+        return box.value;
+      }
+      const now = value();
+      return now === BAD || now === ABSENT ? null : writeJson(now);
+    },
+    set(text_) {
+      if (asJson) box.value = writeJson(readJson(text_), "  ");
+      else fill(readJson(text_));
+      changed();
+    },
+    // What can be read, for a check of the rest; and the names of what cannot.
+    part() {
+      const now = asJson ? ABSENT : value(true);
+      return { text: now === BAD || now === ABSENT ? null : writeJson(now), unread };
+    },
+    show(faults) {
+      far = "";
+      if (asJson) far = sentence(faults);
+      else if (whole) far = sentence([...faults.filter((one) => !one.path.length), ...whole.show(faults.filter((one) => one.path.length))]);
+      else single.show(faults);
+      say(far);
+    },
+    focus() { (asJson ? box : body.querySelector("textarea, input, select, button"))?.focus(); },
+  };
+}

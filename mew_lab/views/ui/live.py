@@ -1,0 +1,403 @@
+"""How does a view in the browser stay in step with Python, whatever the kernel does meanwhile?
+
+A `LiveWidget` is one ES module beside its Python file. It has no synced state worth saving: everything
+travels in custom messages, which are neither stored in a notebook nor replayed. So a view that appears
+(again) asks for a snapshot, and one writer per widget sends what is new:
+
+- One writer. Any thread may `post` an item or `wake` the writer; only the writer sends, at most once in
+  `interval`, all that has gathered as one message. Two threads that send on one widget corrupt each other,
+  and a front end drowns in messages long before it drowns in bytes.
+- Nothing is lost unnoticed. A cell that floods makes the Jupyter server drop messages, and what they held is out of
+  the books. So each has a number, `no`, and a view that misses one asks for a snapshot, which holds all. One that
+  has no items says how many there were: after a failure, and a few times in the quiet that follows the last one.
+- A view with `beats` gets such a message each second, while its page says now and then that it is there: a page that
+  hears none for some seconds has no kernel, and offers nothing to press.
+- Any thread. A message from the browser is handled on the thread that the kernel happens to use: the main
+  one, a subshell's, another. Handlers check, hand over, return; they wait for nothing and print nothing. What
+  goes wrong is kept in `faults` and logged: a print here would land in whichever cell ran last.
+- The main thread may be busy. From ipykernel 7.4 on a widget's messages follow the last cell that touched it,
+  back to the main thread; `free_the_comm` undoes that for our widgets, so that a blocked cell does not block
+  its own answer.
+
+It does not know what the views show.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import os
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anywidget
+
+from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.visible import one_line
+
+__all__ = [
+    "ClickProbe",
+    "LiveWidget",
+    "attended",
+    "can_click_while_waiting",
+    "counted",
+    "free_the_comm",
+    "front_end",
+]
+
+log = logging.getLogger("mew_lab.views")
+log.addHandler(logging.NullHandler())
+
+_VIEWS = Path(__file__).parents[1]
+# Threads on which messages from any front end were handled so far: whether it uses subshells is seen, never
+# told.
+_seen: set[str] = set()
+
+# The number of the last message is said again after so many seconds of quiet, then twice as many, up to the latter.
+FIRST_REMINDER, LAST_REMINDER = 1.0, 64.0
+PING, HEARD_FOR = 4.0, 12.0  # between a page's signs of life, and for how long each keeps the beats going
+INSTALL = "needs anywidget where JupyterLab runs: pip install anywidget, then reload the page"
+
+
+def front_end(*names: str) -> tuple[str, str]:
+    """Joins the ES module and the style sheet of a view: what all views share, then these parts, its own the last.
+
+    Args:
+        names: Paths below `views/` without a suffix, such as `chat/view`; a part may have a script, a style or both.
+    """
+    texts = [
+        [
+            path.read_text("utf-8")
+            for part in ("ui/live", *names)
+            if (path := _VIEWS / f"{part}.{suffix}").is_file()
+        ]
+        for suffix in ("js", "css")
+    ]
+    return "\n".join(texts[0]), "\n".join(texts[1])
+
+
+class ClickProbe(NamedTuple):
+    """Whether a click in this kernel's front end is handled while a cell runs.
+
+    `awaiting`: while a cell awaits; `blocking`: while a cell blocks the main thread; `advice`: what to do
+    otherwise.
+    """
+
+    awaiting: bool
+    blocking: bool
+    advice: str
+
+
+def can_click_while_waiting() -> ClickProbe:
+    """Looks at the kernel, and at the threads on which earlier messages came in, without waiting."""
+    kernel = _kernel()
+    if kernel is None:
+        return ClickProbe(
+            False, False, "There is no notebook front end here: decide in code, or set a policy."
+        )
+    said = _version()
+    numbers = [int(part) for part in re.findall(r"\d+", said)[:2]]
+    version, name = (*numbers, 0, 0)[:2], f"ipykernel {said}"
+    if version < (7, 0):
+        advice = "click first, then await in the next cell, or install ipykernel 7.4."
+        return ClickProbe(False, False, f"{name} handles clicks only between cells: {advice}")
+    subshells = bool(getattr(kernel, "_supports_kernel_subshells", False)) and _seen != {"main"}
+    if version < (7, 4):
+        advice = f"With {name} this front end's clicks are handled only between cells: install ipykernel 7.4."
+        return ClickProbe(subshells, subshells, "" if subshells else advice)
+    blocking = subshells and _routable()
+    advice = f"With {name} and this front end a click is handled while a cell awaits: use await."
+    return ClickProbe(True, blocking, "" if blocking else advice)
+
+
+def _kernel() -> Any:
+    from IPython import get_ipython
+
+    return getattr(get_ipython(), "kernel", None)
+
+
+def _version() -> str:
+    """ipykernel's own; the kernel calls IPython's its implementation version."""
+    try:
+        return metadata.version("ipykernel")
+    except metadata.PackageNotFoundError:
+        return "0"
+
+
+def attended(kernel: Any) -> bool:
+    """Whether the running cell was sent by a front end that can ask a human: nbclient and its like say no."""
+    request = kernel.get_parent("shell") or {}
+    return bool(request.get("content", {}).get("allow_stdin", False))
+
+
+def _routable() -> bool:
+    """Whether the one private method that `free_the_comm` replaces is still where it was."""
+    try:
+        from ipykernel.comm.comm import BaseComm
+    except ImportError:
+        return False
+    return callable(getattr(BaseComm, "_reply_subshell_for", None))
+
+
+def free_the_comm(comm: Any) -> bool:
+    """Lets the messages of this comm go where the front end sends them; whether there was anything to undo.
+
+    ipykernel 7.4 sends a comm's incoming messages to the shell that last published on it. For a widget that
+    an ordinary cell made that is the main one, so a blocking cell would wait for a click that waits for the
+    cell.
+    """
+    if not hasattr(comm, "_reply_subshell_for"):
+        return False
+    comm._reply_subshell_for = lambda data, default: default
+    return True
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class LiveWidget(anywidget.AnyWidget):
+    """A view that is fed by one writer; subclasses say what is in a snapshot, what is new, what a message
+    means.
+
+    `interval` is the least time between two messages in seconds. `faults` holds the last 50 exceptions that
+    had no caller to go to. `last_ping` is the moment (time.monotonic) at which a view was last heard to be
+    alive.
+    """
+
+    interval = 0.05
+    title = "view"
+    beats = False
+
+    def __init__(self, *, clock: Callable[[], datetime] = _utc_now, **traits: Any) -> None:
+        self.faults: deque[BaseException] = deque(maxlen=50)
+        self.last_ping: float | None = None
+        self.clock = clock
+        # A page that was reloaded said no farewell: the oldest are forgotten.
+        self._views: BoundedDict[str, int] = BoundedDict(16)
+        # How many were sent; only the writer counts.
+        self._batches, self._over = 0, ""
+        self._outbox: deque[dict[str, Any]] = deque()
+        # Ends the subscription that a subclass has begun.
+        self._leave: Callable[[], None] = lambda: None
+        # Guards the five below; held for a few statements only, never while anything is sent.
+        self._changed = threading.Condition()
+        self._asked: dict[str, int] = {}
+        self._dirty = False
+        self._ended = False
+        self._writer: threading.Thread | None = None
+        self._threadless = False
+        super().__init__(**traits)
+        self.freed = free_the_comm(self.comm)
+        self.on_msg(self._on_message)
+
+    # What a subclass says. `_snapshot` and `_news` are called by the writer alone.
+
+    def _snapshot(self, start: int) -> dict[str, Any]:
+        """All that a view which has nothing after `start` must know."""
+        return {}
+
+    def _news(self) -> list[dict[str, Any]]:
+        """What was not sent yet."""
+        return []
+
+    def _handle(self, message: dict[str, Any]) -> None:
+        """A message from a view, on any thread. What it raises becomes a fault."""
+
+    def badge(self) -> str:
+        """What a tab of this view says beside its name, such as `3 open`; called by any thread."""
+        return ""
+
+    def _static_html(self) -> str:
+        """The view as it is now, without script."""
+        return ""
+
+    def _static_text(self) -> str:
+        """The view as one line that can be read aloud."""
+        return self.title
+
+    # What any thread may call.
+
+    @property
+    def has_view(self) -> bool:
+        """Whether some front end shows this widget, as far as Python was told."""
+        return bool(self._views)
+
+    def post(self, item: dict[str, Any]) -> None:
+        """Sends the item to all views with the next message."""
+        self._outbox.append(item)
+        self.wake()
+
+    def wake(self) -> None:
+        """There is something new; cheap enough for every row of a log."""
+        # Reading the flag without the lock may miss a reset by the writer only before the writer gathers, so
+        # what the caller has just added is gathered too.
+        if self._dirty:
+            return
+        with self._changed:
+            if self._dirty or self._ended or not self._views:
+                return
+            self._dirty = True
+            if self._writer is None and not self._threadless:
+                self._writer = threading.Thread(target=self._write, name=f"mew_lab-{self.title}", daemon=True)
+                try:
+                    self._writer.start()
+                except RuntimeError:
+                    # No threads here (Pyodide): what would be the writer's turn is taken by the caller.
+                    self._writer, self._threadless = None, True
+            self._changed.notify_all()
+        if self._threadless:
+            self._dirty = False
+            self._flush()
+
+    def end(self, text: str) -> None:
+        """What is shown is over, for the reason in the sentence."""
+        self._over = text
+        self.post({"t": "over", "text": text})
+
+    def close(self) -> None:
+        """Ends the subscription, the writer, then the widget; the second call does nothing."""
+        with self._changed:
+            if self._ended:
+                return
+            self._ended = True
+            self._changed.notify_all()
+        self._leave()
+        writer = self._writer
+        if writer is not None and writer is not threading.current_thread():
+            writer.join(2)
+        super().close()
+
+    def fault(self, error: BaseException) -> None:
+        """Keeps what went wrong where nobody could be told."""
+        self.faults.append(error)
+        log.warning("%s: %s: %s", self.title, type(error).__name__, error)
+
+    # The writer.
+
+    def _write(self) -> None:
+        looked, pause, due = 0.0, FIRST_REMINDER, math.inf
+        while True:
+            with self._changed:
+                while not self._dirty and not self._ended and (left := due - time.monotonic()) > 0:
+                    self._changed.wait(None if left == math.inf else left)
+                # More will have gathered by the time the next message may go; an end does not wait for it. To look
+                # costs, too, where nothing is to be sent.
+                while not self._ended and (left := looked + self.interval - time.monotonic()) > 0:
+                    self._changed.wait(left)
+                if self._ended:
+                    return
+                called, self._dirty = self._dirty, False
+            before = self._batches
+            if called:
+                self._flush()
+            looked = time.monotonic()
+            if self._batches != before:
+                pause, due = FIRST_REMINDER, looked + FIRST_REMINDER
+            elif looked >= due or (due == math.inf and self._beating()):
+                self._remind()
+                pause = FIRST_REMINDER if self._beating() else pause * 2
+                due = looked + pause if pause <= LAST_REMINDER else math.inf
+
+    def _beating(self) -> bool:
+        return self.beats and time.monotonic() - (self.last_ping or -math.inf) < HEARD_FOR
+
+    def _flush(self) -> None:
+        try:
+            if items := self._gather():
+                self._batches += 1
+                self.send({"t": "batch", "no": self._batches, "items": items})
+        except Exception as error:
+            self.fault(error)
+            # What was taken out of the books is in no message: the views hear that one is missing, and ask for all.
+            self._batches += 1
+            self._remind()
+
+    def _remind(self) -> None:
+        if not self._views:
+            return
+        try:
+            self.send({"t": "batch", "no": self._batches, "items": []})
+        except Exception as error:
+            self.fault(error)
+
+    def _gather(self) -> list[dict[str, Any]]:
+        with self._changed:
+            asked, self._asked = self._asked, {}
+        # Without a thread of its own each ping is answered by itself.
+        beat = self.beats and (1.0 if self._threadless else PING)
+        head: dict[str, Any] = {"t": "snapshot", "over": self._over, "beat": beat}
+        items = [head | {"view": view} | self._snapshot(start) for view, start in asked.items()]
+        items += self._news()
+        # An item is posted after what it speaks of has changed, so it follows the news.
+        while self._outbox:
+            items.append(self._outbox.popleft())
+        return items
+
+    # Messages from the views.
+
+    def _on_message(self, _widget: Any, message: Any, _buffers: Any) -> None:
+        try:
+            _seen.add("main" if threading.current_thread() is threading.main_thread() else "subshell")
+            if not isinstance(message, dict):
+                return
+            kind, view = message.get("t"), message.get("view")
+            if kind == "ping":
+                self.last_ping = time.monotonic()
+                if self.beats:
+                    (self._remind if self._threadless else self.wake)()
+            elif kind == "snapshot" and isinstance(view, str):
+                start = message.get("from")
+                self._ask(view[:40], start if isinstance(start, int) and start > 0 else 0)
+            elif kind == "bye" and isinstance(view, str):
+                self._views.pop(view[:40], None)
+            else:
+                self._handle(message)
+        except Exception as error:
+            self.fault(error)
+
+    def _ask(self, view: str, start: int) -> None:
+        self.last_ping = time.monotonic()
+        with self._changed:
+            self._views[view] = start
+            self._asked[view] = start
+        self.wake()
+
+    # Pictures.
+
+    def __repr__(self) -> str:
+        with contextlib.suppress(Exception):
+            return one_line(self._static_text(), 200)
+        return f"<{self.title}>"
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+        data = dict(data) | {"text/plain": repr(self)}
+        try:
+            data["text/html"] = self._static_html()
+        except Exception as error:
+            self.fault(error)
+        kernel = _kernel()
+        # A page made without a human would keep the live view, which needs a kernel, in place of the picture.
+        if os.environ.get("MEW_LAB_RENDER") == "html" or (kernel is not None and not attended(kernel)):
+            data = {kind: value for kind, value in data.items() if kind.startswith("text/")}
+        return data, metadata
+
+
+@contextlib.contextmanager
+def counted(add: Callable[[int], None]) -> Iterator[None]:
+    """Adds one for as long as the block runs."""
+    add(1)
+    try:
+        yield
+    finally:
+        add(-1)

@@ -1,1 +1,0 @@
-"""A space put together; knows neither IPython nor widgets."""

@@ -1,0 +1,589 @@
+"""mew-lab as a process: what it prints, what it exits with, what it never tells."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import pty
+import queue
+import re
+import secrets
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mew_lab import cli
+from mew_lab.cli import build_parser, main
+from mew_lab.gateway.config import ParticipantConfig, SpaceConfig
+from mew_lab.gateway.gateway import Gateway
+from mew_lab.gateway.outbox import MemoryPeer
+from mew_lab.log.journal import Journal
+from mew_lab.log.reading import read_journal
+from mew_lab.protocol.kinds import KINDS
+from mew_lab.protocol.visible import visible
+from mew_lab.transport.memory import pair
+
+ROOT = Path(__file__).resolve().parents[1]
+COMMANDS = [
+    "serve",
+    "join",
+    "tail",
+    "replay",
+    "audit",
+    "export",
+    "journal",
+    "bridge",
+    "agent",
+    "tools-agent",
+    "conform",
+    "demo",
+]
+ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("MEW_LAB_")} | {
+    "PYTHONPATH": str(ROOT),
+    "PYTHONUNBUFFERED": "1",
+}
+
+
+class Process:
+    """One running `mew-lab`, read line by line, each wait with a deadline."""
+
+    def __init__(self, words: Sequence[str], folder: Path, **how: Any) -> None:
+        self.words = list(words)
+        self.lines: list[str] = []
+        self._coming: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "mew_lab.cli", *words],
+            cwd=folder,
+            env=ENVIRONMENT | how.pop("environment", {}),
+            stdin=how.pop("stdin", subprocess.PIPE),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            **how,
+        )
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._coming.put(line.rstrip("\n"))
+        self._coming.put(None)
+
+    def until(self, pattern: str, *, within: float = 30.0) -> str:
+        """The next line that the pattern matches; fails when the process ends before."""
+        while True:
+            line = self._coming.get(timeout=within)
+            if line is None:
+                raise AssertionError(f"{self.words[0]} ended; it said {self.lines}")
+            self.lines.append(line)
+            if re.search(pattern, line):
+                return line
+
+    def type(self, text: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(text + "\n")
+        self.process.stdin.flush()
+
+    def ends(self, *, within: float = 30.0) -> int:
+        """Its exit status, once it has ended and all of its lines are read."""
+        status = self.process.wait(within)
+        while (line := self._coming.get(timeout=within)) is not None:
+            self.lines.append(line)
+        return status
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(10)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Any]:
+    running: list[Process] = []
+
+    def make(*words: str, **how: Any) -> Process:
+        running.append(Process(words, tmp_path, **how))
+        return running[-1]
+
+    yield make
+    for one in reversed(running):
+        one.kill()
+
+
+def join_words(line: str) -> list[str]:
+    """The words behind `mew-lab` of a line that serve printed."""
+    return shlex.split(line.partition(": ")[2])[1:]
+
+
+# --- words -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "required: command"),
+        (["nope"], "invalid choice: 'nope'"),
+        (["join"], "required: URL"),
+        (["serve", "--port", "x"], "invalid int value: 'x'"),
+        (["serve", "--space", "a", "--space-config", "b.yaml"], "not allowed with"),
+        (["serve", "--host", "0.0.0.0"], "invalid choice: '0.0.0.0'"),
+        (["join", "ws://x", "--token", "abc"], "unrecognized arguments: --token abc"),
+        (["join", "ws://x", "--token-file", "a", "--token-env", "b"], "not allowed with"),
+        (["bridge", "ws://x", "--as", "git"], "required: -- COMMAND"),
+    ],
+)
+def test_a_command_that_is_written_wrongly_is_one_line_and_exit_2(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+    assert caught.value.code == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.strip().splitlines()) == 1
+    assert said in err
+
+
+@pytest.mark.parametrize("words", [[], *([one] for one in COMMANDS)])
+def test_help_is_everywhere(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([*words, "--help"])
+    assert caught.value.code == 0
+    assert "usage: mew-lab" in capsys.readouterr().out
+
+
+@pytest.mark.threat(1)
+def test_no_option_takes_a_token() -> None:
+    parser = build_parser()
+    (commands,) = [one for one in parser._actions if hasattr(one, "choices") and one.choices]
+    assert list(commands.choices) == COMMANDS  # type: ignore[arg-type, call-overload]
+    for one in commands.choices.values():  # type: ignore[union-attr, attr-defined]
+        flags = {flag for action in one._actions for flag in action.option_strings}
+        assert "--token" not in flags
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["tail", "none.jsonl"], "Cannot read the journal none.jsonl: No such file"),
+        (["tail", "--follow", "none.jsonl"], "none.jsonl: No such file"),
+        (["tail", "text.txt"], "text.txt is not a journal"),
+        (["tail", "ws://127.0.0.1:1/ws"], "--space names no space"),
+        (["join", "ws://127.0.0.1:1/ws", "--space", "s"], "give --token-file PATH or --token-env NAME"),
+        (["join", "ws://127.0.0.1:1/ws", "--space", "s", "--token-file", "none"], "No such file"),
+        (
+            ["join", "ws://127.0.0.1:1/ws", "--space", "s", "--token-env", "NO_SUCH"],
+            "'NO_SUCH' holds no token",
+        ),
+        (["join", "ws://127.0.0.1:1/ws", "--space", "s", "--token-env", "SOME_TOKEN"], "127.0.0.1:1"),
+        (["bridge", "ws://127.0.0.1:1/ws", "--space", "s", "--", "x"], "--as names no participant"),
+        (["serve", "--enrol", "bot=emperor"], "there is no profile 'emperor'"),
+        (["serve", "--space", "a\nb"], "a\\nb"),
+        (["serve", "--space-config", "none.yaml"], "cannot read the space file none.yaml: No such file"),
+        (["serve", "--resume", "none.jsonl"], "Cannot read the journal none.jsonl: No such file"),
+        (["serve", "--resume", "text.txt"], "text.txt is not a journal"),
+        (["replay", "text.txt"], "text.txt is not a journal"),
+        (["audit", "none.jsonl", "m-1"], "Cannot read the journal none.jsonl: No such file"),
+    ],
+)
+def test_what_fails_is_one_line_and_exit_1(
+    words: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SOME_TOKEN", "x" * 40)
+    (tmp_path / "text.txt").write_text("hello\n")
+    assert main(words) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.strip().splitlines()) == 1, err
+    assert err.startswith(f"mew-lab {words[0]}: ")
+    assert said in err
+
+
+# --- processes ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.trap("T-23")
+@pytest.mark.trap("T-24")
+@pytest.mark.threat(1)
+def test_a_second_process_joins_a_third_listens_and_no_token_is_told(start: Any, tmp_path: Path) -> None:
+    serve = start("serve", "--space", "demo", "--enrol", "bot", "--enrol", "eye=observer")
+    url = serve.until("^space demo at ").rpartition(" ")[2]
+    assert url.startswith("ws://127.0.0.1:")
+    human, bot, eye = (join_words(serve.until(f"^{name}: ")) for name in ("human", "bot", "eye"))
+    listener = start("tail", url, "--json", *eye[2:])
+    listener.until('"system/welcome"')
+    first = start(*human)
+    first.until("You are human in demo")
+    first.until(r"\bhuman joined|system/presence.*human|welcome human")
+    second = start(*bot)
+    second.until("You are bot in demo")
+    text = f"hello {secrets.token_hex(6)}"
+    second.type(text)
+    for one in (first, second, listener):
+        assert one.until(text)
+    second.type('/propose eye/look {"at": 1}')
+    id = second.until(r"mcp/proposal eye/look as bot: open").rpartition("(")[2].strip(")>")
+    first.until("tools/call look at=1")
+    first.type(f"/reject {id} not now")
+    first.until(r"rejected \(not now\): bot asks eye to run look")
+    second.until("mcp/reject")
+    second.type("/nonsense")
+    second.until("mew-lab join: /nonsense is not known here")
+    second.type("/quit")
+    assert second.ends() == 0
+    listener.until('"leave"')
+    serve.process.send_signal(signal.SIGTERM)
+    assert serve.ends() == 0
+    assert serve.lines[-1].startswith("space demo is down; the journal stays in ")
+    tokens = [Path(words[words.index("--token-file") + 1]).read_text() for words in (human, bot, eye)]
+    for one in (serve, first, second, listener):
+        printed = "\n".join([*one.lines, *one.words])
+        assert not any(token.strip() in printed for token in tokens)
+
+
+def test_what_comes_in_by_a_pipe_is_said_and_then_it_leaves(start: Any) -> None:
+    serve = start("serve")
+    words = join_words(serve.until("^human: "))
+    joined = start(*words, "--as", "human-2")
+    joined.until("You are human-2 in demo")
+    joined.process.communicate("from a pipe\n", timeout=30)
+    assert joined.process.returncode == 0
+    tail = start("tail", serve.lines[1].removeprefix("journal "), "--json")
+    assert tail.ends() == 0
+    assert sum("from a pipe" in line for line in tail.lines) == 1
+
+
+def test_an_interrupt_ends_a_space_in_order(start: Any) -> None:
+    serve = start("serve", "--journal", "j.jsonl")
+    serve.until("^human: ")
+    serve.process.send_signal(signal.SIGINT)
+    assert serve.ends() == 0
+    assert serve.lines[-1] == "space demo is down; the journal stays in j.jsonl"
+
+
+@pytest.mark.req("P-3.6.8-3", "P-3.6.8-5")
+def test_a_space_that_was_killed_is_served_again_replayed_and_audited(start: Any, tmp_path: Path) -> None:
+    serve = start("serve", "--enrol", "bot", "--journal", "j.jsonl")
+    url = serve.until("^space demo at ").rpartition(" ")[2]
+    bot = join_words(serve.until("^bot: "))
+    first = start(*bot)
+    first.until("You are bot in demo")
+    first.type("before the kill")
+    first.until("before the kill")
+    serve.kill()
+    first.kill()
+
+    again = start("serve", "--resume", "j.jsonl")
+    assert again.until("^space demo at ").rpartition(" ")[2] == url
+    assert again.until("^journal ") == "journal j.jsonl"
+    assert join_words(again.until("^bot: ")) == bot, "the token that bot has is still good"
+    second = start(*bot)
+    second.until("You are bot in demo")
+    second.type("after the kill")
+    second.until("after the kill")
+    again.process.send_signal(signal.SIGTERM)
+    assert again.ends() == 0
+
+    done = start("replay", "j.jsonl")
+    assert done.ends() == 0
+    assert re.fullmatch(r"\d+ events, no difference", done.lines[0])
+    assert re.match(r"\d+ lines in one chain, head [0-9a-f]{8}; \d+ kept heads found", done.lines[1])
+    chats = [one for one in read_journal(tmp_path / "j.jsonl") if "before the kill" in (one.raw or "")]
+    id = json.loads(chats[0].raw or "")["id"]
+    audit = start("audit", "j.jsonl", id)
+    assert audit.ends() == 0
+    assert audit.lines[0].startswith(f'chat "{id}", record {chats[0].seq}, ')
+    assert audit.lines[-1] == '  accepted, because bot held {"kind":"chat"} (configured)'
+
+    (tmp_path / "k.jsonl").write_bytes((tmp_path / "j.jsonl").read_bytes().replace(b'"join"', b'"come"', 1))
+    differs = start("replay", "k.jsonl")
+    assert differs.ends() == 1
+    assert len(differs.lines) == 2
+    told, why = differs.lines if "vouched" in differs.lines[0] else reversed(differs.lines)
+    assert "k.jsonl" in why and "differs in raw" in why
+    line = next(
+        n for n, one in enumerate((tmp_path / "k.jsonl").read_bytes().splitlines(), 1) if b'"come"' in one
+    )
+    assert told.startswith(f"line {line} of k.jsonl is not vouched for: ")
+
+
+def test_a_port_in_use_is_one_line(start: Any) -> None:
+    serve = start("serve")
+    port = serve.until("^space demo at ").split(":")[2].split("/")[0]
+    other = start("serve", "--port", port, "--journal", "other.jsonl")
+    assert other.ends() == 1
+    assert len(other.lines) == 1
+    assert port in other.lines[0]
+
+
+def test_a_token_of_another_space_is_refused_with_one_line(start: Any, tmp_path: Path) -> None:
+    serve = start("serve")
+    words = join_words(serve.until("^human: "))
+    (tmp_path / "wrong").write_text("x" * 43)
+    (tmp_path / "wrong").chmod(0o600)
+    words[words.index("--token-file") + 1] = str(tmp_path / "wrong")
+    joined = start(*words)
+    assert joined.ends() == 1
+    assert len(joined.lines) == 1
+    assert "demo" in joined.lines[0]
+
+
+def test_a_reader_that_goes_away_is_no_error(start: Any, tmp_path: Path) -> None:
+    demo = start("demo", "--keep", "d", "--yes", stdin=subprocess.DEVNULL)
+    assert demo.ends(within=60) == 0
+    journal = tmp_path / "d" / "journal.jsonl"
+    line = f"{shlex.quote(sys.executable)} -m mew_lab.cli tail {shlex.quote(str(journal))} | head -1"
+    done = subprocess.run(
+        ["sh", "-c", line], env=ENVIRONMENT, cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert "system/welcome" in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.slow
+def test_a_bridge_of_another_process_brings_its_tools(start: Any, tmp_path: Path) -> None:
+    from mew_lab.cli.demo import make_repository
+
+    repository = make_repository(tmp_path / "repository", message="from afar")
+    serve = start("serve", "--enrol", "git=tool")
+    human, git = (join_words(serve.until(f"^{name}: ")) for name in ("human", "git"))
+    command = ["python", "-m", "mcp_server_git", "--repository", str(repository)]
+    bridge = start("bridge", *git[1:], "--as", "git", "--", *command)
+    assert sys.executable in bridge.until("^starting ")
+    bridge.until("git has joined demo")
+    joined = start(*human)
+    joined.until("You are human")
+    joined.type(f'/call git/git_log {{"repo_path": "{repository}"}}')
+    joined.until("from afar|Commit history")
+    bridge.process.send_signal(signal.SIGTERM)
+    assert bridge.ends() == 0
+
+
+# --- demo --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("S-CF-1", "S-CF-2")
+@pytest.mark.threat(1)
+def test_an_agent_of_another_process_answers_as_its_settings_say(start: Any, tmp_path: Path) -> None:
+    server = start("serve", "--space", "demo", "--enrol", "helper=agent")
+    human, helper = (join_words(server.until(f"^{name}: ")) for name in ("human", "helper"))
+    token = Path(helper[helper.index("--token-file") + 1]).read_text().strip()
+    settings = "space: demo\ntoken: ${HELPER_TOKEN}\nname: Helper\nmodel: offline\nmaxIterations: 4\n"
+    (tmp_path / "helper.yaml").write_text(settings)
+    agent = start("agent", "helper.yaml", environment={"HELPER_TOKEN": token, "MEW_GATEWAY": human[1]})
+    agent.until("helper is in demo at ws://.* with .*offline")
+    person = start(*human)
+    person.until("You are human in demo")
+    person.type("Helper, who are you?")
+    person.until("offline")
+    agent.process.send_signal(signal.SIGTERM)
+    assert agent.ends() == 0
+    assert token not in "\n".join(agent.lines)
+
+
+def test_an_agent_that_cannot_join_says_why_in_one_line(start: Any, tmp_path: Path) -> None:
+    nowhere = start("agent", "--space", "demo")
+    assert nowhere.ends() == 1 and "no gateway is named" in nowhere.lines[-1]
+    (tmp_path / "bad.yaml").write_text("maxIteration: 3\n")
+    bad = start("agent", "bad.yaml")
+    assert bad.ends() == 1 and "did you mean 'maxIterations'" in bad.lines[-1]
+    server = start("serve", "--space", "demo")
+    words = join_words(server.until("^human: "))
+    away = start("agent", "--gateway", words[1], "--space", "demo", environment={"MEW_TOKEN": "x" * 40})
+    assert away.ends() == 1 and "the token or the space is unknown" in away.lines[-1]
+    assert "x" * 40 not in "\n".join(away.lines)
+
+
+def test_the_demo_shows_what_git_answered_and_journals_it(start: Any, tmp_path: Path) -> None:
+    message = f"Commit {secrets.token_hex(8)}"
+    demo = start("demo", "--message", message, "--keep", "kept", stdin=subprocess.DEVNULL)
+    assert demo.ends(within=60) == 0, demo.lines
+    assert any(f"Message: {message}" in line for line in demo.lines)
+    assert "Nobody is asked here: the policy “approve” decides instead of you." in demo.lines
+    journal = Path(demo.lines[-1].rpartition(" ")[2])
+    assert journal == tmp_path / "kept" / "journal.jsonl"
+    assert any(message in (one.raw or "") for one in read_journal(journal) if one.participant == "git")
+
+
+@pytest.mark.parametrize(
+    ("answer", "decision"), [("y", "approved by you"), ("n", "Proposal rejected by human")]
+)
+def test_in_a_terminal_the_demo_asks(start: Any, answer: str, decision: str) -> None:
+    ours, theirs = pty.openpty()
+    try:
+        demo = start("demo", "--no-color", "--keep", "kept", stdin=theirs)
+        demo.until("repo_path")
+        os.write(ours, b"what\n" + answer.encode() + b"\n")
+        assert demo.ends(within=60) == 0
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert any(decision in line for line in demo.lines)
+    assert any("Approve it? [y/n]" in line for line in demo.lines)
+
+
+def test_the_demo_without_git_is_one_sentence(start: Any, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    demo = start("demo", environment={"PATH": str(tmp_path / "empty")})
+    assert demo.ends() == 1
+    assert demo.lines == [
+        "mew-lab demo: the demo needs git, and there is none on PATH; install git and run it again"
+    ]
+
+
+def test_the_demo_touches_no_folder_that_holds_something(start: Any, tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").touch()
+    demo = start("demo", "--keep", "full")
+    assert demo.ends() == 1
+    assert "is not empty" in demo.lines[0]
+    assert [one.name for one in (tmp_path / "full").iterdir()] == ["mine.txt"]
+
+
+HOSTILE = "a\x1b[2J\x1b]0;t\x07\x9b31m\x9d\x7f\r\b\u202eb\u2066\u200b\u2028\U000e0041c\x00\x1b[8mz"
+
+
+def hostile(value: Any) -> Any:
+    """The same shape with hidden characters in every string and every name of a member."""
+    if isinstance(value, dict):
+        return {**{key: hostile(one) for key, one in value.items()}, HOSTILE: HOSTILE}
+    if isinstance(value, list):
+        return [hostile(one) for one in value]
+    return f"{value}{HOSTILE}" if isinstance(value, str) else value
+
+
+@pytest.mark.threat(17)
+def test_no_escape_of_a_peer_reaches_a_terminal_whatever_the_kind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal = Journal(tmp_path / "j.jsonl")
+    gateway = Gateway()
+    everything = ParticipantConfig(capabilities=[{"kind": "*"}])
+    people = {"anna": everything, "bert": everything}
+    gateway.add_space(SpaceConfig(name="demo", participants=people), journal=journal)
+    here, _ = pair()
+    anna = gateway.admit("demo", "anna", MemoryPeer(here))
+    payload = {
+        "text": "t",
+        "reason": "r",
+        "status": "s",
+        "method": "tools/call",
+        "error": "e",
+        "message": "m",
+        "params": {"name": "n", "arguments": {"path": "p"}, "uri": "u"},
+        "result": {"content": [{"type": "text", "text": "x"}], "tools": [{"name": "n", "description": "d"}]},
+        "recipient": "bert",
+        "participant_id": "new",
+        "grant_id": "g",
+        "stream_id": "stream-1",
+        "direction": "up",
+        "capabilities": [{"kind": "chat", "description": "d"}],
+        "description": "d",
+        "encoding": "e",
+    }
+    ids = []
+    for n, kind in enumerate([*KINDS, "unknown/kind", f"chat{HOSTILE}"]):
+        for form, said in enumerate((hostile(payload), {**payload, "text": HOSTILE, "reason": HOSTILE})):
+            ids.append(f"m-{n}-{form}")
+            more = {"to": ["bert", HOSTILE][: 1 + form], "context": HOSTILE, "correlation_id": [HOSTILE]}
+            gateway.receive("demo", anna, json.dumps({"id": ids[-1], "kind": kind, "payload": said, **more}))
+    gateway.receive("demo", anna, f"no JSON {HOSTILE}")
+    gateway.receive(
+        "demo", anna, json.dumps({"kind": "chat", "payload": {"text": HOSTILE}}, ensure_ascii=False)
+    )
+    gateway.note(
+        "demo", "decided", participant="anna", detail=json.dumps({"rule": HOSTILE}, ensure_ascii=False)
+    )
+    gateway.leave("demo", anna, f"closed {HOSTILE}")
+    gateway.close()
+    journal.close()
+    path = str(tmp_path / "j.jsonl")
+    forged = (tmp_path / "j.jsonl").read_bytes().replace(b'"text":"t', b'"text":"u', 1)
+    (tmp_path / "forged.jsonl").write_bytes(forged)
+    commands = [
+        ["tail", path],
+        ["tail", "--json", path],
+        ["replay", path],
+        ["replay", str(tmp_path / "forged.jsonl")],
+    ]
+    printed = 0
+    for words in [*commands, *(["audit", path, id] for id in ids), ["audit", path, HOSTILE]]:
+        assert main(words) in (0, 1)
+        out, err = capsys.readouterr()
+        printed += len(out + err)
+        for line in (out + err).split("\n"):
+            assert visible(line) == line, (words, line)
+    assert printed > 50_000
+
+
+def test_what_is_logged_is_visible_in_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    record = logging.LogRecord("mew_lab.x", logging.WARNING, "", 0, "said %s", (HOSTILE,), None)
+    line = cli.Formatter("%(levelname)s %(name)s: %(message)s").format(record)
+    assert line.startswith("WARNING mew_lab.x: said a") and visible(line) == line
+
+
+@pytest.mark.threat(17)
+@pytest.mark.parametrize("command", ["serve", "tail", "demo", "conform"])
+def test_no_fault_of_ours_brings_an_escape_of_a_peer_to_a_terminal(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(options: object) -> None:
+        raise RuntimeError(f"what a peer wrote: {HOSTILE}")
+
+    monkeypatch.setattr(cli, "RUN", {**cli.RUN, command: fail})
+    words = {"tail": ["tail", "j.jsonl"], "conform": ["conform", "ws://127.0.0.1:1/ws"]}
+    assert main(words.get(command, [command])) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and "RuntimeError: what a peer wrote" in err
+    assert [line for line in err.split("\n") if visible(line) != line] == []
+
+
+@pytest.mark.threat(17)
+@pytest.mark.parametrize("where", ["log", "thread", "task"])
+def test_what_any_command_logs_or_leaves_to_a_thread_is_visible(where: str) -> None:
+    """In a process of its own: what is logged where nobody has set a handler up goes to stderr as it is."""
+    code = f"""
+import asyncio, logging, threading
+from mew_lab import cli
+
+def fail():
+    raise RuntimeError({HOSTILE!r})
+
+async def failed():
+    asyncio.get_running_loop().create_task(later())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+async def later():
+    fail()
+
+def run(options):
+    if {where!r} == "log":
+        logging.getLogger("other.library").warning("it said %s", {HOSTILE!r})
+    elif {where!r} == "thread":
+        one = threading.Thread(target=fail)
+        one.start()
+        one.join()
+    else:
+        asyncio.run(failed())
+
+cli.RUN = {{**cli.RUN, "join": run}}
+cli.main(["join", "ws://127.0.0.1:1/ws"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
+    err = done.stderr.decode()
+    assert "a\\u001b[2J" in err, err
+    assert [line for line in err.split("\n") if visible(line) != line] == []

@@ -1,0 +1,197 @@
+"""A space seen and steered from a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mew_lab.cli.terminal import HELP, Quit, journal_lines, obey, row_line
+from mew_lab.errors import JournalError, MewError, NotApproved
+from mew_lab.lab.decisions.approving import card_lines
+from mew_lab.lab.decisions.cards import Card, Row
+from mew_lab.lab.lab import Lab
+from mew_lab.log.journal import Journal
+from mew_lab.protocol.envelope import compact
+from mew_lab.space.events import Record
+
+
+def row(**changes: Any) -> Row:
+    one = Row(3, 102.5, "bot", ("git",), "mcp/request", "tools/call x", "", 0, "accepted", "", "e-1", 10)
+    return one._replace(**changes)
+
+
+def card(**changes: Any) -> Card:
+    fields: dict[str, Any] = {
+        "id": "p-1",
+        "seq": 1,
+        "proposer": "bot",
+        "to": ("git",),
+        "method": "tools/call",
+        "tool": "git_log",
+        "arguments": (("repo", '"/tmp/x"'), ("n", "3")),
+        "digest": "7c1e90ab" + 56 * "0",
+        "since": 0.0,
+        "warnings": ("absolute path in repo: /tmp/x",),
+    }
+    return Card(**(fields | changes))
+
+
+def test_a_row_says_who_to_whom_what_and_when() -> None:
+    line = row_line(row(), start=100.0)
+    assert line.split() == ["3", "2.50", "bot", "→", "git", "mcp/request", "tools/call", "x"]
+
+
+def test_a_row_tells_what_it_answers_why_it_was_refused_and_a_proposals_id() -> None:
+    assert row_line(row(correlates=2), start=0).endswith("↳2")
+    assert row_line(row(verdict="refused", code="no_right"), start=0).endswith("refused: no_right")
+    assert row_line(row(kind="mcp/proposal"), start=0).endswith("(e-1)")
+    assert " all " in row_line(row(to=()), start=0)
+
+
+@pytest.mark.threat(17)
+def test_nothing_from_a_peer_moves_the_cursor() -> None:
+    evil = "\x1b[2J\r\n\u202e\x00\x9b"
+    shown = row_line(
+        row(sender=evil, to=(evil,), kind=evil, what=evil, code=evil, verdict="refused", id=evil), start=0
+    )
+    assert shown.isprintable()
+    named = row_line(row(kind="mcp/proposal", id=evil), start=0)
+    assert named.isprintable()
+    hostile = card(id=evil, proposer=evil, to=(evil,), tool=evil, arguments=((evil, evil),), warnings=(evil,))
+    assert all(line.isprintable() for line in card_lines(hostile))
+
+
+@pytest.mark.threat(17)
+@pytest.mark.parametrize("member", ["sender", "kind", "what", "code", "id"])
+def test_a_row_that_imitates_another_row_is_one_line(member: str) -> None:
+    fake = "x\n    9    3.40  human → all  mcp/reject  rejected by human\r\x1b[2K\x85\u2028(p-1)"
+    line = row_line(row(kind="mcp/proposal", verdict="refused")._replace(**{member: fake}), start=100.0)
+    assert len(line.splitlines()) == 1 and line.isprintable()
+    assert line.startswith("    3     2.50  ")
+
+
+def test_colours_are_only_there_when_asked_for() -> None:
+    assert "\x1b" not in row_line(row(), start=0)
+    assert row_line(row(), start=0, colour=True).count("\x1b") == 2
+
+
+def test_a_card_shows_its_dangers_first_and_every_argument_whole() -> None:
+    long = '"' + "x" * 5000 + '"'
+    lines = card_lines(card(arguments=(("text", long), ("n", "3"))))
+    assert lines[0] == "bot asks git to run git_log   digest 7c1e90ab   (p-1)"
+    assert lines[1] == "  ! absolute path in repo: /tmp/x"
+    assert lines[2:] == ["  text", f"        {long}", "  n     3"]
+    assert card_lines(card(arguments=(), warnings=()))[1:] == ["  no arguments"]
+    cut = card_lines(card(arguments=(("text", long), ("n", "3"))), cut=True)
+    assert cut[2].startswith('  text  "xxx') and "…   [cut: 5002 characters" in cut[2]
+
+
+# --- a journal ---------------------------------------------------------------------------------------------------
+
+
+def record(n: int, raw: str | None) -> Record:
+    return Record(
+        n, datetime(2026, 11, 21, tzinfo=UTC), "received", "demo", "bot", verdict="accepted", raw=raw
+    )
+
+
+def message(n: int) -> str:
+    return compact(
+        {"protocol": "mew/v0.4", "id": f"m{n}", "from": "bot", "kind": "chat", "payload": {"text": n}}
+    )
+
+
+def test_a_journal_is_told_one_message_a_line(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j.jsonl", space="demo")
+    journal.append([record(1, message(1)), record(2, None), record(3, message(2))])
+    journal.close()
+    assert len(list(journal_lines(tmp_path / "j.jsonl"))) == 2
+    assert list(journal_lines(tmp_path / "j.jsonl", exact=True)) == [message(1), message(2)]
+
+
+def test_a_journal_that_grows_is_followed_and_nothing_is_told_twice(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j.jsonl", space="demo")
+    journal.append([record(1, message(1))])
+    lines = journal_lines(tmp_path / "j.jsonl", follow=True, exact=True)
+    told = [next(lines)]
+    for n in (2, 3):
+        journal.append([record(n, message(n))])
+        told.append(next(lines))
+    assert told == [message(1), message(2), message(3)]
+    journal.close()
+
+
+def test_a_file_that_is_no_journal_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("hello\n")
+    with pytest.raises(JournalError, match=r"x\.txt is not a journal"):
+        list(journal_lines(tmp_path / "x.txt"))
+
+
+# --- typed lines -------------------------------------------------------------------------------------------------
+
+
+def said(lab: Lab) -> list[str]:
+    return [one["payload"]["text"] for one in lab.log if one["kind"] == "chat"]
+
+
+def test_what_is_typed_is_said_and_a_second_slash_says_the_first(lab: Lab) -> None:
+    assert [obey(lab, line) for line in ("Hello\n", "", "//quit is a word")] == ["", "", ""]
+    assert said(lab) == ["Hello", "/quit is a word"]
+
+
+def test_a_typed_envelope_goes_out_with_its_own_members(lab: Lab) -> None:
+    answer = obey(
+        lab, '{"kind": "chat", "id": "mine-1", "to": ["human"], "payload": {"text": "x"}, "x-more": 1}'
+    )
+    assert answer == "sent mine-1"
+    assert next(one for one in lab.log if one["id"] == "mine-1")["x-more"] == 1
+
+
+def test_proposals_are_made_decided_and_listed(lab: Lab, adding: Callable[[int, int], Any]) -> None:
+    assert "notebook/add" in obey(lab, "/tools notebook")
+    bot = lab.join("bot")
+    first, second = (bot.call("notebook/add", a=1, b=2) for _ in range(2))
+    while len(lab.proposals()) < 2:
+        pass
+    assert first.id in obey(lab, "/proposals")
+    with pytest.raises(NotApproved, match="this is what would be sent"):
+        obey(lab, f"/approve {first.id}")
+    assert obey(lab, f"/approve {first.id}") == "approved: bot asks notebook to run add"
+    assert str(first.result(10)) == "3"
+    assert obey(lab, f"/reject {second.id} not now") == "rejected (not now): bot asks notebook to run add"
+    assert second.state == "rejected"
+    mine = obey(lab, '/propose notebook/add {"a": 1, "b": 2}')
+    assert "mcp/proposal notebook/add as human" in mine
+    assert "mcp/request notebook/add as human" in obey(lab, '/call notebook/add {"a": 1, "b": 2}')
+
+
+def test_the_rest_of_the_verbs_answer(lab: Lab) -> None:
+    assert "human (you)" in obey(lab, "/who")
+    assert "who decides" in obey(lab, "/status")
+    assert obey(lab, "/help") == HELP
+    with pytest.raises(Quit):
+        obey(lab, "/quit")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("/nonsense", "/nonsense is not known here"),
+        ("/approve", "/approve needs the id of a proposal"),
+        ("/approve nothing", "there is no proposal"),
+        ("/withdraw nothing", "cannot withdraw"),
+        ("/call", "/call needs participant/tool"),
+        ("/call notebook/add {broken", "not strict JSON"),
+        ("{broken", "not strict JSON"),
+        ('{"payload": {}}', "kind is required"),
+        ("/tools nobody", "nobody"),
+    ],
+)
+def test_a_mistake_is_one_sentence(lab: Lab, line: str, words: str) -> None:
+    with pytest.raises(MewError, match=words) as caught:
+        obey(lab, line)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,141 @@
+"""What the human has others do is a message of the specification; what may not be done is said beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mew_lab.errors import CapabilityViolation, MewError, NoReply
+from mew_lab.lab.actions import DEEDS, Steering
+from mew_lab.lab.lab import Lab
+from mew_lab.lab.standing import Standing, standings
+from mew_lab.sdk.controls import Compacted
+
+Do = Callable[..., str]
+
+
+@pytest.fixture
+def do(lab: Lab) -> Do:
+    lab.join("agent", can="agent")
+    steering = Steering(lab)
+
+    def do(deed: str, target: str = "agent", **given: Any) -> str:
+        return lab.loop.submit(steering.do(deed, target, given)).result(20)
+
+    return do
+
+
+def sent(lab: Lab, kind: str) -> dict[str, Any]:
+    """The last message of that kind that was accepted: whom it was for, and its payload."""
+    found = [one for one in lab.log if one.get("kind") == kind]
+    assert found, f"nobody sent {kind}"
+    return {"to": found[-1].get("to"), "payload": found[-1].get("payload")}
+
+
+@pytest.mark.parametrize(
+    ("deed", "given", "kind", "payload"),
+    [
+        ("pause", {"timeout_seconds": 60, "reason": "lunch"}, "participant/pause", {"timeout_seconds": 60.0, "reason": "lunch"}),
+        ("pause", {}, "participant/pause", {}),
+        ("resume", {"reason": "back"}, "participant/resume", {"reason": "back"}),
+        ("forget", {"direction": "newest", "entries": 3}, "participant/forget", {"direction": "newest", "entries": 3}),
+        ("forget", {}, "participant/forget", {"direction": "oldest"}),
+        ("clear", {"reason": "new task"}, "participant/clear", {"reason": "new task"}),
+        ("restart", {}, "participant/restart", {}),
+        ("shutdown", {"reason": "done"}, "participant/shutdown", {"reason": "done"}),
+    ],
+)  # fmt: skip
+def test_each_deed_is_its_message(
+    lab: Lab, do: Do, deed: str, given: dict[str, Any], kind: str, payload: dict[str, Any]
+) -> None:
+    assert "agent" in do(deed, **given)
+    assert sent(lab, kind) == {"to": ["agent"], "payload": payload}
+
+
+def test_a_status_is_told_in_a_sentence(lab: Lab, do: Do) -> None:
+    lab.seats["agent"].participant.telemetry.set_context_usage(tokens=120, messages=4)
+    assert do("status") == "agent: 4 messages in context, 120 tokens"
+
+
+def test_a_compaction_says_what_it_freed(lab: Lab, do: Do) -> None:
+    controls = lab.seats["agent"].participant.controls
+    lab.loop.call(lambda: controls.on_compact(lambda reason, target: Compacted(900, 12)))
+    assert do("compact", target_tokens=4000) == "agent has compacted: 900 tokens and 12 messages are free"
+    assert sent(lab, "participant/compact")["payload"] == {"target_tokens": 4000}
+
+
+def test_a_removal_needs_the_capability_and_voids_the_tokens(lab: Lab, do: Do) -> None:
+    with pytest.raises(CapabilityViolation):
+        do("kick")
+    lab.enrol("human", can="admin")
+    assert do("kick", reason="spam") == "agent was removed, and its tokens are void"
+    assert sent(lab, "space/kick")["payload"] == {"participant_id": "agent", "reason": "spam"}
+
+
+@pytest.mark.parametrize(
+    ("deed", "given"),
+    [
+        ("pause", {"timeout_seconds": 0}),
+        ("pause", {"timeout_seconds": -1}),
+        ("pause", {"timeout_seconds": "60"}),
+        ("pause", {"timeout_seconds": True}),
+        ("pause", {"timeout_seconds": float("nan")}),
+        ("pause", {"reason": ["x"]}),
+        ("pause", {"reason": "x" * 301}),
+        ("forget", {"entries": 1.5}),
+        ("forget", {"direction": "middle"}),
+        ("dance", {}),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused_before_anything_is_sent(
+    lab: Lab, do: Do, deed: str, given: dict[str, Any]
+) -> None:
+    before = len(lab.log)
+    with pytest.raises(MewError):
+        do(deed, **given)
+    assert len(lab.log) == before
+
+
+def test_nobody_answers_for_who_has_left(lab: Lab, do: Do) -> None:
+    lab.leave("agent")
+    with pytest.raises(NoReply):
+        do("status")
+
+
+def against(lab: Lab, name: str) -> dict[str, str]:
+    def ask() -> dict[str, str]:
+        steering = Steering(lab)
+        one = next(one for one in standings(lab) if one.name == name)
+        return {deed: why for deed in DEEDS if (why := steering.against(deed, one))}
+
+    return lab.loop.call(ask)
+
+
+def test_what_may_not_be_done_is_known_beforehand_with_the_reason(lab: Lab, do: Do) -> None:
+    assert set(against(lab, "agent")) == {"resume", "kick"}
+    assert against(lab, "agent")["kick"] == (
+        "You (human) do not hold space/kick for agent: lab.enrol('human', can=…) changes that."
+    )
+    assert set(against(lab, "human")) == set(DEEDS)
+    lab.enrol("human", can="admin")
+    assert set(against(lab, "agent")) == {"resume"}
+    do("pause")
+    assert set(against(lab, "agent")) == set()
+    lab.leave("agent")
+    assert set(against(lab, "agent")) == {"status", "forget", "compact", "clear", "restart"}
+
+
+def test_who_owns_the_space_cannot_be_removed(lab: Lab) -> None:
+    owner = Standing("boss", ("boss",), (), (), owner=True)
+    assert "owns this space" in lab.loop.call(lambda: Steering(lab).against("kick", owner))
+
+
+def test_after_the_end_nothing_may_be_done(lab: Lab) -> None:
+    steering = Steering(lab)
+    lab.down()
+    assert (
+        steering.against("pause", Standing("agent", ("agent",), (), ()))
+        == "You are not connected to the space."
+    )

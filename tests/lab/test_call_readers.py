@@ -1,0 +1,347 @@
+"""All readers of calls agree: the participant's book, the cards, the reasoning view, the timeline, the log, a replay.
+
+Random conversations go through a real space, honest and hostile ones. What each reader should say is worked out here,
+slowly, from the sentences of R17 and R18 over all that was delivered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mew_lab.lab.lab import Lab
+from mew_lab.lab.labs import up
+from mew_lab.ledger.calls import CallLedger
+from mew_lab.log.entries import entries_of
+from mew_lab.log.pairs import pairs_of
+from mew_lab.log.replay import replay
+from mew_lab.space.events import Record
+from mew_lab.views.reasoning.model import Thoughts
+from mew_lab.views.timeline.model import Tempo
+
+PEOPLE = ("bot", "eve", "git", "ann")
+TOOLS: tuple[dict[str, Any], ...] = (
+    {"method": "tools/call", "params": {"name": "add", "arguments": {"a": 1}}},
+    {"method": "tools/call", "params": {"name": "add", "arguments": {"a": 2}}},
+    {"method": "tools/call", "params": {"name": "delete"}},
+    {"method": "tools/list"},
+    {"method": "notifications/ping"},
+    {"method": 7},
+)
+BODIES: dict[str, tuple[dict[str, Any], ...]] = {
+    "mcp/proposal": TOOLS,
+    "mcp/request": TOOLS,
+    "mcp/response": (
+        {"result": {}},
+        {"error": {"code": 1, "message": "no"}},
+        {"result": {"isError": True, "content": []}},
+        {},
+    ),
+    "mcp/reject": ({"reason": "unsafe"}, {"reason": 7}),
+    "mcp/withdraw": ({"reason": "timeout"}, {}),
+}
+ADDRESSEES: tuple[tuple[str, ...], ...] = ((), ("git",), ("git", "ann"), ("ann", "git"), ("ann",))
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """A conversation. Of three messages two follow on what was said: a fulfilment, its answer, a decision."""
+    said: list[dict[str, Any]] = []
+    for n in range(draw(st.integers(2, 14))):
+        calls = [one for one in said if one["kind"] in ("mcp/proposal", "mcp/request")]
+        proposals = [one for one in calls if one["kind"] == "mcp/proposal"]
+        way = draw(
+            st.sampled_from(["any", "any", "fulfil", "fulfil", "answer", "answer", "decide", "propose"])
+        )
+        one: dict[str, Any] = {"id": f"m{n}", "from": draw(st.sampled_from(PEOPLE))}
+        if way == "fulfil" and proposals:
+            about = draw(st.sampled_from(proposals))
+            one |= {"kind": "mcp/request", "correlation_id": [about["id"]], "payload": about["payload"]}
+            one["to"] = about["to"] or draw(st.sampled_from(ADDRESSEES))
+        elif way == "answer" and calls:
+            about = draw(st.sampled_from(calls))
+            one |= {
+                "kind": "mcp/response",
+                "correlation_id": [about["id"]],
+                "payload": draw(st.sampled_from(BODIES["mcp/response"])),
+            }
+            one |= {"from": draw(st.sampled_from([*about["to"], "eve"])), "to": [about["from"]]}
+        elif way == "decide" and proposals:
+            about = draw(st.sampled_from(proposals))
+            kind = draw(st.sampled_from(["mcp/reject", "mcp/withdraw"]))
+            one |= {
+                "kind": kind,
+                "correlation_id": [about["id"]],
+                "payload": draw(st.sampled_from(BODIES[kind])),
+                "to": [],
+            }
+            one["from"] = draw(st.sampled_from([about["from"], one["from"]]))
+        else:
+            kind = "mcp/proposal" if way == "propose" else draw(st.sampled_from(sorted(BODIES)))
+            one |= {
+                "kind": kind,
+                "payload": draw(st.sampled_from(BODIES[kind])),
+                "to": draw(st.sampled_from(ADDRESSEES)),
+            }
+            named = [f"m{k}" for k in range(n)] or ["m0"]
+            if kind != "mcp/proposal":
+                one["correlation_id"] = draw(st.lists(st.sampled_from(named), max_size=2))
+            if draw(st.integers(0, 7)) == 0:
+                one["id"] = draw(st.sampled_from(named))  # an id that may be taken
+        said.append({**one, "to": list(one["to"]), "context": "r"})
+    return said
+
+
+# --- what is true ---------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Truth:
+    """One call, from the sentences of the rulings; `state` in the words of the ledger."""
+
+    message: dict[str, Any]
+    state: str
+    fulfilment: str = ""
+    asked: list[str] = field(default_factory=list)
+    decisions: int = 0
+
+
+def well_formed(message: dict[str, Any]) -> bool:
+    """Spec: §3.1, §3.2, §3.3; ruling R5."""
+    payload, kind = message["payload"], message["kind"]
+    if kind in ("mcp/request", "mcp/proposal"):
+        return isinstance(payload.get("method"), str)
+    if not message.get("correlation_id"):
+        return False
+    if kind == "mcp/response":
+        return ("result" in payload) is not ("error" in payload)
+    return isinstance(payload.get("reason", ""), str)
+
+
+def named(payload: dict[str, Any]) -> tuple[Any, Any]:
+    return payload["method"], payload.get("params", {}).get("name")
+
+
+def truths(delivered: list[dict[str, Any]]) -> tuple[dict[str, Truth], dict[str, Truth]]:
+    """What became of each proposal and each request, by id."""
+    proposals: dict[str, Truth] = {}
+    requests: dict[str, Truth] = {}
+    for message in filter(well_formed, delivered):
+        sender, kind, id, to = message["from"], message["kind"], message["id"], message["to"]
+        about = [one for one in dict.fromkeys(message.get("correlation_id", [])) if one in proposals]
+        if kind == "mcp/proposal":
+            proposals[id] = Truth(message, "open")
+        elif kind == "mcp/request":
+            waits = not message["payload"]["method"].startswith("notifications/")
+            requests[id] = Truth(message, "waiting" if waits else "sent", asked=to)
+            for proposal in map(proposals.__getitem__, about):
+                first, same = proposal.state in ("open", "rejected"), set(to) == set(proposal.message["to"])
+                fits = to and (same or not proposal.message["to"])
+                fits = fits and named(message["payload"]) == named(proposal.message["payload"])
+                if first and fits and sender != proposal.message["from"]:
+                    proposal.state, proposal.fulfilment, proposal.asked = "fulfilled", id, to
+                    proposal.decisions += 1
+        elif kind == "mcp/response":
+            for one in dict.fromkeys(message["correlation_id"]):
+                request = requests.get(one)
+                if request and request.state == "waiting" and sender in request.asked:
+                    request.state = "answered"
+                for proposal in proposals.values():
+                    if (
+                        proposal.fulfilment == one
+                        and proposal.state == "fulfilled"
+                        and sender in proposal.asked
+                    ):
+                        proposal.state = "answered"
+        for proposal in map(proposals.__getitem__, about):
+            undecided = proposal.state in ("open", "rejected")
+            if kind == "mcp/reject" and undecided:
+                proposal.state = "rejected"
+                proposal.decisions += 1
+            if kind == "mcp/withdraw" and undecided and sender == proposal.message["from"]:
+                proposal.state = "withdrawn"
+                proposal.decisions += 1
+    return proposals, requests
+
+
+# --- who reads it ---------------------------------------------------------------------------------------------------
+
+CARDS = {"answered": "done"}  # the words of a card, where they are not those of the ledger
+ROWS = {"open": "proposed", "fulfilled": "waiting", "sent": "waiting"}
+
+
+class Readers:
+    """One lab, told of messages one after the other."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.heard: list[str] = []
+        self.delivered: list[dict[str, Any]] = []
+        self.thoughts, self.tempo = Thoughts(lab.me.participant), Tempo()
+        host = lab.host
+        assert host is not None
+        self.gateway, self.space = host.gateway, host.name
+        lab.loop.call(self._open)
+
+    def _open(self) -> None:
+        self.lab.me.participant.client.on_message(lambda envelope: self.heard.append(envelope.id))
+        for name in PEOPLE:
+            everything = [{"kind": "mcp/*"}, {"kind": "reasoning/*"}, {"kind": "chat"}]
+            self.gateway.enrol(self.space, name, everything[1:] if name == "ann" else everything)
+        self.lab.following.add(self.thoughts)
+        self.lab.following.add(self.tempo)
+        self.post(
+            {"id": "r", "from": "eve", "kind": "reasoning/start", "payload": {"message": "x"}, "to": []}
+        )
+
+    def post(self, message: dict[str, Any]) -> bool:
+        reply = self.gateway.post(self.space, message["from"], json.dumps(message))
+        if reply.status == 200:
+            self.delivered.append(message)
+        return reply.status == 200
+
+    async def say(self, message: dict[str, Any]) -> None:
+        """Posts it, and returns when the participant has heard it."""
+        if not self.post(message):
+            return
+        count = sum(one["id"] == message["id"] for one in self.delivered)
+        async with asyncio.timeout(10):
+            while self.heard.count(message["id"]) < count:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+
+    def check(self) -> None:
+        mcp = [one for one in self.delivered if one["kind"].startswith("mcp/")]
+        proposals, requests = truths(mcp)
+        expected = {id: one.state for id, one in proposals.items()}
+        waiting = {id: one.state for id, one in requests.items()}
+        participant = self.lab.me.participant
+        assert {one.id: one.state for one in participant.proposals} == expected
+        assert {one.id: one.fulfilment or "" for one in participant.proposals} == {
+            id: one.fulfilment for id, one in proposals.items()
+        }
+        cards = [*self.lab.decisions.pending(), *self.lab.decisions.decided()]
+        assert {card.id: card.state for card in cards} == {
+            id: CARDS.get(state, state) for id, state in expected.items()
+        }
+        self._check_rows(expected, waiting)
+        entries = list(entries_of(self.lab.log.records))
+        pairs, ledger = pairs_of(entries)
+        for book in (ledger, self._replayed()):
+            assert {call.id: call.state for call in book.proposals} == expected
+            assert {call.id: call.state for call in book.requests} == waiting
+        handles = ("mcp/proposal", "mcp/request")  # another kind may come under an id that is taken
+        number = {entry.id: entry.seq for entry in entries if entry.kind in handles and not entry.refused}
+        decided = sorted(number[id] for id, one in proposals.items() if one.decisions)
+        answered = sorted(number[id] for id, one in requests.items() if one.state == "answered")
+        for strip, wanted in (("decision", decided), ("request", answered)):
+            assert sorted(pair.asked for pair in self.tempo.pairs(strip)) == wanted
+            assert sorted(pair.asked for pair in pairs if pair.strip == strip) == wanted
+        open_ = [id for id, state in expected.items() if state == "open"]
+        assert [entry.id for entry in self.tempo.waiting("decision")] == open_
+        assert [entry.id for entry in self.tempo.waiting("request")] == [
+            id for id, state in waiting.items() if state == "waiting"
+        ]
+
+    def _check_rows(self, expected: dict[str, str], waiting: dict[str, str]) -> None:
+        [reasoning] = self.thoughts.sequences
+        for step in self.thoughts.steps(reasoning.key):
+            row = step.call
+            if row is None or row.state == "refused":
+                continue
+            state = (expected if step.kind == "mcp/proposal" else waiting)[row.id]
+            shown = "answered" if row.state == "failed" else row.state
+            assert shown == ROWS.get(state, state), row
+
+    def _replayed(self) -> CallLedger:
+        """What a replay of the journal says; it fails where a fresh space would have recorded something else."""
+        assert self.lab.host is not None and self.lab.host.journal is not None
+        records: list[Record] = []
+        replay(self.lab.host.journal.path, observe=records.append)
+        book = CallLedger()
+        for entry in entries_of(records):
+            book.observe(entry)
+        return book
+
+
+async def converse(readers: Readers, script: list[dict[str, Any]]) -> None:
+    for message in script:
+        await readers.say(message)
+        readers.check()
+
+
+def run(script: list[dict[str, Any]]) -> None:
+    lab = up()
+    try:
+        readers = Readers(lab)
+        lab.loop.run(converse(readers, script), timeout=60, doing="converse")
+    finally:
+        lab.down()
+
+
+@pytest.mark.ruling("R17", "R18")
+@pytest.mark.threat(13)
+@pytest.mark.timeout(240)
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(messages())
+def test_all_readers_agree_on_what_became_of_each_call(script: list[dict[str, Any]]) -> None:
+    run(script)
+
+
+@pytest.mark.slow
+@pytest.mark.ruling("R17", "R18")
+@pytest.mark.timeout(1800)
+@settings(
+    max_examples=1500,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    derandomize=not os.environ.get("CI"),
+)
+@given(messages())
+def test_all_readers_agree_at_length(script: list[dict[str, Any]]) -> None:
+    run(script)
+
+
+def call(
+    kind: str, sender: str, id: str, payload: dict[str, Any], *about: str, to: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    more = {"correlation_id": list(about)} if about else {}
+    return {
+        "id": id,
+        "from": sender,
+        "kind": kind,
+        "payload": payload,
+        "to": list(to),
+        "context": "r",
+        **more,
+    }
+
+
+@pytest.mark.ruling("R17")
+@pytest.mark.parametrize(
+    "claim",
+    [
+        call("mcp/request", "eve", "f", {"method": "tools/list"}, "p", to=("git",)),  # for another tool
+        call("mcp/request", "eve", "f", TOOLS[0], "p"),  # to nobody
+        call("mcp/response", "git", "f", {"result": {}}, "p", to=("bot",)),
+    ],
+)
+def test_a_forged_fulfilment_decides_nothing_anywhere(claim: dict[str, Any]) -> None:
+    proposed = call("mcp/proposal", "bot", "p", TOOLS[0], to=("git",))
+    fulfilled = call("mcp/request", "eve", "q", TOOLS[0], "p", to=("git",))
+    answered = call("mcp/response", "git", "a", {"result": {}}, "q", to=("eve",))
+    run([proposed, claim, fulfilled, answered])
+
+
+@pytest.mark.ruling("R17")
+def test_who_fulfils_what_was_rejected_ends_it_everywhere() -> None:
+    proposed = call("mcp/proposal", "bot", "p", TOOLS[0], to=("git",))
+    rejected = call("mcp/reject", "git", "x", {"reason": "unsafe"}, "p")
+    fulfilled = call("mcp/request", "eve", "q", TOOLS[0], "p", to=("git",))
+    run([proposed, rejected, fulfilled, call("mcp/response", "git", "a", {"result": {}}, "q", to=("eve",))])

@@ -1,0 +1,292 @@
+"""Which proposal is decided: the one that was seen, whatever else its proposer or a peer puts under an id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from looking import approve, click, eventually, sent
+
+from mew_lab.errors import MewError, NotApproved
+from mew_lab.lab.decisions.cards import Card
+from mew_lab.lab.decisions.decisions import HumanDecisions
+from mew_lab.lab.decisions.offers import Offers
+from mew_lab.lab.decisions.policies import Decision, Policy
+from mew_lab.lab.lab import Lab
+
+Adding = Callable[[int, int], Any]
+
+
+def propose(lab: Lab, id: str, *, by: str = "bot", **arguments: Any) -> Card:
+    """A proposal of `notebook/add` with this very id; its card."""
+    seat = lab.seats.get(by) or lab.join(by)
+    before = [card.digest for card in lab.decisions.pending()]
+    payload = {"method": "tools/call", "params": {"name": "add", "arguments": arguments}}
+    draft = {"kind": "mcp/proposal", "id": id, "to": ["notebook"], "payload": payload}
+    seat.run(seat.participant.send_accepted(draft))
+    cards = lab.decisions.pending
+    return eventually(lambda: [one for one in cards() if one.id == id and one.digest not in before])[0]
+
+
+def anew(lab: Lab, id: str, **arguments: Any) -> Card:
+    """The bot leaves, comes back, and takes the id for another proposal. Spec: ruling R6."""
+    lab.leave("bot")
+    lab.join("bot")
+    return propose(lab, id, **arguments)
+
+
+# --- the beginning of an id ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.threat(14)
+def test_threat_14_the_beginning_of_an_id_that_was_seen_is_not_anothers_whole_id(
+    lab: Lab, adding: Adding
+) -> None:
+    propose(lab, "7f3a-91c2", a=1, b=2)
+    propose(lab, "7f3a", by="helper", a=66, b=6)
+    for decide in (lab.approve, lab.reject):
+        with pytest.raises(MewError, match="more than one proposal begins with '7f3a' here: 7f3a, 7f3a-91c2"):
+            decide("7f3a")
+    assert sent(lab, "mcp/request") == [] == sent(lab, "mcp/reject")
+    lab.reject("7f3a-")
+    approve(lab, "7f3a")
+    assert sent(lab, "mcp/request")[0]["correlation_id"] == ["7f3a"]
+
+
+@pytest.mark.threat(14, 36)
+def test_threat_14_a_whole_id_that_an_older_one_begins_with_is_approved_with_the_digest_that_was_shown(
+    lab: Lab, adding: Adding
+) -> None:
+    older = propose(lab, "7f3a-91c2", a=1, b=2)
+    exact = propose(lab, "7f3a", by="helper", a=66, b=6)
+    # The attempt: both were read whole, and the person types the beginning of the one that she means.
+    assert [card.id in str(entry) for entry, card in zip(lab.proposals(), (older, exact), strict=True)] == [
+        True
+    ] * 2
+    for digest in ("", "7" * 7, "0" * 64):
+        with pytest.raises(MewError, match=r"more than one .*: 7f3a, 7f3a-91c2; the digest that was shown"):
+            lab.approve("7f3a", digest=digest)
+    assert sent(lab, "mcp/request") == []
+    lab.approve("7f3a", digest=f"{exact.digest[:4]} {exact.digest[4:8]}".upper())
+    assert [one["correlation_id"] for one in sent(lab, "mcp/request")] == [["7f3a"]]
+    lab.approve("7f3a", digest=older.digest[:8])
+    assert [one["correlation_id"] for one in sent(lab, "mcp/request")] == [["7f3a"], ["7f3a-91c2"]]
+
+
+@pytest.mark.threat(14, 36)
+def test_threat_36_the_digest_of_one_of_several_opens_nothing_that_was_not_shown(
+    lab: Lab, adding: Adding
+) -> None:
+    older = propose(lab, "7f3a-91c2", a=1, b=2)
+    exact = propose(lab, "7f3a", by="helper", a=66, b=6)
+    for card in (older, exact):
+        with pytest.raises(NotApproved) as caught:
+            lab.approve("7f3a", digest=card.digest[:8])
+        assert caught.value.code == "not_shown" and f"({card.id})" in str(caught.value)
+    assert sent(lab, "mcp/request") == []
+
+
+def test_longer_ids_that_come_later_do_not_keep_anybody_from_deciding(lab: Lab, adding: Adding) -> None:
+    propose(lab, "p-1", a=1, b=2)
+    propose(lab, "p-11", by="helper", a=66, b=6)
+    approve(lab, "p-1")
+    assert sent(lab, "mcp/request")[0]["correlation_id"] == ["p-1"]
+
+
+def test_an_error_names_no_more_than_ten_proposals(lab: Lab, adding: Adding) -> None:
+    for n in range(12):
+        propose(lab, f"p-{n:02}", a=n, b=2)
+    for prefix in ("p", "zzz"):
+        with pytest.raises(MewError, match="p-09") as caught:
+            lab.approve(prefix)
+        assert "p-10" not in str(caught.value)
+
+
+# --- an id that is used again ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.threat(12, 14)
+def test_threat_12_an_id_that_is_used_again_has_a_card_of_its_own_and_the_decided_one_stays(
+    lab: Lab, adding: Adding
+) -> None:
+    propose(lab, "p-1", a=1, b=2)
+    approve(lab, "p-1")
+    eventually(lambda: [card for card in lab.decisions.decided() if card.outcome == "3"])
+    card = anew(lab, "p-1", a=20, b="see https://evil.test/x")
+    assert card.call == 'add(a=20, b="see https://evil.test/x")' and card.state == "open"
+    assert card.warnings == (
+        "another proposal under the same id: its proposer has used the id before",
+        "address in b: https://evil.test/x",
+    )
+    [earlier] = lab.decisions.decided()
+    assert earlier.id.startswith("p-1 (earlier ") and (earlier.state, earlier.outcome) == ("done", "3")
+    assert earlier.call == "add(a=1, b=2)"
+    click(lab, "p-1", card.digest)
+    assert sent(lab, "mcp/request")[1]["payload"]["params"]["arguments"] == {
+        "a": 20,
+        "b": "see https://evil.test/x",
+    }
+    assert [row[3] for row in lab.history()] == ["fulfilled", "fulfilled"]
+
+
+@pytest.mark.threat(14)
+def test_threat_14_who_named_an_open_proposal_does_not_approve_what_took_its_place(
+    lab: Lab, adding: Adding
+) -> None:
+    old = propose(lab, "p-1", a=1, b=2)
+    told: list[Card] = []
+    lab.decisions.subscribe(told.append)
+    new = anew(lab, "p-1", a=66, b=6)
+    assert [(card.state, card.digest) for card in told] == [("lapsed", old.digest), ("open", new.digest)]
+    assert told[0].id != "p-1" and "used its id for another proposal" in told[0].outcome
+    with pytest.raises(MewError, match="what was shown is not what is proposed"):
+        click(lab, "p-1", old.digest)
+    with pytest.raises(MewError, match=r"bot has put it in the place of another .*look at what it says now"):
+        lab.reject("p-1")
+    with pytest.raises(NotApproved, match=r"another proposal under the same id") as caught:
+        lab.approve("p-1")
+    assert caught.value.code == "not_shown" and "  a  66\n" in str(caught.value)
+    assert sent(lab, "mcp/request") == [] == sent(lab, "mcp/reject")
+    lab.approve("p-1")
+    [request] = sent(lab, "mcp/request")
+    assert request["payload"]["params"]["arguments"] == {"a": 66, "b": 6}
+
+
+def test_a_policy_judges_each_proposal_of_an_id(lab: Lab, adding: Adding) -> None:
+    lab.decide = Policy.approve()
+    lab.join("bot")
+    payload = {"method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
+    draft = {"kind": "mcp/proposal", "id": "p-1", "to": ["notebook"], "payload": payload}
+    for n in (1, 2, 3):
+        seat = lab.seats["bot"]
+        seat.run(seat.participant.send_accepted(draft))
+        decided = eventually(
+            lambda n=n: [card for card in lab.decisions.decided() if card.state == "done"][n - 1 :]
+        )
+        assert decided[0].by == "human by policy approve"
+        lab.leave("bot")
+        lab.join("bot")
+    assert len(sent(lab, "mcp/request")) == 3
+
+
+@pytest.mark.threat(14, 22)
+def test_what_was_kept_of_the_earlier_proposal_is_not_taken_for_the_new_one(lab: Lab, adding: Adding) -> None:
+    old, offers = propose(lab, "p-1", a=1, b=2), Offers(lab, lab.granting)
+    editing = lab.decisions.editing
+    edit = lab.loop.call(lambda: editing.review("p-1", [{"index": 0, "json": "9"}]))
+    offer = lab.loop.submit(offers.offer("p-1", values=True, limit="1 use")).result(10)
+    lab.decisions.seen("p-1", view="v", digest=old.digest)
+    assert editing.kept("p-1", edit.digest) is not None
+    new = anew(lab, "p-1", a=66, b=6)
+    assert editing.kept("p-1", edit.digest) is None
+    for digest in (old.digest, new.digest):
+        with pytest.raises(MewError):
+            press = lab.decisions.click("v")
+            taken = offers.take("p-1", digest=digest, offer=offer.digest, click=press)
+            lab.loop.submit(taken).result(10)
+    assert sent(lab, "mcp/request") == [] == sent(lab, "capability/grant")
+    with pytest.raises(NotApproved, match="the view that was clicked has not shown it yet"):
+        press = lab.decisions.click("v")
+        lab.decisions.decide("p-1", digest=new.digest, decision="reject", click=press).result(10)
+    lab.reject(lab.proposals()[0])
+    assert [card.on_screen for card in lab.decisions.decided()] == [None, None]
+
+
+# --- how much is kept -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.threat(9)
+def test_threat_09_a_card_whose_proposal_is_not_held_any_more_lapses_and_says_so(
+    lab: Lab, adding: Adding
+) -> None:
+    lab.me.participant.ledger.weight = 45_000
+    for n in range(10):
+        propose(lab, f"p-{n}", a=n, b="x" * 10_000)
+    assert [card.id for card in lab.decisions.pending()] == ["p-6", "p-7", "p-8", "p-9"]
+    lapsed = lab.decisions.decided()
+    assert [(card.id, card.state, card.by) for card in lapsed] == [(f"p-{n}", "lapsed", "") for n in range(6)]
+    with pytest.raises(MewError, match="lapsed already: so much was proposed that it is not held"):
+        lab.approve("p-0")
+    for card in lab.decisions.pending():
+        lab.reject(card.id)
+    assert lab.decisions.pending() == [] and len(sent(lab, "mcp/reject")) == 4
+
+
+def test_an_approval_is_told_even_if_its_proposal_is_not_held_any_more(lab: Lab, adding: Adding) -> None:
+    lab.me.participant.ledger.weight = 25_000
+    first, second = (propose(lab, f"p-{n}", a=n, b="x" * 10_000) for n in (1, 2))
+    lab.decisions.opened("p-1", first.digest, 1)
+    click(lab, "p-1", first.digest)
+    assert lab.me.participant.proposals.get("p-1") is None  # its request was too much beside it
+    [card] = lab.decisions.decided()
+    assert (card.state, card.by) == ("fulfilled", "human") and card.on_screen is not None
+    assert lab.decisions.pending() == [second]
+
+
+@pytest.mark.threat(9)
+def test_threat_09_open_cards_are_bounded_and_the_oldest_lapses(
+    lab: Lab, adding: Adding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mew_lab.lab.decisions.card_queue.MAX_OPEN", 3)
+    me = lab.me.participant
+    few = lab.loop.call(lambda: HumanDecisions(me, loop=lab.loop, note=lambda event, detail: None))
+    for n in range(5):
+        propose(lab, f"p-{n}", a=n, b=2)
+    assert [card.id for card in few.pending()] == ["p-2", "p-3", "p-4"]
+    assert [(card.id, card.state) for card in few.decided()] == [("p-0", "lapsed"), ("p-1", "lapsed")]
+
+
+@pytest.mark.threat(9)
+def test_threat_09_requests_that_name_a_proposal_leave_nothing_behind(lab: Lab, adding: Adding) -> None:
+    propose(lab, "p-1", a=1, b=2)
+    helper = lab.join("helper", can=[{"kind": "mcp/*"}])
+
+    def held() -> int:
+        everything = [*vars(lab.decisions).values(), *vars(lab.decisions._outcomes).values()]
+        return sum(len(one) for one in everything if isinstance(one, dict | set))
+
+    async def claim() -> None:
+        payload = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "other"}}
+        draft = {"kind": "mcp/request", "to": ["notebook"], "correlation_id": ["p-1"], "payload": payload}
+        for _ in range(50):
+            await helper.participant.send_accepted(draft)
+
+    before = lab.loop.call(held)
+    helper.run(claim())
+    assert lab.loop.call(held) <= before
+    approve(lab, "p-1")
+    eventually(lambda: [card for card in lab.decisions.decided() if card.outcome == "3"])
+
+
+@pytest.mark.parametrize("digest", ["\ud800", "é", "", "0" * 64])
+def test_a_digest_that_is_none_decides_nothing(lab: Lab, adding: Adding, digest: str) -> None:
+    propose(lab, "p-1", a=1, b=2)
+    with pytest.raises(NotApproved, match="what was shown is not what is proposed"):
+        click(lab, "p-1", digest)
+    assert lab.decisions.card("p-1").is_open
+
+
+@pytest.mark.parametrize("decision", ["Approve", "approve ", "", "maybe"])
+def test_what_is_neither_yes_nor_no_decides_nothing(lab: Lab, adding: Adding, decision: str) -> None:
+    card = propose(lab, "p-1", a=1, b=2)
+    with pytest.raises(MewError, match="is neither approve nor reject"):
+        click(lab, "p-1", card.digest, decision)
+    assert lab.decisions.card("p-1").is_open and sent(lab, "mcp/reject") == []
+
+
+@pytest.mark.parametrize("answer", ["approve", True, Decision("Approve"), Decision(""), ValueError("boom")])
+def test_a_policy_that_fails_leaves_the_card_to_the_human_and_says_so(
+    lab: Lab, adding: Adding, answer: Any
+) -> None:
+    def judge(card: Card) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    early = propose(lab, "p-1", a=1, b=2)
+    lab.decide = Policy("odd", judge)
+    late = propose(lab, "p-2", a=2, b=2)
+    assert eventually(lambda: len(lab.faults) == 2) and all("policy 'odd'" in fault for fault in lab.faults)
+    assert lab.decisions.pending() == [early, late]
+    assert sent(lab, "mcp/request") == sent(lab, "mcp/reject") == []

@@ -1,0 +1,189 @@
+"""A follower hears every envelope once and in order, whenever it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from mew_lab.lab.following import Following
+from mew_lab.lab.lab import Lab
+from mew_lab.ledger.entry import Entry
+from mew_lab.log.log import Log
+from mew_lab.space.events import Record
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Ears:
+    def __init__(self) -> None:
+        self.heard: list[Entry] = []
+
+    def take(self, heard: Entry) -> None:
+        self.heard.append(heard)
+
+
+class Deaf:
+    def take(self, heard: Entry) -> None:
+        raise ValueError("nothing pleases it")
+
+
+def record(n: int, raw: str | None = None, **members: Any) -> Record:
+    text = raw if raw is not None else json.dumps({"id": f"e-{n}", "from": "bot", "kind": "chat"} | members)
+    return Record(n, START + timedelta(seconds=n), "envelope", "demo", "bot", verdict="accepted", raw=text)
+
+
+def observe(log: Log, following: Following, *records: Record) -> None:
+    for one in records:
+        log.observe(one)
+        following.observe(one)
+
+
+async def heard_all(following: Following, *ears: Ears) -> None:
+    async with asyncio.timeout(20):
+        while not all(map(following.caught_up, ears)):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_one_that_comes_late_hears_the_earlier_ones_first_and_each_once() -> None:
+    log = Log.live(space="demo")
+    following = Following(log)
+    observe(log, following, *(record(n) for n in range(1, 3501)))
+    ears = Ears()
+    following.add(ears)
+    assert not ears.heard, "it must not hold the loop for all of them at once"
+    assert not following.caught_up(ears)
+    observe(log, following, record(3501))
+    await heard_all(following, ears)
+    observe(log, following, record(3502))
+    assert [one.seq for one in ears.heard] == list(range(1, 3503))
+    assert [one.id for one in ears.heard] == [f"e-{n}" for n in range(1, 3503)]
+
+
+async def test_those_that_come_together_are_told_together_and_one_after_them_apart() -> None:
+    log = Log.live(space="demo")
+    following = Following(log)
+    observe(log, following, *(record(n) for n in range(1, 3001)))
+    first, second, gone, third = Ears(), Ears(), Ears(), Ears()
+    following.add(first)
+    following.add(second)
+    following.add(gone)
+    following.remove(gone)
+    async with asyncio.timeout(20):
+        while not first.heard:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    following.add(third)
+    await heard_all(following, first, second, third)
+    assert [one.seq for one in third.heard] == list(range(1, 3001))
+    assert all(mine is theirs for mine, theirs in zip(first.heard, second.heard, strict=True)), "read once"
+    assert not gone.heard
+
+
+async def test_the_loop_has_half_of_its_time_while_somebody_catches_up() -> None:
+    log = Log.live(space="demo")
+    following = Following(log)
+    observe(log, following, *(record(n) for n in range(1, 8001)))
+    ears = Ears()
+    following.add(ears)
+    turns = 0
+    async with asyncio.timeout(30):
+        while not following.caught_up(ears):
+            await asyncio.sleep(0)
+            turns += bool(ears.heard)
+    assert turns > 10
+
+
+def test_where_no_loop_runs_it_hears_them_at_once() -> None:
+    log = Log.live(space="demo")
+    following = Following(log)
+    observe(log, following, *(record(n) for n in range(1, 2201)))
+    ears = Ears()
+    following.add(ears)
+    assert len(ears.heard) == 2200 and following.caught_up(ears)
+
+
+def test_what_holds_no_message_is_no_envelope_and_takes_no_number() -> None:
+    log = Log.live(space="demo")
+    following = Following(log)
+    note = Record(1, START, "decided", "demo", "human")
+    ears = Ears()
+    observe(log, following, note, record(2))
+    following.add(ears)
+    observe(log, following, note, record(3))
+    assert [(one.seq, one.id) for one in ears.heard] == [(1, "e-2"), (2, "e-3")]
+
+
+def test_members_of_the_wrong_type_are_absent() -> None:
+    log = Log.live(space="demo")
+    following = Following(log)
+    ears = Ears()
+    following.add(ears)
+    wrong = {
+        "id": 3,
+        "kind": ["chat"],
+        "to": {"a": 1},
+        "correlation_id": [1, "x"],
+        "payload": "text",
+        "context": None,
+    }
+    observe(
+        log, following, record(1, **wrong), record(2, raw="[" * 900), record(3, to="one", correlation_id="y")
+    )
+    first, second, third = ears.heard
+    assert (first.id, first.kind, first.to, first.context, dict(first.payload)) == ("", "", (), "", {})
+    assert first.correlation_id == ("x",)
+    assert second.members == {} and second.sender == "bot"
+    assert third.to == ("one",) and third.correlation_id == ("y",)
+
+
+def test_one_that_raises_harms_no_other_and_one_removed_hears_no_more() -> None:
+    log = Log.live(space="demo")
+    following = Following(log)
+    ears = Ears()
+    following.add(Deaf())
+    following.add(ears)
+    observe(log, following, record(1))
+    following.remove(ears)
+    observe(log, following, record(2))
+    assert [one.seq for one in ears.heard] == [1]
+
+
+def test_a_follower_of_a_lab_hears_what_was_said_before_it_came(lab: Lab) -> None:
+    lab.chat("before")
+    ears = Ears()
+    lab.loop.call(lambda: lab.following.add(ears))
+    assert [one.payload["text"] for one in ears.heard if one.kind == "chat"] == ["before"]
+    assert len(ears.heard) == lab.rows.last_seq
+
+
+async def test_one_that_asks_for_nothing_earlier_hears_what_comes_at_once() -> None:
+    log = Log.live(space="demo")
+    following = Following(log)
+    observe(log, following, *(record(n) for n in range(1, 3001)))
+    ears = Ears()
+    following.add(ears, earlier=False)
+    assert following.caught_up(ears)
+    observe(log, following, record(3001))
+    assert [one.seq for one in ears.heard] == [3001]
+
+
+async def test_one_that_names_kinds_is_told_of_those_alone_early_and_late() -> None:
+    class Choosy(Ears):
+        kinds = ("chat", "mcp/re")
+
+    log = Log.live(space="demo")
+    following, first, every = Following(log), Choosy(), Ears()
+    following.add(first)
+    kinds = ("chat", "chat/acknowledge", "mcp/request", "mcp/proposal", "system/presence", 7)
+    observe(log, following, *(record(n, kind=kind) for n, kind in enumerate(kinds)))
+    late = Choosy()
+    following.add(late)
+    following.add(every)
+    observe(log, following, record(9, kind="mcp/reject"), record(10, kind="stream/open"))
+    told = ["chat", "chat/acknowledge", "mcp/request", "mcp/reject"]
+    assert [one.kind for one in first.heard] == told == [one.kind for one in late.heard]
+    assert len(every.heard) == 8
+    following.remove(first)
+    observe(log, following, record(11))
+    assert len(first.heard) == 4 and len(late.heard) == 5

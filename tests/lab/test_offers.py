@@ -1,0 +1,142 @@
+"""Yes, and not only this time: what is granted is what was shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from looking import sent
+
+from mew_lab.errors import MewError
+from mew_lab.lab.decisions.given import ENDS_HERE
+from mew_lab.lab.decisions.granting import Granting
+from mew_lab.lab.decisions.offers import OPEN_WORLD, Offer, Offers
+from mew_lab.lab.lab import Lab
+from mew_lab.lab.labs import up
+
+Adding = Callable[[int, int], Any]
+
+
+def offer(lab: Lab, offers: Offers, id: str, **how: Any) -> Offer:
+    return lab.loop.submit(offers.offer(id, **({"values": True, "limit": "1 use"} | how))).result(10)
+
+
+def card(lab: Lab, id: str) -> Any:
+    """The card, which a view has shown."""
+    found = lab.decisions.card(id)
+    lab.decisions.seen(id, view="v", digest=found.digest)
+    return found
+
+
+def take(lab: Lab, offers: Offers, id: str, *, digest: str, offer: str) -> str:
+    """A click in the view that shows it."""
+    taken = offers.take(id, digest=digest, offer=offer, click=lab.decisions.click("v"))
+    return lab.loop.submit(taken).result(10)
+
+
+@pytest.mark.threat(14, 22)
+@pytest.mark.req("P-7.3-2")
+def test_threat_22_the_proposal_is_approved_and_exactly_what_was_shown_is_granted(
+    lab: Lab, adding: Adding
+) -> None:
+    offers = Offers(lab, lab.granting)
+    bot = lab.join("bot", can="proposer")
+    for _ in range(2):
+        bot.call("notebook/add", {"a": 1, "b": 5})
+    pending = bot.call("notebook/add", {"a": 1, "b": 2})
+    narrow = offer(lab, offers, pending.id)
+    assert narrow.pattern == {
+        "kind": "mcp/request",
+        "to": "notebook",
+        "payload": {"method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}},
+    }
+    assert (narrow.to, narrow.matches.count, narrow.remarks) == ("bot", 1, (OPEN_WORLD,))
+    wide = offer(lab, offers, pending.id, values=False, limit="10 min")
+    assert wide.matches.count == 3 and "arguments" not in json.dumps(wide.pattern)
+    assert wide.digest != narrow.digest
+    said = take(lab, offers, pending.id, digest=card(lab, pending.id).digest, offer=narrow.digest)
+    assert pending.result(10).structured == {"result": 3}
+    [grant] = sent(lab, "capability/grant")
+    assert grant["payload"]["capabilities"] == [narrow.pattern] and grant["payload"]["recipient"] == "bot"
+    assert said.endswith(f"granted to bot (1 use), grant {grant['id']}")
+    [given] = lab.granting.given
+    assert (given.id, given.uses, given.ends) == (grant["id"], 1, None)
+
+
+@pytest.mark.threat(14)
+def test_threat_14_nothing_is_approved_or_granted_for_what_was_not_shown(lab: Lab, adding: Adding) -> None:
+    offers = Offers(lab, lab.granting)
+    bot = lab.join("bot", can="proposer")
+    first, second = (bot.call("notebook/add", {"a": n, "b": 2}) for n in (1, 2))
+    shown = offer(lab, offers, first.id)
+    for id, digest, key in (
+        (first.id, card(lab, first.id).digest, "0" * 64),
+        (second.id, card(lab, second.id).digest, shown.digest),
+        (first.id, card(lab, second.id).digest, shown.digest),
+    ):
+        with pytest.raises(MewError):
+            take(lab, offers, id, digest=digest, offer=key)
+    assert sent(lab, "capability/grant") == [] == sent(lab, "mcp/request")
+
+
+def test_a_grant_that_is_refused_is_told_and_the_approval_stands(tmp_path: Path) -> None:
+    text = "space: {id: desk, owner: human}\nparticipants: {human: {capabilities: [{kind: mcp/*}, {kind: chat}]}}\n"
+    (tmp_path / "space.yaml").write_text(text)
+    lab = up(str(tmp_path / "space.yaml"))
+
+    @lab.tool
+    def add(a: int, b: int) -> int:
+        "Sum of two numbers."
+        return a + b
+
+    offers = Offers(lab, lab.granting)
+    pending = lab.join("bot", can="proposer").call("notebook/add", {"a": 1, "b": 2})
+    shown = offer(lab, offers, pending.id)
+    with pytest.raises(MewError, match=r"approved: .*; but nothing was granted to bot: .*capability/grant"):
+        take(lab, offers, pending.id, digest=card(lab, pending.id).digest, offer=shown.digest)
+    assert pending.result(10).structured == {"result": 3} and lab.granting.given == ()
+
+
+def test_what_cannot_be_offered_is_refused_with_the_reason(lab: Lab, adding: Adding) -> None:
+    offers = Offers(lab, lab.granting)
+    bot = lab.join("bot", can="proposer")
+    listed = bot.call("notebook/add", {"a": [1], "b": 2})
+    with pytest.raises(MewError, match="a is a list"):
+        offer(lab, offers, listed.id)
+    with pytest.raises(MewError, match="no limit 'for ever'"):
+        offer(lab, offers, listed.id, limit="for ever")
+    with pytest.raises(MewError, match="no such proposal"):
+        offer(lab, offers, "p-9")
+    anybody = bot.send(
+        "mcp/proposal", {"method": "tools/call", "params": {"name": "add", "arguments": {"a": 1}}}
+    )
+    with pytest.raises(MewError, match="choose who runs it first"):
+        offer(lab, offers, anybody.id)
+    assert offer(lab, offers, anybody.id, target=("notebook",)).pattern["to"] == "notebook"
+
+
+def test_every_limit_that_is_offered_can_be_granted() -> None:
+    from mew_lab.lab.decisions.offers import LIMITS
+
+    lab = up()
+    lab.join("bot", can="proposer")
+    for minutes, uses in LIMITS.values():
+        work = lab.granting.grant("bot", [{"kind": "chat"}], minutes=minutes, uses=uses)
+        assert lab.loop.submit(work).result(10)
+
+
+@pytest.mark.ruling("R25")
+@pytest.mark.threat(38)
+def test_an_offer_says_when_it_ends_only_with_this_notebook(
+    lab: Lab, adding: Adding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bot = lab.join("bot", can="proposer")
+    pending = bot.call("notebook/add", {"a": 1, "b": 2})
+    offers = Offers(lab, lab.granting)
+    assert ENDS_HERE not in offer(lab, offers, pending.id).remarks
+    monkeypatch.setattr(Granting, "kept", False)
+    assert ENDS_HERE in offer(lab, offers, pending.id).remarks
+    assert ENDS_HERE not in offer(lab, offers, pending.id, limit="no end").remarks

@@ -1,0 +1,157 @@
+"""Rows for the feed: every message once, in order, and only the newest kept."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from mew_lab.lab.rows import LiveRows
+from mew_lab.space.events import Record
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def record(n: int, **members: object) -> Record:
+    text = json.dumps(
+        {"id": f"m{n}", "from": "bot", "kind": "chat", "payload": {"text": f"no. {n}"}, **members}
+    )
+    return Record(n, NOW, "received", "demo", "bot", verdict="accepted", pattern='{"kind":"chat"}', raw=text)
+
+
+def some_rows(count: int, capacity: int = 100) -> LiveRows:
+    rows = LiveRows(lambda: ("demo", 3), capacity=capacity)
+    for n in range(1, count + 1):
+        rows.observe(record(n))
+    return rows
+
+
+def test_a_row_says_what_the_envelope_says() -> None:
+    rows = some_rows(1)
+    rows.observe(record(2, to=["git"], correlation_id=["m1"], context="c/1"))
+    first, second = rows.since(0, 10)
+    assert (first.seq, first.sender, first.to, first.kind, first.id) == (1, "bot", (), "chat", "m1")
+    assert (second.to, second.context, second.correlates) == (("git",), "c/1", 1)
+    assert (first.t, first.verdict, first.code) == (NOW.timestamp(), "accepted", "chat")
+    assert "no. 1" in first.what and first.size == len(rows.raw(1).encode())
+    assert rows.title() == ("demo", 3)
+
+
+def test_all_rows_that_a_message_names_are_known() -> None:
+    rows = some_rows(3)
+    rows.observe(record(4, correlation_id=["m3", "m1", "gone", "m2", 5, "m1"]))
+    rows.observe(record(5, correlation_id=["gone", "m4"]))
+    rows.observe(record(6, correlation_id="m4"))
+    several, second, wrapped = rows.since(3, 3)
+    assert (several.correlates, several.also) == (3, (1, 2))
+    assert (second.correlates, second.also) == (0, (4,))
+    assert (wrapped.correlates, wrapped.also) == (4, ())
+
+
+def test_the_whole_pattern_can_be_had() -> None:
+    rows = some_rows(1)
+    assert rows.pattern(1) == '{"kind":"chat"}'
+    assert rows.pattern(0) == rows.pattern(2) == ""
+
+
+def test_the_pattern_that_decided_is_named_in_a_word() -> None:
+    rows = some_rows(0)
+    for pattern in ('{"kind":["mcp/request","chat"]}', '{"kind":"mcp/*","payload":{"method":"tools/*"}}', ""):
+        rows.observe(record(1)._replace(pattern=pattern))
+    assert [row.code for row in rows.since(0, 9)] == ["mcp/request|chat", "mcp/*(…)", ""]
+
+
+def test_what_is_no_message_is_no_row() -> None:
+    rows = some_rows(1)
+    rows.observe(Record(2, NOW, "joined", "demo", "bot"))
+    assert rows.last_seq == 1
+
+
+def test_a_refused_and_unreadable_text_is_a_row_too() -> None:
+    rows = some_rows(0)
+    for text in ("not json", "[1]", "[" * 100_000):
+        rows.observe(
+            Record(1, NOW, "received", "demo", "bot", verdict="refused", code="invalid_json", raw=text)
+        )
+    assert [(row.sender, row.kind, row.code) for row in rows.since(0, 10)] == [
+        ("bot", "", "invalid_json")
+    ] * 3
+
+
+def test_wrong_types_in_a_message_do_no_harm() -> None:
+    rows = some_rows(0)
+    rows.observe(record(1, to="x", correlation_id=[5], kind=7, payload=[], context=[]))
+    [row] = rows.since(0, 1)
+    assert (row.to, row.kind, row.correlates, row.context) == ((), "", 0, "")
+
+
+def test_only_the_newest_are_kept_and_numbers_go_on() -> None:
+    rows = some_rows(1000, capacity=100)
+    assert rows.last_seq == 1000
+    kept = rows.since(0, 10_000)
+    assert 100 <= len(kept) <= 201 and kept[-1].seq == 1000
+    assert [row.seq for row in kept] == list(range(kept[0].seq, 1001))
+    assert rows.raw(1000) != "" and rows.raw(1) == "" and rows.raw(1001) == "" and rows.raw(0) == ""
+    assert [row.seq for row in rows.since(998, 1)] == [999]
+
+
+def test_subscribers_are_told_until_they_end_it() -> None:
+    rows, heard = some_rows(0), []
+    end = rows.subscribe(lambda: heard.append(rows.last_seq))
+    rows.observe(record(1))
+    end()
+    end()
+    rows.observe(record(2))
+    assert heard == [1]
+
+
+def test_integers_of_any_size_are_told_exactly() -> None:
+    rows = some_rows(0)
+    big = 2**64 + 1
+    for payload in ({"tokens": big}, {"status": "x" * 300, "tokens": big}):
+        rows.observe(record(1, kind="participant/status", payload=payload))
+    call = {"method": "tools/call", "params": {"name": "add", "arguments": {"a": -big, "b": [big, 1.5e300]}}}
+    rows.observe(record(2, kind="mcp/request", payload=call))
+    for row in rows.since(0, 3):
+        assert "e+19" not in row.what
+    assert rows.since(0, 1)[0].what == f"tokens {big}"
+    assert f"a=-{big} b=[{big},1.5e+300]" in rows.since(2, 1)[0].what
+
+
+@pytest.mark.threat(12)
+def test_an_id_means_the_first_message_that_was_let_through_with_it() -> None:
+    rows = some_rows(1)
+    refused = {"verdict": "refused", "code": "duplicate_id"}
+    rows.observe(record(1, **{"from": "eve"}))
+    rows.observe(record(1, **{"from": "eve"})._replace(**refused))
+    rows.observe(record(5, correlation_id=["m1"]))
+    assert rows.since(3, 1)[0].correlates == 1
+    rows.observe(record(6)._replace(**refused))
+    rows.observe(record(7, correlation_id=["m6"]))
+    rows.observe(record(6))
+    rows.observe(record(8, correlation_id=["m6"]))
+    assert [row.correlates for row in rows.since(5, 4)] == [5, 0, 7]
+
+
+@pytest.mark.threat(10)
+def test_what_a_refused_message_says_of_its_author_is_not_believed() -> None:
+    rows = some_rows(0)
+    forged = record(1, **{"from": "alice"})
+    refused = forged._replace(participant="eve", verdict="refused", code="identity_mismatch")
+    rows.observe(refused)
+    rows.observe(refused._replace(runtime_id="eve-2"))
+    assert [row.sender for row in rows.since(0, 2)] == ["eve", "eve-2"]
+
+
+@pytest.mark.threat(9)
+def test_large_messages_are_kept_by_their_size() -> None:
+    rows = LiveRows(lambda: ("demo", 3), max_characters=100_000)
+    for n in range(1, 101):
+        rows.observe(record(n, payload={"text": "x" * 9_900}, correlation_id=[f"m{n - 1}"]))
+        held = rows.since(0, 1000)
+        assert sum(row.size for row in held) <= 110_000 and held[-1].seq == n == rows.last_seq
+    assert held[-1].correlates == 99 and [row.seq for row in held] == list(range(held[0].seq, 101))
+    assert len(held) >= 4 and rows.raw(held[0].seq) and not rows.raw(held[0].seq - 1)
+    rows.observe(record(101, payload={"text": "x" * 300_000}))
+    assert [row.seq for row in rows.since(0, 1000)] == [101]

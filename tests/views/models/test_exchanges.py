@@ -1,0 +1,100 @@
+"""An exchange is found when it is asked for, and grows while it is looked at."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from mew_lab.errors import JournalError
+from mew_lab.lab.following import Following
+from mew_lab.log.log import Log
+from mew_lab.space.events import Record
+from mew_lab.views.timeline.exchanges import Exchanges
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Space:
+    """A log with those who follow it."""
+
+    def __init__(self) -> None:
+        self.log = Log.live(space="demo")
+        self.following = Following(self.log)
+        self.exchanges = Exchanges(self.following)
+        self.count = 0
+
+    def say(self, id: str, *about: str, **members: Any) -> None:
+        self.count += 1
+        raw = json.dumps({"id": id, "from": "bot", "kind": "chat", "correlation_id": list(about)} | members)
+        record = Record(
+            self.count, START + timedelta(seconds=self.count), "envelope", verdict="accepted", raw=raw
+        )
+        self.log.observe(record)
+        self.following.observe(record)
+
+
+async def until(probe: Any) -> None:
+    async with asyncio.timeout(10):
+        while not probe():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_nothing_is_kept_before_the_first_question_and_then_all_is_found() -> None:
+    space = Space()
+    for n in range(3000):
+        space.say(f"e{n}")
+    space.say("answer", "e7")
+    assert len(space.exchanges._chains) == 0
+    found = await space.exchanges.select("answer")
+    assert found.ids == ("e7", "answer")
+    assert space.exchanges.selected is found
+    assert (await space.exchanges.select(8)).ids == ("e7", "answer"), "its number in the feed"
+
+
+async def test_a_selected_exchange_grows_and_an_envelope_that_belongs_elsewhere_changes_nothing() -> None:
+    space = Space()
+    space.say("p")
+    told: list[int] = []
+    end = space.exchanges.subscribe(lambda: told.append(1))
+    await space.exchanges.select("p")
+    space.say("other")
+    assert not space.exchanges._stale
+    for n in range(50):
+        space.say(f"a{n}", "p")
+    await until(lambda: space.exchanges.selected and len(space.exchanges.selected.steps) == 51)
+    assert len(told) <= 3, "fifty that come at once are one change"
+    space.exchanges.forget()
+    assert space.exchanges.selected is None
+    space.say("late", "p")
+    end()
+    assert not space.exchanges._stale
+
+
+async def test_an_unknown_id_is_refused_and_leaves_the_selection_as_it_was() -> None:
+    space = Space()
+    space.say("p")
+    found = await space.exchanges.select("p")
+    with pytest.raises(JournalError, match="Cannot show the exchange of “nobody”"):
+        await space.exchanges.select("nobody")
+    assert space.exchanges.selected is found
+
+
+async def test_closed_it_follows_no_more() -> None:
+    space = Space()
+    space.say("p")
+    await space.exchanges.select("p")
+    space.exchanges.close()
+    space.say("a", "p")
+    assert len(space.exchanges._chains) == 1
+
+
+def test_where_no_loop_runs_it_grows_at_once() -> None:
+    space = Space()
+    space.say("p")
+    asyncio.run(space.exchanges.select("p"))
+    space.say("a", "p")
+    assert space.exchanges.selected is not None and space.exchanges.selected.ids == ("p", "a")

@@ -1,0 +1,197 @@
+"""The tools of everybody as one participant may use them: found, judged before sending, and followed to the end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from looking import approve
+
+from mew_lab.errors import MewError
+from mew_lab.lab.lab import Lab
+from mew_lab.tools_agent.definition import AgentDefinition, ToolDefinition
+from mew_lab.views.tools.model import Palette, read_arguments
+from mew_lab.views.tools.runs import Run
+
+
+class Opened:
+    """A palette of `seat`, and a thread's way to wait for it."""
+
+    def __init__(self, lab: Lab, seat: str = "human") -> None:
+        self.lab = lab
+        self.palette = Palette(lab.seats[seat].participant, following=lab.following)
+        self.changed = threading.Condition()
+        self.palette.subscribe(self._note)
+        self.run(self.palette.open())
+
+    def _note(self) -> None:
+        with self.changed:
+            self.changed.notify_all()
+
+    def run(self, work: Any) -> Any:
+        return self.lab.loop.run(work, timeout=10, doing="a test")
+
+    def until(self, probe: Callable[[], Any]) -> Any:
+        end = time.monotonic() + 20
+        with self.changed:
+            while not (value := probe()):
+                assert time.monotonic() < end, f"never: {self.palette.catalogue} {self.palette.runs.all}"
+                self.changed.wait(0.1)
+        return value
+
+    def state(self, name: str) -> str:
+        return next((one.state for one in self.palette.catalogue.people if one.name == name), "absent")
+
+    def ended(self, number: int) -> Run:
+        def probe() -> Run | None:
+            run = next(one for one in self.palette.runs.all if one.number == number)
+            return run if not run.waits and run.answer_seq >= 0 else None
+
+        found: Run = self.until(probe)
+        return found
+
+
+@pytest.fixture
+def opened(lab: Lab, adding: Any) -> Iterator[Opened]:
+    one = Opened(lab)
+    one.until(lambda: one.palette.tool("notebook/add"))
+    yield one
+    one.run(one.palette.close())
+
+
+def test_every_participants_tools_are_found_and_its_state_is_told(lab: Lab, opened: Opened) -> None:
+    assert opened.state("notebook") == "ready"
+    lab.join("bot", can="proposer")
+    opened.until(lambda: opened.state("bot") == "none")
+    before = opened.palette.catalogue.version
+    lab.leave("notebook")
+    opened.until(lambda: opened.palette.tool("notebook/add") is None)
+    assert opened.state("notebook") == "absent" and opened.palette.catalogue.version > before
+
+
+def test_a_tool_that_is_added_later_is_found(lab: Lab, opened: Opened) -> None:
+    @lab.tool
+    def double(n: int) -> int:
+        "Twice."
+        return 2 * n
+
+    found = opened.until(lambda: opened.palette.tool("notebook/double"))
+    assert found.description == "Twice."
+
+
+@pytest.mark.req("T-11")
+def test_arguments_are_judged_before_anything_is_sent(lab: Lab, opened: Opened) -> None:
+    check = opened.palette.check("notebook/add", '{"a": 1, "b": "two", "c": 3}')
+    assert {fault.path: fault.message for fault in check.faults} == {
+        ("b",): "must be an integer",
+        ("c",): "is not known to this tool",
+    }
+    assert (check.may.call, check.may.propose) == (True, True)
+    before = len(lab.log)
+    with pytest.raises(MewError, match=r"Cannot call notebook/add: arguments\.b must be an integer"):
+        opened.run(opened.palette.start("notebook/add", '{"a": 1, "b": "two"}', propose=False))
+    with pytest.raises(MewError, match="not known any more"):
+        opened.run(opened.palette.start("notebook/gone", "{}", propose=False))
+    assert len(lab.log) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("[1]", "JSON object"), ("{", "no JSON"), ('{"a": NaN}', "NaN is no number"), ('{"a": 1, "a": 2}', "given twice"), ("[" * 100_000, "no JSON")],
+)  # fmt: skip
+def test_what_is_no_object_of_json_is_refused(text: str, why: str) -> None:
+    with pytest.raises(MewError, match=why):
+        read_arguments(text)
+
+
+def test_numbers_stay_exact() -> None:
+    assert read_arguments('{"n": 12345678901234567890}') == {"n": 12345678901234567890}
+
+
+@pytest.mark.req("T-11")
+def test_a_call_is_followed_to_its_answer_and_to_its_rows(opened: Opened) -> None:
+    run = opened.run(opened.palette.start("notebook/add", '{"a": 2, "b": 3}', propose=False))
+    assert (run.kind, run.state, run.waits) == ("mcp/request", "open", True)
+    done = opened.ended(run.number)
+    assert (done.state, done.by, done.error, done.has_result) == ("answered", "notebook", "", True)
+    assert opened.palette.runs.result(run.number)["content"] == [{"type": "text", "text": "5"}]
+    assert 0 <= done.took < 20
+    rows = {row.seq: row for row in opened.lab.rows.since(0, 1000)}
+    assert (rows[done.seq].kind, rows[done.seq].id) == ("mcp/request", run.id)
+    assert rows[done.answer_seq].kind == "mcp/response"
+
+
+def test_a_proposal_waits_for_a_human_and_names_who_approved(lab: Lab) -> None:
+    lab.join("bot", can="agent")
+
+    @lab.tool
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    bot = Opened(lab, "bot")
+    bot.until(lambda: bot.palette.tool("notebook/add"))
+    may = bot.palette.check("notebook/add", '{"a": 2, "b": 3}').may
+    assert (may.call, may.propose) == (False, True) and "tools/call" in may.why
+    with pytest.raises(MewError, match="Cannot call notebook/add"):
+        bot.run(bot.palette.start("notebook/add", '{"a": 2, "b": 3}', propose=False))
+    run = bot.run(bot.palette.start("notebook/add", '{"a": 2, "b": 3}', propose=True))
+    bot.until(lambda: lab.decisions.pending())
+    approve(lab, run.id)
+    done = bot.ended(run.number)
+    assert (done.state, done.by, done.decided is not None) == ("answered", "human", True)
+    assert done.answer_seq > done.seq > 0
+
+
+def test_a_rejection_is_told_with_its_reason(opened: Opened, lab: Lab) -> None:
+    bot = lab.join("bot", can="agent")
+    palette = Opened(lab, "bot")
+    palette.until(lambda: palette.palette.tool("notebook/add"))
+    run = palette.run(palette.palette.start("notebook/add", '{"a": 2, "b": 3}', propose=True))
+    palette.until(lambda: lab.decisions.pending())
+    lab.reject(run.id, "unsafe")
+    done = palette.ended(run.number)
+    assert (done.state, done.by) == ("rejected", "human") and "unsafe" in done.error
+    assert bot.name == "bot"
+
+
+def test_a_proposal_can_be_withdrawn_once(opened: Opened, lab: Lab) -> None:
+    run = opened.run(opened.palette.start("notebook/add", '{"a": 2, "b": 3}', propose=True))
+    said = opened.run(opened.palette.runs.stop(run.number))
+    assert said == "The proposal of notebook/add is withdrawn."
+    assert opened.ended(run.number).state == "withdrawn"
+    with pytest.raises(MewError, match="ended already"):
+        opened.run(opened.palette.runs.stop(run.number))
+
+
+@pytest.mark.req("T-5", "T-11")
+def test_the_prompt_of_an_agents_tool_is_shown_with_what_is_missing_as_its_name(opened: Opened) -> None:
+    parameters = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
+    tool = ToolDefinition("add", "Adds.", parameters, "Add {a} to {b}.")
+    opened.palette.show_prompts("notebook", AgentDefinition("adder", tools=(tool,)))
+    assert opened.palette.check("notebook/add", '{"a": 20}').preview == "Add 20 to {b}."
+    assert opened.palette.check("notebook/add", '{"a": 20, "b": 22}').preview == "Add 20 to 22."
+
+
+def test_a_filled_prompt_is_shown_and_its_fault_too(opened: Opened) -> None:
+    opened.palette.previews["notebook/add"] = lambda arguments: f"add {arguments['a']} to {{b}}"
+    assert opened.palette.check("notebook/add", '{"a": 1}').preview == "add 1 to {b}"
+    assert opened.palette.check("notebook/add", "{}").preview.startswith("cannot be shown: KeyError")
+
+
+def test_a_participant_is_asked_again_when_told_to(opened: Opened, lab: Lab) -> None:
+    assert opened.run(opened.palette.ask_again("notebook")) == "1 of 1 told their tools; 1 tools are known."
+    with pytest.raises(MewError, match="is not here"):
+        opened.run(opened.palette.ask_again("nobody"))
+
+
+def test_closed_it_tells_nothing_more(opened: Opened, lab: Lab) -> None:
+    heard: list[int] = []
+    opened.run(opened.palette.close())
+    opened.palette.subscribe(lambda: heard.append(1))
+    version = opened.palette.catalogue.version
+    lab.join("bot", can="proposer")
+    lab.leave("notebook")
+    assert opened.palette.catalogue.version == version and heard == []

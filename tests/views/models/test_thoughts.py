@@ -1,0 +1,373 @@
+"""The sequences of a space stand as trees, and whoever may can end one."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from heard import Space
+
+from mew_lab.errors import CapabilityViolation, MewError
+from mew_lab.lab.lab import Lab
+from mew_lab.sdk.client import StreamData
+from mew_lab.views.reasoning import model as whole
+from mew_lab.views.reasoning import sequences as module
+from mew_lab.views.reasoning.model import Thoughts
+from mew_lab.views.reasoning.sequences import Reasoning
+
+ADD = {"method": "tools/call", "params": {"name": "add", "arguments": {"a": 1}}}
+
+
+class Quiet:
+    """A participant whom nobody asks."""
+
+
+@pytest.fixture
+def thoughts() -> Thoughts:
+    return Thoughts(Quiet())  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def space(thoughts: Thoughts) -> Space:
+    return Space(thoughts)
+
+
+def only(thoughts: Thoughts) -> Reasoning:
+    (one,) = thoughts.sequences
+    return one
+
+
+@pytest.mark.req("P-3.5.1-2", "P-3.5.2-1", "P-3.5.3-1", "P-3.5.4-1")
+def test_what_carries_the_id_of_the_start_belongs_to_it_until_its_conclusion(
+    thoughts: Thoughts, space: Space
+) -> None:
+    space.tell("reasoning/start", {"message": "Working on: rain"}, id="r1", about="chat-1")
+    space.tell("reasoning/thought", {"message": "Look at the sky"}, context="r1")
+    space.tell("chat", {"text": "Who knows?"}, context="r1")
+    space.tell("reasoning/thought", {"message": "elsewhere"}, context="")
+    one = only(thoughts)
+    assert (one.owner, one.text, one.about, one.state) == (
+        "helper",
+        "Working on: rain",
+        ("chat-1",),
+        "active",
+    )
+    space.tell("reasoning/conclusion", {"message": "It rains"}, context="r1")
+    one = only(thoughts)
+    assert (one.state, one.ended, one.started, one.by) == ("concluded", 5.0, 1.0, "helper")
+    assert [(step.kind, step.text) for step in thoughts.steps(one.key)] == [
+        ("reasoning/thought", "Look at the sky"),
+        ("chat", "Who knows?"),
+        ("reasoning/conclusion", "It rains"),
+    ]
+    assert (one.steps, one.thoughts, one.calls) == (3, 1, 0)
+
+
+@pytest.mark.req("P-3.5.6-5")
+def test_sequences_side_by_side_do_not_meet_and_parts_keep_their_path(
+    thoughts: Thoughts, space: Space
+) -> None:
+    space.tell("reasoning/start", {"message": "a"}, id="a", by="bot")
+    space.tell("reasoning/start", {"message": "b"}, id="b")
+    space.tell("reasoning/thought", {"message": "of a"}, context="a", by="bot")
+    space.tell("reasoning/thought", {"message": "in a part"}, context="b/plan/first")
+    space.tell("reasoning/start", {"message": "inner"}, id="c", context="b/plan")
+    space.tell("reasoning/thought", {"message": "of c"}, context="b/plan/c")
+    space.tell("reasoning/thought", {"message": "of c too"}, context="c")
+    a, b, c = thoughts.sequences
+    assert [step.text for step in thoughts.steps(a.key)] == ["of a"]
+    assert [(step.path, step.child) for step in thoughts.steps(b.key)] == [("plan/first", 0), ("plan", c.key)]
+    assert (c.parent, c.place, c.path) == (b.key, 2, "plan")
+    assert (c.parent, [step.text for step in thoughts.steps(c.key)]) == (b.key, ["of c", "of c too"])
+
+
+@pytest.mark.req("S-L3-20")
+def test_a_call_that_correlates_to_the_start_stands_in_place_with_what_became_of_it(
+    thoughts: Thoughts, space: Space
+) -> None:
+    space.tell("reasoning/start", {"message": "adds"}, id="r")
+    space.tell("mcp/proposal", ADD, id="p", about="r", to=["tools"])
+    assert (only(thoughts).open_calls, only(thoughts).calls) == (1, 1)
+    space.tell("mcp/request", ADD, by="human", id="q", about="p", to=["tools"])
+    space.tell(
+        "mcp/response", {"result": {"content": [{"type": "text", "text": "3"}]}}, by="tools", about="q"
+    )
+    (step,) = thoughts.steps(only(thoughts).key)
+    assert step.call is not None
+    assert (step.call.state, step.call.by, step.call.result, step.call.ended) == (
+        "answered",
+        "human",
+        "“3”",
+        4.0,
+    )
+    assert (only(thoughts).open_calls, only(thoughts).steps) == (0, 1)
+
+
+def test_a_call_that_the_gateway_refused_is_told_and_other_refused_messages_are_not(
+    thoughts: Thoughts, space: Space
+) -> None:
+    space.tell("reasoning/start", {"message": "adds"}, id="r")
+    space.tell("mcp/request", ADD, about="r", to=["tools"], verdict="refused", code="capability_violation")
+    space.tell("reasoning/thought", {"message": "unheard"}, context="r", verdict="refused")
+    space.tell("reasoning/start", {"message": "unheard"}, id="s", verdict="refused")
+    (step,) = thoughts.steps(only(thoughts).key)
+    assert step.call is not None and step.call.state == "refused"
+    assert only(thoughts).open_calls == 0
+
+
+@pytest.mark.req("P-3.5.5-1", "C-24")
+def test_its_owner_concludes_and_anybody_who_may_cancels(thoughts: Thoughts, space: Space) -> None:
+    space.tell("reasoning/start", {"message": "a"}, id="a")
+    space.tell("reasoning/conclusion", {"message": "done"}, context="a", by="mallory")
+    assert only(thoughts).state == "active", "only its owner concludes"
+    space.tell("reasoning/cancel", {"reason": "superseded"}, context="a", by="human")
+    one = only(thoughts)
+    assert (one.state, one.by, one.reason) == ("cancelled", "human", "superseded")
+    space.tell("reasoning/conclusion", {"message": "late"}, context="a")
+    assert only(thoughts).state == "cancelled"
+    assert only(thoughts).steps == 3
+
+
+def test_one_whose_participant_left_is_over(thoughts: Thoughts, space: Space) -> None:
+    space.tell("reasoning/start", {"message": "a"}, id="a")
+    gone = {"event": "leave", "participant": {"id": "helper"}}
+    space.tell("system/presence", gone, by="mallory")
+    assert only(thoughts).state == "active"
+    space.tell("system/presence", gone, by="system:gateway")
+    assert only(thoughts).state == "left"
+
+
+def test_a_start_that_nobody_heard_is_told_as_such(thoughts: Thoughts, space: Space) -> None:
+    space.tell("reasoning/thought", {"message": "going on"}, context="earlier/part")
+    space.tell("chat", {"text": "of no sequence"}, context="somewhere")
+    one = only(thoughts)
+    assert (one.id, one.text, one.seq, one.steps) == ("earlier", "", 0, 1)
+
+
+@pytest.mark.req("S-L3-9")
+def test_the_stream_beside_a_sequence_is_read_along(thoughts: Thoughts, space: Space) -> None:
+    changes: list[tuple[int, int]] = []
+    space.tell("reasoning/start", {"message": "a"}, id="a")
+    space.tell("stream/request", {"description": "reasoning:a"}, by="mallory", id="bad")
+    space.tell("stream/open", {"stream_id": "stream-8"}, by="system:gateway", about="bad")
+    assert only(thoughts).stream == "", "only its owner's stream stands beside it"
+    space.tell("stream/request", {"direction": "upload"}, id="wish", about="a")
+    space.tell("stream/open", {"stream_id": "stream-9"}, by="system:gateway", about="wish")
+    assert (only(thoughts).stream, only(thoughts).streaming) == ("stream-9", True)
+    thoughts.on_change = lambda key, n: changes.append((key, n))
+    thoughts.frame(StreamData("stream-9", json.dumps({"type": "token", "text": "so"}).encode() + b"\n"))
+    thoughts.frame(StreamData("stream-8", b"not mine"))
+    assert thoughts.mirrored(only(thoughts).key) == ("so", 2)
+    assert changes == [(only(thoughts).key, -1)]
+    space.tell("stream/close", {"stream_id": "stream-9"}, by="mallory")
+    assert only(thoughts).streaming
+    space.tell("stream/close", {"stream_id": "stream-9"})
+    assert not only(thoughts).streaming
+    assert thoughts.mirrored(only(thoughts).key) == ("so", 2)
+
+
+def test_memory_is_bounded_in_steps_in_sequences_and_in_text(thoughts: Thoughts, space: Space) -> None:
+    space.tell("reasoning/start", {"message": "a" * 9999}, id="busy")
+    for n in range(700):
+        space.tell("reasoning/thought", {"message": f"{n} {'x' * 5000}"}, context="busy")
+    one = only(thoughts)
+    assert (one.more, len(one.text)) == (True, module.MAX_TEXT)
+    assert (one.steps, one.dropped, len(thoughts.steps(one.key))) == (700, 200, 500)
+    first = thoughts.steps(one.key)[0]
+    assert (first.n, first.more, len(first.text)) == (201, True, module.MAX_TEXT)
+    for n in range(300):
+        space.tell("reasoning/start", {"message": "short"}, id=f"s{n}")
+        space.tell("reasoning/conclusion", {"message": "done"}, context=f"s{n}")
+    assert len(thoughts.sequences) == 200 and thoughts.forgotten == 101
+    assert thoughts.sequence(one.key) is not None, "what is active goes last"
+    assert thoughts.steps(2) == ()
+    assert len(thoughts._by_id) == 200
+
+
+def test_sequences_whose_starts_were_not_heard_are_as_many_as_others(
+    thoughts: Thoughts, space: Space
+) -> None:
+    space.tell("reasoning/start", {"message": "over"}, id="over")
+    space.tell("reasoning/conclusion", {"message": "done"}, context="over")
+    for n in range(300):
+        space.tell("reasoning/thought", {"message": "on"}, context=f"s{n}")
+        assert len(thoughts.sequences) <= 200
+    assert (len(thoughts.sequences), thoughts.forgotten) == (200, 101)
+    assert thoughts.sequences[0].id == "s100" and thoughts.sequence(1) is None
+    assert len(thoughts._by_id) == len(thoughts._steps) == 200
+
+
+def test_a_sequence_that_pushes_out_the_one_it_begins_in_is_held(thoughts: Thoughts, space: Space) -> None:
+    for n in range(200):
+        space.tell("reasoning/start", {"message": "a"}, id=f"s{n}")
+    space.tell("reasoning/conclusion", {"message": "done"}, context="s0")
+    space.tell("reasoning/start", {"message": "inner"}, id="inner", context="s0")
+    assert thoughts.sequence(1) is None
+    assert (thoughts.sequences[-1].id, thoughts.steps(201)) == ("inner", ())
+
+
+def test_a_context_without_an_id_makes_no_sequence_that_others_fall_into(
+    thoughts: Thoughts, space: Space
+) -> None:
+    for context in ("/", "//", "/" * 40, "x" * 300, "x" * 300 + "/" + "y" * 300):
+        for _ in range(3):
+            space.tell("reasoning/thought", {"message": "mine"}, by="mallory", context=context)
+    assert thoughts.sequences == ()
+    space.tell("reasoning/start", {"message": "adds"}, id="r")
+    assert only(thoughts).parent == 0
+    space.tell("mcp/proposal", ADD, about="r", to=["tools"])
+    space.tell("reasoning/thought", {"message": "in a part"}, context="/r//plan/")
+    space.tell("reasoning/conclusion", {"message": "done"}, context="r/")
+    steps = thoughts.steps(only(thoughts).key)
+    assert [(step.kind, step.path) for step in steps] == [
+        ("mcp/proposal", ""), ("reasoning/thought", "plan"), ("reasoning/conclusion", ""),
+    ]  # fmt: skip
+    assert only(thoughts).state == "concluded"
+
+
+def test_one_long_part_of_a_context_leads_to_one_sequence(thoughts: Thoughts, space: Space) -> None:
+    for _ in range(3):
+        space.tell("reasoning/thought", {"message": "on"}, context="x" * 257 + "/later")
+    assert (only(thoughts).id, only(thoughts).steps) == ("later", 3)
+    for _ in range(3):
+        space.tell("reasoning/thought", {"message": "on"}, context="x" * 256)
+    assert [one.steps for one in thoughts.sequences] == [3, 3]
+
+
+@pytest.mark.threat(13)
+def test_a_refused_call_of_the_same_id_takes_nothing_from_the_call_that_has_it(
+    thoughts: Thoughts, space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whole, "MAX_STEPS", 2)
+    space.tell("reasoning/start", {"message": "adds"}, id="r")
+    space.tell("mcp/proposal", ADD, id="p", about="r", to=["tools"])
+    space.tell("reasoning/start", {"message": "steals"}, id="bad", by="mallory")
+    stolen: dict[str, Any] = {"id": "p", "by": "mallory", "context": "bad", "to": ["tools"]}
+    space.tell("mcp/proposal", ADD, verdict="refused", code="duplicate_id", **stolen)
+    for _ in range(2):
+        space.tell("reasoning/thought", {"message": "on"}, by="mallory", context="bad")
+    good, bad = thoughts.sequences
+    assert (bad.steps, bad.dropped) == (3, 1)
+    space.tell("mcp/proposal", ADD, **stolen)
+    space.tell("mcp/reject", {"reason": "unsafe"}, by="human", about="p")
+    (step,) = thoughts.steps(good.key)
+    assert step.call is not None and (step.call.state, step.call.sender) == ("rejected", "helper")
+    assert [one.open_calls for one in thoughts.sequences] == [0, 0]
+    assert thoughts.steps(bad.key)[-1].call is None, "nothing is known of it"
+
+
+def test_a_call_whose_step_is_not_held_any_more_waits_no_longer(
+    thoughts: Thoughts, space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whole, "MAX_STEPS", 2)
+    space.tell("reasoning/start", {"message": "adds"}, id="r")
+    for _ in range(2):
+        space.tell("mcp/proposal", ADD, about="r", to=["tools"])
+    space.tell("reasoning/thought", {"message": "on"}, context="r")
+    assert (only(thoughts).calls, only(thoughts).open_calls) == (2, 1)
+    assert len(thoughts._places) == 1
+
+
+def test_an_id_that_its_owner_uses_again_is_followed_in_its_new_place(
+    thoughts: Thoughts, space: Space
+) -> None:
+    space.tell("reasoning/start", {"message": "adds"}, id="r")
+    space.tell("mcp/proposal", ADD, id="p", about="r", to=["tools"])
+    space.tell("mcp/withdraw", {}, about="p")
+    space.tell("mcp/proposal", ADD, id="p", about="r", to=["tools"])
+    space.tell("mcp/reject", {"reason": "unsafe"}, by="human", about="p")
+    states = [step.call.state for step in thoughts.steps(only(thoughts).key) if step.call]
+    assert states == ["withdrawn", "rejected"]
+
+
+def test_what_a_peer_makes_long_is_kept_short(thoughts: Thoughts, space: Space) -> None:
+    long = "x" * 900_000
+    space.tell("reasoning/start", {"message": "a"}, id="r", about=["c1", long, *["c2"] * 100])
+    assert only(thoughts).about == ("c1", *["c2"] * 18), "ids stay whole or go"
+    space.tell("x" * 5000, {}, context="r/" + ("p" * 200 + "/") * 15, to=[long] * 9)
+    space.tell("mcp/request", ADD, context="r", to=[long] * 9, verdict="refused")
+    space.tell("mcp/request", ADD, context="r", to=[long])
+    space.tell("mcp/request", ADD, context="r", id=long, verdict="refused")
+    space.tell("mcp/request", ADD, context="r", by=long, verdict="refused")
+    odd, refused, crowd = thoughts.steps(only(thoughts).key)
+    assert (len(odd.kind), len(odd.path), [len(one) for one in odd.to]) == (128, 200, [128] * 8)
+    assert refused.call is not None and {len(one) for one in refused.call.to} == {128}
+    assert crowd.call is not None and [len(one) for one in crowd.call.to] == [128]
+
+
+@pytest.mark.parametrize("wrong", [{"message": 7}, {"message": None}, {}, {"reason": [1]}])
+def test_payloads_of_the_wrong_shape_are_told_somehow(thoughts: Thoughts, space: Space, wrong: Any) -> None:
+    for kind in ("reasoning/thought", "reasoning/cancel", "chat", "mcp/proposal", "made/up"):
+        space.tell("reasoning/start", wrong, id="a")
+        space.tell(kind, wrong, context="a/" + "b/" * 500)
+        space.tell("reasoning/cancel", wrong, context="a")
+    assert {one.state for one in thoughts.sequences} == {"cancelled"}
+    assert {one.steps for one in thoughts.sequences} == {2}
+
+
+def seen(lab: Lab, thoughts: Thoughts, probe: Callable[[], Any]) -> Any:
+    """Waits until the probe holds; it is asked on the loop."""
+    changed = threading.Event()
+    thoughts.on_change = lambda key, n: changed.set()
+    for _ in range(200):
+        if value := lab.loop.call(probe):
+            return value
+        changed.wait(0.05)
+        changed.clear()
+    raise AssertionError("it never happened")
+
+
+@pytest.mark.req("P-3.5.5-1", "P-3.5.5-2", "P-3.5.5-3", "P-3.5.5-5")
+def test_cancelling_names_the_start_its_trigger_and_the_reason(lab: Lab) -> None:
+    bot = lab.join("bot", can="proposer")
+    thoughts = Thoughts(lab.me.participant)
+    lab.loop.call(lambda: lab.following.add(thoughts))
+    asked = lab.chat("Will it rain?", "bot")
+    started = bot.send("reasoning/start", {"message": "looks"}, correlation_id=asked.id)
+    (one,) = seen(lab, thoughts, lambda: thoughts.sequences)
+    assert thoughts.may_cancel(one)
+    said = lab.loop.submit(thoughts.cancel(one.key, "superseded")).result(10)
+    assert said == "The reasoning of bot was cancelled (superseded)."
+    sent = next(row for row in lab.log.df.to_dict("records") if row["kind"] == "reasoning/cancel")
+    assert (sent["from"], sent["context"]) == ("human", started.id)
+    raw = json.loads(lab.rows.raw(lab.rows.last_seq))
+    assert raw["kind"] == "reasoning/cancel"
+    assert raw["correlation_id"] == [asked.id] and raw["to"] == ["bot"]
+    assert raw["payload"] == {"reason": "superseded"}
+    assert thoughts.sequence(one.key).state == "cancelled"  # type: ignore[union-attr]
+    with pytest.raises(MewError, match="over already"):
+        lab.loop.submit(thoughts.cancel(one.key)).result(10)
+    with pytest.raises(MewError, match="not known"):
+        lab.loop.submit(thoughts.cancel(99)).result(10)
+
+
+def test_whoever_may_not_cancel_is_told_so_and_nothing_is_sent(lab: Lab) -> None:
+    bot = lab.join("bot", can=[{"kind": "chat"}])
+    other = lab.join("other", can="proposer")
+    thoughts = Thoughts(bot.participant)
+    lab.loop.call(lambda: lab.following.add(thoughts))
+    other.send("reasoning/start", {"message": "looks"})
+    (one,) = seen(lab, thoughts, lambda: thoughts.sequences)
+    assert not thoughts.may_cancel(one)
+    with pytest.raises(CapabilityViolation):
+        lab.loop.submit(thoughts.cancel(one.key)).result(10)
+    assert "reasoning/cancel" not in set(lab.log.df["kind"])
+
+
+@pytest.mark.threat(12)
+def test_a_second_start_with_the_id_of_one_that_goes_on_takes_nothing_from_it(
+    thoughts: Thoughts, space: Space
+) -> None:
+    space.tell("reasoning/start", {"message": "mine"}, id="r1")
+    space.tell("reasoning/start", {"message": "false"}, id="r1", by="mallory")
+    space.tell("reasoning/thought", {"message": "of mine"}, context="r1")
+    space.tell("reasoning/conclusion", {"message": "done"}, context="r1")
+    first, second = thoughts.sequences
+    assert [step.text for step in thoughts.steps(first.key)] == ["of mine", "done"]
+    assert (first.state, second.state, thoughts.steps(second.key)) == ("concluded", "active", ())
+    space.tell("reasoning/start", {"message": "again"}, id="r1")
+    space.tell("reasoning/thought", {"message": "of the new one"}, context="r1")
+    assert [step.text for step in thoughts.steps(thoughts.sequences[2].key)] == ["of the new one"]

@@ -1,0 +1,63 @@
+"""The columns of the feed as data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mew_lab.errors import MewError
+from mew_lab.lab.decisions.cards import Row
+from mew_lab.views.feed.columns import COLUMNS, DEFAULT, HOVERS, VALUES, Column, chosen
+
+
+def test_columns_are_chosen_by_name_in_any_order() -> None:
+    assert [one.name for one in chosen(["what", "seq"])] == ["what", "seq"]
+    assert chosen(DEFAULT) == tuple(COLUMNS[name] for name in DEFAULT)
+
+
+def test_a_column_of_ones_own_has_another_width() -> None:
+    [one] = chosen([COLUMNS["what"]._replace(width=300, title="said")])
+    assert (one.name, one.width, one.title) == ("what", 300, "said")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        (["sender"], "no column 'sender'; there are seq, time,"),
+        ("seq", "columns is a list of names"),
+        ([], "at least one column"),
+        (["seq", "seq"], "each of them once"),
+        ([None], "no column None"),
+        ([Column("price", "price", 10)], "no column 'price'"),
+        ([COLUMNS["what"]._replace(hover="price")], "the mouse cannot show 'price'"),
+    ],
+)
+def test_what_is_no_column_is_named_with_those_that_there_are(wanted: Any, reason: str) -> None:
+    with pytest.raises(MewError) as refused:
+        chosen(wanted)
+    assert reason in str(refused.value)
+
+
+def test_the_names_of_the_table_are_those_of_the_values() -> None:
+    assert set(VALUES) == set(COLUMNS) - {"follows"}
+    assert {one.hover for one in COLUMNS.values()} <= {"", *HOVERS}
+
+
+def test_a_value_is_what_the_row_says() -> None:
+    row = Row(
+        3, 1764000000.0, "bot", ("git", "files"), "chat", "“hi”", "c/1", 2, "refused", "paused", "m3", 120
+    )
+    shown = {name: value(row) for name, value in VALUES.items()}
+    assert shown == {
+        "seq": "3",
+        "time": "16:00:00 UTC",
+        "clock": "16:00:00 UTC",
+        "from": "bot",
+        "to": "git, files",
+        "kind": "chat",
+        "what": "“hi” ⇠2",
+        "context": "c/1",
+        "verdict": "✗ paused",
+        "size": "120",
+    }

@@ -1,0 +1,383 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from concurrent.futures import Future
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from seat import Rows_
+
+from mew_lab.errors import MewError
+from mew_lab.views.feed import widget as feed
+from mew_lab.views.feed.widget import FeedView
+
+
+def sequence(items: list[dict[str, Any]]) -> list[int]:
+    return [row[0] for item in items for row in item["rows"]]
+
+
+def test_every_row_is_sent_once_in_order_and_each_message_says_what_it_follows(
+    browser: Callable[..., Any],
+) -> None:
+    log = Rows_()
+    page = browser(FeedView(log))
+    page.appear()
+    for _ in range(5000):
+        log.add()
+    page.until(lambda: sequence(page.of("rows"))[-1:] == [5000])
+    assert sequence(page.of("rows")) == list(range(1, 5001))
+    follows = 0
+    for item in page.of("rows"):
+        assert item["after"] == follows
+        follows = item["rows"][-1][0]
+
+
+def test_a_view_that_lost_a_message_gets_everything_after_its_last_row_again(
+    browser: Callable[..., Any],
+) -> None:
+    log = Rows_()
+    page = browser(FeedView(log))
+    page.appear()
+    for _ in range(300):
+        log.add()
+    page.until(lambda: sequence(page.of("rows"))[-1:] == [300])
+    sent = len(page.of("rows"))
+    page.appear("v1", 120)
+    page.until(lambda: len(page.of("rows")) > sent)
+    assert page.of("rows")[sent]["after"] == 120
+    assert sequence(page.of("rows")[sent:]) == list(range(121, 301))
+
+
+@pytest.mark.trap("T-13")
+def test_a_second_view_is_brought_up_to_date_and_the_first_sees_no_new_row(
+    browser: Callable[..., Any],
+) -> None:
+    log = Rows_()
+    for _ in range(40):
+        log.add()
+    page = browser(FeedView(log))
+    assert page.appear("a")["last"] == 40
+    page.until(lambda: page.of("rows"))
+    page.appear("b")
+    page.until(lambda: len(page.of("rows")) == 2)
+    assert page.of("rows")[0] == page.of("rows")[1]
+
+
+def test_what_no_view_could_hold_is_not_sent(
+    browser: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "RING", 100)
+    log = Rows_()
+    for _ in range(1000):
+        log.add()
+    page = browser(FeedView(log))
+    snapshot = page.appear()
+    assert (snapshot["last"], snapshot["ring"]) == (1000, 100)
+    page.until(lambda: page.of("rows"))
+    assert sequence(page.of("rows")) == list(range(901, 1001))
+
+
+def test_a_view_with_nothing_gets_the_newest_rows_first_and_then_the_earlier_ones_backwards(
+    browser: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "RING", 1000)
+    monkeypatch.setattr(feed, "CHUNK", 300)
+    monkeypatch.setattr(feed, "FIRST", 200)
+    log = Rows_()
+    for _ in range(5000):
+        log.add()
+    page = browser(FeedView(log))
+    snapshot = page.appear()
+    assert (snapshot["start"], snapshot["oldest"]) == (4800, 4001)
+    page.until(lambda: len(page.of("earlier")) == 3)
+    assert sequence(page.of("rows")) == list(range(4801, 5001))
+    assert [sequence([item]) for item in page.of("earlier")] == [
+        list(range(4501, 4801)),
+        list(range(4201, 4501)),
+        list(range(4001, 4201)),
+    ]
+    log.add()
+    page.until(lambda: sequence(page.of("rows"))[-1] == 5001)
+    assert page.of("rows")[-1]["after"] == 5000 and len(page.of("earlier")) == 3
+
+
+def test_a_view_that_was_away_for_longer_than_is_held_begins_anew_without_asking_twice(
+    browser: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "RING", 100)
+    log = Rows_()
+    for _ in range(1000):
+        log.add()
+    page = browser(FeedView(log))
+    assert page.appear("v1", 950)["start"] == 950
+    page.until(lambda: sequence(page.of("rows")) == list(range(951, 1001)))
+    away = page.appear("v2", 500)
+    page.until(lambda: len(page.of("rows")) == 2)
+    assert away["start"] == 900 == page.of("rows")[1]["after"]
+
+
+def test_a_view_from_another_life_of_the_log_begins_anew(browser: Callable[..., Any]) -> None:
+    log = Rows_()
+    log.add()
+    page = browser(FeedView(log))
+    assert page.appear("v1", 5000)["start"] == 0
+    page.until(lambda: sequence(page.of("rows")) == [1])
+
+
+@pytest.mark.trap("T-11")
+def test_a_row_costs_the_same_bytes_whatever_has_been_sent_before(browser: Callable[..., Any]) -> None:
+    log = Rows_()
+    page = browser(FeedView(log))
+    page.appear()
+
+    def bytes_a_row(count: int) -> float:
+        before, seen = log.last_seq, len(page.batches)
+        for n in range(count):
+            log.add(what=f"“message {n % 10}”")
+        page.until(lambda: sequence(page.of("rows"))[-1:] == [before + count])
+        return sum(len(json.dumps(batch)) for batch in page.batches[seen:]) / count
+
+    early = bytes_a_row(500)
+    bytes_a_row(25_000)
+    late = bytes_a_row(500)
+    assert 0.8 < late / early < 1.2
+
+
+def test_the_head_is_sent_when_it_has_changed(browser: Callable[..., Any]) -> None:
+    log = Rows_(members=2)
+    page = browser(FeedView(log))
+    assert page.appear()["members"] == 2
+    log.members = 3
+    log.add("system/presence", "git joined")
+    assert page.until(lambda: page.of("head")) == [{"t": "head", "space": "demo", "members": 3}]
+
+
+def test_the_exact_text_is_sent_to_the_view_that_opened_the_row_and_cut_at_64_kib(
+    browser: Callable[..., Any],
+) -> None:
+    log = Rows_()
+    log.add(raw="x" * 70_000)
+    page = browser(FeedView(log))
+    page.appear()
+    page.send({"t": "raw", "view": "v1", "seq": 1})
+    item = page.until(lambda: page.of("raw"))[0]
+    assert (len(item["text"]), item["more"], item["view"]) == (65_536, 70_000 - 65_536, "v1")
+    page.send({"t": "raw", "view": "v1", "seq": 1, "all": True})
+    page.until(lambda: len(page.of("raw")) == 2)
+    assert len(page.of("raw")[1]["text"]) == 70_000
+
+
+@pytest.mark.parametrize("seq", [0, -1, 2, "1", None, 10**9])
+def test_a_row_that_is_not_there_is_not_looked_for(browser: Callable[..., Any], seq: Any) -> None:
+    log = Rows_()
+    log.add()
+    view = FeedView(log)
+    page = browser(view)
+    page.appear()
+    page.send({"t": "raw", "view": "v1", "seq": seq})
+    log.add()
+    page.until(lambda: sequence(page.of("rows"))[-1:] == [2])
+    assert page.of("raw") == [] and list(view.faults) == []
+
+
+@pytest.mark.threat(17)
+def test_what_cannot_be_seen_travels_as_an_escape(browser: Callable[..., Any]) -> None:
+    log = Rows_()
+    hidden = "a\u202eb"
+    log.add(hidden, hidden, sender=hidden, to=(hidden,), context=hidden, code=hidden)
+    page = browser(FeedView(log))
+    page.appear()
+    row = page.until(lambda: page.of("rows"))[0]["rows"][0]
+    assert "\u202e" not in json.dumps(row, ensure_ascii=False)
+    assert row[2:7] == ["a\\u202eb"] * 5
+
+
+@pytest.mark.trap("T-15")
+@pytest.mark.threat(3)
+def test_the_picture_has_the_last_200_rows_as_text() -> None:
+    hostile = "<img src=x onerror=alert(1)>"
+    log = Rows_(hostile)
+    for n in range(249):
+        log.add(what=f"row number {n + 1}.")
+    log.add(hostile, hostile, sender=hostile, to=(hostile,), code=hostile, t=1763733802.0)
+    view = FeedView(log, clock=lambda: datetime(2026, 11, 21, 14, 3, 22, tzinfo=UTC))
+    html = view._static_html()
+    assert "4 members, as of 14:03:22 UTC, 250 envelopes" in html
+    assert html.count("<tr>") == 201
+    assert "50 earlier envelopes are not shown" in html
+    assert "row number 51." in html and "row number 50." not in html
+    assert "<img" not in html and "<script" not in html
+    assert "14:03:22 UTC" in html
+    assert repr(FeedView(Rows_())) == "Feed of demo: 0 envelopes, 4 members"
+
+
+def test_an_empty_feed_says_what_would_fill_it() -> None:
+    assert 'lab.chat("hello") fills this' in FeedView(Rows_())._static_html().replace("&quot;", '"')
+
+
+# --- what a person chooses, and what code reads of it ---
+
+
+def test_the_columns_travel_with_the_snapshot_and_when_they_change(browser: Callable[..., Any]) -> None:
+    view = FeedView(Rows_())
+    page = browser(view)
+    names = [one["name"] for one in page.appear()["columns"]]
+    assert names == ["seq", "time", "from", "to", "kind", "what", "follows", "verdict"]
+    view.columns = ["what", "context"]  # type: ignore[assignment]
+    [item] = page.until(lambda: page.of("columns"))
+    assert [(one["name"], one["title"]) for one in item["columns"]] == [
+        ("what", "what"),
+        ("context", "context"),
+    ]
+    with pytest.raises(MewError, match="no column 'sender'"):
+        view.columns = ["sender"]  # type: ignore[assignment]
+    assert [one.name for one in view.columns] == ["what", "context"]
+    assert '<th scope="col"' in view._static_html() or "Nothing was said yet" in view._static_html()
+
+
+def test_the_picture_has_the_columns_that_were_chosen() -> None:
+    log = Rows_()
+    log.add(context="c/1", correlates=0, t=1763733802.0)
+    log.add(correlates=1)
+    view = FeedView(log)
+    view.columns = ["time", "context", "what"]  # type: ignore[assignment]
+    html = view._static_html()
+    assert html.count("<th ") == 3 and "received" in html and "14:03:22 UTC" in html
+    assert ">c/1<" in html and "⇠1" in html and ">agent<" not in html
+
+
+def test_the_selection_is_the_envelopes_of_the_rows_that_the_last_view_chose(
+    browser: Callable[..., Any],
+) -> None:
+    log = Rows_()
+    for n in range(5):
+        log.add(what=f"no. {n + 1}")
+    log.add(raw="no envelope")
+    view = FeedView(log)
+    page = browser(view)
+    page.appear()
+    assert view.selection == []
+    page.send({"t": "select", "view": "v1", "seqs": [4, 2, 6, 2]})
+    assert [one["id"] for one in view.selection] == ["e-2", "e-4"]
+    assert view.selection[0]["payload"] == {"text": "no. 2"}
+    page.send({"t": "select", "view": "v2", "seqs": [5]})
+    assert [one["id"] for one in view.selection] == ["e-5"]
+    page.send({"t": "select", "view": "v2", "seqs": []})
+    assert view.selection == []
+
+
+@pytest.mark.parametrize(
+    "seqs", [None, "1", {"1": 1}, [0], [7], [-1], ["1"], [True], [1.0], [[1]], [1] * 2001]
+)
+def test_a_selection_of_what_is_no_row_changes_nothing(browser: Callable[..., Any], seqs: Any) -> None:
+    log = Rows_()
+    log.add()
+    view = FeedView(log)
+    page = browser(view)
+    page.send({"t": "select", "view": "v1", "seqs": [1]})
+    page.send({"t": "select", "view": "v1", "seqs": seqs})
+    assert [one["id"] for one in view.selection] == ["e-1"] and list(view.faults) == []
+
+
+# --- what is asked for, and acts ---
+
+
+def test_the_verdict_of_a_row_is_told_to_the_view_that_points_at_it(browser: Callable[..., Any]) -> None:
+    log = Rows_()
+    log.add(sender="bot")
+    log.patterns[1] = '{"kind":"chat"}'
+    page = browser(FeedView(log))
+    page.appear()
+    page.send({"t": "why", "view": "v1", "seq": 1})
+    [item] = page.until(lambda: page.of("why"))
+    assert (item["view"], item["seq"]) == ("v1", 1)
+    assert item["text"] == 'Accepted: bot holds a capability that permits it.\n{"kind":"chat"}'
+
+
+class Desk_:
+    def __init__(self) -> None:
+        self.saved: Future[str] = Future()
+
+    def save(self) -> Future[str]:
+        return self.saved
+
+    def as_id(self, sender: str) -> str | None:
+        return sender if sender == "bot" else None
+
+
+def test_copies_are_the_exact_text_and_a_line_of_python(browser: Callable[..., Any]) -> None:
+    log = Rows_()
+    raw = '{ "kind":"chat", "from":"bot", "payload":{"text":"a\u202eb"} }'
+    log.add(raw=raw, sender="bot")
+    page = browser(FeedView(log, desk=Desk_()))
+    page.appear()
+    assert page.act("json", seq=1)["value"] == raw
+    line = page.act("python", seq=1)["value"]
+    assert line == "lab.send('chat', {'text': 'a\\u202eb'}, as_id='bot')"
+    for seq in (0, 2, "1", None, True):
+        assert page.act("json", seq=seq)["t"] == "failed"
+    log.add(raw="no envelope")
+    failed = page.act("python", seq=2)
+    assert failed["t"] == "failed" and "Copy it as JSON instead" in failed["said"]
+
+
+def test_saving_says_where_the_file_is_or_why_there_is_none(browser: Callable[..., Any]) -> None:
+    desk = Desk_()
+    page = browser(FeedView(Rows_(), desk=desk))
+    page.appear()
+    desk.saved.set_result("Saved 3 envelopes to demo.jsonl.")
+    assert page.act("save")["said"] == "Saved 3 envelopes to demo.jsonl."
+    lonely = browser(FeedView(Rows_()))
+    lonely.appear()
+    assert "no log to save" in lonely.act("save")["said"]
+
+
+@pytest.mark.threat(5)
+def test_an_act_without_this_kernels_nonce_does_nothing(browser: Callable[..., Any]) -> None:
+    desk = Desk_()
+    page = browser(FeedView(Rows_(), desk=desk))
+    page.appear()
+    told = page.act("save", nonce="0" * 32)
+    assert "does not belong to the running kernel" in told["said"] and not desk.saved.running()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        None,
+        [],
+        {"t": "why"},
+        {"t": "why", "view": 1, "seq": 1},
+        {"t": "raw", "view": "v", "seq": True},
+        {"t": "select"},
+        {"t": ["raw"], "view": "v", "seq": 1},
+        {"t": "act", "view": "v", "job": "x"},
+        {"t": "act", "job": 1},
+    ],
+)
+def test_what_no_view_would_send_leaves_no_fault(browser: Callable[..., Any], message: Any) -> None:
+    log = Rows_()
+    log.add()
+    view = FeedView(log)
+    page = browser(view)
+    page.appear()
+    page.send(message)
+    log.add()
+    page.until(lambda: sequence(page.of("rows"))[-1:] == [2])
+    assert list(view.faults) == [] and page.of("why") == [] and page.of("raw") == []
+
+
+def test_at_most_25_messages_a_second_whatever_comes(browser: Callable[..., Any]) -> None:
+    log = Rows_()
+    page = browser(FeedView(log))
+    page.appear()
+    for n in range(30_000):
+        log.add()
+        if n % 100 == 0:
+            page.send({"t": "raw", "view": "v1", "seq": 1})
+            page.send({"t": "why", "view": "v1", "seq": 1})
+    page.until(lambda: sequence(page.of("rows"))[-1:] == [30_000])
+    moments = page.moments
+    assert max(sum(1 for later in moments if one <= later < one + 1) for one in moments) <= 25

@@ -1,0 +1,194 @@
+"""The grants editor sends rows that changed, answers the newest question, and grants what was asked about."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from pages import Page
+
+from mew_lab.lab.lab import Lab
+from mew_lab.views.grants.model import Holding
+from mew_lab.views.grants.widget import GrantsView, view_of
+
+CALL = '{"kind":"mcp/request","payload":{"method":"tools/call"}}'
+HOSTILE = "<img src=x onerror=alert(1)>\u202e\x1b[31m"
+
+
+@pytest.fixture
+def lab(lab: Lab) -> Lab:
+    lab.join("agent", can="observer")
+    return lab
+
+
+@pytest.fixture
+def view(lab: Lab) -> GrantsView:
+    return view_of(lab)
+
+
+def held(view: GrantsView, count: int, **more: Any) -> None:
+    base: dict[str, Any] = {"holder": "agent", "pattern": "{}", "phrase": "chat", "origin": "configured"}
+    view._holdings.rows = tuple(Holding(key=f"k{n}", **(base | more)) for n in range(count))
+    view.wake()
+
+
+def test_a_page_gets_what_everybody_holds_and_the_patterns_to_choose_from(page: Page) -> None:
+    first = page.snapshot["rows"][0]
+    assert (first["who"], first["origin"]) == ("human", "configured")
+    assert [name for name, _ in page.snapshot["holders"]] == ["human", "agent"]
+    choices = {text: (said, profiles) for text, said, profiles in page.snapshot["choices"]}
+    assert choices['{"kind":"chat"}'] == ("chat", ["proposer", "agent"])
+    assert choices['{"kind":"*"}'] == ("send any message", ["admin"])
+
+
+def test_a_grant_by_click_stands_in_the_table_behind_what_its_holder_had(page: Page, lab: Lab) -> None:
+    done = page.act("grant", to="agent", pattern=CALL, minutes=10, uses=None)
+    assert done["said"] == "agent may now call any tool with any arguments for 10 min"
+    row = page.until(
+        lambda: [row for one in page.of("rows") for row in one["rows"] if row["origin"] == "granted"]
+    )[0]
+    assert (row["who"], row["granter"]) == ("agent", "human")
+    assert row["after"].startswith("agent\n")
+    assert page.act("revoke", key=row["key"])["said"] == "the grant of human to agent is revoked"
+    page.until(lambda: any(row["key"] in one["gone"] for one in page.of("rows")))
+
+
+@pytest.mark.threat(22)
+def test_threat_22_the_answer_says_how_much_and_the_smallest_message(page: Page, lab: Lab) -> None:
+    client = lab.seats["agent"].participant.client
+    request = {
+        "kind": "mcp/request",
+        "to": ["git"],
+        "payload": json.loads(CALL)["payload"] | {"params": {"name": "x"}},
+    }
+    lab.loop.call(lambda: client.post(request))
+    found = page.act("probe", to="agent", pattern=CALL)["value"]
+    assert found["lines"] == [
+        "It would allow 1 of 1 logged envelope of agent that it may not send now (1 of them were refused)."
+    ]
+    assert json.loads(found["smallest"]) == json.loads(CALL)
+    assert [example[1:] for example in found["examples"]] == [["mcp/request", "git", "tools/call x"]]
+    assert found["barred"] == ""
+
+
+def test_what_may_not_be_granted_is_answered_and_not_sent(page: Page, lab: Lab) -> None:
+    before = len(lab.log)
+    assert (
+        "You may not grant this"
+        in page.act("probe", to="agent", pattern='{"kind":"space/kick"}')["value"]["barred"]
+    )
+    failed = page.act("grant", to="agent", pattern='{"kind":"space/kick"}')
+    assert failed["t"] == "failed" and "You may not grant this" in failed["said"]
+    assert len(lab.log) == before
+
+
+def test_half_a_pattern_is_answered_quietly(page: Page) -> None:
+    answer = page.act("probe", to="agent", pattern='{"kind":')
+    assert answer["t"] == "done" and "This is no JSON" in answer["value"]["fault"]
+
+
+@pytest.mark.parametrize(
+    ("act", "given"),
+    [
+        ("probe", {"to": 7, "pattern": CALL}),
+        ("probe", {"to": "agent"}),
+        ("grant", {"to": ["agent"], "pattern": CALL}),
+        ("grant", {"to": "agent", "pattern": CALL, "minutes": "ten"}),
+        ("grant", {"to": "agent", "pattern": CALL, "minutes": -1}),
+        ("grant", {"to": "agent", "pattern": CALL, "uses": 0}),
+        ("grant", {"to": "agent", "pattern": CALL, "uses": True}),
+        ("grant", {"to": "nobody", "pattern": CALL}),
+        ("revoke", {"key": "what"}),
+        ("revoke", {}),
+        ("of", {"holder": None}),
+    ],
+)  # fmt: skip
+def test_what_is_no_choice_of_a_person_changes_nothing(
+    page: Page, lab: Lab, act: str, given: dict[str, Any]
+) -> None:
+    assert page.act(act, **given)["t"] == "failed"
+    assert not [one for one in lab.log if one.get("kind") == "capability/revoke"]
+    assert not lab.seats["agent"].participant.can_send("mcp/request", {"method": "tools/call"})
+    assert not page.view.faults
+
+
+@pytest.mark.threat(5)
+def test_a_page_of_another_kernel_grants_nothing(page: Page, lab: Lab) -> None:
+    assert "does not belong" in page.act("grant", nonce="0" * 32, to="agent", pattern=CALL)["said"]
+    assert not [one for one in lab.log if one.get("kind") == "capability/grant"]
+
+
+def test_many_questions_at_once_all_end(page: Page) -> None:
+    jobs = [page.begin("probe", to="agent", pattern=CALL) for _ in range(20)]
+    page.until(lambda: all(page.ended(job) for job in jobs))
+    assert all(page.ended(job)[0]["value"]["phrase"] == "call any tool with any arguments" for job in jobs)
+
+
+def test_tools_are_looked_up_over_the_wire(page: Page, lab: Lab) -> None:
+    @lab.tool
+    def git_log(repo: str) -> str:
+        "The last commits."
+        return repo
+
+    done = page.act("tools")
+    assert done["value"] == [["notebook", "git_log", "notebook/git_log"]]
+
+
+def test_much_that_is_held_comes_in_parts_and_of_one_holder_on_request(
+    view: GrantsView, browser: Callable[[Any], Any]
+) -> None:
+    held(view, 450)
+    page = browser(view)
+    page.appear()
+    assert len(page.snapshot["rows"]) == 200 and page.snapshot["total"] == 450
+    page.until(lambda: sum(len(one["rows"]) for one in page.of("rows")) == 450)
+    assert max(len(one["rows"]) for one in page.of("rows")) == 200
+    assert len(page.act("of", holder="agent")["value"]) == 200
+    assert page.act("of", holder="nobody")["value"] == []
+
+
+def test_whatever_the_load_a_view_sends_at_most_25_messages_a_second(page: Page, view: GrantsView) -> None:
+    for n in range(200):
+        held(view, 3, phrase=f"do {n} things")
+    page.until(lambda: any("199" in row["phrase"] for one in page.of("rows") for row in one["rows"]))
+    moments = page.moments
+    assert all(b - a >= 0.04 for a, b in pairwise(moments))
+    assert len(page.threads) == 1
+
+
+@pytest.mark.threat(3, 17)
+def test_what_peers_write_leaves_the_kernel_as_visible_text(
+    view: GrantsView, browser: Callable[[Any], Any]
+) -> None:
+    held(view, 1, holder=HOSTILE, pattern=HOSTILE, grant=HOSTILE, granter=HOSTILE, origin="granted")
+    (row,) = browser(view).appear()["rows"]
+    # The key and the name of the holder are what is sent back; nothing shows them.
+    sent = json.dumps(
+        {key: value for key, value in row.items() if key not in ("key", "who")}, ensure_ascii=False
+    )
+    assert "\u202e" not in sent and "\x1b" not in sent
+    picture = view._static_html()
+    assert "<img" not in picture and "\u202e" not in picture and "\\u202e" in picture
+
+
+def test_the_picture_keeps_what_was_granted(view: GrantsView) -> None:
+    held(view, 250)
+    granted = Holding(
+        key="g",
+        holder="agent",
+        pattern="{}",
+        phrase="chat",
+        origin="granted",
+        grant="g-1",
+        granter="human",
+        since=0.0,
+    )
+    view._holdings.rows = (granted, *view._holdings.rows)
+    picture = view._static_html()
+    assert "Grants in demo as of" in picture and "granted by human at 00:00:00 UTC (g-1)" in picture
+    assert picture.count("<tr>") == 201 and "51 earlier rows are not shown" in picture
+    assert "<script" not in picture and "<button" not in picture
+    assert repr(view) == "Grants in demo: 251 capabilities held, 1 of them granted"

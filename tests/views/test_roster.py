@@ -1,0 +1,238 @@
+"""The roster sends rows that changed, does what a page with the nonce asks, and keeps tokens to itself."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from pages import Page
+
+from mew_lab.lab.lab import Lab
+from mew_lab.views.roster.model import Member, Paused, Told
+from mew_lab.views.roster.widget import RosterView, view_of
+
+HOSTILE = "<img src=x onerror=alert(1)>\u202e\x1b[31m"
+
+
+@pytest.fixture
+def lab(lab: Lab) -> Lab:
+    lab.enrol("human", can="admin")
+    lab.join("agent", can="agent")
+    return lab
+
+
+@pytest.fixture
+def view(lab: Lab) -> RosterView:
+    return view_of(lab)
+
+
+def crowd(view: RosterView, count: int, **more: Any) -> None:
+    """Puts so many participants into the model."""
+    told = Told(1.0, "active", 1, 2, 3, 4.0, ())
+    base = Member(
+        name="p", you=False, what="elsewhere", presence="here", since=1.0, ids=(), sentence="may chat",
+        patterns=('{"kind":"chat"}',), told=told, paused=None, against={},
+    )  # fmt: skip
+    view._members.rows = tuple(replace(base, name=f"p{n}", **more) for n in range(count))
+    view.wake()
+
+
+def test_a_page_gets_everybody_and_then_what_changed(page: Page, lab: Lab) -> None:
+    assert [row["id"] for row in page.snapshot["rows"]] == ["human", "agent"]
+    assert page.snapshot["counts"] == [["here", 2]] or page.snapshot["counts"] == [("here", 2)]
+    lab.join("helper")
+    view = page.view
+    page.until(
+        lambda: [name for name, row in view._known.items() if row.since] == ["human", "agent", "helper"]
+    )
+    before = len(page.of("rows"))
+    lab.chat("nothing that a roster shows")
+    lab.join("reader", can="observer")
+    page.until(lambda: "reader" in view._known)
+    sent = {row["id"] for one in page.of("rows")[before:] for row in one["rows"]}
+    assert sent == {"reader"}
+
+
+def test_a_status_goes_out_without_what_its_sender_may_do(page: Page, lab: Lab) -> None:
+    view = page.view
+    page.until(lambda: (one := view._known.get("agent")) and one.since)
+    before = len(page.of("rows"))
+    payload = {"messages_in_context": 4, "tokens": 1200, "max_tokens": 8000, "status": "active"}
+    lab.send("participant/status", payload, as_id="agent")
+    page.until(lambda: page.of("told"))
+    ((name, told),) = page.of("told")[-1]["told"]
+    assert (name, told["tokens"], told["usage"], told["near_limit"]) == ("agent", 1200, 0.15, False)
+    assert len(page.of("rows")) == before
+
+
+def test_a_click_pauses_and_the_sentence_comes_back(page: Page, lab: Lab) -> None:
+    done = page.act("do", deed="pause", target="agent", timeout_seconds=30, reason="lunch")
+    assert done["t"] == "done" and done["said"].startswith("agent is paused until")
+    page.until(
+        lambda: any(row["paused"] for one in page.of("rows") for row in one["rows"] if row["id"] == "agent")
+    )
+    (sent,) = [one for one in lab.log if one.get("kind") == "participant/pause"]
+    assert sent["payload"] == {"timeout_seconds": 30.0, "reason": "lunch"}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"deed": "dance", "target": "agent"},
+        {"deed": "pause", "target": "nobody"},
+        {"deed": "pause", "target": ["agent"]},
+        {"deed": None, "target": "agent"},
+        {"deed": "pause", "target": "agent", "timeout_seconds": "soon"},
+        {"deed": "forget", "target": "agent", "entries": -1},
+    ],
+)
+def test_what_is_no_choice_of_a_person_sends_nothing(page: Page, lab: Lab, given: dict[str, Any]) -> None:
+    before = len(lab.log)
+    assert page.act("do", **given)["t"] == "failed"
+    assert len(lab.log) == before and not page.view.faults
+
+
+@pytest.mark.threat(5)
+def test_a_page_of_another_kernel_steers_nobody(page: Page, lab: Lab) -> None:
+    before = len(lab.log)
+    stale = page.act("do", nonce="0" * 32, deed="clear", target="agent")
+    assert "does not belong to the running kernel" in stale["said"]
+    assert len(lab.log) == before
+
+
+@pytest.mark.threat(1)
+def test_threat_01_a_token_goes_out_once_and_only_when_it_is_asked_for(page: Page, lab: Lab) -> None:
+    assert page.act("invite", name="reviewer", can="observer")["t"] == "done"
+    page.until(lambda: [one for one in page.of("head") if one["invited"]])
+    view = page.view
+    (invitation,) = view._tokens.values()
+    secret = invitation.token.reveal()
+    seen = json.dumps([page.batches, view.get_state(), view._static_html(), repr(view)], default=str)
+    assert secret not in seen
+    id = page.of("head")[-1]["invited"][0]["id"]
+    shown = page.act("reveal", id=id)
+    assert shown["value"]["token"] == secret and secret not in shown["said"]
+    again = page.act("reveal", id=id)
+    assert again["t"] == "failed" and again["said"].startswith("The token was shown at ")
+    assert again["value"] is None and secret not in json.dumps(page.appear("v2"))
+    assert json.dumps(page.batches).count(secret) == 1 and not view._tokens
+
+
+def test_two_clicks_at_once_show_a_token_once(page: Page, lab: Lab) -> None:
+    page.act("invite", name="reviewer", can="starter")
+    view = page.view
+    (invitation,) = view._tokens.values()
+    shown: list[Any] = []
+    start = threading.Barrier(8)
+
+    def click() -> None:
+        start.wait()
+        try:
+            shown.append(view._reveal({"id": invitation.id}))
+        except Exception as refused:
+            shown.append(str(refused))
+
+    threads = [threading.Thread(target=click) for _ in range(8)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join(10)
+    assert sum(not isinstance(one, str) for one in shown) == 1 and len(shown) == 8
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"name": ""}, "Who is invited"),
+        ({"name": 7}, "Who is invited"),
+        ({"name": "x", "can": "patterns", "patterns": "{"}, "no JSON"),
+        ({"name": "x", "can": "patterns", "patterns": "3"}, "a list such as"),
+        ({"name": "x", "can": "patterns", "patterns": None}, "a list such as"),
+        ({"name": "agent", "can": "starter"}, "already"),
+        ({"name": "two words", "can": "starter"}, "invalid characters"),
+    ],
+)
+def test_an_invitation_that_cannot_be_says_why(page: Page, given: dict[str, Any], said: str) -> None:
+    failed = page.act("invite", **given)
+    assert failed["t"] == "failed" and said in failed["said"]
+
+
+def test_who_may_not_invite_sees_why_beforehand(page: Page, lab: Lab) -> None:
+    assert page.snapshot["barred"] == ""
+    lab.enrol("human", can="human")
+    page.until(lambda: [one for one in page.of("head") if one["barred"]])
+    assert "space/invite" in page.of("head")[-1]["barred"]
+
+
+def test_after_the_end_everybody_has_left_and_nothing_may_be_done(page: Page, lab: Lab) -> None:
+    lab.down()
+    page.until(lambda: [one for one in page.of("head") if one["counts"] == [("left", 2)]])
+    assert page.of("head")[-1]["barred"] == "You are not connected to the space."
+    failed = page.act("do", deed="pause", target="agent")
+    assert failed["t"] == "failed" and not page.view.faults
+
+
+def test_a_large_space_comes_in_pages(view: RosterView, browser: Callable[[Any], Any]) -> None:
+    crowd(view, 450)
+    page = browser(view)
+    page.appear()
+    assert len(page.snapshot["rows"]) == 200 and page.snapshot["total"] == 450
+    page.until(lambda: sum(len(one["rows"]) for one in page.of("rows")) == 450)
+    assert max(len(one["rows"]) for one in page.of("rows")) == 200
+    assert [row["id"] for row in page.act("more", after=400)["value"]] == [f"p{n}" for n in range(400, 450)]
+
+
+def test_who_is_gone_is_left_out_first_where_not_all_can_be_shown(
+    view: RosterView, browser: Callable[[Any], Any]
+) -> None:
+    crowd(view, 450)
+    rows = view._members.rows
+    view._members.rows = tuple(replace(row, presence="left") for row in rows[:300]) + rows[300:]
+    page = browser(view)
+    page.appear()
+    here = [f"p{n}" for n in range(300, 450)]
+    assert [row["id"] for row in page.snapshot["rows"]] == [*here, *(f"p{n}" for n in range(50))]
+    assert [row["id"] for row in page.act("more", after=200)["value"]][:2] == ["p50", "p51"]
+    assert "p449" in view._static_html() and "p299" not in view._static_html()
+
+
+def test_whatever_the_load_a_view_sends_at_most_25_messages_a_second(page: Page, view: RosterView) -> None:
+    names = iter(range(10**9))
+    for _ in range(200):
+        crowd(view, 3, sentence=f"may do {next(names)} things")
+    page.until(lambda: any("199" in row["sentence"] for one in page.of("rows") for row in one["rows"]))
+    moments = page.moments
+    assert all(b - a >= 0.04 for a, b in pairwise(moments))
+    assert len(page.threads) == 1
+
+
+@pytest.mark.threat(3, 17)
+def test_what_peers_write_leaves_the_kernel_as_visible_text(
+    view: RosterView, browser: Callable[[Any], Any]
+) -> None:
+    crowd(
+        view, 1, what=HOSTILE, patterns=(HOSTILE,), ids=(HOSTILE,),
+        told=Told(1.0, "calm", 1, 2, 3, 4.0, ()), paused=Paused(HOSTILE, "tea", 1.0, None),
+    )  # fmt: skip
+    sent = json.dumps(browser(view).appear()["rows"], ensure_ascii=False)
+    assert "\u202e" not in sent and "\x1b" not in sent
+    picture = view._static_html()
+    assert "<img" not in picture and "\u202e" not in picture and "\\u202e" in picture
+
+
+def test_the_picture_says_when_it_was_and_how_many_are_left_out(view: RosterView) -> None:
+    crowd(view, 250)
+    picture = view._static_html()
+    assert "Roster of demo as of" in picture and "50 more participants are not shown" in picture
+    assert picture.count("<tr>") == 201 and "<script" not in picture and "<button" not in picture
+    assert repr(view) == "Roster of demo: 250 participants, 0 here"
+
+
+def test_the_picture_of_an_empty_space_says_what_would_fill_it(view: RosterView) -> None:
+    view._members.rows = ()
+    assert "lab.join(&quot;helper&quot;) seats somebody" in view._static_html()

@@ -24,7 +24,7 @@ from mew_lab.gateway import auth, duties, gateway, ring, routes, sockets
 from mew_lab.protocol import covers, permit
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.space import controls, core, grants, invites, membership, refusal, rights, state, streams, turn
-from mew_lab.space.events import Deliver, Relay, Reply
+from mew_lab.space.events import Deliver, HttpReply, Relay
 
 
 def without_rule(kind: str) -> Callable[[], None]:
@@ -189,7 +189,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "strict reading": set_to(core, "read_strict", lambda text, limit=0: json.loads(text)),
     "completion": incomplete,
     "raw text": rewritten,
-    "names": set_to(core.Space, "_resolved", lambda self, members: None),
+    "names": set_to(core.Space, "_resolve_addressees", lambda self, members: None),
     "aliases": set_to(state.State, "participant", lambda self, name: self.members.get(name)),
     "audience": unheard,
     "broadcast": addressees_only,
@@ -219,7 +219,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "voiding": set_to(auth.Tokens, "void", lambda self, *whose: 0),
     "token in the ack": set_to(duties, "_filled", lambda said, token, url: dict(said)),
     "sockets": no_sockets,
-    "posting": set_to(gateway.Gateway, "post", lambda self, *said: Reply(200, {})),
+    "posting": set_to(gateway.Gateway, "post", lambda self, *said: HttpReply(200, {})),
     "mail of others": anybodys_mail,
     "history": set_to(ring.Ring, "take", lambda self, record: None),
     "private history": set_to(ring.Ring, "_addressees", lambda self, text: None),

@@ -14,7 +14,7 @@ from mew_lab.gateway.auth import Tokens
 from mew_lab.gateway.outbox import Frame, Peer
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.token import Token
-from mew_lab.space.events import Close, Deliver, Effect, Mint, Relay, Reply, Void
+from mew_lab.space.events import Close, Deliver, Effect, HttpReply, Mint, Relay, Void
 
 __all__ = ["carry_out"]
 
@@ -45,7 +45,7 @@ def carry_out(
             token = tokens.mint(space, effect.participant)
         elif type(effect) is Void:
             tokens.void(space, effect.participant)
-        elif type(effect) is Reply and effect.secret and token:
+        elif type(effect) is HttpReply and effect.secret and token:
             effect = effect._replace(body=_filled(effect.body, token, url))
         done.append(effect)
     return tuple(done)

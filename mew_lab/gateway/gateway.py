@@ -33,7 +33,7 @@ from mew_lab.gateway.unrecorded import (
     over_share,
     unrecorded,
 )
-from mew_lab.space.core import Space, resumed
+from mew_lab.space.core import Space, resumption_note
 from mew_lab.space.events import (
     HAPPENED,
     JOURNAL_HEAD,
@@ -43,16 +43,16 @@ from mew_lab.space.events import (
     Event,
     FrameReceived,
     GrantEnded,
+    HttpReply,
     Joined,
     Left,
     Noted,
     Oversize,
     Received,
     Record,
-    Reply,
     WelcomesDue,
 )
-from mew_lab.space.opening import opened
+from mew_lab.space.opening import opening_record
 from mew_lab.space.turn import Turn
 
 __all__ = ["Gateway", "Recorder"]
@@ -110,7 +110,7 @@ class Gateway:
         limits = config.limits.of_journal
         running = Running(space, journal, queue_bytes=config.queue_bytes, wake=self._wake, limits=limits)
         running.last = self._clock()
-        self._write(running, [opened(space, running.last)])
+        self._write(running, [opening_record(space, running.last)])
         self._spaces[config.name] = running
         for name, participant in config.participants.items():
             self.enrol(config.name, name, participant.capabilities)
@@ -151,7 +151,7 @@ class Gateway:
             limits=limits,
         )
         running.connections = connections
-        self._feed(running, resumed(space.state.owner))
+        self._feed(running, resumption_note(space.state.owner))
         self._spaces[space.name] = running
         for name in (*space.state.connections, *space.state.sinks):
             self._feed(running, Left(name, "the gateway was started anew"))
@@ -284,7 +284,7 @@ class Gateway:
         else:
             self._feed(running, Received(message, connection))
 
-    def post(self, space: str, name: str, text: str | bytes) -> Reply:
+    def post(self, space: str, name: str, text: str | bytes) -> HttpReply:
         """A message came in by HTTP, from an authenticated participant posting under `name`. Spec: §5.3."""
         running = self._spaces[space]
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
@@ -296,7 +296,7 @@ class Gateway:
             else Received(text, None, *who)
         )
         for effect in self._feed(running, event):
-            if type(effect) is Reply:
+            if type(effect) is HttpReply:
                 return effect
         raise AssertionError("a post always has a reply")
 

@@ -24,12 +24,12 @@ from mew_lab.space.events import (
     Enrolled,
     Event,
     FrameReceived,
+    HttpReply,
     Joined,
     Noted,
     Received,
     Record,
     RefusedBefore,
-    Reply,
 )
 from mew_lab.space.turn import Turn
 
@@ -59,7 +59,7 @@ def over_share(running: Running, event: Event, turn: Turn, who: str, why: str) -
         return (Close(event.connection, 1013, f"limit_exceeded: {why}"[:120]),)
     connection = getattr(event, "connection", None)
     if connection is None:
-        return (Reply(429, {"error": "limit_exceeded", "message": why}),)
+        return (HttpReply(429, {"error": "limit_exceeded", "message": why}),)
     peer = running.peers.get(connection)
     if peer is not None and (not isinstance(event, FrameReceived) or share.may_tell(running.last)):
         peer.put(Frame(_complaint(running, connection, turn, "limit_exceeded", why)))
@@ -95,7 +95,7 @@ def unrecorded(running: Running, event: Event, turn: Turn, fault: JournalError) 
             complaint = _complaint(running, connection, turn, "journal_unavailable", JOURNAL_MESSAGE)
             peer.put(Frame(complaint))
         return ()
-    return (Reply(503, {"error": "journal_unavailable", "message": JOURNAL_MESSAGE}),)
+    return (HttpReply(503, {"error": "journal_unavailable", "message": JOURNAL_MESSAGE}),)
 
 
 def _complaint(running: Running, connection: str, turn: Turn, error: str, message: str) -> str:

@@ -45,7 +45,7 @@ from mew_lab.space.events import (
     WelcomesDue,
     outline,
 )
-from mew_lab.space.opening import reopened
+from mew_lab.space.opening import reopen
 from mew_lab.space.snapshot import restore
 from mew_lab.space.turn import Turn
 
@@ -212,7 +212,7 @@ class Player:
         if self._foretold:
             self._compare(record, self._foretold.popleft())
         try:
-            self._space = reopened(record)
+            self._space = reopen(record)
         except MewError as fault:
             raise self._impossible(record, str(fault)) from None
         self._void.clear()

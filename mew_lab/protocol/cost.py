@@ -1,4 +1,4 @@
-"""What may a pattern cost on a message of some size? An upper bound of the steps, without a message.
+"""Bounds from above what a pattern may cost on a message of some size, without a message.
 
 A message of `size` bytes holds at most `size / 2` values, `size` characters of text, and objects 64 deep. Both bounds
 are pessimistic: the sum over all capabilities of a set says whether every message of that size can be judged.
@@ -39,7 +39,7 @@ _PATH_STEPS: Final = 10  # a character: the library's parser is slow
 _NODE_STEPS: Final = 10
 
 
-class Seen(NamedTuple):
+class Candidates(NamedTuple):
     """What a pattern is asked about: so many values; no part of the message stands in more than `often` of them
     at the same depth."""
 
@@ -47,11 +47,11 @@ class Seen(NamedTuple):
     often: int = 1
 
 
-ONE: Final = Seen(1)
+ONE: Final = Candidates(1)
 """The value itself."""
 
 
-def steps(pattern: Node | None, size: int = REFERENCE, *, seen: Seen = ONE) -> int:
+def steps(pattern: Node | None, size: int = REFERENCE, *, seen: Candidates = ONE) -> int:
     """The most steps that `pattern` costs on a message of `size` bytes; None costs nothing."""
     if pattern is None or seen.values * seen.often > MOST:
         return 0 if pattern is None else MOST
@@ -71,7 +71,7 @@ def steps(pattern: Node | None, size: int = REFERENCE, *, seen: Seen = ONE) -> i
     return 0
 
 
-def _member(member: Any, size: int, seen: Seen) -> int:
+def _member(member: Any, size: int, seen: Candidates) -> int:
     if isinstance(member, Field):
         return steps(member.pattern, size, seen=seen)
     parts = member.pattern.alternatives if isinstance(member.pattern, AnyOf) else (member.pattern,)
@@ -79,7 +79,7 @@ def _member(member: Any, size: int, seen: Seen) -> int:
     return min(MOST, sum(searched + steps(one, size, seen=found) for one in parts))
 
 
-def _selected(selector: KeyGlob | Anywhere | JSONPath, size: int, seen: Seen) -> tuple[int, Seen]:
+def _selected(selector: KeyGlob | Anywhere | JSONPath, size: int, seen: Candidates) -> tuple[int, Candidates]:
     """What a search costs, and what it selects."""
     if isinstance(selector, Anywhere):
         found = _below(size, seen)
@@ -90,21 +90,23 @@ def _selected(selector: KeyGlob | Anywhere | JSONPath, size: int, seen: Seen) ->
     return _walk(selector, selector.query, size, seen)
 
 
-def _children(size: int, seen: Seen) -> Seen:
-    return Seen(seen.often * (size // 2), seen.often)
+def _children(size: int, seen: Candidates) -> Candidates:
+    return Candidates(seen.often * (size // 2), seen.often)
 
 
-def _below(size: int, seen: Seen) -> Seen:
+def _below(size: int, seen: Candidates) -> Candidates:
     """Everything below values that may lie in each other, as deep as a message may be."""
     often = seen.often * (1 if seen.values == 1 else MAX_DEPTH)
-    return Seen(often * (size // 2 + 1), often)
+    return Candidates(often * (size // 2 + 1), often)
 
 
-def _walk(path: JSONPath, query: rfc9535.JSONPathQuery, size: int, seen: Seen) -> tuple[int, Seen]:
+def _walk(
+    path: JSONPath, query: rfc9535.JSONPathQuery, size: int, seen: Candidates
+) -> tuple[int, Candidates]:
     cost = 0
     for segment in query.segments:
         if isinstance(segment, segments.JSONPathRecursiveDescentSegment):
-            seen = Seen(seen.values + _below(size, seen).values, _below(size, seen).often)
+            seen = Candidates(seen.values + _below(size, seen).values, _below(size, seen).often)
             cost += seen.values
         values = 0
         for selector in segment.selectors:
@@ -117,7 +119,7 @@ def _walk(path: JSONPath, query: rfc9535.JSONPathQuery, size: int, seen: Seen) -
             values += found
             if isinstance(selector, selectors.FilterSelector):
                 cost += found * _test(path, selector.expression, size)
-        seen = Seen(values, seen.often * len(segment.selectors))
+        seen = Candidates(values, seen.often * len(segment.selectors))
     return cost, seen
 
 
@@ -127,7 +129,7 @@ def _test(path: JSONPath, part: Any, size: int) -> int:
         case filters.FilterExpressionLiteral():
             return 1
         case filters.FilterQuery():
-            return 1 + _walk(path, part.query, size, Seen(1))[0]
+            return 1 + _walk(path, part.query, size, Candidates(1))[0]
         case filters.FilterExpression():
             return 1 + _test(path, part.expression, size)
         case filters.PrefixExpression():

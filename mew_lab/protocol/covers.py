@@ -1,4 +1,4 @@
-"""May this be granted?  Whether one capability permits everything that another permits.
+"""Decides what may be granted: whether one capability permits everything that another permits.
 
 Three answers: yes, when it is proved; no, with a message that the one permits and the other does not; unknown
 otherwise. There is no yes that a message could refute: patterns are compared by what they mean, and only what a

@@ -1,4 +1,4 @@
-"""What does an envelope say, in one line?  One function a kind, in one table; data in, a sentence out.
+"""Describes an envelope in one line: one function a kind, in one table.
 
 `describe` never raises: payloads come from peers, and a column of a table is no place to judge them. What is
 missing or has another type than the specification says is left out or shown as JSON. Nobody acts on these

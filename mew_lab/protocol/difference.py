@@ -1,4 +1,4 @@
-"""Where do two JSON values differ?  Pure, and bounded; it knows no protocol."""
+"""Finds the places in which two JSON values differ, in bounds. It knows no protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is one message?  Reads it strictly, keeps its exact text, completes a draft; nothing else does.
+"""One message: reads it strictly, keeps its exact text, completes a draft.
 
 An `Envelope` is never rebuilt: `raw` is the text that travelled, `members` what it says. Where a gateway must
 add something (rulings on partial envelopes), members are inserted into the text and nothing is re-serialised.

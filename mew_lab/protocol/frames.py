@@ -1,4 +1,4 @@
-"""Which stream do these bytes belong to?  `#stream#data`, split and joined.
+"""Frames of stream data, `#stream#data`: splits and joins them.
 
 It does not know which streams exist, nor who may write to them; what stands behind the second `#` is never
 looked at.

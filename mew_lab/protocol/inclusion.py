@@ -1,4 +1,4 @@
-"""Is there a string that these patterns match and those do not?  Answered by automata, with the shortest one.
+"""Searches a string that some patterns match and others do not. Automata answer, with the shortest one.
 
 One question serves three: the string is the witness that a pattern is not covered by others, its absence is the
 proof that it is, and, with nothing to avoid, its absence proves that patterns have no string in common. Asked

@@ -101,7 +101,7 @@ class Validator:
     def gaps(self) -> tuple[Violation, ...]:
         """Lists what of the schema is ill-formed or can never be checked, each with its place in the schema."""
         found = dict(self._gaps)
-        walk = _Walk(self.schema, steps=MAX_STEPS, refused=self._refused)
+        walk = _SchemaWalk(self.schema, steps=MAX_STEPS, refused=self._refused)
         try:
             for path, rule, value in self._checked_later:
                 if rule == "pattern" and walk.expression(value) is None:
@@ -116,7 +116,7 @@ class Validator:
     def validate(self, value: Any) -> Validation:
         """Checks a value of JSON: what json reads, objects as `dict` and arrays as `list`."""
         steps = min(MAX_STEPS + STEPS_A_VALUE * _size(value), MOST_STEPS)
-        walk = _Walk(self.schema, steps=steps, refused=self._refused)
+        walk = _SchemaWalk(self.schema, steps=steps, refused=self._refused)
         walk.notes.update(self._notes)
         violations: dict[Violation, None] = {}
         try:
@@ -264,7 +264,7 @@ class _Error(NamedTuple):
     forms: tuple[list[_Error], ...] = ()
 
 
-class _Walk:
+class _SchemaWalk:
     """One walk through a schema and a value: the steps that are left, and what had to be left out.
 
     `refused` are patterns that the engine did not take; they are kept from one validation to the next.
@@ -481,24 +481,24 @@ class _Walk:
             yield _Error(path, "pattern", pattern)
 
 
-_APPLICATORS: Mapping[str, Callable[[_Walk, Any, Any, Path, Any], Iterator[_Error]]] = {
-    "$ref": _Walk._reference,
-    "allOf": _Walk._all_of,
-    "anyOf": _Walk._any_of,
-    "oneOf": _Walk._one_of,
-    "not": _Walk._not,
-    "if": _Walk._if,
-    "properties": _Walk._properties,
-    "patternProperties": _Walk._pattern_properties,
-    "additionalProperties": _Walk._additional_properties,
-    "propertyNames": _Walk._property_names,
-    "dependentSchemas": _Walk._dependent_schemas,
-    "dependentRequired": _Walk._dependent_required,
-    "required": _Walk._required,
-    "prefixItems": _Walk._prefix_items,
-    "items": _Walk._items,
-    "contains": _Walk._contains,
-    "pattern": _Walk._pattern,
+_APPLICATORS: Mapping[str, Callable[[_SchemaWalk, Any, Any, Path, Any], Iterator[_Error]]] = {
+    "$ref": _SchemaWalk._reference,
+    "allOf": _SchemaWalk._all_of,
+    "anyOf": _SchemaWalk._any_of,
+    "oneOf": _SchemaWalk._one_of,
+    "not": _SchemaWalk._not,
+    "if": _SchemaWalk._if,
+    "properties": _SchemaWalk._properties,
+    "patternProperties": _SchemaWalk._pattern_properties,
+    "additionalProperties": _SchemaWalk._additional_properties,
+    "propertyNames": _SchemaWalk._property_names,
+    "dependentSchemas": _SchemaWalk._dependent_schemas,
+    "dependentRequired": _SchemaWalk._dependent_required,
+    "required": _SchemaWalk._required,
+    "prefixItems": _SchemaWalk._prefix_items,
+    "items": _SchemaWalk._items,
+    "contains": _SchemaWalk._contains,
+    "pattern": _SchemaWalk._pattern,
 }
 
 # Rules that ask nothing but the value itself; a value of another type fits. Spec: JSON Schema Validation 6.

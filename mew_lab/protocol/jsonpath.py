@@ -1,5 +1,4 @@
-"""Which values does a JSONPath select?  RFC 9535, every step counted; what becomes of the values is not known
-here.
+"""Selects values by JSONPath (RFC 9535) and counts every step. What becomes of the values is not known here.
 
 The library parses, this module walks: the library's own walk is bounded neither in nodes nor, with its
 expressions, in time. `match` and `search` run on google-re2 and need their expression written out in the

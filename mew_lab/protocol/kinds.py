@@ -1,4 +1,4 @@
-"""Which kinds are there?  One table of data; a new kind is one line. No function here asks what a kind means.
+"""The table of kinds. A new kind is one line; no function here asks what a kind means.
 
 `sender` is who may send it: `participant`, or `gateway` for the reserved ones. `acted_on` is whether the gateway
 does more with it than check and pass it on: exactly those kinds stand in `space.core.RULES`.

@@ -1,4 +1,4 @@
-"""Why did a payload miss a pattern?  Looked up only after a refusal; decides nothing.
+"""Finds the place in which a payload missed a pattern. It is asked only after a refusal and decides nothing.
 
 The sentence quotes the pattern and the first value at fault, short and with everything invisible escaped,
 because it is written into errors, journals and views.

@@ -1,5 +1,4 @@
-"""Does a value match a pattern?  The pattern language of capabilities, compiled once into a tree that can be
-read.
+"""The pattern language of capabilities, compiled once into a tree that can be read.
 
 It does not know what a capability is, nor an envelope: only JSON on both sides. It is a closed world: what is
 absent, of another type, or too costly to find out does not match, and a negation needs a string to be there.

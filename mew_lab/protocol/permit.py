@@ -1,4 +1,4 @@
-"""May this be sent?  Capabilities, sets of them, and the ready-made profiles.
+"""Decides whether a message may be sent: capabilities, sets of them, and the ready-made profiles.
 
 The one answer for the gateway, for `can_send` and for the analysis. It does not know who asks, which kinds
 are reserved to the gateway, or that a participant is paused: those are judged elsewhere.
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mew_lab.errors import ConfigError
-from mew_lab.protocol.cost import Seen, steps
+from mew_lab.protocol.cost import Candidates, steps
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.miss import miss, quote, spell
 from mew_lab.protocol.node import SET_BUDGET, TOO_COSTLY, Budget, Meter, Node
@@ -81,7 +81,7 @@ class Capability:
         """The most steps that it costs to judge a message of REFERENCE bytes."""
         if "cost" not in self._known:
             named = 0 if _literals(self.kind) is not None else steps(self.kind, KIND)
-            addressed = 0 if self.to is None else ADDRESSEES + steps(self.to, seen=Seen(ADDRESSEES))
+            addressed = 0 if self.to is None else ADDRESSEES + steps(self.to, seen=Candidates(ADDRESSEES))
             self._known["cost"] = named + addressed + steps(self.payload)
         cost: int = self._known["cost"]
         return cost

@@ -1,5 +1,4 @@
-"""Which capabilities does a usual participant get?  Lists of patterns, to be read and copied; nothing else
-knows them.
+"""The capabilities of usual participants: lists of patterns to read and to copy. Nothing else knows them.
 
 - `human`: the owner's everyday seat. Acts, proposes, decides on proposals, supervises: controls participants,
   grants and revokes, opens streams. Whom the space consists of (`space/invite`, `space/kick`) is left to

@@ -1,5 +1,4 @@
-"""Does a string pattern match a string?  Literals, globs, negations and regular expressions; nothing about
-JSON.
+"""Matches strings against string patterns: literals, globs, negations and regular expressions. It knows no JSON.
 
 Globs are run without a backtracking engine and without google-re2: a pattern must mean the same where that
 engine does not exist, and no text may make it slow. Regular expressions are left to google-re2 alone; where

@@ -1,4 +1,4 @@
-"""How is a secret held so that it cannot be shown by accident?  `Token`, and masking for what others write.
+"""Holds secrets so that they cannot be shown by accident: `Token`, and masking for what others write.
 
 A secret of ours that became a `Token` is known to `mask` until it is forgotten, so that a log line, an error or a
 traceback which quotes it by another way is still clean. It mints nothing and knows no file.
@@ -32,7 +32,7 @@ _AT_ONCE = 4096  # secrets in one expression; many more, and the engine would fa
 _live: dict[str, str] = {}
 
 
-class _Search(NamedTuple):
+class _SecretSearch(NamedTuple):
     """What finds out whether a text holds a secret: expressions, and secrets that none of them can hold."""
 
     made_of: object
@@ -44,7 +44,7 @@ class _Search(NamedTuple):
 # Of which set of secrets a search was made: another object after each change. A search that was made while another
 # thread changed the set names the older one, and is made again.
 _edition = object()
-_search = _Search(None, {}, (), ())
+_search = _SecretSearch(None, {}, (), ())
 
 
 class Token(str):
@@ -121,13 +121,13 @@ def _in_json(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
-def _compile() -> _Search:
+def _compile() -> _SecretSearch:
     """The search for the secrets of now: one alternation, so that their number does not matter."""
     edition, plain_masks = _edition, _live.copy()
     masks = {_in_json(secret): _in_json(shown) for secret, shown in plain_masks.items()} | plain_masks
     secrets = tuple(masks)
     if re2 is None:
-        return _Search(edition, masks, (), secrets)
+        return _SecretSearch(edition, masks, (), secrets)
     options = re2.Options()
     options.log_errors = False
     options.never_capture = True
@@ -141,7 +141,7 @@ def _compile() -> _Search:
             expressions.append(re2.compile("|".join(map(re2.escape, some)), options))
         except re2.error:  # too long to be compiled
             others += some
-    return _Search(edition, masks, tuple(expressions), tuple(others))
+    return _SecretSearch(edition, masks, tuple(expressions), tuple(others))
 
 
 def _is_unicode(text: str) -> bool:
@@ -153,7 +153,7 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _holds_secret(search: _Search, text: str) -> bool:
+def _holds_secret(search: _SecretSearch, text: str) -> bool:
     try:
         if any(expression.search(text) for expression in search.expressions):
             return True

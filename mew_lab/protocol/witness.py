@@ -1,5 +1,4 @@
-"""Which message does one capability permit that others do not?  Searched for, and told only when `permit` says
-so.
+"""Searches a message that one capability permits and others do not. It is told only when `permit` confirms it.
 
 The message is made from the pattern: a shortest string for every string that is asked for. Whoever of the others
 permits it is then avoided at one of its places after the other. What is found is certain; that nothing was found
@@ -41,7 +40,7 @@ def witness(
     """A message `{kind, to, payload}` that `permitting` permits and none of `others` does, None if none was
     found. The search is paid from `meter`, or from a budget of STEPS."""
     try:
-        found = _Search(meter or Meter(STEPS)).message(permitting, others)
+        found = _WitnessSearch(meter or Meter(STEPS)).message(permitting, others)
     except TOO_COSTLY:
         return None
     if found is None or any(one.permits(**found) for one in others) or not permitting.permits(**found):
@@ -49,7 +48,7 @@ def witness(
     return found
 
 
-class _Search:
+class _WitnessSearch:
     """One search, with one budget."""
 
     def __init__(self, meter: Meter) -> None:

@@ -1,4 +1,4 @@
-"""Who is paused or shut down, and what may it still say?  Pause, resume, shutdown and what ends them.
+"""Pause, resume, shutdown and their ends: which participants are held back, and what they may still send.
 
 Who may control whom is a matter of capabilities, judged elsewhere. What has a deadline is judged when the next
 message comes: nothing happens when it passes.
@@ -16,7 +16,7 @@ from mew_lab.protocol.kinds import AFTER_SHUTDOWN, WHILE_PAUSED
 from mew_lab.protocol.text import timestamp
 from mew_lab.space.outcome import Outcome, named
 from mew_lab.space.refusal import Refusal
-from mew_lab.space.state import Member, Pause, Sender
+from mew_lab.space.state import Member, PauseState, Sender
 from mew_lab.space.turn import Turn
 
 __all__ = ["held_back", "pause", "restart", "resume", "shutdown"]
@@ -59,7 +59,7 @@ def pause(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
             until = turn.now + timedelta(seconds=seconds)
         except OverflowError:  # beyond the calendar
             until = datetime.max.replace(tzinfo=UTC)
-    new = Pause(until, sender.runtime_id)
+    new = PauseState(until, sender.runtime_id)
 
     def hold() -> None:
         for member in members:

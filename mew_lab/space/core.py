@@ -1,4 +1,4 @@
-"""What does a space do with what happens?  `Space.step(event, now) -> effects`, and nothing beside it.
+"""A space: `Space.step(event, now) -> effects`, and nothing beside it.
 
 Two rules for whoever adds something here:
 1. No clock, no randomness, no I/O: what a rule needs comes with the event or with `now`.
@@ -42,6 +42,7 @@ from mew_lab.space.events import (
     Event,
     FrameReceived,
     GrantEnded,
+    HttpReply,
     Joined,
     Left,
     Limited,
@@ -49,7 +50,6 @@ from mew_lab.space.events import (
     Oversize,
     Received,
     RefusedBefore,
-    Reply,
     WelcomesDue,
 )
 from mew_lab.space.membership import join, leave, tell_due
@@ -60,7 +60,7 @@ from mew_lab.space.rights import Held, Rights
 from mew_lab.space.state import EDITION, LIMITS, Handle, Sender, SpaceLimits, State
 from mew_lab.space.turn import Turn
 
-__all__ = ["BASELINE", "RULES", "Space", "resumed"]
+__all__ = ["BASELINE", "RULES", "Space", "resumption_note"]
 
 BASELINE: tuple[dict[str, Any], ...] = ({"kind": "mcp/response"},)
 LASTING = frozenset({"capability/grant", "space/invite"})  # kinds whose ids name a grant
@@ -85,7 +85,7 @@ RULES: Mapping[str, Rule] = {
 }
 
 
-def resumed(owner: str) -> Noted:
+def resumption_note(owner: str) -> Noted:
     """The note that a space goes on from its journal, by the rules of this version."""
     return Noted("resumed", owner, compact({"edition": EDITION}))
 
@@ -143,7 +143,7 @@ class Space:
         turn = Turn(self.state, space=self.name, epoch=self.epoch, now=now)
         match event:
             case Received():
-                self._received(turn, event)
+                self._receive(turn, event)
             case Enrolled():
                 grants.enrol(turn, event)
             case Joined():
@@ -151,17 +151,17 @@ class Space:
             case Left():
                 leave(turn, event)
             case FrameReceived():
-                self._frame(turn, event)
+                self._receive_frame(turn, event)
             case Oversize():
-                self._oversize(turn, event)
+                self._receive_oversize(turn, event)
             case Limited():
-                self._limited(turn, event)
+                self._limit_rate(turn, event)
             case GrantEnded():
                 grants.end_due(turn)
             case WelcomesDue():
                 tell_due(turn)
             case RefusedBefore():
-                self._refused_before(turn, event)
+                self._repeat_refusal(turn, event)
             case _:
                 turn.record(event.event, participant=event.participant, detail=event.detail)
                 if event.event == "resumed" and _edition(event.detail) > self.state.edition:
@@ -186,11 +186,11 @@ class Space:
             self.state.members[connection.participant], connection.runtime_id, connection, connection.via
         )
 
-    def _received(self, turn: Turn, event: Received) -> None:
+    def _receive(self, turn: Turn, event: Received) -> None:
         sender = self._sender(event)
         if sender is None:  # its connection was closed while the message was on its way
             if event.connection is None:
-                turn.do(Reply(403, {"error": "Invalid token for participant"}))
+                turn.do(HttpReply(403, {"error": "Invalid token for participant"}))
             return
         turn.by = sender.member.name
         text = event.text if isinstance(event.text, str) else event.text.decode("utf-8", "surrogateescape")
@@ -213,7 +213,7 @@ class Space:
                 id=turn.new_id() if "id" not in members else "",
                 ts=timestamp(turn.now) if "ts" not in members else "",
                 sender=sender.runtime_id,
-                to=self._resolved(members),
+                to=self._resolve_addressees(members),
             )
             pattern, right = self._check_capability(turn, sender, envelope)
             handle = self._check_handle(sender, envelope)
@@ -223,7 +223,9 @@ class Space:
             if fault.code == "message_too_large":  # only its size and digest are kept
                 data = text.encode("utf-8", "surrogateescape")
                 who = (event.participant, event.runtime_id, event.via)
-                self._oversize(turn, Oversize(event.connection, len(data), sha256(data).hexdigest(), *who))
+                self._receive_oversize(
+                    turn, Oversize(event.connection, len(data), sha256(data).hexdigest(), *who)
+                )
                 return
             if fault.code == "invalid_number":  # what it is called can be read all the same
                 members = _read_leniently(text, self.limit, self.state.edition)
@@ -241,7 +243,7 @@ class Space:
                 grants.spend(turn, right)
             if sender.connection is None:
                 accepted = {"id": envelope.id, "status": "accepted", "timestamp": timestamp(turn.now)}
-                turn.do(reply or Reply(200, accepted))
+                turn.do(reply or HttpReply(200, accepted))
 
     def _check_identity(self, sender: Sender, members: Mapping[str, Any]) -> None:
         claimed = members.get("from", sender.runtime_id)
@@ -263,7 +265,7 @@ class Space:
                 code="reserved_kind",
             )
 
-    def _resolved(self, members: Mapping[str, Any]) -> tuple[str, ...] | None:
+    def _resolve_addressees(self, members: Mapping[str, Any]) -> tuple[str, ...] | None:
         to = members.get("to")
         if not to:
             return None
@@ -284,7 +286,7 @@ class Space:
                 f"{self.state.limits.turn_steps}; send it in several messages, or large data as text or as a stream",
             ) from None
 
-    def _judged(self, turn: Turn, sender: Sender, rights: Rights, envelope: Envelope) -> Verdict:
+    def _judge(self, turn: Turn, sender: Sender, rights: Rights, envelope: Envelope) -> Verdict:
         """Whether its sender may send it, paid from the turn and from the budget of one set of capabilities."""
         to = tuple(map(self.state.logical, envelope.to))
         payload = naming_participants(self.state, envelope)
@@ -308,7 +310,7 @@ class Space:
     def _check_capability(self, turn: Turn, sender: Sender, envelope: Envelope) -> tuple[str, Held]:
         """What lets the message pass, as text, and its origin: one without end, else the one that ends first. R25."""
         rights, ends = standing(self.state, sender.member.name, turn.now, meter=turn.meter), self.state.ends
-        verdict = self._judged(turn, sender, rights, envelope)
+        verdict = self._judge(turn, sender, rights, envelope)
         if not verdict.allowed:
             held = list(rights.capabilities.patterns)
             raise Refusal(
@@ -366,7 +368,7 @@ class Space:
 
     # --- what is no text message ---
 
-    def _frame(self, turn: Turn, event: FrameReceived) -> None:
+    def _receive_frame(self, turn: Turn, event: FrameReceived) -> None:
         sender = self._sender(event)
         if sender is None:
             return
@@ -376,17 +378,17 @@ class Space:
         else:
             streams.frame(turn, sender, event)
 
-    def _oversize(self, turn: Turn, event: Oversize) -> None:
+    def _receive_oversize(self, turn: Turn, event: Oversize) -> None:
         sender = self._sender(event)
         if sender is None:
             if event.connection is None:
-                turn.do(Reply(403, {"error": "Invalid token for participant"}))
+                turn.do(HttpReply(403, {"error": "Invalid token for participant"}))
             return
         message = f"the message has {event.size} bytes; this gateway takes at most {self.limit}"
         payload = {"error": "invalid_request", "code": "message_too_large", "message": message}
         refuse_unread(turn, sender, "oversize", {"size": event.size, "sha256": event.sha256}, payload)
 
-    def _refused_before(self, turn: Turn, event: RefusedBefore) -> None:
+    def _repeat_refusal(self, turn: Turn, event: RefusedBefore) -> None:
         record = event.record
         runtime_id = record.runtime_id or record.participant
         who = Received("", record.connection or None, record.participant, runtime_id, record.via)
@@ -394,7 +396,7 @@ class Space:
         if sender is not None:
             refuse_again(turn, sender, record)
 
-    def _limited(self, turn: Turn, event: Limited) -> None:
+    def _limit_rate(self, turn: Turn, event: Limited) -> None:
         sender = self._sender(event)
         if sender is None:
             return

@@ -1,8 +1,8 @@
-"""What can happen to a space, and what does a space want done about it?  Data only.
+"""What can happen to a space, and the effects that it wants carried out. Data only.
 
 Inputs carry raw text, so malformed input is a rule like any other and a replay is exact. Effects are duties in the
 order in which they stand: every `Record` comes before the `Deliver` that it speaks of, a cause before what it
-causes, and a `Reply` (HTTP) last. A driver obeys; it decides nothing.
+causes, and an `HttpReply` last. A driver obeys; it decides nothing.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ __all__ = [
     "Event",
     "FrameReceived",
     "GrantEnded",
+    "HttpReply",
     "Joined",
     "Left",
     "Limited",
@@ -37,7 +38,6 @@ __all__ = [
     "Record",
     "RefusedBefore",
     "Relay",
-    "Reply",
     "Void",
     "WelcomesDue",
     "outline",
@@ -253,7 +253,7 @@ class Close(NamedTuple):
     drop: bool = False
 
 
-class Reply(NamedTuple):
+class HttpReply(NamedTuple):
     """Answer the HTTP request that this step was made for; `secret` as in `Deliver`, in the body's `token`."""
 
     status: int
@@ -261,4 +261,4 @@ class Reply(NamedTuple):
     secret: bool = False
 
 
-Effect = Record | Deliver | Relay | Close | Mint | Void | Reply
+Effect = Record | Deliver | Relay | Close | Mint | Void | HttpReply

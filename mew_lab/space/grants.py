@@ -1,4 +1,4 @@
-"""Who gives and takes away what?  The host's enrolment, grants and revokes, and what else falls with a right.
+"""The host's enrolment, grants and revokes, and what else falls with a right.
 
 Spec: §3.6.1, §3.6.2, §3.6.4, §3.6.8.
 """
@@ -20,17 +20,17 @@ from mew_lab.space.names import free_name, is_free
 from mew_lab.space.outcome import Outcome, capabilities_in, named, text_in, too_costly
 from mew_lab.space.refusal import Refusal, complain
 from mew_lab.space.rights import End, Held, Rights, lapsed, lapsed_of, possession
-from mew_lab.space.shares import described_bytes, fits, weighed, within
+from mew_lab.space.shares import configured_size, described_bytes, fits, within
 from mew_lab.space.state import Member, Sender, SpaceLimits, State, is_participant_id
 from mew_lab.space.turn import Turn
 
 __all__ = [
-    "bounded",
     "end_due",
     "enrol",
     "grant",
     "let_fall",
     "protect",
+    "require_room",
     "revoke",
     "spend",
 ]
@@ -54,7 +54,7 @@ def protect(turn: Turn, member: Member, deed: str) -> None:
         )
 
 
-def bounded(rights: Rights, limits: SpaceLimits, member: str) -> Rights:
+def require_room(rights: Rights, limits: SpaceLimits, member: str) -> Rights:
     """The same rights.
 
     Raises:
@@ -88,8 +88,8 @@ def enrol(turn: Turn, event: Enrolled) -> None:
     if owner != name and not is_free(turn, name, owner):
         raise ValueError(f"{name!r} cannot be enrolled: the name belongs to participant {owner!r}")
     capabilities = [Capability.of(one, key=f"[{at}]") for at, one in enumerate(event.capabilities)]
-    configured = state.configured(capabilities)
-    weighed([*capabilities, *state.baseline], "", state.limits)
+    configured = state.configured_rights(capabilities)
+    configured_size([*capabilities, *state.baseline], "", state.limits)
     turn.record("enrolled", participant=name, detail=compact([dict(one) for one in event.capabilities]))
     member = state.members.get(name)
     if member is None:
@@ -132,7 +132,7 @@ def grant(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
         raise too_costly(sender, envelope, "whether the sender holds what it gives") from None
     limited = end != End(recipient.name)
     held = [Held(one, envelope.id, giver.name, False, limited) for one in given]
-    rights = bounded(Rights([*recipient.rights.held, *held]), state.limits, recipient.name)
+    rights = require_room(Rights([*recipient.rights.held, *held]), state.limits, recipient.name)
     fits(state, giver, recipient, rights, given)
 
     def add() -> None:
@@ -161,7 +161,7 @@ def revoke(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
     gone: list[tuple[Member, Held]] = []
     overlapping: list[Held] = []
     if by_grant:
-        gone += _granted(turn, text_in(envelope, "grant_id"), recipient)
+        gone += _held_under(turn, text_in(envelope, "grant_id"), recipient)
     if payload.get("capabilities") is not None:
         if recipient is None:
             raise Refusal(
@@ -175,7 +175,7 @@ def revoke(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
             patterns = []  # a revoke is never refused for what it costs: what cannot be decided falls
             gone += [(recipient, one) for one in recipient.rights.held]
         for one in recipient.rights.held if patterns else ():
-            match _touched(turn, patterns, one.capability):
+            match _overlap(turn, patterns, one.capability):
                 case "all":
                     gone.append((recipient, one))
                 case "part":
@@ -286,7 +286,7 @@ def _tell_lapsed(turn: Turn, name: str, lost: Iterable[Held]) -> None:
         turn.record("lapsed", participant=name, pattern=pattern, detail=one.granter, grant=one.grant)
 
 
-def _granted(turn: Turn, grant_id: str, recipient: Member | None) -> list[tuple[Member, Held]]:
+def _held_under(turn: Turn, grant_id: str, recipient: Member | None) -> list[tuple[Member, Held]]:
     """All that is held under a grant or an invite, wherever in the space."""
     found = [
         (member, one)
@@ -305,7 +305,7 @@ def _granted(turn: Turn, grant_id: str, recipient: Member | None) -> list[tuple[
     return found
 
 
-def _touched(turn: Turn, patterns: list[Capability], held: Capability) -> str:
+def _overlap(turn: Turn, patterns: list[Capability], held: Capability) -> str:
     """Whether a held capability falls under the patterns: `all` of it, a `part`, or nothing (``)."""
     # What cannot be told goes: better too much is taken than too little.
     try:

@@ -1,4 +1,4 @@
-"""Whom may somebody bring in, and put out?  `space/invite` and `space/kick`.
+"""`space/invite` and `space/kick`: participants that join by invitation, and are put out.
 
 A token is never seen here: an invite makes it the gateway's duty to mint one, and the acknowledgement holds a
 placeholder; a kick makes it a duty to void them.
@@ -15,8 +15,8 @@ from mew_lab.protocol.node import OverBudget
 from mew_lab.protocol.permit import Capability, CapabilitySet
 from mew_lab.protocol.profiles import STARTER
 from mew_lab.space.ends import rests_on, standing
-from mew_lab.space.events import TOKEN_PLACEHOLDER, Close, Mint, Reply, Void
-from mew_lab.space.grants import bounded, let_fall, protect
+from mew_lab.space.events import TOKEN_PLACEHOLDER, Close, HttpReply, Mint, Void
+from mew_lab.space.grants import let_fall, protect, require_room
 from mew_lab.space.membership import CLOSE_KICKED, depart
 from mew_lab.space.names import free_name, is_known
 from mew_lab.space.outcome import Outcome, capabilities_in, named, text_in, too_costly
@@ -80,14 +80,14 @@ def invite(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
         raise too_costly(sender, envelope, "whether the sender holds what it gives") from None
     limited = end != End(name)
     granted = [one if one.rooted else one._replace(limited=limited) for one in granted]
-    rights = bounded(Rights([*granted, *state.configured(()).held]), state.limits, name)
+    rights = require_room(Rights([*granted, *state.configured_rights(()).held]), state.limits, name)
     # One that is invited back by somebody whom it brought in counts to who brought it in at first.
     back = state.edition >= 2 and member is not None and name in state.inviters(sender.member.name)
     newcomer = Member(name, rights, inviter=member.inviter if member and back else sender.member.name)
     fits(state, sender.member, Member(name, Rights()), rights, [one.capability for one in granted])
     newcomer.admissions = member.admissions if member else 0
 
-    def bring_in() -> Reply | None:
+    def bring_in() -> HttpReply | None:
         turn.bring_in(newcomer)
         free_name(turn, name)
         turn.then(lambda: setattr(state, "invites", state.invites + 1))
@@ -109,7 +109,7 @@ def invite(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
         )
         participant = {"id": name, "capabilities": list(rights.capabilities.patterns)}
         turn.say("system/presence", {"event": "invited", "participant": participant})
-        return Reply(200, {"id": envelope.id, **ack}, secret=True) if sender.connection is None else None
+        return HttpReply(200, {"id": envelope.id, **ack}, secret=True) if sender.connection is None else None
 
     return Outcome(bring_in, _without_email(envelope))
 

@@ -1,4 +1,4 @@
-"""Who is here?  Admission, welcome, presence and leaving.
+"""Admission, welcome, presence and leaving.
 
 It never sees a token: by the time an event comes, a door has decided whose connection it is.
 
@@ -13,11 +13,11 @@ from typing import Any
 from mew_lab.protocol.envelope import compact
 from mew_lab.space.events import LOG_SINK, Close, Joined, Left
 from mew_lab.space.shares import admissible
-from mew_lab.space.state import Connection, Member, is_participant_id
+from mew_lab.space.state import LiveConnection, Member, is_participant_id
 from mew_lab.space.streams import abandon, described_streams
 from mew_lab.space.turn import Turn
 
-__all__ = ["CLOSE_TAKEN", "depart", "described", "join", "leave", "tell_due", "welcome_anew"]
+__all__ = ["CLOSE_TAKEN", "depart", "describe_member", "join", "leave", "tell_due", "welcome_anew"]
 
 CLOSE_TAKEN = 4409
 CLOSE_UNKNOWN = 4401
@@ -26,13 +26,13 @@ MAX_CONNECTIONS = 8  # of one participant
 REASON = 120  # characters that a close frame takes, with room for what is not ASCII
 
 
-def described(turn: Turn, connection: Connection) -> dict[str, Any]:
+def describe_member(turn: Turn, connection: LiveConnection) -> dict[str, Any]:
     """A participant as welcomes and presence tell of it: `{"id", "capabilities"}`."""
     rights = turn.rights(turn.state.members[connection.participant])
     return {"id": connection.runtime_id, "capabilities": list(rights.capabilities.patterns)}
 
 
-def _told(turn: Turn, connection: Connection) -> str:
+def _told(turn: Turn, connection: LiveConnection) -> str:
     """As `described`, as compact JSON: every welcome repeats it."""
     rights = turn.rights(turn.state.members[connection.participant])
     return f'{{"id":{compact(connection.runtime_id)},"capabilities":{rights.told}}}'
@@ -70,13 +70,13 @@ def tell_due(turn: Turn) -> None:
         turn.welcome_bytes += _welcome(turn, to, turn.present)
 
 
-def _welcome(turn: Turn, to: Connection, present: Iterable[Connection]) -> int:
+def _welcome(turn: Turn, to: LiveConnection, present: Iterable[LiveConnection]) -> int:
     """Welcomes one connection; gives the characters of it."""
     others = [one for one in present if one.runtime_id != to.runtime_id]
     streams = described_streams(turn)
     payload: dict[str, Any] = {
-        "you": described(turn, to),
-        "participants": [described(turn, one) for one in others],
+        "you": describe_member(turn, to),
+        "participants": [describe_member(turn, one) for one in others],
         "active_streams": streams,
     }
     told = ",".join([_told(turn, one) for one in others])
@@ -134,7 +134,7 @@ def join(turn: Turn, event: Joined) -> None:
         turn.do(refusal)
         return
     member = state.members[event.participant]
-    connection = Connection(event.connection, event.participant, event.runtime_id, event.via)
+    connection = LiveConnection(event.connection, event.participant, event.runtime_id, event.via)
     present = turn.present
     known = any(one.runtime_id == connection.runtime_id for one in present)
 
@@ -150,7 +150,7 @@ def join(turn: Turn, event: Joined) -> None:
             state.live[connection.runtime_id] = connection
         state.runtime_owners.setdefault(connection.runtime_id.casefold(), member.name)
         state.aliases[connection.runtime_id] = member.name
-        state.heard()
+        state.refresh_audience()
 
     turn.then(admit)
     turn.record(
@@ -163,7 +163,7 @@ def join(turn: Turn, event: Joined) -> None:
     )
     _welcome(turn, connection, present)
     if not (known and connection.via == LOG_SINK):
-        turn.say("system/presence", {"event": "join", "participant": described(turn, connection)})
+        turn.say("system/presence", {"event": "join", "participant": describe_member(turn, connection)})
 
 
 def leave(turn: Turn, event: Left) -> None:
@@ -182,7 +182,7 @@ def leave(turn: Turn, event: Left) -> None:
     depart(turn, (connection,))
 
 
-def depart(turn: Turn, connections: Iterable[Connection]) -> None:
+def depart(turn: Turn, connections: Iterable[LiveConnection]) -> None:
     """These are gone: the leave presence of each id that nobody has any more, then the end of their streams.
 
     Spec: §3.7, §3.10.6.

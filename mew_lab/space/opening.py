@@ -1,4 +1,4 @@
-"""What must be known of a space before its first event?  All that a second one needs to do the same again.
+"""The first record of a journal: all that a second space needs to do the same again.
 
 It stands in the first line of a journal, a record `opened`, and there it is read back; who keeps journals adds
 what is his own. Nothing here knows what an event does.
@@ -18,10 +18,10 @@ from mew_lab.space.core import BASELINE, Space
 from mew_lab.space.events import Record
 from mew_lab.space.state import EDITION, UNBOUNDED, SpaceLimits
 
-__all__ = ["opened", "reopened"]
+__all__ = ["opening_record", "reopen"]
 
 
-def opened(space: Space, now: datetime) -> Record:
+def opening_record(space: Space, now: datetime) -> Record:
     """The record with which the journal of `space` begins, before any of its own."""
     about = {
         "epoch": space.epoch,
@@ -34,7 +34,7 @@ def opened(space: Space, now: datetime) -> Record:
     return Record(0, now, "opened", space.name, detail=compact(about))
 
 
-def reopened(record: Record) -> Space:
+def reopen(record: Record) -> Space:
     """A space like the one whose journal begins with `record`, to which nothing has happened yet.
 
     What a journal of an earlier version does not tell was then the same for every space.

@@ -1,4 +1,4 @@
-"""What does a rule say of a message that it lets pass?  And how does it read the payloads that it acts on.
+"""What a rule returns for a message that it lets pass, and how rules read the payloads on which they act.
 
 A rule decides before anything is done: it raises a `Refusal`, or returns an `Outcome` whose `then` is carried out
 once the message itself is on its way, so that a cause is heard before what it causes.
@@ -16,7 +16,7 @@ from mew_lab.protocol.cost import compile_cost
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.node import Meter, OverBudget
 from mew_lab.protocol.permit import Capability
-from mew_lab.space.events import Reply
+from mew_lab.space.events import HttpReply
 from mew_lab.space.refusal import Refusal
 from mew_lab.space.state import Member, Sender, State
 from mew_lab.space.turn import Turn
@@ -31,7 +31,7 @@ EACH = 200
 class Outcome(NamedTuple):
     """`then` adds what the message causes, and may return the HTTP reply; `relayed` goes out in its place."""
 
-    then: Callable[[], Reply | None]
+    then: Callable[[], HttpReply | None]
     relayed: Envelope | None = None
 
 

@@ -1,4 +1,4 @@
-"""How does a space say no?  The refusal of a message, of a frame, and of what was never read; nothing is judged here.
+"""The refusal of a message, of a frame, and of what was never read. Nothing is judged here.
 
 A refused message reaches nobody. Its sender gets one `system/error` that names it, by HTTP the reply too.
 
@@ -13,8 +13,8 @@ from hashlib import sha256
 from typing import Any
 
 from mew_lab.protocol.envelope import MAX_ID, Envelope, compact
-from mew_lab.space.events import Outline, Record, Reply, outline
-from mew_lab.space.state import Connection, Sender
+from mew_lab.space.events import HttpReply, Outline, Record, outline
+from mew_lab.space.state import LiveConnection, Sender
 from mew_lab.space.turn import Turn
 
 __all__ = ["KEPT_BYTES", "Refusal", "complain", "refuse", "refuse_again", "refuse_unread"]
@@ -93,7 +93,7 @@ def refuse(
                 refusal.kind, refusal.payload, to=(sender.runtime_id,), correlation=correlation
             )
             body = said.members
-        turn.do(Reply(STATUSES.get(refusal.code, 400), body))
+        turn.do(HttpReply(STATUSES.get(refusal.code, 400), body))
 
 
 def refuse_again(turn: Turn, sender: Sender, record: Record) -> None:
@@ -174,7 +174,7 @@ def refuse_unread(
     if tell:
         complain(turn, sender, payload)
     if sender.connection is None:
-        turn.do(Reply(STATUSES.get(code, 400), payload))
+        turn.do(HttpReply(STATUSES.get(code, 400), payload))
 
 
 def complain(
@@ -186,7 +186,7 @@ def complain(
     kind: str = "system/error",
 ) -> Envelope | None:
     """Says it to the connection that sent it; for HTTP, to all connections and log sinks of the poster."""
-    to: tuple[Connection, ...] = (sender.connection,) if sender.connection else ()
+    to: tuple[LiveConnection, ...] = (sender.connection,) if sender.connection else ()
     if not to:
         to = (*sender.member.connections, *sender.member.sinks)
     if not to:  # nobody to tell but the caller of the HTTP request, who gets the reply

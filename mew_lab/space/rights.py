@@ -1,4 +1,4 @@
-"""What does one member hold, and what does each capability rest on?  Values and one computation, no message.
+"""The capabilities that one member holds, and what each of them rests on. Values and one computation, no message.
 
 A capability was configured (or is the baseline), or came with a grant or an invite. What was granted stands only
 while its granter could still grant it, not counting what rests on the grant itself: the least set that follows

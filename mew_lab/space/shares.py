@@ -1,4 +1,4 @@
-"""How much of a space may one participant take? Shares of its limits, and the sizes of what is given.
+"""How much of a space one participant may take: shares of its limits, and the sizes of what is given.
 
 Who was invited counts together with who invited it, up to a participant of the configuration: inviting makes no new
 shares. The owner of a space has no share, since it may take everything anyway. Every refusal is `limit_exceeded`, and
@@ -16,16 +16,16 @@ from mew_lab.protocol.cost import REFERENCE
 from mew_lab.protocol.permit import Capability
 from mew_lab.space.refusal import Refusal
 from mew_lab.space.rights import Rights
-from mew_lab.space.state import Member, SpaceLimits, State, Stream
+from mew_lab.space.state import Member, SpaceLimits, State, StreamState
 
 __all__ = [
     "admissible",
     "configurable",
+    "configured_size",
     "described_bytes",
     "fits",
     "roomy",
     "share_of",
-    "weighed",
     "within",
 ]
 
@@ -169,11 +169,11 @@ def roomy(state: State, member: Member, size: int) -> None:
         )
 
 
-def _request_bytes(stream: Stream) -> int:
+def _request_bytes(stream: StreamState) -> int:
     return stream.size
 
 
-def _stream_bytes(stream: Stream) -> int:
+def _stream_bytes(stream: StreamState) -> int:
     """The most bytes of a stream in a welcome."""
     return stream.size + ENTRY + WRITER * (1 + len(stream.granted))
 
@@ -193,7 +193,7 @@ def configurable(
     for name, patterns in participants.items():
         key = f"participants.{name}.capabilities"
         own = [Capability.of(one, key=f"{key}[{at}]") for at, one in enumerate(patterns)]
-        total += weighed([*own, *common], key, limits) + ENTRY
+        total += configured_size([*own, *common], key, limits) + ENTRY
         if limits.rights_bytes and total > limits.rights_bytes:
             raise ConfigError(
                 f"the capabilities of all participants up to this one have {total} bytes, and a welcome tells at most "
@@ -202,7 +202,7 @@ def configurable(
             )
 
 
-def weighed(capabilities: Sequence[Capability], key: str, limits: SpaceLimits) -> int:
+def configured_size(capabilities: Sequence[Capability], key: str, limits: SpaceLimits) -> int:
     """The bytes of what one participant is configured to hold.
 
     Raises:

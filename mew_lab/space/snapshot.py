@@ -20,14 +20,16 @@ from mew_lab.protocol.permit import Capability
 from mew_lab.space import rights, state
 from mew_lab.space.core import Space
 from mew_lab.space.rights import Rights
-from mew_lab.space.state import Member
+from mew_lab.space.state import LiveConnection, Member, PauseState, StreamState
 
 __all__ = ["restore", "snapshot"]
 
 OPENED = frozenset({"owner", "baseline"})  # the first record of a journal tells these
 MAPPINGS: Mapping[type, str] = {dict: "dict", OrderedDict: "ordered", Counter: "counter"}
+# The format of journals does not follow the names of classes: these were written under other names before.
+WRITTEN: Mapping[type, str] = {LiveConnection: "Connection", PauseState: "Pause", StreamState: "Stream"}
 TUPLES: Mapping[str, Any] = {
-    name: found
+    WRITTEN.get(found, name): found
     for module in (state, rights)
     for name, found in vars(module).items()
     if isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields")
@@ -40,7 +42,7 @@ def snapshot(space: Space) -> str:
     Raises:
         TypeError: when it holds what cannot be written; a fault of this package.
     """
-    return compact({name: _said(value) for name, value in vars(space.state).items() if name not in OPENED})
+    return compact({name: _dump(value) for name, value in vars(space.state).items() if name not in OPENED})
 
 
 def restore(space: Space, text: str) -> None:
@@ -55,7 +57,7 @@ def restore(space: Space, text: str) -> None:
         for name in told:
             if name not in known or name in OPENED:
                 raise ValueError(f"a space knows no {name[:40]!r}")
-        found = {name: _made(value) for name, value in told.items()}
+        found = {name: _make(value) for name, value in told.items()}
         for name, value in found.items():
             before = known[name]
             if before is not None and type(before) is not type(value):
@@ -70,23 +72,24 @@ def restore(space: Space, text: str) -> None:
 # A value is itself where JSON has it; what JSON does not tell apart is a list that begins with its name.
 
 
-def _said(value: Any) -> Any:
+def _dump(value: Any) -> Any:
     if value is None or type(value) in (bool, int, float, str):
         return value
     if type(value) is Capability:
         return {"": value.pattern}
     if type(value) is Rights:
-        return ["rights", *map(_said, value.held)]
+        return ["rights", *map(_dump, value.held)]
     if type(value) is Member:
-        return ["member", *(_said(getattr(value, name)) for name in Member.__slots__)]
-    if TUPLES.get(type(value).__name__) is type(value):
-        return [type(value).__name__, *map(_said, value)]
+        return ["member", *(_dump(getattr(value, name)) for name in Member.__slots__)]
+    name = WRITTEN.get(type(value), type(value).__name__)
+    if TUPLES.get(name) is type(value):
+        return [name, *map(_dump, value)]
     if isinstance(value, datetime):
         return ["time", value.isoformat()]
     if type(value) in MAPPINGS:
-        return [MAPPINGS[type(value)], *([_said(key), _said(one)] for key, one in value.items())]
+        return [MAPPINGS[type(value)], *([_dump(key), _dump(one)] for key, one in value.items())]
     if type(value) in (list, tuple):
-        return [type(value).__name__, *map(_said, value)]
+        return [type(value).__name__, *map(_dump, value)]
     raise TypeError(f"a {type(value).__name__} cannot stand in a snapshot")
 
 
@@ -107,7 +110,7 @@ MAKERS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def _made(value: Any) -> Any:
+def _make(value: Any) -> Any:
     if isinstance(value, dict):
         return Capability.of(value[""])
     if not isinstance(value, list):
@@ -115,5 +118,5 @@ def _made(value: Any) -> Any:
     name, *parts = value
     for kind, called in MAPPINGS.items():
         if name == called:
-            return kind({_made(key): _made(one) for key, one in parts})
-    return MAKERS[name](*map(_made, parts))
+            return kind({_make(key): _make(one) for key, one in parts})
+    return MAKERS[name](*map(_make, parts))

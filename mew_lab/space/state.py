@@ -1,4 +1,4 @@
-"""What does a space remember?  Data without decisions.
+"""The memory of a space. Data without decisions.
 
 Spec: §3.6.4 (names), §3.10 (streams); what is held by whom is `rights`.
 """
@@ -19,14 +19,14 @@ __all__ = [
     "EDITION",
     "LIMITS",
     "UNBOUNDED",
-    "Connection",
     "Handle",
+    "LiveConnection",
     "Member",
-    "Pause",
+    "PauseState",
     "Sender",
     "SpaceLimits",
     "State",
-    "Stream",
+    "StreamState",
     "is_participant_id",
 ]
 
@@ -96,7 +96,7 @@ UNBOUNDED = {
 LIMITS = SpaceLimits()
 
 
-class Connection(NamedTuple):
+class LiveConnection(NamedTuple):
     """One live connection, or a log sink. `runtime_id` is what stands in `from` and `you.id`."""
 
     name: str
@@ -113,14 +113,14 @@ class Handle(NamedTuple):
     lasting: bool = False
 
 
-class Pause(NamedTuple):
+class PauseState(NamedTuple):
     """Since a pause: until when, None for until resumed, and who said so."""
 
     until: datetime | None
     by: str
 
 
-class Stream(NamedTuple):
+class StreamState(NamedTuple):
     """One active stream. Its parties are connections or log sinks; `target` empty is everybody.
 
     `granted` are those with a write grant, in order; `fields` is the payload of the request; `request` and
@@ -128,9 +128,9 @@ class Stream(NamedTuple):
     """
 
     id: str
-    owner: Connection
-    granted: tuple[Connection, ...]
-    target: tuple[Connection, ...]
+    owner: LiveConnection
+    granted: tuple[LiveConnection, ...]
+    target: tuple[LiveConnection, ...]
     fields: Mapping[str, Any]
     size: int
     created: str
@@ -139,7 +139,7 @@ class Stream(NamedTuple):
     by: str = ""  # who asked for it, whoever owns it now
 
     @property
-    def writers(self) -> tuple[Connection, ...]:
+    def writers(self) -> tuple[LiveConnection, ...]:
         """Who may write: the owner first."""
         return (self.owner, *(one for one in self.granted if one != self.owner))
 
@@ -168,10 +168,10 @@ class Member:
         self.name = name
         self.inviter = inviter  # empty for a participant of the configuration
         self.rights = rights
-        self.connections: list[Connection] = []
-        self.sinks: list[Connection] = []
+        self.connections: list[LiveConnection] = []
+        self.sinks: list[LiveConnection] = []
         self.admissions = 0
-        self.pause: Pause | None = None
+        self.pause: PauseState | None = None
         self.shut_down = False
         self.kicked = False
 
@@ -186,7 +186,7 @@ class Sender(NamedTuple):
 
     member: Member
     runtime_id: str
-    connection: Connection | None
+    connection: LiveConnection | None
     via: str
 
 
@@ -206,13 +206,13 @@ class State:
         self.limits = limits
         self.baseline = tuple(Capability.of(one) for one in baseline)
         self.members: dict[str, Member] = {}
-        self.connections: dict[str, Connection] = {}  # in order of arrival: the order of delivery
-        self.sinks: dict[str, Connection] = {}
+        self.connections: dict[str, LiveConnection] = {}  # in order of arrival: the order of delivery
+        self.sinks: dict[str, LiveConnection] = {}
         self.audience: tuple[str, ...] = ()  # who hears what is said to all: connections, then log sinks
         self.due: dict[str, str] = {}  # connections that are owed a welcome -> the participant that caused it
         self.runtime_owners: dict[str, str] = {}  # casefolded name or runtime id -> participant
         self.aliases: dict[str, str] = {}  # runtime id as it was written -> participant
-        self.live: dict[str, Connection] = {}  # runtime id -> connection
+        self.live: dict[str, LiveConnection] = {}  # runtime id -> connection
         self.handles: OrderedDict[str, Handle] = OrderedDict()
         self.handles_of: dict[str, OrderedDict[str, None]] = {}  # participant -> its handles, oldest first
         self.lasting: dict[str, Handle] = {}  # ids of grants and invites: never forgotten
@@ -221,14 +221,14 @@ class State:
         self.next_end: datetime | None = None  # the first `expires_at` of them
         self.invites = 0
         self.taken: Counter[tuple[str, str]] = Counter()  # (what, root) -> how many grants or invites
-        self.streams: dict[str, Stream] = {}
+        self.streams: dict[str, StreamState] = {}
         self.streams_opened = 0
         self.refused_frames: dict[str, tuple[datetime, int, int]] = {}  # connection -> window, told, untold
         self.messages = 0  # gateway envelopes made so far
         self.records = 0  # journal records made so far
         self.journal_head = ""  # what a note told last
 
-    def configured(self, capabilities: Iterable[Capability]) -> Rights:
+    def configured_rights(self, capabilities: Iterable[Capability]) -> Rights:
         """What a participant holds that was given these by the host: them, and the baseline."""
         return Rights(Held(one) for one in (*capabilities, *self.baseline))
 
@@ -241,11 +241,11 @@ class State:
             **{name: most for name, most in bounds.items() if name not in told}
         )
 
-    def heard(self) -> None:
+    def refresh_audience(self) -> None:
         """To be called when a connection or a sink came or went."""
         self.audience = (*self.connections, *self.sinks)
 
-    def ended(self, ids: Iterable[str]) -> None:
+    def forget_ends(self, ids: Iterable[str]) -> None:
         """Forgets the ends of these grants."""
         for id in ids:
             self.ends.pop(id, None)
@@ -261,7 +261,7 @@ class State:
             return ()
         return tuple(id for id, one in self.ends.items() if one.expires_at and one.expires_at <= now)
 
-    def holders(self, name: str) -> tuple[Connection, ...]:
+    def holders(self, name: str) -> tuple[LiveConnection, ...]:
         """The connections, log sinks and parties of streams whose runtime id is this name in any spelling."""
         streams = [one for stream in self.streams.values() for one in (*stream.writers, *stream.target)]
         everybody = (*self.connections.values(), *self.sinks.values(), *streams)
@@ -313,7 +313,7 @@ class State:
         """Whom a name means, connected or not: a runtime id that is or was somebody's, or a participant's name."""
         return self.members.get(self.aliases.get(name, name))
 
-    def reach(self, name: str) -> Connection | None:
+    def reach(self, name: str) -> LiveConnection | None:
         """The connection that a name means now, else the log sink; None for who is not here. Spec: §3.6.4."""
         if name in self.live:
             return self.live[name]

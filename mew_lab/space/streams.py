@@ -1,4 +1,4 @@
-"""Whose is a stream, who may write to it, and who gets its frames?  Everything of the chapter on streams.
+"""Streams: their owner, their writers, and the receivers of their frames.
 
 An owner, a writer and a target are connections, or log sinks: a name in a payload means the newest connection of
 that participant. What the gateway says of a stream wins over what its request said.
@@ -15,11 +15,11 @@ from mew_lab.errors import ProtocolError
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.frames import split
 from mew_lab.protocol.text import timestamp
-from mew_lab.space.events import FrameReceived, Relay, Reply
+from mew_lab.space.events import FrameReceived, HttpReply, Relay
 from mew_lab.space.outcome import Outcome, text_in
 from mew_lab.space.refusal import Refusal, refuse_unread
 from mew_lab.space.shares import roomy, within
-from mew_lab.space.state import Connection, Sender, Stream
+from mew_lab.space.state import LiveConnection, Sender, StreamState
 from mew_lab.space.turn import Turn
 
 __all__ = [
@@ -89,7 +89,7 @@ def request(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
     )
     roomy(state, sender.member, size)
 
-    def open_it() -> Reply | None:
+    def open_it() -> HttpReply | None:
         number = state.streams_opened + 1
         turn.then(lambda: setattr(state, "streams_opened", number))
         id = f"stream-{number}"
@@ -104,10 +104,12 @@ def request(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
             said["target"] = payload["target"]
         opened = turn.say("stream/open", said, to=(owner.runtime_id,), correlation=(envelope.id,))
         created = timestamp(turn.now)
-        turn.keep(Stream(id, owner, (), target, payload, size, created, envelope.id, opened.id, by))
+        turn.keep(StreamState(id, owner, (), target, payload, size, created, envelope.id, opened.id, by))
         if sender.connection is not None:
             return None
-        return Reply(200, {"id": opened.id, "status": "stream_opened", "stream_id": id, "timestamp": created})
+        return HttpReply(
+            200, {"id": opened.id, "status": "stream_opened", "stream_id": id, "timestamp": created}
+        )
 
     return Outcome(open_it)
 
@@ -139,7 +141,7 @@ def close(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome | None:
     return Outcome(lambda: turn.end(stream))
 
 
-def _closing(turn: Turn, envelope: Envelope) -> Stream | None:
+def _closing(turn: Turn, envelope: Envelope) -> StreamState | None:
     if "stream_id" in envelope.payload:
         id = envelope.payload["stream_id"]
         return turn.streams.get(id) if isinstance(id, str) else None
@@ -147,7 +149,7 @@ def _closing(turn: Turn, envelope: Envelope) -> Stream | None:
     return next((one for one in turn.streams.values() if named & {one.request, one.opened}), None)
 
 
-def abandon(turn: Turn, gone: tuple[Connection, ...]) -> None:
+def abandon(turn: Turn, gone: tuple[LiveConnection, ...]) -> None:
     """What becomes of streams when connections go: the owner's end, a writer's right ends.
 
     Spec: §3.10.6.
@@ -185,7 +187,7 @@ def grant_write(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
         roomy(turn.state, sender.member, 0)
         granted = (*granted, writer)
 
-    def let_write() -> Reply | None:
+    def let_write() -> HttpReply | None:
         changed = stream._replace(granted=granted)
         turn.keep(changed)
         said = _tell(turn, "stream/write-granted", changed, (envelope.id,), participant_id=writer.runtime_id)
@@ -205,7 +207,7 @@ def revoke_write(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
     stream = _owned(turn, sender, _named(turn, envelope), "revoke write access to")
     name = text_in(envelope, "participant_id")
     writer = turn.state.reach(name)
-    writers: list[Connection | None] = [writer]
+    writers: list[LiveConnection | None] = [writer]
     if turn.state.edition >= 2 and writer is not None and writer.runtime_id != name:
         others = [one for one in stream.granted if one.participant == writer.participant]
         writers = [one for one in others if one != stream.owner] or writers
@@ -217,7 +219,7 @@ def revoke_write(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
             stream_id=stream.id,
         )
 
-    def stop_writing() -> Reply | None:
+    def stop_writing() -> HttpReply | None:
         changed = stream
         for one in writers:
             changed = _without(changed, one)
@@ -237,7 +239,7 @@ def transfer_ownership(turn: Turn, sender: Sender, envelope: Envelope) -> Outcom
     stream = _owned(turn, sender, _named(turn, envelope), "transfer")
     owner = _party(turn, envelope, "new_owner")
 
-    def hand_over() -> Reply | None:
+    def hand_over() -> HttpReply | None:
         changed = stream._replace(owner=owner)
         turn.keep(changed)
         parties = {"new_owner": owner.runtime_id, "previous_owner": stream.owner.runtime_id}
@@ -304,12 +306,12 @@ def refuse_frame(turn: Turn, sender: Sender, event: FrameReceived, *, refusal: R
 # --- finding one's way ---
 
 
-def _speaking(turn: Turn, sender: Sender) -> Connection | None:
+def _speaking(turn: Turn, sender: Sender) -> LiveConnection | None:
     """The connection that a sender speaks for: its own; for HTTP the one it names, else its newest, else its sink."""
     return sender.connection or turn.state.reach(sender.runtime_id) or turn.state.reach(sender.member.name)
 
 
-def _named(turn: Turn, envelope: Envelope) -> Stream:
+def _named(turn: Turn, envelope: Envelope) -> StreamState:
     id = text_in(envelope, "stream_id")
     stream = turn.streams.get(id)
     if stream is None:
@@ -319,7 +321,7 @@ def _named(turn: Turn, envelope: Envelope) -> Stream:
     return stream
 
 
-def _owned(turn: Turn, sender: Sender, stream: Stream, deed: str) -> Stream:
+def _owned(turn: Turn, sender: Sender, stream: StreamState, deed: str) -> StreamState:
     if _speaking(turn, sender) != stream.owner:
         raise Refusal(
             "unauthorized",
@@ -330,7 +332,7 @@ def _owned(turn: Turn, sender: Sender, stream: Stream, deed: str) -> Stream:
     return stream
 
 
-def _party(turn: Turn, envelope: Envelope, key: str) -> Connection:
+def _party(turn: Turn, envelope: Envelope, key: str) -> LiveConnection:
     name = text_in(envelope, key)
     party = turn.state.reach(name)
     if party is None:
@@ -343,7 +345,7 @@ def _party(turn: Turn, envelope: Envelope, key: str) -> Connection:
     return party
 
 
-def _target(turn: Turn, value: object) -> tuple[Connection, ...]:
+def _target(turn: Turn, value: object) -> tuple[LiveConnection, ...]:
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
@@ -360,19 +362,21 @@ def _target(turn: Turn, value: object) -> tuple[Connection, ...]:
     return tuple(dict.fromkeys(one for one in found.values() if one is not None))
 
 
-def _without(stream: Stream, writer: Connection | None) -> Stream:
+def _without(stream: StreamState, writer: LiveConnection | None) -> StreamState:
     return stream._replace(granted=tuple(one for one in stream.granted if one != writer))
 
 
 def _tell(
-    turn: Turn, kind: str, stream: Stream, correlation: tuple[str, ...] = (), **fields: str
+    turn: Turn, kind: str, stream: StreamState, correlation: tuple[str, ...] = (), **fields: str
 ) -> Envelope:
     payload = {"stream_id": stream.id, **fields, "authorized_writers": stream.writer_ids}
     return turn.say(kind, payload, correlation=correlation)
 
 
-def _answer(sender: Sender, said: Envelope, status: str, stream: Stream, **fields: str) -> Reply | None:
+def _answer(
+    sender: Sender, said: Envelope, status: str, stream: StreamState, **fields: str
+) -> HttpReply | None:
     if sender.connection is not None:
         return None
     body = {"id": said.id, "status": status, "stream_id": stream.id, "authorized_writers": stream.writer_ids}
-    return Reply(200, {**body, **fields})
+    return HttpReply(200, {**body, **fields})

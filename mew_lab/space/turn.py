@@ -1,4 +1,4 @@
-"""What is one step going to do?  Collects effects and changes while rules decide; `commit` makes the changes.
+"""The plan of one step: collects effects and changes while rules decide; `commit` makes the changes.
 
 Nothing is changed before every rule has decided, so a rule that raises leaves no half-state, and a host that
 cannot write its journal may drop a turn as if the event had never come. What a rule has planned, the rules after
@@ -18,7 +18,7 @@ from mew_lab.protocol.node import Budget
 from mew_lab.protocol.text import timestamp
 from mew_lab.space.events import Deliver, Effect, Record
 from mew_lab.space.rights import End, Rights
-from mew_lab.space.state import Connection, Member, State, Stream
+from mew_lab.space.state import LiveConnection, Member, State, StreamState
 
 __all__ = ["Turn"]
 
@@ -61,7 +61,7 @@ class Turn:
         self._rights: dict[str, Rights] | None = None
         self._ends: dict[str, End] = {}
         self._newcomers: dict[str, Member] = {}
-        self._streams: dict[str, Stream] | None = None
+        self._streams: dict[str, StreamState] | None = None
         self._gone: set[str] | None = None
 
     @property
@@ -87,13 +87,15 @@ class Turn:
         if self._gone is not None:
             for name in self._gone:
                 self._forget(name)
-            state.heard()
+            state.refresh_audience()
 
     def _forget_ends(self, changed: dict[str, Rights]) -> None:
         """A grant that is held no more has no end to wait for."""
         held = {one.grant for rights in changed.values() for one in rights.held if one.limited}
         ends = self.state.ends
-        self.state.ended([id for id, end in ends.items() if end.recipient in changed and id not in held])
+        self.state.forget_ends(
+            [id for id, end in ends.items() if end.recipient in changed and id not in held]
+        )
 
     def _forget(self, name: str) -> None:
         state = self.state
@@ -150,29 +152,29 @@ class Turn:
         self._ends[grant] = end
 
     @property
-    def streams(self) -> dict[str, Stream]:
+    def streams(self) -> dict[str, StreamState]:
         """The streams that will be active, in order of their opening; not to be changed."""
         return self.state.streams if self._streams is None else self._streams
 
-    def keep(self, stream: Stream) -> None:
+    def keep(self, stream: StreamState) -> None:
         """This stream will be active, as it is here."""
         self._streams = {**self.streams, stream.id: stream}
 
-    def end(self, stream: Stream) -> None:
+    def end(self, stream: StreamState) -> None:
         """This stream will be active no longer."""
         self._streams = {id: one for id, one in self.streams.items() if id != stream.id}
 
-    def part(self, connection: Connection) -> None:
+    def part(self, connection: LiveConnection) -> None:
         """This connection or log sink will be gone."""
         self._gone = {*(self._gone or ()), connection.name}
 
     @property
-    def present(self) -> tuple[Connection, ...]:
+    def present(self) -> tuple[LiveConnection, ...]:
         """Who will be here: each connection, and one log sink for each id that no connection has."""
         state, gone = self.state, self._gone or ()
         here = tuple(one for one in state.connections.values() if one.name not in gone)
         ids = {one.runtime_id for one in here}
-        sinks: dict[str, Connection] = {}
+        sinks: dict[str, LiveConnection] = {}
         for one in state.sinks.values():
             if one.name not in gone and one.runtime_id not in ids:
                 sinks.setdefault(one.runtime_id, one)
@@ -241,7 +243,7 @@ class Turn:
         *,
         to: tuple[str, ...] = (),
         correlation: tuple[str, ...] = (),
-        privately: Iterable[Connection] | None = None,
+        privately: Iterable[LiveConnection] | None = None,
         secret: bool = False,
         text: str = "",
     ) -> Envelope:

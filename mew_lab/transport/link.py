@@ -1,4 +1,4 @@
-"""What is a link between two ends?  One question; what travels on it is not known here.
+"""A link between two ends. What travels on it is not known here.
 
 A link moves whole messages: `str` for text, `bytes` for binary. Order is kept, boundaries are kept.
 """

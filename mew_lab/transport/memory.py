@@ -1,4 +1,4 @@
-"""What is a link inside one process?  Two ends of one queue, and nothing cleverer.
+"""A link inside one process: two ends of one queue.
 
 No thread, no socket, no task, no rule: what one end sends, the other receives. Both ends belong to one
 event loop. It knows no envelope and nobody's limits; who holds an end may ask how much is `unread`.

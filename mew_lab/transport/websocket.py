@@ -1,4 +1,4 @@
-"""What is a link over the network?  A WebSocket of the `websockets` library, seen as a Link.
+"""A link over the network: a WebSocket of the `websockets` library, seen as a Link.
 
 It knows no envelope and no token: headers are the caller's. It follows no redirect and uses no proxy, because
 both would hand the caller's headers to somebody whom the caller did not name.

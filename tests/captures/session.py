@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mew_lab.space.core import Space
-from mew_lab.space.events import Deliver, Enrolled, Event, Joined, Received, Record, Reply
-from mew_lab.space.opening import opened
+from mew_lab.space.events import Deliver, Enrolled, Event, HttpReply, Joined, Received, Record
+from mew_lab.space.opening import opening_record
 
 BASELINE = {"id": "mcp-response", "kind": "mcp/response"}
 START = datetime(2026, 11, 21, tzinfo=UTC)
@@ -118,7 +118,7 @@ class Ours:
     def __init__(self, lines: list[Line]) -> None:
         self.space = Space("capture", epoch=1, baseline=[BASELINE])
         self.now = START
-        self.records: list[Record] = [opened(self.space, START)]
+        self.records: list[Record] = [opening_record(self.space, START)]
         self._name: dict[str, str] = {}
         for name, capabilities in configured(lines).items():
             self.step(Enrolled(name, tuple(capabilities)))
@@ -134,7 +134,7 @@ class Ours:
                 found += [Delivery(self._name[name], members) for name in effect.connections]
             elif isinstance(effect, Record):
                 self.records.append(effect)
-            elif isinstance(effect, Reply):
+            elif isinstance(effect, HttpReply):
                 status = effect.status
         return tuple(found), status
 

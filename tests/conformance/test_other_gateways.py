@@ -21,7 +21,7 @@ from mew_lab.conformance.wire import Address, Answer
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.protocol.envelope import Draft, Envelope
 from mew_lab.space import controls, core, streams
-from mew_lab.space.events import Joined, Reply
+from mew_lab.space.events import HttpReply, Joined
 from mew_lab.space.refusal import Refusal
 from mew_lab.space.rights import Rights
 from mew_lab.space.turn import Turn
@@ -93,9 +93,9 @@ def wants_a_payload_and_a_chats_text(patch: Patch) -> None:
 def takes_posts_of_who_is_connected_alone(patch: Patch) -> None:
     post = Gateway.post
 
-    def strict(self: Gateway, space: str, name: str, text: str | bytes) -> Reply:
+    def strict(self: Gateway, space: str, name: str, text: str | bytes) -> HttpReply:
         if not self.runtime_ids(space, self.logical(space, name)):
-            return Reply(409, {"error": "not_connected", "message": "connect first"})
+            return HttpReply(409, {"error": "not_connected", "message": "connect first"})
         return post(self, space, name, text)
 
     patch.setattr(Gateway, "post", strict)

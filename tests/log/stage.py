@@ -8,7 +8,7 @@ from typing import Any
 
 from mew_lab.space.core import Space
 from mew_lab.space.events import Deliver, Event, Record
-from mew_lab.space.opening import opened
+from mew_lab.space.opening import opening_record
 
 START = datetime(2026, 11, 21, 22, 40, 1, 123456, UTC)
 
@@ -19,7 +19,7 @@ class Stage:
     def __init__(self, *, epoch: int = 7, **settings: Any) -> None:
         self.space = Space("demo", epoch=epoch, **settings)
         self.now = START
-        self.records = [opened(self.space, START)]
+        self.records = [opening_record(self.space, START)]
         self.heard: list[str] = []
 
     def play(self, *events: Event) -> Stage:

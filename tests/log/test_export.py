@@ -21,7 +21,7 @@ from mew_lab.log.peer_files import DECISIONS, HISTORY, JournalLines
 from mew_lab.protocol.token import forget
 from mew_lab.space.core import Space
 from mew_lab.space.events import Enrolled, Joined, Received, Record
-from mew_lab.space.opening import opened
+from mew_lab.space.opening import opening_record
 
 from .sessions import session
 
@@ -31,7 +31,7 @@ NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 def journal(folder: Path, *, events: int = 150, rotate_at: int = 40_000) -> Path:
     space = Space("demo", epoch=3)
     kept = Journal(folder / "journal.jsonl", rotate_at=rotate_at)
-    kept.append([opened(space, NOW)])
+    kept.append([opening_record(space, NOW)])
     now = NOW
     for event in session(space, 3, events):
         now += timedelta(milliseconds=7)
@@ -154,7 +154,7 @@ def test_a_token_whose_file_is_still_there_is_masked_where_somebody_has_said_it(
     write_token_file(tmp_path / ".mew" / "tokens", "demo", "anna", token)
     space = Space("demo", epoch=3)
     kept = Journal(tmp_path / ".mew" / "demo" / "journal.jsonl")
-    kept.append([opened(space, NOW)])
+    kept.append([opening_record(space, NOW)])
     said = f'{{"kind":"chat","payload":{{"text":"{token.reveal()}"}}}}'
     events = [
         Enrolled("anna", ({"kind": "*"},)),

@@ -21,7 +21,7 @@ from mew_lab.log.log import open_log
 from mew_lab.log.peer_files import DECISIONS, HISTORY, JournalLines
 from mew_lab.space.core import Space
 from mew_lab.space.events import Record
-from mew_lab.space.opening import opened
+from mew_lab.space.opening import opening_record
 from mew_lab.transport.files import Place
 
 from .sessions import session
@@ -35,7 +35,7 @@ class Written:
     def __init__(self, folder: Path, name: str = "journal", *, seed: int = 5, events: int = 150) -> None:
         self.space = Space("demo", epoch=seed)
         self.journal = Journal(folder / f"{name}.jsonl", rotate_at=60_000)
-        self.journal.append([opened(self.space, NOW)])
+        self.journal.append([opening_record(self.space, NOW)])
         self.first = self.journal.paths[0]
         self._events = session(self.space, seed, events)
         self._now = NOW

@@ -17,7 +17,7 @@ from mew_lab.log.reading import read_journal
 from mew_lab.protocol.token import Token, forget
 from mew_lab.space.core import Space
 from mew_lab.space.events import Enrolled, Event, Joined, Left, Noted, Received, Record, outline
-from mew_lab.space.opening import opened
+from mew_lab.space.opening import opening_record
 
 from ..captures.divergences import CAPTURES
 from ..captures.session import read, steps
@@ -297,7 +297,7 @@ class Live:
     def __init__(self, folder: Path, *, epoch: int = 1) -> None:
         self.space = Space("demo", epoch=epoch)
         self.journal = Journal(folder / "journal.jsonl", rotate_at=50_000)
-        self.journal.append([opened(self.space, NOW)])
+        self.journal.append([opening_record(self.space, NOW)])
         self.now = NOW
         self.made = PeerFiles()
         self.history: list[str] = []

@@ -19,12 +19,12 @@ from mew_lab.space.events import (
     Enrolled,
     Event,
     FrameReceived,
+    HttpReply,
     Joined,
     Left,
     Received,
     Record,
     Relay,
-    Reply,
 )
 from mew_lab.space.state import LIMITS, SpaceLimits
 
@@ -94,9 +94,9 @@ class Step:
         return self.record.verdict == "accepted"
 
     @property
-    def reply(self) -> Reply:
+    def reply(self) -> HttpReply:
         """The answer to the one who posted."""
-        [reply] = self.of(Reply)
+        [reply] = self.of(HttpReply)
         return reply  # type: ignore[no-any-return]
 
     @property

@@ -22,6 +22,7 @@ from mew_lab.space.events import (
     Event,
     FrameReceived,
     GrantEnded,
+    HttpReply,
     Joined,
     Left,
     Limited,
@@ -31,7 +32,6 @@ from mew_lab.space.events import (
     Received,
     Record,
     Relay,
-    Reply,
     Void,
 )
 
@@ -115,7 +115,7 @@ def written(effect: Effect) -> str:
             return f"void the tokens of {effect.participant}"
         case Close():
             return f"close {effect.connection} {effect.code} {effect.reason}"
-        case Reply():
+        case HttpReply():
             return f"reply {effect.status} {json.dumps(effect.body, separators=(',', ':'))}"
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from mew_lab.protocol.kinds import ACTED_ON, KINDS, RESERVED
 from mew_lab.space.core import RULES, Space
-from mew_lab.space.events import TOKEN_PLACEHOLDER, Deliver, Enrolled, Received, Record, Reply
+from mew_lab.space.events import TOKEN_PLACEHOLDER, Deliver, Enrolled, HttpReply, Received, Record
 
 from .stage import START, Rights, Stage
 
@@ -195,7 +195,7 @@ def test_of_a_text_that_is_too_large_only_size_and_digest_are_kept() -> None:
     space = Space("demo", epoch=1, participants={"alice": [{"kind": "chat"}]}, limit=1024)
     text = '{"kind":"chat","payload":{"text":"' + "é" * 600 + '"}}'
     record, reply = space.step(Received(text, None, "alice", "alice"), START)
-    assert isinstance(record, Record) and isinstance(reply, Reply)
+    assert isinstance(record, Record) and isinstance(reply, HttpReply)
     assert (record.event, record.code, record.raw) == ("oversize", "message_too_large", None)
     assert reply.status == 413
     digest = hashlib.sha256(text.encode()).hexdigest()
@@ -426,14 +426,14 @@ def test_contexts_come_through_as_they_are_and_keep_two_reasonings_apart() -> No
 
 def test_a_post_into_an_empty_space_is_kept_though_nobody_hears_it() -> None:
     stage = Stage(alice=["chat"], absent=["alice"])
-    assert [type(effect) for effect in stage.post("alice", "chat").effects] == [Record, Reply]
+    assert [type(effect) for effect in stage.post("alice", "chat").effects] == [Record, HttpReply]
 
 
 @pytest.mark.req("P-5.3-4")
 def test_by_http_an_accepted_message_is_answered_with_its_id_and_its_time() -> None:
     step = Stage(alice=["chat"]).post("alice", "chat", id="mine")
     assert step.record.via == "http"
-    assert step.reply == Reply(
+    assert step.reply == HttpReply(
         200, {"id": "mine", "status": "accepted", "timestamp": "2026-01-01T00:00:00.000Z"}
     )
 
@@ -449,7 +449,7 @@ def test_a_placeholder_of_a_token_is_filled_where_an_invite_was_answered_and_now
         ("stream/request", {"token": TOKEN_PLACEHOLDER}),
     ):
         step = stage.post("alice", kind, payload)
-        assert not any(one.secret for one in step.of(Deliver) + step.of(Reply)), kind
+        assert not any(one.secret for one in step.of(Deliver) + step.of(HttpReply)), kind
 
 
 # --- the host ---

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mew_lab.protocol.node import Budget
-from mew_lab.space.core import Space, resumed
+from mew_lab.space.core import Space, resumption_note
 from mew_lab.space.ends import MAX_CHAIN, standing
 from mew_lab.space.events import Deliver, Enrolled, GrantEnded, Joined, Received, Record
 from mew_lab.space.grants import PORTION, PORTION_BYTES
-from mew_lab.space.opening import opened, reopened
+from mew_lab.space.opening import opening_record, reopen
 from mew_lab.space.snapshot import restore, snapshot
 from mew_lab.space.state import LIMITS, UNBOUNDED, SpaceLimits
 
@@ -422,7 +422,7 @@ def test_a_space_of_an_earlier_edition_keeps_no_end_until_it_is_resumed() -> Non
     text = '{"id":"%s","kind":"capability/grant","payload":{"recipient":"bot","capabilities":[{"kind":"chat"}],"max_uses":%s}}'
     chat = Received('{"kind":"chat"}', None, "bot", "bot")
     assert space.step(Received(text % ("g1", "0"), None, "alice", "alice"), START)[0].verdict == "accepted"  # type: ignore[union-attr]
-    space.step(resumed("alice"), START)
+    space.step(resumption_note("alice"), START)
     refused = space.step(Received(text % ("g2", "0"), None, "alice", "alice"), START)[0]
     assert isinstance(refused, Record) and refused.code == "invalid_max_uses"
     for _ in range(3):
@@ -434,7 +434,7 @@ def test_a_snapshot_keeps_what_is_left_of_each_end() -> None:
     give(stage, "alice", "ben", "chat", "g1", max_uses=3, expires_at=soon(10))
     give(stage, "ben", "cat", "chat", "g2")
     stage.send("cat", "chat")
-    again = reopened(opened(stage.space, START))
+    again = reopen(opening_record(stage.space, START))
     restore(again, snapshot(stage.space))
     assert again.state.ends == stage.space.state.ends and again.state.next_end == START + timedelta(
         seconds=10
@@ -540,7 +540,7 @@ def test_a_space_of_the_edition_before_lets_it_stand_by_another_right_until_it_i
         assert say("alice", "capability/grant", id, **chat) == "accepted"
     assert say("ben", "capability/grant", "on", recipient="cat", capabilities=patterns("chat")) == "accepted"
     assert [say("cat", "chat", f"m{n}") for n in range(4)] == ["accepted"] * 4
-    space.step(resumed("alice"), START)
+    space.step(resumption_note("alice"), START)
     for one in ("g1", "g2", "g3"):  # what falls with them is asked about by the rules of today
         say("alice", "capability/revoke", f"r-{one}", grant_id=one)
         if say("cat", "chat", f"n-{one}") == "refused":

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mew_lab.protocol.profiles import STARTER
-from mew_lab.space.events import TOKEN_PLACEHOLDER, Close, Deliver, Mint, Reply, Void
+from mew_lab.space.events import TOKEN_PLACEHOLDER, Close, Deliver, HttpReply, Mint, Void
 from mew_lab.space.state import SpaceLimits
 
 from .stage import Stage, Step, patterns
@@ -74,7 +74,7 @@ def test_the_acknowledgement_goes_to_the_inviter_alone() -> None:
 def test_a_space_never_holds_a_token_and_only_what_goes_to_the_inviter_may_carry_one() -> None:
     stage = Stage(alice="*", ben=[])
     step = invited(stage, "alice", "new")
-    secret = [one for one in step.effects if isinstance(one, Deliver | Reply) and one.secret]
+    secret = [one for one in step.effects if isinstance(one, Deliver | HttpReply) and one.secret]
     assert [(one.envelope.kind, one.connections) for one in secret] == [("space/invite-ack", ("alice",))]
     assert step.effects.index(Mint("new")) < step.effects.index(secret[0])
     assert step.kinds("ben") == ["space/invite", "system/presence"]
@@ -108,7 +108,7 @@ def test_by_http_the_reply_carries_what_the_acknowledgement_carries() -> None:
     stage = Stage(alice="*", absent=["alice"])
     step = stage.post("alice", "space/invite", {"participant_id": "new"}, id="i1")
     assert step.of(Deliver) == []
-    assert step.reply == Reply(
+    assert step.reply == HttpReply(
         200,
         {"id": "i1", "status": "created", "participant_id": "new", "token": TOKEN_PLACEHOLDER},
         secret=True,

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import pytest
 
 from mew_lab.errors import ProtocolError
-from mew_lab.space.core import BASELINE, Space, resumed
+from mew_lab.space.core import BASELINE, Space, resumption_note
 from mew_lab.space.events import Deliver, Enrolled, Joined, Noted, Received, Record
-from mew_lab.space.opening import opened, reopened
+from mew_lab.space.opening import opening_record, reopen
 from mew_lab.space.state import UNBOUNDED, SpaceLimits
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -25,7 +25,7 @@ def test_a_space_made_anew_from_its_first_record_does_the_same() -> None:
         limit=4096,
         limits=SpaceLimits(grants=3, streams=0),
     )
-    record = opened(space, NOW)
+    record = opening_record(space, NOW)
     assert (record.seq, record.now, record.event, record.space, record.raw) == (
         0,
         NOW,
@@ -57,26 +57,26 @@ def test_a_space_made_anew_from_its_first_record_does_the_same() -> None:
         },
         "edition": 3,
     }
-    again = reopened(record)
-    assert opened(again, NOW) == record
+    again = reopen(record)
+    assert opening_record(again, NOW) == record
     for event in (Enrolled("anna", ({"kind": "mcp/*"},)), Joined("c1", "anna", "anna", "memory")):
         assert again.step(event, NOW) == space.step(event, NOW)
 
 
 def test_what_an_older_journal_does_not_tell_is_as_it_was_then() -> None:
-    again = reopened(Record(0, NOW, "opened", "demo", detail='{"format":1,"epoch":7}'))
+    again = reopen(Record(0, NOW, "opened", "demo", detail='{"format":1,"epoch":7}'))
     old = Space("demo", epoch=7, baseline=BASELINE, limits=SpaceLimits(**UNBOUNDED), edition=0)
-    assert opened(again, NOW) == opened(old, NOW)
+    assert opening_record(again, NOW) == opening_record(old, NOW)
 
 
 @pytest.mark.ruling("R22", "R24")
 def test_a_space_of_an_older_journal_takes_the_numbers_that_it_took_until_it_is_resumed() -> None:
-    space = reopened(Record(0, NOW, "opened", "demo", detail='{"format":1,"epoch":7}'))
+    space = reopen(Record(0, NOW, "opened", "demo", detail='{"format":1,"epoch":7}'))
     for event in (Enrolled("anna", ({"kind": "chat"},)), Joined("c1", "anna", "anna", "memory")):
         space.step(event, NOW)
     message = Received('{"kind":"chat","payload":{"n":18446744073709551616}}', "c1")
     assert next(one.verdict for one in space.step(message, NOW) if type(one) is Record) == "accepted"
-    space.step(resumed("anna"), NOW)
+    space.step(resumption_note("anna"), NOW)
     refused = next(one for one in space.step(message, NOW) if type(one) is Record)
     assert (refused.verdict, refused.code) == ("refused", "invalid_number")
     assert space.state.limits == SpaceLimits()
@@ -97,14 +97,14 @@ def test_only_a_note_of_a_resume_that_names_later_rules_brings_them(event: str, 
     space = Space("demo", epoch=7, limits=SpaceLimits(**UNBOUNDED), edition=0)
     space.step(Noted(event, "anna", detail), NOW)
     assert (space.state.edition, space.state.limits) == (0, SpaceLimits(**UNBOUNDED))
-    space.step(resumed("anna"), NOW)
+    space.step(resumption_note("anna"), NOW)
     assert (space.state.edition, space.state.limits) == (3, SpaceLimits())
 
 
 @pytest.mark.parametrize("edition", ["4", "-1", '"1"', "true"])
 def test_a_journal_whose_rules_this_version_does_not_know_is_not_replayed_by_others(edition: str) -> None:
     with pytest.raises(ProtocolError):
-        reopened(Record(0, NOW, "opened", "demo", detail=f'{{"epoch":7,"edition":{edition}}}'))
+        reopen(Record(0, NOW, "opened", "demo", detail=f'{{"epoch":7,"edition":{edition}}}'))
 
 
 @pytest.mark.threat(32)
@@ -127,12 +127,12 @@ def test_a_journal_whose_rules_this_version_does_not_know_is_not_replayed_by_oth
 )
 def test_a_record_that_does_not_tell_enough_is_reported(detail: str) -> None:
     with pytest.raises(ProtocolError, match="this is no space's first record"):
-        reopened(Record(0, NOW, "opened", "demo", detail=detail))
+        reopen(Record(0, NOW, "opened", "demo", detail=detail))
 
 
 @pytest.mark.ruling("R22")
 def test_a_space_of_edition_1_refuses_overflows_as_it_did_until_it_is_resumed() -> None:
-    space = reopened(Record(0, NOW, "opened", "demo", detail='{"epoch":7,"edition":1}'))
+    space = reopen(Record(0, NOW, "opened", "demo", detail='{"epoch":7,"edition":1}'))
     for event in (Enrolled("anna", ({"kind": "chat"},)), Joined("c1", "anna", "anna", "memory")):
         space.step(event, NOW)
     message = Received('{"id":"m1","kind":"chat","payload":{"n":1e400}}', "c1")
@@ -143,6 +143,6 @@ def test_a_space_of_edition_1_refuses_overflows_as_it_did_until_it_is_resumed() 
         return next(one.code for one in effects if type(one) is Record), list(said.correlation_id)
 
     assert answer() == ("invalid_json", [])
-    space.step(resumed("anna"), NOW)
+    space.step(resumption_note("anna"), NOW)
     assert space.state.edition == 3
     assert answer() == ("invalid_number", ["m1"])

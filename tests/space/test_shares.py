@@ -20,7 +20,7 @@ from mew_lab.protocol.permit import Capability, CapabilitySet
 from mew_lab.space.core import Space
 from mew_lab.space.ends import standing
 from mew_lab.space.events import Deliver, Enrolled, Mint, Received, Record
-from mew_lab.space.opening import opened
+from mew_lab.space.opening import opening_record
 from mew_lab.space.rights import Held, Rights, lapsed, lapsed_of
 from mew_lab.space.shares import configurable, share_of
 from mew_lab.space.snapshot import restore, snapshot
@@ -505,7 +505,7 @@ def test_one_participant_has_so_many_ids_in_its_life() -> None:
 
 
 def journaled(space: Space, messages: list[tuple[str, str]], now: Any) -> list[Record]:
-    records: list[Record] = [opened(space, now)]
+    records: list[Record] = [opening_record(space, now)]
     for connection, text in messages:
         records += [
             one
@@ -519,7 +519,7 @@ def test_a_replay_refuses_exactly_what_was_refused() -> None:
 
     stage = Stage()
     space = Space("s", epoch=3, owner="root")
-    records = [opened(space, stage.now)]
+    records = [opening_record(space, stage.now)]
     for name, held in (("root", [{"kind": "*"}]), ("ann", [COSTLY]), ("bot", [])):
         records += [one for one in space.step(Enrolled(name, tuple(held)), stage.now) if type(one) is Record]
     count = itertools.count()

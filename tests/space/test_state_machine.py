@@ -36,6 +36,7 @@ from mew_lab.space.events import (
     Event,
     FrameReceived,
     GrantEnded,
+    HttpReply,
     Joined,
     Left,
     Limited,
@@ -45,7 +46,6 @@ from mew_lab.space.events import (
     Received,
     Record,
     Relay,
-    Reply,
     Void,
 )
 from mew_lab.space.rights import Rights
@@ -204,7 +204,7 @@ def said_by(effects: tuple[Effect, ...], *, frame: bool) -> list[tuple[str, str,
                 add("mint", participant=participant)
             case Void(participant):
                 add("void", participant=participant)
-            case Reply(status, body):
+            case HttpReply(status, body):
                 inner = body.get("payload", body)
                 word = inner.get("code") or inner.get("error") or inner["status"]
                 add("reply", status=status, word=word)
@@ -345,7 +345,7 @@ class Machine(RuleBasedStateMachine):
                 case Deliver(envelope, _, secret):
                     assert envelope.raw in known
                     assert secret == ("token" in envelope.payload)
-                case Reply(_, body, secret):
+                case HttpReply(_, body, secret):
                     assert secret == ("token" in body)
                     assert effect is effects[-1]
         lapsed = [one for one in effects if isinstance(one, Record) and one.event == "lapsed"]

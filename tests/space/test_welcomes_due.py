@@ -23,7 +23,7 @@ from mew_lab.space.events import (
     Record,
     WelcomesDue,
 )
-from mew_lab.space.opening import opened, reopened
+from mew_lab.space.opening import opening_record, reopen
 from mew_lab.space.snapshot import restore, snapshot
 from mew_lab.space.state import LIMITS
 
@@ -122,10 +122,10 @@ def test_what_no_participant_has_caused_has_no_name() -> None:
 
 
 def test_a_journal_that_tells_of_no_such_limit_is_replayed_with_every_welcome_at_once() -> None:
-    record = opened(crowd().space, START)
-    assert reopened(record).state.limits.welcome_bytes == 5000
+    record = opening_record(crowd().space, START)
+    assert reopen(record).state.limits.welcome_bytes == 5000
     old = record._replace(detail=record.detail.replace('"welcome_bytes":5000,', ""))
-    assert old != record and reopened(old).state.limits.welcome_bytes == 0
+    assert old != record and reopen(old).state.limits.welcome_bytes == 0
     stage = crowd(most=0)
     assert len(welcomes(stage.send("root", "space/kick", {"participant_id": "ann"}).effects)) == 30
     assert not stage.space.state.due
@@ -141,7 +141,7 @@ def test_everybody_ends_up_knowing_what_it_holds_as_where_all_is_told_at_once(se
     ]
     space, plain = made
     now = START
-    first = opened(space, now)
+    first = opening_record(space, now)
     records: list[Record] = []
     last: list[dict[str, object]] = [{}, {}]
     owed = 0
@@ -173,7 +173,7 @@ def test_everybody_ends_up_knowing_what_it_holds_as_where_all_is_told_at_once(se
         if space.state.due and r.random() < 0.4:
             take(0, space.step(WelcomesDue(), now))
         if n == 60:
-            again = reopened(first)
+            again = reopen(first)
             restore(again, snapshot(space))
             assert again.state.due == space.state.due
     while space.state.due:
@@ -191,7 +191,7 @@ def test_everybody_ends_up_knowing_what_it_holds_as_where_all_is_told_at_once(se
 
 def replay_enrolled(first: Record, people: dict[str, list[dict[str, str]]], records: list[Record]) -> Space:
     """The space that comes of the events which the records tell of."""
-    again = reopened(first)
+    again = reopen(first)
     for name, held in people.items():
         again.step(Enrolled(name, tuple(held)), START)
     again.state.records = again.state.messages = 0

@@ -1,5 +1,4 @@
-"""Which model reads the payload of which kind?  One file a chapter of the specification; all of them are
-loaded here.
+"""The payload models by kind, one file a chapter of the specification. All of them are loaded here.
 
 A model describes; it refuses nothing on the wire: the gateway checks the payloads of the kinds on which it
 acts, and no others. Only `mew_lab.protocol.kinds` asks for these, so that a participant which never looks at

@@ -1,4 +1,4 @@
-"""What does chat carry?
+"""Payloads of chat.
 
 Spec: §3.4.
 """

@@ -1,5 +1,4 @@
-"""What do participant controls carry?  Where nothing is required, the payload may be absent and counts as
-`{}`.
+"""Payloads of participant controls. Where no field is required, the payload may be absent and counts as `{}`.
 
 Spec: §3.9.
 """

@@ -1,4 +1,4 @@
-"""What do requests, responses, proposals and their ends carry?  JSON-RPC as MCP has it, unchanged.
+"""Payloads of requests, responses, proposals and their ends: JSON-RPC as MCP has it, unchanged.
 
 `jsonrpc` and `id` are not demanded: peers leave them out, and a log has to be readable all the same; what a
 message lacks is for the diagnosis to say.

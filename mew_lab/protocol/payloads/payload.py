@@ -1,5 +1,4 @@
-"""What have all payloads in common?  Types are JSON's own, unknown fields are kept. Which payloads there are
-is not known here."""
+"""What all payloads have in common: types are those of JSON, unknown fields are kept."""
 
 from __future__ import annotations
 

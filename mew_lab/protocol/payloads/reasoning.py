@@ -1,5 +1,4 @@
-"""What does reasoning in the open carry?  To which sequence a message belongs stands in the envelope's
-`context`.
+"""Payloads of reasoning in the open. The envelope's `context` names the sequence to which a message belongs.
 
 Spec: §3.5.
 """

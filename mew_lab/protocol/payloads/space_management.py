@@ -1,5 +1,4 @@
-"""What do grants, revokes, invites and kicks carry?  Who may send them and what they may contain is not
-judged here.
+"""Payloads of grants, revokes, invites and kicks. Who may send them, and what they may contain, is not judged here.
 
 Spec: §3.6.
 """

@@ -1,4 +1,4 @@
-"""What do the messages about streams carry?  The frames themselves are no envelopes.
+"""Payloads of the messages about streams. The frames themselves are no envelopes.
 
 Spec: §3.10.
 """

@@ -1,4 +1,4 @@
-"""What does the gateway say in its own name?
+"""Payloads of the messages that the gateway sends in its own name.
 
 Spec: §3.7, §3.8, §3.10.8.
 """

@@ -109,7 +109,7 @@ class CapabilityViolation(Refused):
 
 
 class NotApproved(MewError):
-    """A yes was refused, because what it was about was not, or not all, shown; nothing was sent.
+    """An approval was refused because its proposal was not shown, or not whole; nothing was sent.
 
     `code` is `not_shown`, `not_opened`, `too_fast`, `never_seen`, `digest_mismatch` or `rows_mismatch`.
     """
@@ -162,7 +162,7 @@ class ConnectionLost(MewError):
 
 
 class NotAdmitted(MewError):
-    """The gateway did not let us in: token unknown or voided, space unknown, or the id is taken."""
+    """The gateway did not admit us: token unknown or voided, space unknown, or the id is taken."""
 
     def __init__(self, message: str, *, space: str = "", close_code: int = 4401) -> None:
         super().__init__(message)

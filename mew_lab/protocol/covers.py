@@ -64,7 +64,7 @@ def covers(wider: Capability | Mapping[str, Any], narrower: Capability | Mapping
 
 
 def possesses(held: Iterable[Capability], wanted: Capability, *, meter: Meter | None = None) -> Coverage:
-    """Whether who holds `held` may send everything that `wanted` permits.
+    """Whether a participant that holds `held` may send everything that `wanted` permits.
 
     A proof has a budget of its own, beyond which the answer is unknown; with `meter` it is paid from there too.
 

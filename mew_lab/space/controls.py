@@ -45,7 +45,7 @@ def held_back(member: Member, kind: str, now: datetime) -> Refusal | None:
 
 
 def pause(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
-    """Those in `to` may send little until they are resumed or the time is over; a later pause replaces an earlier.
+    """Pauses the addressees until they are resumed or the time is over; a later pause replaces an earlier one.
 
     Spec: §3.9.1.
     """
@@ -69,7 +69,7 @@ def pause(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
 
 
 def resume(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
-    """Those in `to` may send again. Who is paused cannot end its own pause.
+    """Resumes the addressees. A paused participant cannot end its own pause.
 
     Spec: §3.9.2.
     """
@@ -94,7 +94,7 @@ def restart(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
 
 
 def shutdown(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
-    """Those in `to` may send next to nothing until they join again.
+    """Shuts the addressees down: they may send next to nothing until they join again.
 
     Spec: §3.9.10.
     """

@@ -1,6 +1,6 @@
 """A space: `Space.step(event, now) -> effects`, and nothing beside it.
 
-Two rules for whoever adds something here:
+Two rules for everything that is added here:
 1. No clock, no randomness, no I/O: what a rule needs comes with the event or with `now`.
 2. A peer's fault is an effect, never an exception.
 
@@ -173,7 +173,7 @@ class Space:
     # --- text messages ---
 
     def _sender(self, event: Received | Oversize | FrameReceived | Limited) -> Sender | None:
-        """Who sent it; None for a connection that is gone, and for who was put out while its request came."""
+        """The sender; None for a connection that is gone, and for a participant that was put out meanwhile."""
         if event.connection is None:
             member = self.state.members.get(event.participant)
             if member is None or member.kicked:

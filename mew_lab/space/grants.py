@@ -55,7 +55,7 @@ def protect(turn: Turn, member: Member, deed: str) -> None:
 
 
 def require_room(rights: Rights, limits: SpaceLimits, member: str) -> Rights:
-    """The same rights.
+    """Returns the rights, if one participant may hold as many.
 
     Raises:
         Refusal: when they are more than one participant may hold.
@@ -105,7 +105,7 @@ def enrol(turn: Turn, event: Enrolled) -> None:
 
 
 def grant(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
-    """More may be done by the recipient: what the granter itself may do, and no more.
+    """Gives the recipient capabilities: what the granter itself may do, and no more.
 
     Spec: §3.6.1, §3.6.8.
     """
@@ -147,7 +147,7 @@ def grant(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
 
 
 def revoke(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
-    """Less may be done by the recipient: a grant ends, or all that patterns match.
+    """Takes capabilities from the recipient: those of a grant, or all that patterns match.
 
     Spec: §3.6.2, §3.6.8.
     """

@@ -32,7 +32,7 @@ _STARTER = CapabilitySet(STARTER)
 
 
 def invite(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
-    """Somebody new may join, with the starter profile or what the inviter itself could grant.
+    """Lets a new participant join, with the starter profile or what the inviter itself could grant.
 
     Without `initial_capabilities` it gets the starter profile. The invitation's `email` goes to nobody.
 
@@ -150,7 +150,7 @@ def _without_email(envelope: Envelope) -> Envelope | None:
 
 
 def kick(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
-    """A participant is put out: its connections close, its tokens and rights end, and what rested on them.
+    """Puts a participant out: its connections close, its tokens and rights end, and what rested on them.
 
     Spec: §3.6.7.
     """

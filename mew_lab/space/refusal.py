@@ -196,7 +196,7 @@ def complain(
 
 
 def posing(sender: Sender) -> str:
-    """As whom somebody without a connection spoke, where it was not under the participant's own name."""
+    """The runtime id under which a sender without a connection spoke, if it was not the participant's name."""
     if sender.connection is None and sender.runtime_id != sender.member.name:
         return sender.runtime_id
     return ""

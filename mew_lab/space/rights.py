@@ -100,7 +100,7 @@ class Rights:
 
     @classmethod
     def of(cls, capabilities: Iterable[Capability]) -> Rights:
-        """What is held by who was configured so."""
+        """The rights of a participant that was configured with these capabilities."""
         return cls(Held(one) for one in capabilities)
 
     @property
@@ -116,7 +116,7 @@ class Rights:
 
 
 def possession(held: CapabilitySet, wanted: Capability, meter: Meter | None) -> Coverage:
-    """Whether who holds `held` may send everything that `wanted` permits, paid from `meter`.
+    """Whether a participant that holds `held` may send everything that `wanted` permits, paid from `meter`.
 
     A kind that is written out can be covered only by capabilities of that kind: the others are not asked. What it holds
     to the letter needs no proof.

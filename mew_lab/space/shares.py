@@ -41,7 +41,7 @@ def share_of(limits: SpaceLimits, limit: int) -> int:
 
 
 def within(state: State, member: Member, taken: int, limit: int, what: str) -> None:
-    """Nothing, where `member` and whom it invited may take one more of what the space has `limit` of.
+    """Returns where `member`, with those that it invited, may take one more of what the space has `limit` of.
 
     Raises:
         Refusal: when its share is taken.
@@ -59,7 +59,7 @@ def within(state: State, member: Member, taken: int, limit: int, what: str) -> N
 
 
 def fits(state: State, giver: Member, member: Member, rights: Rights, given: Sequence[Capability]) -> None:
-    """Nothing, where `member` may hold `rights`, of which `giver` gives it `given`.
+    """Returns where `member` may hold `rights`, of which `giver` gives it `given`.
 
     Raises:
         Refusal: when a capability is too large, the set too costly to judge, a welcome would grow too large, or
@@ -141,7 +141,7 @@ def admissible(state: State, member: Member, runtime_id: str) -> str:
 
 
 def roomy(state: State, member: Member, size: int) -> None:
-    """Nothing, where the active streams leave room in a welcome for `size` bytes more, or one more writer.
+    """Returns where the active streams leave room in a welcome for `size` bytes more, or one more writer.
 
     Raises:
         Refusal: when they do not, or the share of `member` is taken.
@@ -183,7 +183,7 @@ def configurable(
     baseline: Iterable[Mapping[str, object]],
     limits: SpaceLimits,
 ) -> None:
-    """Nothing, where a space may be configured so.
+    """Returns where a space may be configured so.
 
     Raises:
         ConfigError: with the key path of what is too large, or too costly to judge.

@@ -136,7 +136,7 @@ class StreamState(NamedTuple):
     created: str
     request: str
     opened: str
-    by: str = ""  # who asked for it, whoever owns it now
+    by: str = ""  # the participant that asked for it, also after a transfer
 
     @property
     def writers(self) -> tuple[LiveConnection, ...]:
@@ -314,7 +314,7 @@ class State:
         return self.members.get(self.aliases.get(name, name))
 
     def reach(self, name: str) -> LiveConnection | None:
-        """The connection that a name means now, else the log sink; None for who is not here. Spec: §3.6.4."""
+        """The connection that a name means now, else the log sink; None for an absent participant. Spec: §3.6.4."""
         if name in self.live:
             return self.live[name]
         member = self.members.get(name)

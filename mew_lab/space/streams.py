@@ -61,7 +61,7 @@ def described_streams(turn: Turn) -> list[dict[str, Any]]:
 
 
 def request(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
-    """Opens a stream for the sender, whomever the request was addressed to.
+    """Opens a stream for the sender, to whichever participant the request was addressed.
 
     Spec: §3.10.1, §3.10.2.
     """

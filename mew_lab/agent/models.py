@@ -21,7 +21,7 @@ from mew_lab.agent.turn import Turn, formatted, read_turn
 from mew_lab.errors import ConfigError, ModelFailed
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.config import read_yaml
+from mew_lab.settings.documents import read_yaml
 
 __all__ = ["OFFLINE", "FunctionModel", "ScriptedModel", "model_of", "with_settings"]
 

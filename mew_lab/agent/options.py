@@ -7,7 +7,6 @@ is the settings' business. Spec: SDK "AgentConfig", "ChatResponseConfig".
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +16,7 @@ from mew_lab.agent.model import ReplySettings
 from mew_lab.agent.prompts import Prompts
 from mew_lab.agent.react import Format
 from mew_lab.errors import ConfigError
+from mew_lab.settings.faults import did_you_mean
 
 __all__ = ["AgentOptions"]
 
@@ -89,9 +89,9 @@ class AgentOptions:
         known = {one.name for one in dataclasses.fields(cls)}
         for key in own:
             if key not in known:
-                near = difflib.get_close_matches(key, {*known, *Habits._fields}, n=1)
-                hint = f"; did you mean {near[0]}?" if near else ""
-                raise ConfigError(f"An agent has no option {key[:80]!r}{hint}", key=key)
+                hint = did_you_mean(key, [*sorted(known), *Habits._fields])
+                message = f"An agent has no option {key[:80]!r}" + (f"; {hint}" if hint else "")
+                raise ConfigError(message, key=key)
         if isinstance(own.get("prompts"), Mapping):
             own["prompts"] = _prompts(own["prompts"])
         if isinstance(own.get("obeys"), str | list):

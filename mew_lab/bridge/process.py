@@ -25,7 +25,7 @@ from typing import Any
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.environment import inherited
+from mew_lab.settings.environment import inherited_environment
 from mew_lab.transport import keeper
 
 __all__ = ["ServerProcess", "environment"]
@@ -42,7 +42,7 @@ def environment(names: Sequence[str] | Mapping[str, str] = ()) -> dict[str, str]
         ConfigError: when a named one is not set here.
     """
     if isinstance(names, Mapping):
-        return inherited() | dict(names)
+        return inherited_environment() | dict(names)
     missing = [name for name in names if name not in os.environ]
     if missing:
         raise ConfigError(
@@ -50,7 +50,7 @@ def environment(names: Sequence[str] | Mapping[str, str] = ()) -> dict[str, str]
             path="environment",
             key=missing[0],
         )
-    return inherited() | {name: os.environ[name] for name in names}
+    return inherited_environment() | {name: os.environ[name] for name in names}
 
 
 class ServerProcess:

@@ -21,11 +21,11 @@ from mew_lab.protocol.filename import folder_name, is_plain
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.tools import RpcError
+from mew_lab.settings.faults import place
 from mew_lab.tools_agent.agent_file import read_agent_file
 from mew_lab.tools_agent.executor import Execution
 from mew_lab.tools_agent.home import Home, model_for
 from mew_lab.tools_agent.member import ToolsAgent
-from mew_lab.tools_agent.schema import place
 from mew_lab.tools_agent.template import filled, lint
 from mew_lab.transport.folder import hide
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.token import Token
-from mew_lab.sdk.config import read_yaml
+from mew_lab.settings.documents import read_yaml
 
 __all__ = [
     "ROLES",

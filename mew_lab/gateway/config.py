@@ -32,6 +32,7 @@ from mew_lab.protocol.filename import MAX_SPACE, is_space_id
 from mew_lab.protocol.permit import Capability
 from mew_lab.protocol.token import LEAST_TOKEN, Token
 from mew_lab.protocol.visible import visible
+from mew_lab.settings.faults import Fault, NestedFaults
 from mew_lab.space.core import BASELINE
 from mew_lab.space.shares import configurable
 from mew_lab.space.state import SpaceLimits, is_participant_id
@@ -40,7 +41,6 @@ __all__ = [
     "BridgeConfig",
     "Capabilities",
     "Defaults",
-    "FaultyCapability",
     "LimitsConfig",
     "LogsConfig",
     "McpServerConfig",
@@ -54,14 +54,6 @@ __all__ = [
 
 
 MAX_FAULTS = 20  # told of one capability
-
-
-class FaultyCapability(ValueError):
-    """What is wrong with one capability; each of `faults` with its key path within it."""
-
-    def __init__(self, faults: list[ConfigError]) -> None:
-        super().__init__("; ".join(f"{one.key}: {one}" if one.key else str(one) for one in faults))
-        self.faults = faults
 
 
 def _participant_id(name: str) -> str:
@@ -81,9 +73,9 @@ def _space_name(name: str) -> str:
 
 
 def _capability(pattern: dict[str, Any]) -> dict[str, Any]:
-    faults = list(_faults_of(pattern))
+    faults = [Fault(fault.key, str(fault)) for fault in _faults_of(pattern)]
     if faults:
-        raise FaultyCapability(faults)
+        raise NestedFaults(faults)
     return pattern
 
 

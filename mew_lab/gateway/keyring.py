@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from mew_lab.errors import ConfigError
 from mew_lab.gateway.auth import Tokens, mint, read_token_file, token_path, write_token_file
-from mew_lab.gateway.faults import Fault, all_of
 from mew_lab.gateway.space_file import SpaceFile
 from mew_lab.protocol.token import Token
+from mew_lab.settings.faults import Fault, faults_error
 from mew_lab.transport.folder import hide
 
 __all__ = ["Key", "issue", "variable"]
@@ -58,7 +58,7 @@ def issue(file: SpaceFile, tokens: Tokens, *, environ: Mapping[str, str] = os.en
         except ConfigError as fault:
             faults.append(Fault(source, str(fault)))
     if faults:
-        raise all_of(faults, file.path)
+        raise faults_error(faults, file.path)
     hide(file.folder / ".mew")
     return keys
 

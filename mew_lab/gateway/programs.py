@@ -20,7 +20,7 @@ from mew_lab.gateway.keyring import Key, variable
 from mew_lab.gateway.space_file import SpaceFile
 from mew_lab.protocol.token import Token, mask
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.environment import filled, inherited
+from mew_lab.settings.environment import fill_variables, inherited_environment
 
 __all__ = ["RESTARTS", "Program", "programs_of"]
 
@@ -71,7 +71,7 @@ def programs_of(
         if not one.starts:
             continue
         token = keys[name].token
-        given = {**inherited(environ), **_filled(one.env, environ), variable(name): token.reveal()}
+        given = {**inherited_environment(environ), **_filled(one.env, environ), variable(name): token.reveal()}
         program = Program(
             participant=name,
             command=(),
@@ -124,7 +124,7 @@ def _bridge(
 
 
 def _filled(env: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
-    return {name: filled(value, environ) for name, value in env.items()}
+    return {name: fill_variables(value, environ) for name, value in env.items()}
 
 
 def _put(word: str, said: Mapping[str, str]) -> str:

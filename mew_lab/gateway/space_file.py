@@ -8,7 +8,6 @@ Spec: §4.1 (profiles), §5.1.
 
 from __future__ import annotations
 
-import difflib
 import os
 import shlex
 from collections.abc import Iterator, Mapping
@@ -17,7 +16,6 @@ from typing import Any, NamedTuple
 
 from pydantic import Field, ValidationError
 
-from mew_lab.errors import ConfigError
 from mew_lab.gateway.config import (
     Capabilities,
     Defaults,
@@ -29,15 +27,14 @@ from mew_lab.gateway.config import (
     SpaceName,
     SpaceSettings,
 )
-from mew_lab.gateway.faults import Fault, all_of, told
 from mew_lab.protocol.pattern import warnings
 from mew_lab.protocol.token import LEAST_TOKEN, Token, mask
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.config import read_yaml
+from mew_lab.settings.documents import read_document, read_file
+from mew_lab.settings.faults import Fault, did_you_mean, faults_error, model_faults
 
 __all__ = ["SpaceFile", "names_file", "parse_space_file", "read_space_file"]
 
-MAX_FILE = 1024 * 1024  # bytes
 YES = frozenset({"true", "1", "yes", "on", "y", "enabled"})
 NO = frozenset({"false", "0", "no", "off", "n", "disabled"})
 
@@ -119,24 +116,8 @@ def read_space_file(path: str | os.PathLike[str], *, environ: Mapping[str, str] 
     Raises:
         ConfigError: when it cannot be read, or with every fault of it, each with its key path.
     """
-    place = Path(path)
-    try:
-        with place.open("rb") as file:
-            data = file.read(MAX_FILE + 1)
-    except (OSError, ValueError) as fault:
-        said = getattr(fault, "strerror", None) or str(fault)
-        raise ConfigError(f"cannot read the space file {place}: {said}", path=str(place)) from None
-    if len(data) > MAX_FILE:
-        raise ConfigError(
-            f"cannot read the space file {place}: it has more than {MAX_FILE} bytes", path=str(place)
-        )
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ConfigError(
-            f"cannot read the space file {place}: it is not UTF-8 text", path=str(place)
-        ) from None
-    return parse_space_file(text, path=place.absolute(), environ=environ)
+    text = read_file(Path(path), what="space file")
+    return parse_space_file(text, path=Path(path).absolute(), environ=environ)
 
 
 def names_file(name: str | os.PathLike[str]) -> bool:
@@ -146,18 +127,18 @@ def names_file(name: str | os.PathLike[str]) -> bool:
 
 def parse_space_file(text: str, *, path: Path, environ: Mapping[str, str] = os.environ) -> SpaceFile:
     """As `read_space_file`, of a text that was read already; `path` is where it is from."""
-    said = read_yaml(text, path=str(path))
+    said = read_document(text, path=str(path))
     faults: list[Fault] = []
     file: _File | None = None
     try:
         file = _File.model_validate({} if said is None else said)
     except ValidationError as fault:
-        faults += told(fault, root=_File)
+        faults += model_faults(fault, root=_File)
     faults += _across(said)
     switches, more = _switches(environ)
     faults += more
     if file is None or faults:
-        raise all_of(faults, path)
+        raise faults_error(faults, path)
     return SpaceFile(path, _config(file, switches), tuple(_remarks(said)))
 
 
@@ -246,8 +227,7 @@ def _across(said: object) -> Iterator[Fault]:
     for key in ("owner", "default_participant"):
         named = space.get(key)
         if isinstance(named, str) and named not in participants:
-            near = difflib.get_close_matches(named, participants, n=1)
-            help = f"did you mean {near[0]!r}?" if near else "name one that is"
+            help = did_you_mean(named, participants) or "name one that is"
             yield Fault(f"space.{key}", f"{named[:80]!r} is none of the participants; {help}")
 
 

@@ -11,7 +11,6 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from functools import cache
 from pathlib import PurePath
 from typing import Any, NamedTuple, NoReturn
@@ -22,6 +21,7 @@ from IPython.utils.text import DollarFormatter
 from mew_lab.errors import ConfigError, ProtocolError
 from mew_lab.notebook.commands import COMMANDS, Command
 from mew_lab.protocol.envelope import read_strict
+from mew_lab.settings.faults import did_you_mean
 
 __all__ = ["Request", "Word", "parse", "read_body", "split"]
 
@@ -145,7 +145,7 @@ def parse(line: str, *, names: Mapping[str, Any], body: str | None = None) -> Re
     name = first.text
     if name not in COMMANDS:
         raise UsageError(
-            f"%mew: there is no sub-command {name!r}{_did_you_mean(name, COMMANDS)}; %mew help lists them"
+            f"%mew: there is no sub-command {name!r}{_hint(name, COMMANDS)}; %mew help lists them"
         )
     command = COMMANDS[name]
     head, tail_at = _head(name, line, first.end)
@@ -156,7 +156,7 @@ def parse(line: str, *, names: Mapping[str, Any], body: str | None = None) -> Re
     options = _options(name, [_filled(name, word, names) for word in head])
     if name == "help" and options.sub is not None and options.sub not in COMMANDS:
         raise UsageError(
-            f"%mew help: there is no sub-command {options.sub!r}{_did_you_mean(options.sub, COMMANDS)}"
+            f"%mew help: there is no sub-command {options.sub!r}{_hint(options.sub, COMMANDS)}"
         )
     rest = line[tail_at:].strip()
     if body is not None:
@@ -192,7 +192,7 @@ def _head(name: str, line: str, at: int) -> tuple[list[Word], int]:
         elif is_option:
             flag, equals, _ = word.text.partition("=")
             if flag not in flags and flag not in ("--help", "-h"):
-                _parser(name).error(f"it does not know {flag!r}{_did_you_mean(flag, flags)}")
+                _parser(name).error(f"it does not know {flag!r}{_hint(flag, flags)}")
             value_follows = flag in flags and not equals and not flags[flag].alone
         else:
             places -= 1
@@ -205,7 +205,7 @@ def _options(name: str, words: list[str]) -> argparse.Namespace:
     if unknown:
         flags = [option.flag for option in COMMANDS[name].options if option.is_flag]
         _parser(name).error(
-            f"it does not know {unknown[0]!r}{_did_you_mean(unknown[0].split('=')[0], flags)}"
+            f"it does not know {unknown[0]!r}{_hint(unknown[0].split('=')[0], flags)}"
         )
     for option in COMMANDS[name].options:
         if option.settings.get("action") == "append":
@@ -213,9 +213,9 @@ def _options(name: str, words: list[str]) -> argparse.Namespace:
     return options
 
 
-def _did_you_mean(word: str, known: Any) -> str:
-    near = get_close_matches(word, list(known), n=1)
-    return f" (did you mean {near[0]}?)" if near else ""
+def _hint(word: str, known: Any) -> str:
+    hint = did_you_mean(word, known)
+    return f" ({hint})" if hint else ""
 
 
 # --- variables ----------------------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ def read_body(name: str, text: str) -> dict[str, Any]:
     Raises:
         UsageError: one line with the place of the fault.
     """
-    from mew_lab.sdk.config import read_yaml  # PyYAML only where somebody writes YAML
+    from mew_lab.settings.documents import read_yaml  # PyYAML only where somebody writes YAML
 
     try:
         if text.lstrip().startswith("{"):

@@ -10,7 +10,6 @@ Spec: SDK "Layer 1" (ClientOptions), "Layer 2" (ParticipantOptions), "Layer 3" (
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
@@ -20,6 +19,7 @@ from mew_lab.errors import ConfigError
 from mew_lab.protocol.permit import CapabilitySet
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
+from mew_lab.settings.faults import did_you_mean, kind_of
 
 __all__ = ["OPTIONS", "PHASES", "Option", "option_of", "value_of"]
 
@@ -220,10 +220,9 @@ def option_of(spelt: str, *, source: str) -> str:
     """
     meant = _MEANT.get(spelt)
     if meant is None:
-        near = difflib.get_close_matches(spelt[:60], _MEANT, n=1)
         shown = one_line(spelt, 60)
-        said = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(OPTIONS)}"
-        raise ConfigError(f"{source}: {shown!r} is no setting; {said}", path=source, key=shown)
+        hint = did_you_mean(spelt, _MEANT) or f"there are {', '.join(OPTIONS)}"
+        raise ConfigError(f"{source}: {shown!r} is no setting; {hint}", path=source, key=shown)
     return meant
 
 
@@ -238,19 +237,9 @@ def value_of(spelt: str, value: Any, *, source: str) -> Any:
     try:
         read = option.read(value)
     except _Wrong as wrong:
-        words = wrong.words.replace("{}", _kind_of(value))
+        words = wrong.words.replace("{}", kind_of(value))
         key = spelt + wrong.at
         raise ConfigError(f"{source}: {key} {words}", path=source, key=key) from None
     if option.seconds and "_" not in spelt and read is not None:
         return read / 1000.0
     return read
-
-
-def _kind_of(value: Any) -> str:
-    if value is None:
-        return "nothing"
-    if isinstance(value, bool):
-        return "true or false"
-    if isinstance(value, Mapping):
-        return "a mapping"
-    return "text" if isinstance(value, str) else "a number" if isinstance(value, int | float) else "a list"

@@ -8,24 +8,21 @@ Spec: SDK "Configuration", threat 26.
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mew_lab.errors import ConfigError, ProtocolError
-from mew_lab.protocol.envelope import read_strict
+from mew_lab.errors import ConfigError
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.config import read_yaml
 from mew_lab.sdk.door import address
-from mew_lab.sdk.environment import filled, unset
 from mew_lab.sdk.options import OPTIONS, option_of, value_of
+from mew_lab.settings.documents import is_file, read_document, read_file
+from mew_lab.settings.environment import fill_settings
 
-__all__ = ["MAX_FILE", "Settings", "read_settings"]
+__all__ = ["Settings", "read_settings"]
 
-MAX_FILE = 1024 * 1024  # bytes
 VARIABLES = {
     "MEW_GATEWAY": "gateway",
     "MEW_SPACE": "space",
@@ -33,9 +30,6 @@ VARIABLES = {
     "MEW_PARTICIPANT_ID": "participant_id",
 }
 AGENT = "MEW_AGENT_CONFIG"
-# What the reader says of these faults quotes no value of the file; of the others only the place is told.
-TELLABLE = re.compile(r"stands twice|stands inside|nested|aliases unfold|must be text|another document")
-PLACE = re.compile(r"line \d+, column \d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -95,13 +89,12 @@ def read_settings(
         _add(found, _read_file(Path(path), environ))
     written = environ.get(AGENT, "").strip()
     if written.startswith("{"):
-        _add(found, _read(_parsed(written, source=AGENT), source=AGENT, environ=environ))
+        _add(found, _read(_parse(written, AGENT), source=AGENT, environ=environ))
     elif written:
-        if not _is_file(Path(written)):
-            raise ConfigError(
-                f"{AGENT} is neither JSON, which begins with '{{', nor the path of a file", path=AGENT
-            )
-        _add(found, _read_file(Path(written), environ))
+        if not is_file(written):  # it may be a secret that stands in the wrong variable, and is not shown
+            message = f"{AGENT} is neither JSON, which begins with '{{', nor the path of a file"
+            raise ConfigError(message, path=AGENT)
+        _add(found, _read_file(written, environ))
     for variable, name in VARIABLES.items():
         if environ.get(variable):
             _add(found, _read({name: environ[variable]}, source=variable))
@@ -134,66 +127,18 @@ def _read(
             raise ConfigError(said, path=source, key=key)
         spelt[name] = key
         if environ is not None:
-            value = _filled(value, environ, source=source, key=key)
+            value = fill_settings(value, environ, key=key, source=source)
         found[name] = value_of(key, value, source=source)
     return found
 
 
-def _filled(value: Any, environ: Mapping[str, str], *, source: str, key: str) -> Any:
-    if isinstance(value, str):
-        missing = unset(value, environ)
-        if missing:
-            said = f"{source}: {key} asks for the variable {missing[0]}, which is not set; set it"
-            raise ConfigError(said, path=source, key=key)
-        return filled(value, environ)
-    if isinstance(value, dict):
-        pairs: Iterable[tuple[Any, str, Any]] = ((k, f"{key}.{one_line(k, 40)}", v) for k, v in value.items())
-        return {k: _filled(v, environ, source=source, key=at) for k, at, v in pairs}
-    if isinstance(value, list):
-        return [_filled(one, environ, source=source, key=f"{key}[{at}]") for at, one in enumerate(value)]
-    return value
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # too long for a name, or a NUL in it
-        return False
-
-
-def _read_file(path: Path, environ: Mapping[str, str]) -> dict[str, Any]:
+def _read_file(path: str | Path, environ: Mapping[str, str]) -> dict[str, Any]:
     source = one_line(str(path), 300)
-    if not _is_file(path):  # a pipe or a device would be read without end
-        raise ConfigError(f"{source} cannot be read: there is no such file", path=source)
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE + 1)
-    except OSError as fault:
-        raise ConfigError(f"{source} cannot be read: {fault.strerror or fault}", path=source) from None
-    if len(data) > MAX_FILE:
-        raise ConfigError(f"{source} is larger than 1 MiB; no settings are", path=source)
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeError:
-        raise ConfigError(f"{source} is not UTF-8 text", path=source) from None
-    return _read(_parsed(text, source=source), source=source, environ=environ)
+    return _read(_parse(read_file(path, what="settings file"), source), source=source, environ=environ)
 
 
-def _parsed(text: str, *, source: str) -> dict[str, Any]:
-    """One mapping, from JSON where the text is that, else from YAML."""
-    if text.lstrip().startswith("{"):
-        try:
-            return read_strict(text, limit=MAX_FILE)
-        except ProtocolError:
-            pass  # a mapping of YAML may begin so, too, and its reader says what is wrong
-    try:
-        found = read_yaml(text, path=source)
-    except ConfigError as fault:
-        if TELLABLE.search(str(fault)):
-            raise
-        place = PLACE.search(str(fault))
-        said = f"{source} is neither YAML nor JSON that is read here{f': see {place[0]}' if place else ''}"
-        raise ConfigError(said, path=source) from None
+def _parse(text: str, source: str) -> dict[str, Any]:
+    found = read_document(text, path=source)
     if found is None:
         return {}
     if not isinstance(found, dict):

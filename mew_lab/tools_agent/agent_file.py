@@ -17,11 +17,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from mew_lab.errors import ConfigError, ProtocolError
-from mew_lab.protocol.envelope import read_strict
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.config import read_yaml, write_yaml
-from mew_lab.sdk.settings import MAX_FILE
+from mew_lab.settings.documents import read_document, read_file, write_yaml
+from mew_lab.settings.faults import Fault, faults_error, place
 from mew_lab.tools_agent.definition import (
     INCLUDES,
     MODES,
@@ -36,12 +34,11 @@ from mew_lab.tools_agent.definition import (
     ToolDefinition,
     ToolRule,
 )
-from mew_lab.tools_agent.schema import Fault, faults_of_parameters, place
+from mew_lab.tools_agent.schema import faults_of_parameters
 
 __all__ = ["parse_agent", "read_agent_file", "save_agent_file"]
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,128}\Z", re.ASCII)
-MAX_TOLD = 50  # faults of one file that are told
 
 
 def read_agent_file(path: str | Path) -> AgentDefinition:
@@ -51,26 +48,7 @@ def read_agent_file(path: str | Path) -> AgentDefinition:
         ConfigError: it cannot be read, or has faults; all of them are told, one a line, each with its key path.
     """
     source = one_line(str(path), 300)
-    try:
-        if not Path(path).is_file():  # a pipe or a device would be read without end
-            raise ConfigError(f"{source} cannot be read: there is no such file", path=source)
-        with Path(path).open("rb") as file:
-            data = file.read(MAX_FILE + 1)
-        text = data.decode("utf-8-sig")
-    except (OSError, ValueError) as fault:
-        said = "it is not UTF-8 text" if isinstance(fault, UnicodeError) else str(fault)
-        raise ConfigError(f"{source} cannot be read: {said}", path=source) from None
-    if len(data) > MAX_FILE:
-        raise ConfigError(f"{source} is larger than 1 MiB; no agent is", path=source)
-    document: object
-    if text.lstrip().startswith("{"):
-        try:
-            document = read_strict(text, limit=MAX_FILE)
-        except ProtocolError:
-            document = read_yaml(text, path=source)
-    else:
-        document = read_yaml(text, path=source)
-    return parse_agent(document, source=source)
+    return parse_agent(read_document(read_file(path, what="agent file"), path=source), source=source)
 
 
 def save_agent_file(document: Mapping[str, Any], path: str | Path) -> AgentDefinition:
@@ -110,10 +88,7 @@ def parse_agent(document: object, *, source: str = "this agent") -> AgentDefinit
     reader = _Reader()
     agent = reader.agent(document, source=source)
     if reader.faults:
-        count = len(reader.faults)
-        first = f"{source} has {count} fault{'s' if count != 1 else ''}"
-        told = [f"{source}: {one}" for one in reader.faults[:MAX_TOLD]]
-        raise ConfigError("\n".join([first, *told]), path=source, key=reader.faults[0].path)
+        raise faults_error(reader.faults, source)
     return agent
 
 

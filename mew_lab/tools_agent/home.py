@@ -24,7 +24,8 @@ from mew_lab.gateway.local import attach
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
-from mew_lab.sdk.environment import filled, unset
+from mew_lab.settings.environment import fill_settings
+from mew_lab.settings.faults import place
 from mew_lab.tools_agent.definition import AgentDefinition, ServerDefinition
 from mew_lab.tools_agent.member import ToolsAgent
 from mew_lab.transport.link import Link
@@ -126,11 +127,7 @@ class Home:
         return found
 
     def _bridge(self, name: str, server: ServerDefinition) -> McpBridge:
-        for key, value in server.env.items():
-            if missing := unset(value):
-                at = f"mcpServers.{server.name}.env.{key}"
-                raise ConfigError(f"{at} asks for the variable {missing[0]}, which is not set", key=at)
-        env = {key: filled(value) for key, value in server.env.items()}
+        env = fill_settings(server.env, key=place("mcpServers", server.name, "env"))
         cwd = self._folder / server.cwd if server.cwd else None
         return McpBridge(name, server.command, env=env, cwd=cwd)
 

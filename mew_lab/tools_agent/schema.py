@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -26,8 +26,9 @@ from pydantic import (
 
 from mew_lab.protocol.json_schema import Validator
 from mew_lab.protocol.visible import one_line
+from mew_lab.settings.faults import Fault, place
 
-__all__ = ["TYPES", "Fault", "faults_of_parameters", "place", "wire_schema"]
+__all__ = ["TYPES", "faults_of_parameters", "wire_schema"]
 
 TYPES = ("string", "number", "integer", "boolean", "array", "object")
 MAX_SAID = 200  # characters of one fault
@@ -43,16 +44,6 @@ def _is_number(value: object) -> object:
 
 Count = Annotated[StrictInt, Field(ge=0)]
 Number = Annotated[Any, AfterValidator(_is_number)]
-
-
-class Fault(NamedTuple):
-    """What is wrong at one place of a file; `path` is its key path."""
-
-    path: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.message}" if self.path else self.message
 
 
 class _Schema(BaseModel):
@@ -118,16 +109,6 @@ _RANGES = (
     ("minItems", "maxItems"),
     ("minProperties", "maxProperties"),
 )
-
-
-def place(at: str, *steps: str | int) -> str:
-    """The key path of what lies `steps` below `at`, such as `tools[1].prompt`."""
-    for step in steps:
-        if isinstance(step, int):
-            at += f"[{step}]"
-        else:
-            at += f".{one_line(step, 80)}" if at else one_line(step, 80)
-    return at
 
 
 def faults_of_parameters(schema: object, *, at: str = "parameters") -> list[Fault]:

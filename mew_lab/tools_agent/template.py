@@ -14,8 +14,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from mew_lab.settings.faults import Fault
 from mew_lab.tools_agent.definition import ToolDefinition
-from mew_lab.tools_agent.schema import Fault
 
 __all__ = ["filled", "lint", "references"]
 

@@ -20,7 +20,7 @@ from mew_lab.conformance.profile import (
 )
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.permit import CapabilitySet
-from mew_lab.sdk.config import read_yaml
+from mew_lab.settings.documents import read_yaml
 from mew_lab.space.state import is_participant_id
 
 

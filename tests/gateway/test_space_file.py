@@ -316,11 +316,11 @@ def test_what_cannot_be_read_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "long").write_bytes(b"#" * (1024 * 1024 + 1))
     (tmp_path / "bad").write_text("space: [")
     for name, said in (
-        ("none", "No such file"),
+        ("none", "there is no such file"),
         ("latin", "not UTF-8"),
-        ("long", "more than 1048576 bytes"),
+        ("long", "larger than 1 MiB"),
         ("bad", "line 1, column 9"),
-        (".", "Is a directory"),
+        (".", "there is no such file"),
     ):
         with pytest.raises(ConfigError, match=said) as caught:
             read_space_file(tmp_path / name, environ={})

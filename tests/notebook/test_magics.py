@@ -363,7 +363,7 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("%mew upp", "did you mean up?"),
+        ("%mew upp", "did you mean 'up'?"),
         ("%mew connect ws://x", "required: --space"),
         ("%mew bridge git", "no command is given"),
         ("%mew chat", "there is no text"),

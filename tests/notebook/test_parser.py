@@ -127,9 +127,9 @@ def test_a_cell_body_is_text_for_chat_and_an_object_elsewhere() -> None:
 @pytest.mark.parametrize(
     ("line", "body", "words"),
     [
-        ("upp", None, "did you mean up?"),
+        ("upp", None, "did you mean 'up'?"),
         ("connect ws://x", None, "required: --space"),
-        ("connect ws://x --spce s", None, "did you mean --space?"),
+        ("connect ws://x --spce s", None, "did you mean '--space'?"),
         ("connect ws://x --space s --token abc", None, "does not know '--token'"),
         ("connect ws://x --space s --token-env A --token-file B", None, "not allowed with argument"),
         ("up --port x", None, "invalid int value: 'x'"),
@@ -147,7 +147,7 @@ def test_a_cell_body_is_text_for_chat_and_an_object_elsewhere() -> None:
         ("send chat", "- 1", "must be an object"),
         ("send chat text", None, "must be a JSON object"),
         ('send chat {"a": 1}', "b: 2", "give one"),
-        ("help upp", None, "did you mean up?"),
+        ("help upp", None, "did you mean 'up'?"),
         ("approve", None, "required: ID"),
     ],
 )

@@ -13,7 +13,7 @@ from mew_lab.errors import ConfigError
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.sdk.settings import MAX_FILE, Settings, read_settings
+from mew_lab.sdk.settings import Settings, read_settings
 
 from .conftest import Room
 
@@ -223,7 +223,7 @@ def bomb() -> str:
         (b"\xff\xfe\x00", "is not UTF-8 text"),
         ("space: \x00", "neither YAML nor JSON"),
         ("a: &a [*a]", "an alias stands inside"),
-        (b"#" * (MAX_FILE + 1), "is larger than 1 MiB"),
+        (b"#" * (1024 * 1024 + 1), "is larger than 1 MiB"),
         ('{"space": "\\ud800"}', "half a character"),
     ],
 )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mew_lab.errors import ConfigError
-from mew_lab.sdk.config import read_yaml
+from mew_lab.settings.documents import read_yaml
 from mew_lab.tools_agent import agent_file
 from mew_lab.tools_agent.agent_file import parse_agent, read_agent_file, save_agent_file
 
@@ -154,7 +154,7 @@ def test_the_mode_is_what_the_file_says_or_what_its_older_marks_mean(
 
 def test_an_unknown_mode_is_refused_with_the_three_names() -> None:
     (said,) = faults(document(mode="helper"))
-    assert said.startswith("a.yaml: metadata.mode: ") and "interactive, autonomous, tools" in said
+    assert said.startswith("- metadata.mode: ") and "interactive, autonomous, tools" in said
 
 
 @pytest.mark.req("T-2")
@@ -196,7 +196,7 @@ def test_all_faults_of_a_file_are_told_at_once_each_with_its_place() -> None:
         "rules": [{"name": "r", "text": 3}],
         "mcpServers": {"s": {"args": "x", "tools": {"t": {"permissionRequired": "no"}}}, "t": 3},
     }  # fmt: skip
-    places = [one.split(": ")[1] for one in faults(whole)]
+    places = [one.removeprefix("- ").split(": ")[0] for one in faults(whole)]
     assert sorted(places) == sorted(
         [
             "metadata.name", "metadata.mode", "metadata.tools[1].name",

@@ -19,8 +19,8 @@ from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.server import Server
 from mew_lab.protocol.permit import PROFILES
-from mew_lab.sdk.config import write_yaml
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.settings.documents import write_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -71,7 +71,7 @@ def test_a_file_with_faults_is_told_fault_by_fault_on_stderr_and_exit_1(
     out, err = capsys.readouterr()
     assert out == ""
     first, *others = err.strip().split("\n")
-    assert first == f"mew-lab tools-agent: {file} has 6 faults"
+    assert first == f"mew-lab tools-agent: {file} has 6 faults:"
     assert len(others) == 6 and any("metadata.tools[0].prompt" in one for one in others)
 
 

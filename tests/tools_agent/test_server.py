@@ -21,7 +21,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mew_lab.agent.model import Reply
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.token import Token
-from mew_lab.sdk.config import write_yaml
+from mew_lab.settings.documents import write_yaml
 from mew_lab.tools_agent.server import HttpServer, mcp_server
 
 from ..agent.conftest import Script, until, wants

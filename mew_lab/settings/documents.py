@@ -1,26 +1,127 @@
-"""How is YAML read and written in this house?  Here, in one way: data only, one meaning, bounded. It knows no setting.
+"""Reads and writes YAML and JSON: data only, one meaning, bounded. It knows no setting.
 
 Scalars mean what YAML 1.2's core schema says (`no`, `on`, `12:30` and dates are text), because peers in the
-field read so. Only what JSON can hold comes out: no other tags, no keys that are not text, no cycles.
+field read so. Only values that JSON can hold come out: no other tags, no keys that are not text, no cycles.
+
+`read_file` reads a file of settings. Such files hold secrets, so its errors quote no value of the file.
+`read_yaml` reads any other text and quotes what is wrong.
+
+Spec: threats 8 and 26.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import re
+from pathlib import Path
 from typing import Any
 
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from mew_lab.errors import ConfigError
+from mew_lab.settings.faults import printable
 
-__all__ = ["read_yaml", "write_yaml"]
+__all__ = ["MAX_FILE", "is_file", "read_document", "read_file", "read_yaml", "write_yaml"]
 
+MAX_FILE = 1024 * 1024  # bytes of a file of settings
 MAX_NODES = 100_000  # counted as if every alias were written out, which is what a JSON writer would do
 MAX_DEPTH = 64
 
 _TAG = "tag:yaml.org,2002:"
 _KNOWN = frozenset(_TAG + name for name in ("null", "bool", "int", "float", "str", "seq", "map", "merge"))
+
+
+# What the reader says of these faults quotes no value of the file; of the others the place alone is told.
+_TELLABLE = re.compile(
+    r"stands twice|stands inside|nested|aliases unfold|must be text|another document"
+    r"|expected [^,]*, but (?:found|got) '<?[a-z \[\]{}?:,-]{1,20}>?'|mapping values are not allowed here"
+    r"|could not find expected|unexpected end of stream|cannot start any token"
+)
+_LINE = re.compile(r"line \d+, column \d+")
+
+
+def is_file(path: str | Path) -> bool:
+    """Whether there is a regular file; no pipe or device, which would be read without end."""
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):  # too long for a name, or a NUL in it
+        return False
+
+
+def read_file(path: str | Path, *, what: str) -> str:
+    """The text of a file of settings. `what` names its kind in errors, such as `space file`.
+
+    Raises:
+        ConfigError: there is no such file, it has more than 1 MiB, or it is not UTF-8 text.
+    """
+    path = Path(path)
+    source = printable(str(path), 300)
+
+    def unreadable(reason: str) -> ConfigError:
+        return ConfigError(f"cannot read the {what} {source}: {reason}", path=source)
+
+    if not is_file(path):
+        raise unreadable("there is no such file")
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE + 1)
+    except OSError as fault:
+        raise unreadable(fault.strerror or str(fault)) from None
+    if len(data) > MAX_FILE:
+        raise unreadable("it is larger than 1 MiB")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeError:
+        raise unreadable("it is not UTF-8 text") from None
+
+
+def read_document(text: str, *, path: str) -> object:
+    """The value of a document of settings: JSON where the text is that, else YAML; None when it is empty.
+
+    Raises:
+        ConfigError: with line and column; no value of the text is quoted.
+    """
+    if text.lstrip().startswith("{"):
+        try:
+            return _read_json(text)
+        except (ValueError, RecursionError):
+            pass  # a mapping of YAML may begin so, too, and its reader says what is wrong
+    try:
+        return read_yaml(text, path=path)
+    except ConfigError as fault:
+        if _TELLABLE.search(str(fault)):
+            raise
+        at = _LINE.search(str(fault))
+        message = f"{path} is neither YAML nor JSON that is read here{f': see {at[0]}' if at else ''}"
+        raise ConfigError(message, path=path) from None
+
+
+def _read_json(text: str) -> object:
+    """JSON with one meaning; raises ValueError for a key that stands twice, a number that no double holds, depth."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        members = dict(pairs)
+        if len(members) != len(pairs):
+            raise ValueError("a key stands twice")
+        return members
+
+    def finite(number: str) -> float:
+        if not math.isfinite(value := float(number)):
+            raise ValueError("a number is too large")
+        return value
+
+    value = json.loads(text, object_pairs_hook=unique, parse_float=finite, parse_constant=finite)
+    if _depth(value) > MAX_DEPTH:
+        raise ValueError("it is nested too deeply")
+    return value
+
+
+def _depth(value: object) -> int:
+    if not isinstance(value, dict | list):
+        return 0
+    return 1 + max(map(_depth, value.values() if isinstance(value, dict) else value), default=0)
 
 
 class _Loader(yaml.SafeLoader):

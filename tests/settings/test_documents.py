@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from mew_lab.errors import ConfigError
-from mew_lab.sdk.config import read_yaml, write_yaml
+from mew_lab.settings.documents import MAX_FILE, read_document, read_file, read_yaml, write_yaml
 
 
 @pytest.mark.parametrize(
@@ -150,3 +152,65 @@ def test_text_of_several_lines_is_written_so_that_a_person_can_read_it() -> None
 def test_what_is_no_data_is_not_written() -> None:
     with pytest.raises(ConfigError, match="cannot be written as YAML"):
         write_yaml({"a": object()})
+
+
+# --- documents of settings, and their files ---
+
+
+@settings(max_examples=60, deadline=None)
+@given(some.dictionaries(TEXTS, VALUES, min_size=1))
+def test_json_and_yaml_of_one_value_are_one_document(value: dict[str, object]) -> None:
+    as_json = read_document(json.dumps(value, indent="\t"), path="a.json")
+    assert repr(as_json) == repr(value) == repr(read_document(write_yaml(value), path="a.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"a": 1, "a": 2}', "line 1, column 10: the key 'a' stands twice"),
+        ('{"a": ' + "[" * 65 + "]" * 65 + "}", "nested more than 64 levels"),
+        ('{"a": 1e999}', "line 1, column 7"),
+        ('{"a": ', "line 1, column 7"),
+    ],
+)
+def test_json_that_means_two_things_or_none_is_refused_with_its_place(text: str, words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_document(text, path="a.json")
+    assert words in str(caught.value) and "a.json" in str(caught.value)
+
+
+@pytest.mark.threat(26)
+@pytest.mark.parametrize(
+    "text", ["token: *canary", "token: !canary x", "token: &canary x\n b: y", "t: 1e9999"]
+)
+def test_no_value_of_a_file_of_settings_is_in_its_error(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"a\.yaml .*line \d, column \d") as caught:
+        read_document(text, path="a.yaml")
+    assert "canary" not in str(caught.value) and "1e9" not in str(caught.value)
+
+
+def test_a_file_is_read_up_to_one_mebibyte_and_without_its_mark(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_bytes(b"\xef\xbb\xbfa: 1" + b" " * (MAX_FILE - 7))
+    text = read_file(file, what="agent file")
+    assert text.startswith("a: 1") and read_document(text, path="a") == {"a": 1}
+
+
+@pytest.mark.threat(8)
+def test_what_cannot_be_read_is_told_with_its_kind_and_name(tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(b"#" * (MAX_FILE + 1))
+    (tmp_path / "latin").write_bytes(b"a: \xff")
+    os.mkfifo(tmp_path / "pipe")
+    for name, reason in (
+        ("large", "it is larger than 1 MiB"),
+        ("latin", "it is not UTF-8 text"),
+        ("pipe", "there is no such file"),
+        ("none", "there is no such file"),
+        ("x" * 5000, "there is no such file"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            read_file(tmp_path / name, what="agent file")
+        assert str(caught.value).startswith(f"cannot read the agent file {str(tmp_path)[:200]}")
+        assert str(caught.value).endswith(reason) and len(str(caught.value)) < 400
+    with pytest.raises(ConfigError, match=r"no such file"):
+        read_file("a\0b\n", what="agent file")

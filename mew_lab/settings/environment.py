@@ -1,0 +1,67 @@
+"""The environment: what a started program inherits of it, and `${NAME}` in a setting.
+
+A started program gets only the variables that are named here and those that its configuration names. This module
+starts nothing and reads no file.
+
+Spec: threat 28, api.md (environment and folder of a bridge).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from mew_lab.errors import ConfigError
+from mew_lab.settings.faults import place
+
+__all__ = ["INHERITED", "fill_settings", "fill_variables", "inherited_environment", "unset_variables"]
+
+INHERITED = ("PATH", "HOME", "LANG", "TMPDIR", "SYSTEMROOT")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def inherited_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variables that every started program gets: paths, home, language and the folder of scratch files."""
+    return {name: environ[name] for name in INHERITED if name in environ}
+
+
+def fill_variables(text: str, environ: Mapping[str, str] = os.environ) -> str:
+    """`text` with each `${NAME}` replaced by that variable, once; a variable that is not set stays as it stands."""
+    return _VARIABLE.sub(lambda found: environ.get(found[1], found[0]), text)
+
+
+def unset_variables(text: str, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """The names of the variables that `text` asks for and that are not set, each once."""
+    return list(dict.fromkeys(name for name in _VARIABLE.findall(text) if name not in environ))
+
+
+def fill_settings(value: Any, environ: Mapping[str, str] = os.environ, *, key: str, source: str = "") -> Any:
+    """A setting with the variables of all its texts replaced, those in lists and mappings too.
+
+    Args:
+        value: what a file says: text, list, mapping, or what holds no text.
+        environ: the variables.
+        key: the key path of the value, for errors.
+        source: the file or variable that the value is from, for errors.
+
+    Raises:
+        ConfigError: a variable is not set; it names the key path and the variable, and shows no value.
+    """
+    if isinstance(value, str):
+        if missing := unset_variables(value, environ):
+            where = f"{source}: {key}" if source else key
+            message = f"{where} asks for the variable {missing[0]}, which is not set; set it"
+            raise ConfigError(message, path=source, key=key)
+        return fill_variables(value, environ)
+    if isinstance(value, dict):
+        return {
+            name: fill_settings(inner, environ, key=place(key, name), source=source)
+            for name, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [
+            fill_settings(inner, environ, key=place(key, at), source=source) for at, inner in enumerate(value)
+        ]
+    return value

@@ -1,0 +1,54 @@
+"""Programs get little of our environment, and settings name what they want of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from mew_lab.errors import ConfigError
+from mew_lab.settings.environment import (
+    fill_settings,
+    fill_variables,
+    inherited_environment,
+    unset_variables,
+)
+
+
+@pytest.mark.threat(28)
+def test_a_program_is_given_five_variables_and_no_secret() -> None:
+    ours = {"PATH": "/bin", "HOME": "/home/a", "OPENAI_API_KEY": "canary", "LANG": "C", "LD_PRELOAD": "x"}
+    assert inherited_environment(ours) == {"PATH": "/bin", "HOME": "/home/a", "LANG": "C"}
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("${KEY}", "secret"),
+        ("Bearer ${KEY}:${KEY}", "Bearer secret:secret"),
+        ("${NONE}", "${NONE}"),
+        ("$KEY ${KEY ${1} ${}", "$KEY ${KEY ${1} ${}"),
+        ("${LOOP}", "${KEY}"),
+        ("", ""),
+    ],
+)
+def test_a_variable_is_filled_in_once_and_kept_verbatim_when_unset(text: str, meant: str) -> None:
+    assert fill_variables(text, {"KEY": "secret", "LOOP": "${KEY}"}) == meant
+
+
+def test_what_is_not_set_is_named_once_and_in_order() -> None:
+    assert unset_variables("${B} ${A} ${B} ${SET} $C", {"SET": ""}) == ["B", "A"]
+
+
+def test_every_text_of_a_setting_is_filled_in_and_nothing_else_changes() -> None:
+    setting = {"${A}": ["x${A}", {"b": "${A}"}, 3, None], "c": True}
+    filled = {"${A}": ["x1", {"b": "1"}, 3, None], "c": True}
+    assert fill_settings(setting, {"A": "1"}, key="env") == filled
+
+
+@pytest.mark.threat(26)
+def test_a_variable_that_is_not_set_is_told_with_its_place_and_without_the_value() -> None:
+    setting = {"bot": {"args": ["--flag", "canary ${NOT_SET}"]}}
+    with pytest.raises(ConfigError) as caught:
+        fill_settings(setting, {}, key="participants", source="space.yaml")
+    at = "participants.bot.args[1]"
+    assert str(caught.value) == f"space.yaml: {at} asks for the variable NOT_SET, which is not set; set it"
+    assert (caught.value.path, caught.value.key) == ("space.yaml", at)

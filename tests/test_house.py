@@ -26,8 +26,9 @@ FLOORS = {
     "errors": 1, "version": 1,
     "protocol": 2, "transport": 2,
     "space": 3, "ledger": 3,
-    "sdk": 4,
-    "gateway": 5, "agent": 5, "bridge": 5, "log": 5,
+    "sdk": 3.5,  # the gateway reads its files with sdk.config
+    "gateway": 4, "log": 4,
+    "agent": 5, "bridge": 5,
     "conformance": 6, "tools_agent": 6,
     "lab": 7,
     "views": 8,
@@ -50,7 +51,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "uvloop": ("cli", "cli.*"),
     "yaml": ("sdk.config",),
     "openai": ("agent.completions",),
-    "mcp": ("bridge.*", "tools_agent.server"),
+    "mcp": ("bridge.*",),
     "pandas": ("log.log", "log.table", "log.payloads", "conformance.table"),
     "numpy": ("log.payloads",),  # pandas brings it; the payload column is an extension array
     "IPython": ("notebook.*", "views.ui.live"),

@@ -27,7 +27,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from mew_lab.agent.model import Message, Reply, ToolCall, ToolSpec
-from mew_lab.agent.turn import Done, Turn, formatted, read_turn
+from mew_lab.agent.turn import CurrentTurn, MadeCall, format_reply, read_turn
 
 __all__ = ["OfflineModel"]
 
@@ -148,7 +148,7 @@ class OfflineModel:
         attends = True
         if schema is not None and schema.get("title") == "Attention":
             attends = bool(_ABOUT_SELF.search(turn.request)) or _fits_some_tool(turn.request, tools)
-        reply = formatted(_next(turn, tools, messages), schema, attends=attends)
+        reply = format_reply(_next(turn, tools, messages), schema, attends=attends)
         if on_text is not None:
             for piece in re.findall(r"\s*\S+\s*\Z|\s*\S+", reply.text):
                 on_text(piece)
@@ -158,7 +158,7 @@ class OfflineModel:
         """There is nothing to let go of."""
 
 
-def _next(turn: Turn, tools: Sequence[ToolSpec], messages: Sequence[Message]) -> Reply:
+def _next(turn: CurrentTurn, tools: Sequence[ToolSpec], messages: Sequence[Message]) -> Reply:
     gathered = re.search(
         r"\bInformation gathered:\n(.*?)(?:\n\n|\Z)", messages[-1].content[:32_000], re.DOTALL
     )
@@ -169,7 +169,7 @@ def _next(turn: Turn, tools: Sequence[ToolSpec], messages: Sequence[Message]) ->
     return _work_off(turn, tools[:MAX_TOOLS])
 
 
-def _work_off(turn: Turn, tools: Sequence[ToolSpec]) -> Reply:
+def _work_off(turn: CurrentTurn, tools: Sequence[ToolSpec]) -> Reply:
     """Walks through the clauses: calls that were made are taken in their order, the first that was not is next."""
     weigh = Weights(tools)
     left, seen, pieces, failed = list(turn.done), list[Value](), list[str](), False
@@ -218,7 +218,7 @@ def _fits_some_tool(request: str, tools: Sequence[ToolSpec]) -> bool:
 
 
 class Weights:
-    """The words of each tool, and how much each word counts: the more, the fewer tools have it."""
+    """The words of each tool, and how much each word counts: the more, the ask_for_less tools have it."""
 
     def __init__(self, tools: Sequence[ToolSpec]) -> None:
         self.tools = [(tool, *_words_of_tool(tool)) for tool in tools]
@@ -477,11 +477,11 @@ def _is_refusal(observation: str) -> bool:
     )
 
 
-def _is_failure(call: Done) -> bool:
+def _is_failure(call: MadeCall) -> bool:
     return call.observation.lstrip()[:5].lower() == "error"
 
 
-def _told(call: Done) -> str:
+def _told(call: MadeCall) -> str:
     """What a tool said, quoted in one line; a small JSON object as "key: value, key: value"."""
     text = call.observation.strip()
     if _is_failure(call):

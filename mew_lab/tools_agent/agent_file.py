@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any, cast
 
 from mew_lab.errors import ConfigError, ProtocolError
 from mew_lab.protocol.envelope import read_strict
+from mew_lab.protocol.text import TOOL_NAME
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.config import read_yaml, write_yaml
 from mew_lab.sdk.settings import MAX_FILE
@@ -40,7 +40,6 @@ from mew_lab.tools_agent.schema import Fault, faults_of_parameters, place
 
 __all__ = ["parse_agent", "read_agent_file", "save_agent_file"]
 
-NAME = re.compile(r"[A-Za-z0-9._-]{1,128}\Z", re.ASCII)
 MAX_TOLD = 50  # faults of one file that are told
 
 
@@ -256,7 +255,7 @@ class _Reader:
                 parameters=entry.get("parameters", {}),
                 prompt=self.text(entry, "prompt", at, needed=True),
             )
-            if tool.name and not NAME.match(tool.name):
+            if tool.name and not TOOL_NAME.match(tool.name):
                 said = (
                     f"{one_line(tool.name, 80)!r} cannot name a tool: it takes 1 to 128 of A-Z a-z 0-9 . _ -"
                 )

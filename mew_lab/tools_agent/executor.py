@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import uuid4
 
-from mew_lab.agent.headroom import Headroom
-from mew_lab.agent.memory import Memory
+from mew_lab.agent.context_window import ContextWindow, Memory
 from mew_lab.agent.model import Message, Model, Reply, ToolCall, ToolSpec
 from mew_lab.agent.options import AgentOptions
-from mew_lab.agent.run import Outcome, Run
+from mew_lab.agent.run import Run, RunOutcome
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
@@ -113,7 +112,7 @@ class Executor:
         deadline: float = 300.0,
     ) -> None:
         self.agent = agent
-        self.sessions: dict[asyncio.Task[Outcome], Run] = {}
+        self.sessions: dict[asyncio.Task[RunOutcome], Run] = {}
         self._participant = participant
         self._model = model
         self._texts = texts
@@ -187,7 +186,7 @@ class Executor:
                 system_prompt=self.agent.system_prompt, max_iterations=settings.max_chat_turns - 1
             ),
             trigger=trigger,
-            headroom=Headroom(participant, Memory(), max_tokens=model.max_tokens, ended=self.end),
+            context_window=ContextWindow(participant, Memory(), max_tokens=model.max_tokens, ended=self.end),
             gate=self.gate,
         )
         task = asyncio.get_running_loop().create_task(self._when_free(run))
@@ -205,16 +204,21 @@ class Executor:
         outcome = None if run.stopped or task.cancelled() else task.result()
         return self._execution(tool, prompt, run, model.replies, outcome)
 
-    async def _when_free(self, run: Run) -> Outcome:
+    async def _when_free(self, run: Run) -> RunOutcome:
         async with self._free:
             return await run.work()
 
-    def _is_over(self, task: asyncio.Task[Outcome]) -> None:
+    def _is_over(self, task: asyncio.Task[RunOutcome]) -> None:
         self.sessions.pop(task, None)
         task.cancelled() or task.exception()
 
     def _execution(
-        self, tool: ToolDefinition, prompt: str, run: Run, replies: Sequence[Reply], outcome: Outcome | None
+        self,
+        tool: ToolDefinition,
+        prompt: str,
+        run: Run,
+        replies: Sequence[Reply],
+        outcome: RunOutcome | None,
     ) -> Execution:
         turns = tuple(text for reply in replies if (text := reply.text.strip()))
         calls = tuple(
@@ -245,7 +249,7 @@ class Executor:
         """Somebody ended a session by `reasoning/cancel`; whoever called is told. Spec: TA-47."""
         for task, run in tuple(self.sessions.items()):
             if run.context and run.context == envelope.context:
-                run.stopped_by(envelope)
+                run.stop_by(envelope)
                 task.cancel(envelope.kind)
 
     async def end(self, reason: str) -> None:
@@ -258,7 +262,7 @@ class Executor:
             await asyncio.wait(stopped, timeout=ENDS_WITHIN)
 
 
-def _failure(name: str, run: Run, outcome: Outcome | None, turns: Sequence[str], *, cut: bool) -> str:
+def _failure(name: str, run: Run, outcome: RunOutcome | None, turns: Sequence[str], *, cut: bool) -> str:
     """What is said of a call that did not end well, and how far it came. Spec: T-10, TA-42."""
     if outcome is None:
         said = run.stopped

@@ -940,12 +940,12 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "T-8",
         "a session has a context of its own",
-        then(f"{TOOLS}.executor:Executor._session", lambda made: replace(made, context="one")),
+        then(f"{TOOLS}.executor:Executor._run_session", lambda made: replace(made, context="one")),
     ),
     Removal(
         "T-9",
         "the text is the result",
-        then(f"{TOOLS}.executor:Executor._session", lambda made: replace(made, text="")),
+        then(f"{TOOLS}.executor:Executor._run_session", lambda made: replace(made, text="")),
     ),
     Removal(
         "T-10",

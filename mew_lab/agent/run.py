@@ -48,6 +48,7 @@ from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.results import ToolResult
 
 __all__ = [
+    "CUT_NOTE",
     "ERROR",
     "Gate",
     "Hooks",

@@ -113,7 +113,7 @@ def test_the_model_contains_no_name_of_a_tool_or_a_parameter_of_the_lessons(real
 async def test_the_reasoning_names_the_clause_and_the_tool() -> None:
     reply = await OfflineModel().reply([Message("user", "What is the weather in Oslo?")], tools=BAG)
     assert reply.reasoning == (
-        "“What is the weather in Oslo” is what weather-service/get_weather does (“Current weather for a city”)."
+        "I call weather-service/get_weather for “What is the weather in Oslo”. Its description: “Current weather for a city”."
     )
 
 
@@ -161,7 +161,7 @@ async def test_a_failure_and_a_refusal_are_told_and_what_rests_on_them_is_not_ma
     assert [name for name, _ in pairs(calls)] == ["git/git_log"]
     assert answer.split("\n") == [
         "git/git_log was refused: Proposal rejected by human: the garden is closed",
-        "“what time was that in Tokyo” rests on what did not work.",
+        "“what time was that in Tokyo” needs the result of a step that failed.",
     ]
     _, answer = await served("What is the weather in Oslo?", BAG, "Error: no such city")
     assert answer == "weather-service/get_weather failed: no such city"

@@ -50,7 +50,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "uvloop": ("cli", "cli.*"),
     "yaml": ("settings.documents",),
     "openai": ("agent.completions",),
-    "mcp": ("bridge.*", "tools_agent.server"),
+    "mcp": ("bridge.*",),
     "pandas": ("log.log", "log.table", "log.payloads", "conformance.table"),
     "numpy": ("log.payloads",),  # pandas brings it; the payload column is an extension array
     "IPython": ("notebook.*", "views.ui.live"),

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from mew_lab.agent.attention import Attention
-from mew_lab.agent.memory import Freed
+from mew_lab.agent.context_window import Freed
 from mew_lab.agent.prompts import DEFAULT
 from mew_lab.ledger.entry import Entry
 from mew_lab.protocol import permit
@@ -619,7 +619,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "P-3-19 P-3.5.6-2 P-3.8.1-9",
         "others' contexts and welcomes are not remembered",
-        replaced(f"{AGENT}.memory:Memory.hear", remembered),
+        replaced(f"{AGENT}.context_window:Memory.hear", remembered),
     ),
     # grants
     Removal("P-3.6.1-2", "a grant has a reason", lacking("capability/grant", "payload", "reason")),
@@ -667,7 +667,9 @@ REMOVALS: tuple[Removal, ...] = (
     Removal("P-3.9.5-2", "forget may say how much", lacking("participant/forget", "payload", "entries")),
     Removal("P-3.9.5-3", "a status follows a forget", mute("participant/status", status="forgotten")),
     Removal(
-        "P-3.9.5-4 S-L3-12", "an agent makes room", gone(f"{AGENT}.headroom:Headroom.ensure_context_headroom")
+        "P-3.9.5-4 S-L3-12",
+        "an agent makes room",
+        gone(f"{AGENT}.context_window:ContextWindow.ensure_context_headroom"),
     ),
     Removal(
         "P-3.9.5-5 S-L2-42 S-L3-14",
@@ -852,33 +854,33 @@ REMOVALS: tuple[Removal, ...] = (
         "S-L3-3 S-L3-4",
         "a tool is shown under whose it is",
         then(
-            f"{AGENT}.calling:offered",
+            f"{AGENT}.run:list_callable_tools",
             lambda specs: [spec._replace(name=spec.name.partition("/")[2]) for spec in specs],
         ),
     ),
     Removal(
         "S-L3-13",
         "clear and forget reach the conversation",
-        gone(f"{AGENT}.memory:Memory._drop", Freed(0, 0)),
+        gone(f"{AGENT}.context_window:Memory._drop", Freed(0, 0)),
     ),
     Removal("S-L3-15", "discoveries are waited for", gone(f"{DISCOVERY}.wait_for_pending_discoveries", True)),
     Removal(
         "S-L3-17 S-L3-22", "the loop has an end", given(f"{AGENT}.react:next_move", max_iterations=10**6)
     ),
     Removal("S-L3-20", "a call names its reasoning", lacking("mcp/request", "correlation_id")),
+    Removal("S-L3-23", "an error is an observation", then(f"{AGENT}.run:execute_tool_call", lambda said: "")),
+    Removal("S-L3-24", "the native format", given(f"{AGENT}.prompts:step_messages", format="scratchpad")),
+    Removal("S-L3-25", "the scratchpad format", given(f"{AGENT}.prompts:step_messages", format="native")),
     Removal(
-        "S-L3-23", "an error is an observation", then(f"{AGENT}.calling:execute_tool_call", lambda said: "")
-    ),
-    Removal("S-L3-24", "the native format", given(f"{AGENT}.prompts:for_step", format="scratchpad")),
-    Removal("S-L3-25", "the scratchpad format", given(f"{AGENT}.prompts:for_step", format="native")),
-    Removal(
-        "S-L3-26", "the last messages stand in the prompt", given(f"{AGENT}.memory:Memory.before", length=0)
+        "S-L3-26",
+        "the last messages stand in the prompt",
+        given(f"{AGENT}.context_window:Memory.before", length=0),
     ),
     Removal(
         "S-L3-27",
         "prompts can be replaced",
         replaced(
-            f"{AGENT}.prompts:for_step",
+            f"{AGENT}.prompts:step_messages",
             lambda before: lambda *about, prompts, **how: before(*about, prompts=DEFAULT, **how),
         ),
     ),
@@ -886,7 +888,8 @@ REMOVALS: tuple[Removal, ...] = (
         "S-L3-28",
         "any name is a tool's",
         then(
-            f"{AGENT}.calling:offered", lambda specs: [spec for spec in specs if spec.name.startswith("git/")]
+            f"{AGENT}.run:list_callable_tools",
+            lambda specs: [spec for spec in specs if spec.name.startswith("git/")],
         ),
     ),
     Removal("S-L3-29", "reasoning can be off", given(f"{AGENT}.trace:Trace.__init__", enabled=True)),
@@ -917,9 +920,11 @@ REMOVALS: tuple[Removal, ...] = (
         value(f"{AGENT}.attention:Habits.__new__.__defaults__", (True, True, True, True, 0.9, 3)),
     ),
     Removal("S-CH-7", "answers a minute are limited", gone(f"{AGENT}.attention:Rate.take", True)),
-    Removal("S-CH-8", "answers to answers are counted", gone(f"{AGENT}.attention:Exchanges.depth", 0)),
+    Removal("S-CH-8", "answers to answers are counted", gone(f"{AGENT}.attention:AnswerDepths.depth", 0)),
     Removal("S-CH-9", "a model decides", gone(f"{AGENT}.attention:read_classification")),
-    Removal("S-CH-10", "one agent takes it", replaced(f"{AGENT}.claims:Claims.take", lambda before: yes)),
+    Removal(
+        "S-CH-10", "one agent takes it", replaced(f"{AGENT}.attention:ChatClaims.take", lambda before: yes)
+    ),
     # agents served as tools
     Removal(
         "T-1", "server info is the metadata", gone(f"{TOOLS}.definition:AgentDefinition.server_info", {})
@@ -935,12 +940,12 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "T-8",
         "a session has a context of its own",
-        then(f"{TOOLS}.executor:Executor._session", lambda made: replace(made, context="one")),
+        then(f"{TOOLS}.executor:Executor._run_session", lambda made: replace(made, context="one")),
     ),
     Removal(
         "T-9",
         "the text is the result",
-        then(f"{TOOLS}.executor:Executor._session", lambda made: replace(made, text="")),
+        then(f"{TOOLS}.executor:Executor._run_session", lambda made: replace(made, text="")),
     ),
     Removal(
         "T-10",

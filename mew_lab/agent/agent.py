@@ -1,10 +1,12 @@
-"""Joins a participant and a model: `MEWAgent` hears, decides whether to answer, thinks, and answers.
+"""Joins a participant and a model: `MEWAgent` listens, decides whether to answer, thinks, and answers.
 
-Three rules for whoever adds something here:
-1. No protocol of its own: what is sent, discovered, called or proposed is the participant's to do.
-2. One run for each request (`run`), so that several at once do not meet; here they are only begun and ended.
-3. Whatever a peer, a tool or a model does ends as an answer, an observation or a status, never as an exception
-   that stops the agent.
+Three rules hold for additions:
+1. No protocol of its own: sending, discovery, calls and proposals are the participant's.
+2. One `Run` for each request, so that several at once do not meet; here runs are only begun and ended.
+3. A fault of a peer, a tool or a model ends as an answer, an observation or a status, never as an exception that
+   stops the agent.
+
+A chat message passes `attention` (whether to answer, for whom) and becomes a `Run`, whose outcome `delivery` sends.
 
 Spec: §3.5, §3.9.5, SDK "Layer 3".
 """
@@ -13,23 +15,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from mew_lab.agent import prompts
-from mew_lab.agent.askers import Askers
-from mew_lab.agent.attention import Exchanges, Rate, judge, read_classification, tells_outcome
-from mew_lab.agent.calling import offered
-from mew_lab.agent.claims import PROCESSING, Claims
+from mew_lab.agent.attention import (
+    PROCESSING,
+    AnswerDepths,
+    Askers,
+    ChatClaims,
+    Rate,
+    judge,
+    read_classification,
+    tells_outcome,
+)
+from mew_lab.agent.context_window import ContextWindow, Memory
 from mew_lab.agent.delivery import deliver
-from mew_lab.agent.headroom import Headroom
-from mew_lab.agent.memory import Memory
 from mew_lab.agent.model import Model, ToolCall, ToolSpec
 from mew_lab.agent.models import model_of, with_settings
 from mew_lab.agent.options import AgentOptions
 from mew_lab.agent.react import Move, Thought
-from mew_lab.agent.run import Outcome, Run
-from mew_lab.agent.tasks import Tasks
+from mew_lab.agent.run import Run, RunOutcome, list_callable_tools
 from mew_lab.errors import ModelFailed
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.intake import malformed
@@ -39,7 +45,7 @@ from mew_lab.sdk.handlers import Handlers
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.settings import Settings
 
-__all__ = ["MEWAgent"]
+__all__ = ["BackgroundTasks", "MEWAgent"]
 
 logger = logging.getLogger(__name__)
 MAX_QUEUED = 100  # requests that wait while `max_concurrent` are worked on
@@ -94,12 +100,12 @@ class MEWAgent:
         self.askers = Askers(self.participant, lambda: self.options.obeys)
         self.memory = Memory(mark=self.askers.mark)
         self.runs: dict[asyncio.Task[Any], Run] = {}
-        self._tasks = Tasks(report=self.participant.client.report)
-        self._claims = Claims()
-        self._exchanges = Exchanges()
+        self._tasks = BackgroundTasks(report=self.participant.client.report)
+        self._claims = ChatClaims()
+        self._exchanges = AnswerDepths()
         self._judged = Rate(to_one=30)
         self._refused = Rate()
-        self.headroom = Headroom(
+        self.context_window = ContextWindow(
             self.participant,
             self.memory,
             max_tokens=self.options.max_tokens or self.model.max_tokens,
@@ -108,7 +114,7 @@ class MEWAgent:
         self._free = asyncio.Semaphore(self.options.max_concurrent)
         self._started = False
         self._off: list[Callable[[], None]] = []
-        self._answers: Handlers[Outcome] = Handlers(on_fault=self.participant.client.report)
+        self._answers: Handlers[RunOutcome] = Handlers(on_fault=self.participant.client.report)
 
     @classmethod
     def from_settings(cls, settings: Settings, **more: Any) -> MEWAgent:
@@ -168,10 +174,10 @@ class MEWAgent:
         Those of others that this agent may call, or propose to call, by `participant/tool`. What is not among them
         cannot be called. Spec: SDK "Tool Preparation and Namespacing" (`prepareLLMTools`).
         """
-        return offered(self.participant)
+        return list_callable_tools(self.participant)
 
     async def reason(self, request: str, previous_thoughts: Sequence[Thought], *, run: Run) -> Move:
-        """The next move: `CallTools`, `Think`, `Answer` or `GiveUp` of `mew_lab.agent.react`.
+        """The next move: `CallTools`, `Think`, `FinalAnswer` or `GiveUp` of `mew_lab.agent.react`.
 
         It asks the model once, with the tools of `prepare_llm_tools`. Spec: SDK "MEWAgent" (`reason`).
 
@@ -222,7 +228,7 @@ class MEWAgent:
                 participant.client.on_message(self._heard),
                 participant.client.on_disconnected(self._cut_off),
                 participant.on_chat(self._on_chat),
-                *self.headroom.take(),
+                *self.context_window.take(),
             ]
             participant.discovery.enable_auto_discovery()
         try:
@@ -258,7 +264,7 @@ class MEWAgent:
                 task.cancel("disconnected")
             self._tasks.cancel()
 
-    def on_answer(self, handler: Callable[[Outcome], Any]) -> Callable[[], None]:
+    def on_answer(self, handler: Callable[[RunOutcome], Any]) -> Callable[[], None]:
         """Each outcome of a request; the result, when called, ends that."""
         return self._answers.add(handler)
 
@@ -274,7 +280,7 @@ class MEWAgent:
 
     # --- working ---
 
-    async def ask(self, request: str) -> Outcome:
+    async def ask(self, request: str) -> RunOutcome:
         """Works on a request that no message of the space makes, in sight of everybody.
 
         Returns:
@@ -283,7 +289,7 @@ class MEWAgent:
         Spec: §3.5.1 (autonomous pattern).
         """
         run = self._run(request, None)
-        return await self._outcome(run) or Outcome("stopped", run.stopped)
+        return await self._outcome(run) or RunOutcome("stopped", run.stopped)
 
     async def cancel(self, context: str, reason: str = "cancelled") -> None:
         """Stops the run of that context, as `reasoning/cancel` from somebody else does. Spec: §3.5.5."""
@@ -309,12 +315,12 @@ class MEWAgent:
             model=self.model,
             options=options,
             trigger=trigger,
-            headroom=self.headroom,
+            context_window=self.context_window,
             before=lambda: self.memory.before(id, length=options.conversation_history_length, me=self.id),
             hooks=self,
         )
 
-    async def _outcome(self, run: Run) -> Outcome | None:
+    async def _outcome(self, run: Run) -> RunOutcome | None:
         """How a run ended; None when it was stopped. It goes on as a task of its own, which others may stop."""
         task = asyncio.get_running_loop().create_task(self._worked(run))
         self.runs[task] = run
@@ -331,7 +337,7 @@ class MEWAgent:
         self.runs.pop(task, None)
         task.cancelled() or task.exception()  # who began it may be gone
 
-    async def _worked(self, run: Run) -> Outcome:
+    async def _worked(self, run: Run) -> RunOutcome:
         async with self._free:
             outcome = await run.work()
         self._answers(outcome)
@@ -345,7 +351,7 @@ class MEWAgent:
         """Everything: the conversation is kept, what others take on is noted, a cancelling is obeyed."""
         self.memory.hear(envelope)
         self._claims.observe(envelope)
-        self.headroom.counted()
+        self.context_window.counted()
         if envelope.sender == self.id:
             return
         if envelope.kind in ENDING and self.id in envelope.to and not malformed(envelope):
@@ -364,7 +370,7 @@ class MEWAgent:
     def _cancelled(self, which: Callable[[Run], bool], *, by: Envelope) -> None:
         for task, run in tuple(self.runs.items()):
             if which(run):
-                run.stopped_by(by)
+                run.stop_by(by)
                 task.cancel(f"{by.kind} of {by.sender}")
 
     def _on_chat(self, envelope: Envelope) -> None:
@@ -392,7 +398,7 @@ class MEWAgent:
     async def _classify(self, envelope: Envelope) -> None:
         """Asks the model whether an unaddressed message is ours, and lets the first agent that takes it have it."""
         habits = self.options.habits
-        messages = prompts.for_attention(
+        messages = prompts.attention_messages(
             str(envelope.payload.get("text", "")),
             id=self.id,
             tools=self.prepare_llm_tools(),
@@ -401,7 +407,7 @@ class MEWAgent:
         )
         try:
             model = with_settings(self.model, self.options.reply_settings)
-            reply = await model.reply(self.headroom.cut(messages), schema=prompts.ATTENTION)
+            reply = await model.reply(self.context_window.cut(messages), schema=prompts.ATTENTION)
         except ModelFailed as fault:
             logger.info("%s did not judge chat %s: %s", self.id, envelope.id, fault)
             return
@@ -455,3 +461,39 @@ class MEWAgent:
             "messages_in_context": len(self.memory),
             "tokens": self.memory.tokens,
         }
+
+
+class BackgroundTasks:
+    """Those of one agent. `report` is told what one raises; nobody else awaits it."""
+
+    def __init__(self, *, report: Callable[[Exception], object]) -> None:
+        self._report = report
+        self._running: set[asyncio.Task[Any]] = set()
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def begin(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Lets it run, beside the others."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+
+    def cancel(self) -> set[asyncio.Task[Any]]:
+        """Cancels all but the one that calls this; returns them."""
+        others = self._running - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        return others
+
+    async def end(self, *, within: float) -> None:
+        """Cancels all but the one that calls this, and returns when they have ended, or after so many seconds."""
+        others = self.cancel()
+        if others:
+            await asyncio.wait(others, timeout=within)
+
+    def _ended(self, done: asyncio.Task[Any]) -> None:
+        self._running.discard(done)
+        fault = None if done.cancelled() else done.exception()
+        if isinstance(fault, Exception):
+            self._report(fault)

@@ -1,28 +1,48 @@
-"""Decides whether an agent answers a chat message; pure: what was said and what is known of it in, a verdict out.
+"""Decides which chat messages an agent answers, for whom it works, and which of several agents answers.
 
-Whether an unaddressed message is worth an answer is a model's to say; that it is asked at all, and what its
-answer means, is decided here. Three rules keep two agents from talking for ever: nobody answers themselves, an
-exchange of answers to answers ends after `MAX_EXCHANGE`, and answers a minute are limited.
+How it works, in the order in which a message passes:
 
-Spec: SDK "Chat Message Response Strategy".
+1. `judge` decides by the rules of the specification: answer it, ignore it, or ask the model about it. It is pure.
+2. `Askers` tells whether the sender is one whose requests the agent works on. An agent may hold rights that a
+   participant which chats with it lacks, and such a participant must not act with them. By default the agent obeys
+   those that started it and those that may call any tool themselves, as the capabilities tell that the gateway shows.
+   Other messages are kept, marked with their source, and are no requests (threat 42).
+3. `read_classification` reads what the model says of a message that is addressed to nobody.
+4. `ChatClaims` settles which agent answers such a message: the first whose acknowledgement the gateway puts in order.
+   All agents see one stream in one order, so no two take it.
+
+Three rules keep two agents from talking for ever: no agent answers itself, a chain of answers to answers ends after
+`MAX_EXCHANGE`, and answers a minute are limited (`Rate`).
+
+Spec: §3.4.1, SDK "Chat Message Response Strategy", "Implementation Notes" of chat; threat 42.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections import deque
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
+from mew_lab.errors import ConfigError, MewError
 from mew_lab.ledger.calls import CallIndex, Proposal
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.covers import covered
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.permit import Capability
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.participant import MEWParticipant
 
 __all__ = [
+    "ANYBODY",
+    "PROCESSING",
+    "AnswerDepths",
+    "Askers",
     "Attention",
+    "ChatClaims",
     "Classification",
-    "Exchanges",
     "Habits",
     "Rate",
     "judge",
@@ -30,8 +50,10 @@ __all__ = [
     "tells_outcome",
 ]
 
-MAX_EXCHANGE = 4
-MAX_REMEMBERED = 10_000
+PROCESSING = "processing"  # the status of an acknowledgement that takes a message on
+ANYBODY = "*"
+MAX_EXCHANGE = 4  # answers, each to the one before
+MAX_REMEMBERED = 10_000  # messages
 MAX_JSON = 10_000  # characters of a classification that are read
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]{0,20}://\S+", re.IGNORECASE)
 
@@ -143,7 +165,7 @@ def read_classification(text: str) -> Classification | None:
     return Classification(should, float(confidence), str(said.get("reason", ""))[:300])
 
 
-class Exchanges:
+class AnswerDepths:
     """How often answers have answered answers; remembers the newest messages alone."""
 
     def __init__(self) -> None:
@@ -175,3 +197,125 @@ class Rate:
             return False
         self._answers.append((now, sender))
         return True
+
+
+MAX_TOLD = 1000  # senders that were told; the oldest may be told once more
+MAX_NAMED = 3  # participants that a refusal names
+# Calls of any tool with any arguments: what does not permit all of them is a limited right.
+_ANY_CALL = Capability.of(
+    {"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "*"}}}
+)
+
+
+class Askers:
+    """Whom one agent obeys.
+
+    Args:
+        obeys: The option in force: ids, or `*` for anybody; None for the default.
+    """
+
+    def __init__(self, participant: MEWParticipant, obeys: Callable[[], Sequence[str] | None]) -> None:
+        self.starters: set[str] = set()  # those that started the agent; obeyed by default
+        self._saying = participant.saying
+        self._client = participant.client
+        self._obeys = obeys
+        self._revoked: set[str] = set()  # those that lost rights since the gateway last told theirs
+        # Of each sender the rights that were judged, and whether they allow any call.
+        self._judged: BoundedDict[str, tuple[list[dict[str, Any]], bool]] = BoundedDict(MAX_TOLD)
+        self._told: BoundedDict[str, None] = BoundedDict(MAX_TOLD)
+        self._rate = Rate(in_all=20, to_one=1)
+        participant.client.on_message(self._observe)
+        participant.client.on_welcome(lambda _: self._revoked.clear())
+
+    def _observe(self, envelope: Envelope) -> None:
+        """A revoke of patterns takes what a welcome or a presence told; a grant adds nothing to it."""
+        payload = envelope.payload
+        if envelope.kind == "capability/revoke" and "grant_id" not in payload:
+            if isinstance(name := payload.get("recipient"), str) and len(self._revoked) < MAX_TOLD:
+                self._revoked.add(name)
+        elif envelope.kind == "system/presence" and isinstance(one := payload.get("participant"), dict):
+            self._revoked.discard(str(one.get("id")))
+
+    def obeyed(self, sender: str) -> bool:
+        """Whether requests of this participant are worked on."""
+        named = self._obeys()
+        if named is not None:
+            return sender in named or ANYBODY in named
+        return sender in self.starters or self._may_call(sender)
+
+    def mark(self, sender: str) -> str:
+        """The sender as a model reads it before what was said."""
+        return sender if self.obeyed(sender) else f"{sender} (information only, not a request)"
+
+    def accept(self, message: Envelope, *, asked: bool, now: float) -> bool:
+        """Whether to work on a message; a sender that `asked` this agent and is not obeyed is told so, once."""
+        if self.obeyed(message.sender):
+            return True
+        if asked and (text := self.declined(message.sender, now=now)):
+            self._saying.quietly("chat", {"text": text}, to=message.sender, about=message.id)
+        return False
+
+    def declined(self, sender: str, *, now: float) -> str:
+        """What is answered to a participant that is not obeyed; nothing where it was told already, or many were."""
+        if sender in self._told or not self._rate.take(sender, now=now):
+            return ""
+        self._told[sender] = None
+        names = sorted(self._present())
+        who = ", ".join(one_line(name, 60) for name in names[:MAX_NAMED])
+        more = " and others" if len(names) > MAX_NAMED else ""
+        only = f"I take requests from {who}{more} only" if who else "I take requests from nobody who is here"
+        return f"{only}: please ask there. I have noted what you said."
+
+    def _present(self) -> Iterable[str]:
+        named = self._obeys()
+        here = set(self._client.participants) | (self.starters if named is None else set(named))
+        return (name for name in here if name != self._client.id and self.obeyed(name))
+
+    def _may_call(self, sender: str) -> bool:
+        """Whether the sender may call any tool of anybody itself, and so gains nothing by the agent's rights."""
+        patterns = self._client.participants.get(sender)
+        if patterns is None or sender in self._revoked or len(patterns) > 1000:
+            return False
+        known = self._judged.get(sender)
+        if known is None or known[0] is not patterns:
+            known = self._judged[sender] = (patterns, covered(_rights(patterns), _ANY_CALL))
+        return known[1]
+
+
+def _rights(patterns: list[dict[str, Any]]) -> Iterator[Capability]:
+    """Those that can be read, and hold whoever is asked."""
+    for pattern in patterns:
+        if "to" not in pattern:
+            with contextlib.suppress(ConfigError):
+                yield Capability.of(pattern)
+
+
+class ChatClaims:
+    """Who was the first to take on which message; the newest messages alone."""
+
+    def __init__(self) -> None:
+        self._first: BoundedDict[str, str] = BoundedDict(MAX_REMEMBERED)
+
+    def observe(self, envelope: Envelope) -> None:
+        """Takes note of one message of the space."""
+        says_so = envelope.kind == "chat/acknowledge" and envelope.payload.get("status") == PROCESSING
+        if not says_so and envelope.kind != "reasoning/start":
+            return
+        for id in envelope.correlation_id:
+            self._first.setdefault(id, envelope.sender)
+
+    def taken(self, id: str, *, by_others_than: str) -> bool:
+        """Whether somebody else has taken it on."""
+        return self._first.get(id, by_others_than) != by_others_than
+
+    async def take(self, participant: MEWParticipant, message: Envelope) -> bool:
+        """Says that `participant` takes it on; whether it was the first. Who may not say so, does so unsaid."""
+        payload = {"status": PROCESSING}
+        if participant.can_send("chat/acknowledge", payload, message.sender):
+            try:
+                await participant.saying.say_accepted(
+                    "chat/acknowledge", payload, to=message.sender, about=message.id
+                )
+            except MewError:  # refused, or lost: nobody heard it
+                return False
+        return not self.taken(message.id, by_others_than=participant.client.id)

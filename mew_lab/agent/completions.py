@@ -22,15 +22,12 @@ from typing import Any, NoReturn
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from mew_lab.agent.bodies import SAMPLING, Wishes, body_of, fewer
-from mew_lab.agent.chunks import Assembly
-from mew_lab.agent.memory import estimate
-from mew_lab.agent.model import Message, Reply, ReplySettings, ToolSpec
-from mew_lab.agent.names import Names
-from mew_lab.agent.reading import Reading, broken
-from mew_lab.agent.redaction import SECRET, Redaction
-from mew_lab.agent.refusals import Refusal, of_status
+from mew_lab.agent.completion_errors import SECRET, CompletionFailure, Redaction, failure_of_status
+from mew_lab.agent.completion_request import SAMPLING, ServerSupport, ask_for_less, build_request
+from mew_lab.agent.completion_stream import CompletionReader, ReplyAssembly, failure_of_break
+from mew_lab.agent.model import Message, Reply, ReplySettings, ToolSpec, estimate_tokens
 from mew_lab.errors import ConfigError
+from mew_lab.protocol.text import ToolNames
 from mew_lab.protocol.token import SecretFilter, Token
 from mew_lab.protocol.visible import one_line
 
@@ -60,7 +57,7 @@ _WIRE = ("openai", "httpx", "httpcore")
 _LOGGERS = [f"httpcore{n}.{part}" for n in ("", "2") for part in ("connection", "http11", "http2", "proxy")]
 
 
-class _Answered(Exception):
+class _HttpFailure(Exception):
     """A status other than success, with as much of its body as is read."""
 
     def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
@@ -68,20 +65,20 @@ class _Answered(Exception):
         self.status, self.headers, self.body = status, headers, body
 
 
-class _Connection:
+class _ServerConnection:
     """What models of one server share: its client, made when it is needed, and what it was found to know."""
 
     def __init__(self, base_url: str | None, key: Token | None) -> None:
         self._base_url, self._key = base_url, key
-        self._client: Any = _client(base_url, key)
-        self.wishes = Wishes()
+        self._client: Any = _make_client(base_url, key)
+        self.wishes = ServerSupport()
         self.measured = False
         self.context: int | None = None  # length in tokens, as the server says
 
     def client(self) -> Any:
         """The client of the package; another one after `aclose`."""
         if self._client is None:
-            self._client = _client(self._base_url, self._key)
+            self._client = _make_client(self._base_url, self._key)
         return self._client
 
     async def aclose(self) -> None:
@@ -95,7 +92,7 @@ class CompletionsModel:
 
     `OPENAI_API_KEY` and `OPENAI_BASE_URL` count where an argument is absent, so a key of the environment goes to
     a `base_url` that is given. Nothing shows the key: no error, log, representation or reply, even if the server
-    echoes it. Names of tools go out as `Names` makes them and come back as `participant/tool`.
+    echoes it. ToolNames of tools go out as `ToolNames` makes them and come back as `participant/tool`.
 
     Args:
         model: the name by which the server knows it.
@@ -131,7 +128,7 @@ class CompletionsModel:
         new_id: Callable[[], str] = lambda: f"call_{uuid4().hex[:12]}",
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        key, api_key = _key(api_key), None  # no frame keeps the text: a traceback may show what it holds
+        key, api_key = _read_key(api_key), None  # no frame keeps the text: a traceback may show what it holds
         self.name, self.host = model, ""
         if not model:
             raise ConfigError("a model needs a name, as its server knows it", key="model")
@@ -140,8 +137,8 @@ class CompletionsModel:
         base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
         self.max_tokens: int | None = max_tokens or (DEFAULT_CONTEXT if base_url else HOSTED_CONTEXT)
         self._measures = max_tokens is None
-        self.host = _host(base_url) if base_url else "api.openai.com"
-        self._key = _checked(key, needed=base_url is None)
+        self.host = _read_host(base_url) if base_url else "api.openai.com"
+        self._key = _check_key(key, needed=base_url is None)
         self._timeout = timeout
         self._max_retries = max_retries
         self._temperature = temperature
@@ -149,7 +146,7 @@ class CompletionsModel:
         self._sampling = {key: value for key, value in (sampling or {}).items() if key in SAMPLING}
         self._new_id = new_id
         self._clock = clock
-        self._connection = _Connection(base_url, self._key)
+        self._connection = _ServerConnection(base_url, self._key)
 
     def __repr__(self) -> str:
         return f"<CompletionsModel {one_line(self.name, 80)} at {self.host}>"
@@ -199,7 +196,7 @@ class CompletionsModel:
         finally:
             # A server that cannot be reached yet is asked again; one that is slow, or refuses, is not.
             fault = sys.exception()
-            self._connection.measured = fault is None or not _cannot_be_reached(fault)
+            self._connection.measured = fault is None or not _is_unreachable(fault)
         return context_length(json.loads(body), self.name)
 
     async def reply(
@@ -219,22 +216,22 @@ class CompletionsModel:
                 said something, or sent what is no answer or more than a mebibyte.
         """
         offered = () if schema is not None else tools
-        names = Names(
+        names = ToolNames(
             [tool.name for tool in offered] + [call.name for said in messages for call in said.tool_calls]
         )
         wishes, retries, broke = self._connection.wishes, 0, False
-        size = sum(estimate(said.content) for said in messages)
+        size = sum(estimate_tokens(said.content) for said in messages)
         loop = asyncio.get_running_loop()
         started = loop.time()
         while True:
-            assembly = Assembly(
+            assembly = ReplyAssembly(
                 names,
                 offered=frozenset(tool.name for tool in offered),
                 redaction=Redaction(self._key),
                 new_id=self._new_id,
                 on_text=on_text,
             )
-            body = body_of(
+            body = build_request(
                 messages,
                 model=self.name,
                 tools=offered,
@@ -249,7 +246,7 @@ class CompletionsModel:
             if refusal is None:
                 self._connection.wishes = wishes
                 return assembly.reply()
-            if not refusal.broken and (less := fewer(wishes, body, refusal)) is not None:
+            if not refusal.broken and (less := ask_for_less(wishes, body, refusal)) is not None:
                 wishes = less
                 continue
             wait = 0.0
@@ -265,7 +262,7 @@ class CompletionsModel:
                 raise refusal.failed(model=self.name, host=self.host)
             await asyncio.sleep(wait)
 
-    async def _attempt(self, body: dict[str, Any], assembly: Assembly) -> Refusal | None:
+    async def _attempt(self, body: dict[str, Any], assembly: ReplyAssembly) -> CompletionFailure | None:
         """One request. What goes wrong is returned, so that no traceback holds what the server sent."""
         loop = asyncio.get_running_loop()
         end = loop.time() + LONGEST * self._timeout
@@ -280,50 +277,50 @@ class CompletionsModel:
             if not limit.expired():
                 raise
         if loop.time() >= end:
-            return Refusal(f"its answer took longer than {LONGEST * self._timeout:g} s")
-        return Refusal(
+            return CompletionFailure(f"its answer took longer than {LONGEST * self._timeout:g} s")
+        return CompletionFailure(
             f"it was silent for {self._timeout:g} s",
             "A slow server needs a longer timeout=.",
         )
 
     async def _exchange(
-        self, body: dict[str, Any], assembly: Assembly, alive: Callable[[], None]
-    ) -> Refusal | None:
+        self, body: dict[str, Any], assembly: ReplyAssembly, alive: Callable[[], None]
+    ) -> CompletionFailure | None:
         redaction = Redaction(self._key)
         async with contextlib.AsyncExitStack() as stack:
             try:
                 asked = self._connection.client().chat.completions.with_streaming_response.create(**body)
                 response = await stack.enter_async_context(asked)
             except Exception as err:
-                return self._unanswered(err, redaction)
+                return self._failure_of(err, redaction)
             pieces = await stack.enter_async_context(contextlib.aclosing(response.iter_bytes()))
             whole = response.headers.get("content-type", "").lower().startswith("application/json")
-            reading = Reading(assembly, redaction, whole=whole)
+            reading = CompletionReader(assembly, redaction, whole=whole)
             while not reading.over:
                 try:
                     piece = await anext(pieces, None)
                 except Exception:
-                    return broken(assembly)
+                    return failure_of_break(assembly)
                 alive()
                 reading.take(piece)
             if reading.refusal is None and piece is not None:
                 await _drain(pieces)
             return reading.refusal
 
-    def _unanswered(self, err: BaseException, redaction: Redaction) -> Refusal:
+    def _failure_of(self, err: BaseException, redaction: Redaction) -> CompletionFailure:
         causes = _causes(err)
         for cause in causes:
-            if isinstance(cause, _Answered):
-                return of_status(
+            if isinstance(cause, _HttpFailure):
+                return failure_of_status(
                     cause.status, cause.headers, cause.body, redaction=redaction, now=self._clock()
                 )
         said = redaction.complaint(str(causes[-1])) or type(causes[-1]).__name__
-        if _cannot_be_reached(err):
-            return Refusal(
+        if _is_unreachable(err):
+            return CompletionFailure(
                 f"it cannot be reached ({one_line(said, 200)})",
                 "Is the server running, and is base_url= right?",
             )
-        return Refusal(f"the request failed ({one_line(said, 200)})", "Try again.", broken=True)
+        return CompletionFailure(f"the request failed ({one_line(said, 200)})", "Try again.", broken=True)
 
 
 def _causes(err: BaseException) -> list[BaseException]:
@@ -333,7 +330,7 @@ def _causes(err: BaseException) -> list[BaseException]:
     return causes
 
 
-def _cannot_be_reached(err: BaseException) -> bool:
+def _is_unreachable(err: BaseException) -> bool:
     return any(type(cause).__name__ == "ConnectError" for cause in _causes(err))
 
 
@@ -365,13 +362,13 @@ async def _drain(pieces: AsyncIterator[bytes]) -> None:
                 pass
 
 
-def _key(given: str | None) -> Token | None:
+def _read_key(given: str | None) -> Token | None:
     text = given.reveal() if isinstance(given, Token) else given
     text = (text or os.environ.get("OPENAI_API_KEY") or "").strip()
     return Token(text, remember=len(text) >= SECRET) if text else None
 
 
-def _checked(key: Token | None, *, needed: bool) -> Token | None:
+def _check_key(key: Token | None, *, needed: bool) -> Token | None:
     if key is None and needed:
         raise ConfigError(
             "a model of the default server needs a key: set OPENAI_API_KEY or give api_key=; "
@@ -383,7 +380,7 @@ def _checked(key: Token | None, *, needed: bool) -> Token | None:
     return key
 
 
-def _host(base_url: str) -> str:
+def _read_host(base_url: str) -> str:
     """The host and port of an address, which is all that is ever shown of it."""
     try:
         parts = urlsplit(base_url)
@@ -397,7 +394,7 @@ def _host(base_url: str) -> str:
     return f"{host}:{port}" if port else host
 
 
-def _client(base_url: str | None, key: Token | None) -> Any:
+def _make_client(base_url: str | None, key: Token | None) -> Any:
     import openai
 
     async def sign(request: Any) -> None:
@@ -416,7 +413,7 @@ def _client(base_url: str | None, key: Token | None) -> Any:
                     body = (body + piece)[:_ERROR]
                     if len(body) == _ERROR:
                         break
-        raise _Answered(response.status_code, {k.lower(): v for k, v in response.headers.items()}, body)
+        raise _HttpFailure(response.status_code, {k.lower(): v for k, v in response.headers.items()}, body)
 
     for name in {*_LOGGERS, *(name for name in logging.root.manager.loggerDict if name.startswith(_WIRE))}:
         logger = logging.getLogger(name)

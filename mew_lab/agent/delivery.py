@@ -13,10 +13,9 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from mew_lab.agent.chunks import sound
-from mew_lab.agent.memory import shortened
 from mew_lab.errors import ConnectionLost, LocalProtocolError, MewError
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.text import abridge, mend_surrogates
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
@@ -62,7 +61,7 @@ async def deliver(
         named: told the id of the answer before it goes out.
     """
     client = participant.client
-    text = shortened(sound(mask(text)), MAX_ANSWER)
+    text = abridge(mend_surrogates(mask(text)), MAX_ANSWER)
     id, excused = "", False
     while await ready_to_send(participant) and not participant.chats.cancelled(question.id):
         try:

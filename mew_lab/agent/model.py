@@ -1,7 +1,7 @@
 """Says what a model is to an agent: messages and tools in, one reply out; data and one protocol, pure.
 
 Whoever is behind it (a server, a file of weights, rules) stands in a module of its own: `completions` speaks
-with any server of the chat completions API, `offline` thinks by rules. Names of tools are `participant/tool`
+with any server of the chat completions API, `offline` thinks by rules. ToolNames of tools are `participant/tool`
 on both sides of this seam; what an API makes of them is its adapter's own business (`names`).
 
 Spec: SDK "Layer 3", "LLM Tool Preparation".
@@ -13,7 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
-__all__ = ["Message", "Model", "Reply", "ReplySettings", "ToolCall", "ToolSpec", "Usage"]
+from mew_lab.protocol.text import utf8_size
+
+__all__ = ["Message", "Model", "Reply", "ReplySettings", "ToolCall", "ToolSpec", "Usage", "estimate_tokens"]
+
+A_MESSAGE = 4  # tokens that a message costs beside its text
+CHARACTERS_A_TOKEN = 4
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -81,6 +86,11 @@ class ReplySettings(NamedTuple):
     max_tokens: int | None = None
     timeout: float | None = None
     tool_choice: str | None = None
+
+
+def estimate_tokens(text: str) -> int:
+    """About how many tokens a message with this text takes: its bytes of UTF-8 over four, and four for the message."""
+    return A_MESSAGE + -(-utf8_size(text) // CHARACTERS_A_TOKEN)
 
 
 class Model(Protocol):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mew_lab.agent.model import Message, Model, Reply, ReplySettings, ToolCall, ToolSpec
-from mew_lab.agent.turn import Turn, formatted, read_turn
+from mew_lab.agent.turn import CurrentTurn, format_reply, read_turn
 from mew_lab.errors import ConfigError, ModelFailed
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
@@ -171,7 +171,7 @@ class ScriptedModel:
             if values is not None:
                 reply, attends = _scripted(rule, turn, values), bool(rule.places or rule.texts[0].pattern)
                 break
-        reply = formatted(reply, schema, attends=attends)
+        reply = format_reply(reply, schema, attends=attends)
         if on_text is not None and reply.text:
             on_text(reply.text)
         return reply
@@ -180,7 +180,7 @@ class ScriptedModel:
         """There is nothing to let go of."""
 
 
-def _scripted(rule: _Rule, turn: Turn, places: Mapping[str, str]) -> Reply:
+def _scripted(rule: _Rule, turn: CurrentTurn, places: Mapping[str, str]) -> Reply:
     if turn.steps >= len(rule.steps):
         return Reply("My script ends here.")
     values = {**places, "observation": turn.done[-1].observation if turn.done else ""}
@@ -339,7 +339,7 @@ class FunctionModel:
                 model=self.name,
             )
         if reply.tool_calls or not reply.text.lstrip().startswith("{"):
-            reply = formatted(reply, schema)
+            reply = format_reply(reply, schema)
         if on_text is not None and reply.text:
             on_text(reply.text)
         return reply

@@ -1,6 +1,6 @@
-"""Thinks without a language model: `OfflineModel` picks a tool by its words and fills its arguments from the request.
+"""A model without a language model: `OfflineModel` picks a tool by its words and fills its arguments from the request.
 
-For lessons and places without a key. How it works, from top to bottom:
+It is for lessons and for places without a key. How it works, from top to bottom:
 
 1. The request is cut into clauses, one for each question or command.
 2. For each clause the tool is chosen whose name, description and parameters share the most of its words. A tool that
@@ -8,9 +8,9 @@ For lessons and places without a key. How it works, from top to bottom:
 3. Required parameters are filled by their names and types with values of the clause: quoted text, paths, addresses,
    numbers, times, time zones and cities, names, words of an enumeration. A clause that points back ("that", "it")
    takes times and zones from what the tools said before.
-4. What the tools said is quoted as the answer; nothing is concluded from it.
+4. The answer quotes what the tools said, and concludes nothing from it.
 
-It claims no more: where nothing fits it says so, and that it is rules. The same input gives the same reply.
+Where nothing fits, the model says so, and says that it is rules. The same input gives the same reply.
 
 Spec: SDK "Layer 3", "Dynamic Tool Selection".
 """
@@ -27,12 +27,12 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from mew_lab.agent.model import Message, Reply, ToolCall, ToolSpec
-from mew_lab.agent.turn import Done, Turn, formatted, read_turn
+from mew_lab.agent.turn import CurrentTurn, MadeCall, format_reply, read_turn
 
 __all__ = ["OfflineModel"]
 
 SELF = "I am the offline model of mew_lab: rules, not a language model."
-UNKNOWN = 0.3  # what a word counts that no tool has: it is often a value
+UNKNOWN = 0.3  # the weight of a word that no tool has: it is often a value
 FITS = 0.4  # share of the clause's words, weighed by how rare they are, that a tool must have
 MAX_TOOLS, MAX_CLAUSES, MAX_LISTED, MAX_VALUES = 200, 12, 40, 100
 MAX_TOLD, MAX_GATHERED, MAX_SEEN = 300, 2000, 20_000  # characters
@@ -114,19 +114,19 @@ class Value(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A tool for a clause with its arguments, the required ones that nothing gives, and how well it fits."""
+    """A tool for a clause, with its arguments, the required ones that no value fills, and how well it fits."""
 
     tool: ToolSpec
     arguments: dict[str, Any]
     missing: tuple[str, ...]
     score: float
-    seen: int  # arguments that come from what tools said before
+    seen: int  # arguments that come from earlier answers of tools
 
 
 class OfflineModel:
     """A model made of rules: no server, no key, no network, no clock and no chance.
 
-    It serves plain English requests each clause of which is what one tool does: "When was the last commit in
+    It serves plain English requests in which each clause names the work of one tool: "When was the last commit in
     ./garden, and what time was that in Tokyo?". Its limits: one call a reply; no conversation, conclusions or
     knowledge of its own; English only; the first 8000 characters of a request, twelve clauses and 200 tools. A
     required argument that it does not find is asked for. It raises nothing.
@@ -148,7 +148,7 @@ class OfflineModel:
         attends = True
         if schema is not None and schema.get("title") == "Attention":
             attends = bool(_ABOUT_SELF.search(turn.request)) or _fits_some_tool(turn.request, tools)
-        reply = formatted(_next(turn, tools, messages), schema, attends=attends)
+        reply = format_reply(_next(turn, tools, messages), schema, attends=attends)
         if on_text is not None:
             for piece in re.findall(r"\s*\S+\s*\Z|\s*\S+", reply.text):
                 on_text(piece)
@@ -158,25 +158,25 @@ class OfflineModel:
         """There is nothing to let go of."""
 
 
-def _next(turn: Turn, tools: Sequence[ToolSpec], messages: Sequence[Message]) -> Reply:
+def _next(turn: CurrentTurn, tools: Sequence[ToolSpec], messages: Sequence[Message]) -> Reply:
     gathered = re.search(
         r"\bInformation gathered:\n(.*?)(?:\n\n|\Z)", messages[-1].content[:32_000], re.DOTALL
     )
     if gathered and not tools:
-        return Reply(_one_line(gathered[1], MAX_GATHERED), "What was gathered is the answer.")
+        return Reply(_one_line(gathered[1], MAX_GATHERED), "The answer is what the tools said.")
     if not turn.done and _ABOUT_SELF.search(turn.request):
-        return Reply(_abilities(tools), "It asks about me.")
+        return Reply(_abilities(tools), "The request asks about me.")
     return _work_off(turn, tools[:MAX_TOOLS])
 
 
-def _work_off(turn: Turn, tools: Sequence[ToolSpec]) -> Reply:
-    """Walks through the clauses: calls that were made are taken in their order, the first that was not is next."""
+def _work_off(turn: CurrentTurn, tools: Sequence[ToolSpec]) -> Reply:
+    """Walks through the clauses in their order: the first one without a call of its own gets it now."""
     weigh = Weights(tools)
     left, seen, pieces, failed = list(turn.done), list[Value](), list[str](), False
     for clause in _clauses(turn.request):
         back = bool(seen or failed) and _BACK.search(clause) is not None
         if back and failed and not seen:
-            pieces.append(f"“{_one_line(clause, 80)}” rests on what did not work.")
+            pieces.append(f"“{_one_line(clause, 80)}” needs the result of a step that failed.")
             continue
         choice = _choose(clause, weigh, seen if back else ())
         if choice is None:
@@ -188,10 +188,10 @@ def _work_off(turn: Turn, tools: Sequence[ToolSpec]) -> Reply:
             continue
         made = next((call for call in left if call.name == name), None)
         if made is None:
-            return _call(clause, choice, number=len(turn.done) + 1)
+            return _make_call(clause, choice, number=len(turn.done) + 1)
         left.remove(made)
         failed = failed or _is_failure(made)
-        pieces.append(_told(made))
+        pieces.append(_quote_answer(made))
         if not _is_failure(made):
             seen = _values(made.observation)
     if turn.done or any(not piece.startswith("No tool") for piece in pieces):
@@ -199,12 +199,13 @@ def _work_off(turn: Turn, tools: Sequence[ToolSpec]) -> Reply:
     return Reply("\n".join([*pieces, _abilities(tools)]), "No tool here fits.")
 
 
-def _call(clause: str, choice: Choice, *, number: int) -> Reply:
-    about = _one_line(choice.tool.description, 100)
-    why = f"“{_one_line(clause, 100)}” is what {choice.tool.name} does"
-    why += f" (“{about}”)." if about else "."
+def _make_call(clause: str, choice: Choice, *, number: int) -> Reply:
+    description = _one_line(choice.tool.description, 100)
+    why = f"I call {choice.tool.name} for “{_one_line(clause, 100)}”."
+    if description:
+        why += f" Its description: “{description}”."
     if choice.seen:
-        why += " It takes values that stand earlier."
+        why += " Some arguments come from earlier answers."
     return Reply("", why, (ToolCall(f"offline-{number}", choice.tool.name, choice.arguments),))
 
 
@@ -218,7 +219,7 @@ def _fits_some_tool(request: str, tools: Sequence[ToolSpec]) -> bool:
 
 
 class Weights:
-    """The words of each tool, and how much each word counts: the more, the fewer tools have it."""
+    """The words of each tool, and how much each word counts: the more, the ask_for_less tools have it."""
 
     def __init__(self, tools: Sequence[ToolSpec]) -> None:
         self.tools = [(tool, *_words_of_tool(tool)) for tool in tools]
@@ -292,9 +293,9 @@ def _clauses(request: str) -> list[str]:
 
 
 def _stems(text: str, *, keep: bool = False) -> list[str]:
-    """The words of a text without endings; without those that mean nothing here unless they are kept."""
-    found = [word.lower() for word in _WORD.findall(_CAMEL.sub(" ", text.replace("_", " ")))]
-    stems = [_stem(word) for word in found if keep or word not in STOP]
+    """The words of a text without endings; words that carry no meaning here are left out unless `keep` is set."""
+    words = [word.lower() for word in _WORD.findall(_CAMEL.sub(" ", text.replace("_", " ")))]
+    stems = [_stem(word) for word in words if keep or word not in STOP]
     return [SAME.get(word, word) for word in stems]
 
 
@@ -324,7 +325,7 @@ def _type(shape: Mapping[str, Any]) -> str:
 def _fill(
     schema: Mapping[str, Any], clause: str, values: Sequence[Value], seen: Sequence[Value]
 ) -> tuple[dict[str, Any], list[str], int]:
-    """The arguments, the required parameters that nothing gives, and how many came from what was seen."""
+    """The arguments, the required parameters that no value fills, and how many arguments came from `seen`."""
     required, left, earlier = _required(schema), list(values), list(seen)
     arguments: dict[str, Any] = {}
     missing: list[str] = []
@@ -346,7 +347,7 @@ def _fill(
 
 
 def _is_source(key: str, seen: Sequence[Value]) -> bool:
-    """Whether a parameter says where a value comes from, which is what was seen before."""
+    """Whether a parameter names the origin of a value, which an earlier answer gives."""
     return bool(seen) and not {"source", "from", "origin"}.isdisjoint(_stems(key, keep=True))
 
 
@@ -358,16 +359,18 @@ def _argument(
         return None
     kind, options, words = _type(shape), shape.get("enum"), set(_stems(key, keep=True))
     if isinstance(options, list):
-        said = re.findall(r"\w+", clause.lower())
-        return next((one for one in options[:100] if isinstance(one, str) and one.lower() in said), None)
+        words_of_clause = re.findall(r"\w+", clause.lower())
+        return next(
+            (one for one in options[:100] if isinstance(one, str) and one.lower() in words_of_clause), None
+        )
     if kind == "boolean":
         return True if words <= set(_stems(clause, keep=True)) else False if must else None
     if kind in ("number", "integer"):
         counts = not words.isdisjoint({"count", "limit", "max", "maximum", "number"})
-        found = _take(left, ("number",)) if must or counts else None
-        if found is None:
+        number = _take(left, ("number",)) if must or counts else None
+        if number is None:
             return 1 if counts and _LATEST.search(clause) else None
-        return int(float(found)) if kind == "integer" or float(found).is_integer() else float(found)
+        return int(float(number)) if kind == "integer" or float(number).is_integer() else float(number)
     if kind == "array":
         several = [text for text in iter(lambda: _take(left, ("quoted", "path", "name")), None) if text]
         return (several or None) if must else None
@@ -403,7 +406,7 @@ def _take(left: list[Value], kinds: Sequence[str]) -> str | None:
 
 
 def _take_zone(left: list[Value]) -> str | None:
-    """The zone that a name means; else that of a moment's offset."""
+    """The zone that a name stands for; else the zone of a moment's offset."""
     for value in left:
         zone = value.text if value.kind == "zone" else _zones().get(value.text.lower())
         if zone is not None and value.kind in ("zone", "name", "quoted"):
@@ -438,28 +441,28 @@ def _values(text: str) -> list[Value]:
     """The values of a text in their order; a word that only begins the sentence is no name."""
     values: list[Value] = []
     for found in _VALUES.finditer(text[:MAX_SEEN]):
-        kind, said = str(found.lastgroup), found[0]
+        kind, value = str(found.lastgroup), found[0]
         if kind == "name":
-            first, _, rest = said.partition(" ")
+            first, _, rest = value.partition(" ")
             if _stem(first.lower()) in STOP | QUESTION | COMMANDS or found.start() == 0:
-                said = rest
-            said = said.removesuffix("'s").removesuffix("’s").rstrip("'’-")
+                value = rest
+            value = value.removesuffix("'s").removesuffix("’s").rstrip("'’-")
         elif kind == "quoted":
-            said = said[1:-1]
+            value = value[1:-1]
         elif kind in ("path", "url"):
-            said = said.rstrip(".,;:!?)")
-        if said:
-            values.append(Value(kind, said))
+            value = value.rstrip(".,;:!?)")
+        if value:
+            values.append(Value(kind, value))
         if len(values) == MAX_VALUES:
             break
     return values
 
 
-# --- telling -------------------------------------------------------------------------------------------------------
+# --- answering -------------------------------------------------------------------------------------------------------
 
 
 def _abilities(tools: Sequence[ToolSpec]) -> str:
-    """What it is, and which tools it can call."""
+    """Says that it is rules, and which tools it can call."""
     if not tools:
         return f"{SELF} No tools are here for me to call."
     listed = [
@@ -477,12 +480,12 @@ def _is_refusal(observation: str) -> bool:
     )
 
 
-def _is_failure(call: Done) -> bool:
+def _is_failure(call: MadeCall) -> bool:
     return call.observation.lstrip()[:5].lower() == "error"
 
 
-def _told(call: Done) -> str:
-    """What a tool said, quoted in one line; a small JSON object as "key: value, key: value"."""
+def _quote_answer(call: MadeCall) -> str:
+    """The answer of a tool, quoted in one line; a small JSON object as "key: value, key: value"."""
     text = call.observation.strip()
     if _is_failure(call):
         verb = "was refused" if _is_refusal(text) else "failed"

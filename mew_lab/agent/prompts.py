@@ -14,11 +14,18 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mew_lab.agent import scratchpad
 from mew_lab.agent.model import Message, ToolSpec
-from mew_lab.agent.react import Format, Thought
+from mew_lab.agent.react import Format, Thought, write_scratchpad
 
-__all__ = ["ATTENTION", "Prompts", "filled", "for_attention", "for_response", "for_step", "step_schema"]
+__all__ = [
+    "ATTENTION",
+    "Prompts",
+    "attention_messages",
+    "filled",
+    "response_messages",
+    "step_messages",
+    "step_schema",
+]
 
 MAX_PARAMETERS = 20_000  # characters of one tool's schema that stand in the schema of a step
 MAX_STEP_SCHEMA = 200_000  # characters of all of them
@@ -129,7 +136,7 @@ def _arguments_schema(parameters: Mapping[str, Any], *, limit: int) -> tuple[dic
     return {**parameters, "type": "object"}, len(text)
 
 
-def for_step(
+def step_messages(
     request: str,
     thoughts: Sequence[Thought],
     *,
@@ -152,7 +159,7 @@ def for_step(
     return messages
 
 
-def for_response(
+def response_messages(
     request: str, thoughts: Sequence[Thought], *, id: str, prompts: Prompts = DEFAULT, draft: str = ""
 ) -> list[Message]:
     """The messages for the final answer alone, from what was gathered and, if there is one, a first `draft`."""
@@ -162,7 +169,7 @@ def for_response(
     return [Message("system", _system(prompts, id)), Message("user", asked)]
 
 
-def for_attention(
+def attention_messages(
     text: str,
     *,
     id: str,
@@ -217,4 +224,4 @@ def _native(thoughts: Sequence[Thought]) -> list[Message]:
 
 
 def _scratchpad(thoughts: Sequence[Thought]) -> list[Message]:
-    return [Message("assistant", scratchpad.write(thoughts))] if thoughts else []
+    return [Message("assistant", write_scratchpad(thoughts))] if thoughts else []

@@ -26,7 +26,7 @@ from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.text import cut_middle
 from mew_lab.protocol.visible import middle, one_line
 
-__all__ = ["Outputs", "Query", "features_of", "fold", "leaves", "query_of"]
+__all__ = ["Query", "ToolOutputs", "features_of", "fold", "leaves", "query_of"]
 
 WINDOW = 16  # letters and digits
 STRIDE = 8  # so that 23 in a row hold a whole window of the other text
@@ -266,7 +266,7 @@ def tokens(folded: str, words: list[str]) -> set[str]:
 
 
 def _numbers(text: str) -> Iterator[str]:
-    """The digits of a number as text; a year alone, a round thousand and fewer than four digits are nobody's."""
+    """The digits of a number as text; a year alone, a round thousand and ask_for_less than four digits are nobody's."""
     for part in {text, re.split(r"[.,]\d{1,2}$", text)[0]}:
         digits = re.sub(r"\D", "", part).lstrip("0")
         is_round = digits.rstrip("0") in ("1", "2", "5")
@@ -391,7 +391,7 @@ class _Stream:
                 found.setdefault(hash(("dense", dense[n : n + DENSE_WINDOW])), place)
 
 
-class Outputs:
+class ToolOutputs:
     """What tools have said to an agent that works on one request, to name the arguments that quote it.
 
     Text out of a tool's output is data that somebody else wrote: an argument that quotes it, and not the request, may be

@@ -1,9 +1,12 @@
-"""Reads the next move of an agent in a reply: `next_move`, one step of Reason and Act; pure.
+"""One step of the loop of reasoning and acting: reads the next move in a model's reply, and writes steps as text; pure.
 
-It calls nobody and waits for nothing: the driver (`run`) asks the model, makes the calls that a move names,
-and hands both back as the history of the next step. Whatever a model says ends as a move, nonsense too.
+`next_move` calls nothing and waits for nothing. The driver (`run`) asks the model, makes the calls that a move names,
+and hands both back as the history of the next step. Every reply ends as a move, nonsense too.
 
-Spec: SDK "ReAct Loop", "Loop Termination Conditions".
+Two formats are read: `native`, in which the API of the model carries calls, and `scratchpad`, in which the reply is one
+JSON object and earlier steps stand in the prompt as text (`write_scratchpad`, `read_scratchpad`).
+
+Spec: SDK "ReAct Loop", "Loop Termination Conditions", "Scratchpad Format".
 """
 
 from __future__ import annotations
@@ -16,7 +19,20 @@ from typing import Any, Literal, NamedTuple
 from mew_lab.agent.model import Reply, ToolCall
 from mew_lab.protocol.visible import one_line
 
-__all__ = ["Answer", "CallTools", "Format", "GiveUp", "Move", "Think", "Thought", "next_move"]
+__all__ = [
+    "FAULTY",
+    "SCRATCHPAD_HEAD",
+    "CallTools",
+    "FinalAnswer",
+    "Format",
+    "GiveUp",
+    "Move",
+    "Think",
+    "Thought",
+    "next_move",
+    "read_scratchpad",
+    "write_scratchpad",
+]
 
 Format = Literal["native", "scratchpad"]
 MAX_SAME = 3  # times that one and the same call is made in a row
@@ -52,7 +68,7 @@ class CallTools(NamedTuple):
     calls: tuple[ToolCall, ...]
 
 
-class Answer(NamedTuple):
+class FinalAnswer(NamedTuple):
     """Say this; the work is done. `cut` says that the text ended at the model's greatest length."""
 
     reasoning: str
@@ -66,7 +82,7 @@ class GiveUp(NamedTuple):
     reason: str
 
 
-Move = Think | CallTools | Answer | GiveUp
+Move = Think | CallTools | FinalAnswer | GiveUp
 
 
 def next_move(history: Sequence[Thought], reply: Reply, *, format: Format, max_iterations: int) -> Move:
@@ -76,7 +92,7 @@ def next_move(history: Sequence[Thought], reply: Reply, *, format: Format, max_i
         max_iterations: how many steps a model may take in all, its answer not counted.
     """
     move = _native(reply) if format == "native" else _scratchpad(reply)
-    if isinstance(move, Answer):
+    if isinstance(move, FinalAnswer):
         return move
     if len(history) >= max_iterations:
         return GiveUp(f"there was no answer after {max_iterations} steps")
@@ -93,7 +109,7 @@ def _native(reply: Reply) -> Move:
     if reply.tool_calls:
         return CallTools(reasoning, reply.tool_calls)
     if reply.text.strip():
-        return Answer(reply.reasoning.strip(), reply.text.strip(), reply.cut)
+        return FinalAnswer(reply.reasoning.strip(), reply.text.strip(), reply.cut)
     if reply.cut:
         return Think(reply.reasoning.strip(), f"{FAULTY}: {CUT}, before a call or an answer. Be brief.")
     return Think(reply.reasoning.strip(), f"{FAULTY}: it was empty. Call a tool, or answer in words.")
@@ -104,7 +120,7 @@ def _scratchpad(reply: Reply) -> Move:
     if not text:
         return _native(reply)
     if "{" not in text:  # a model that answers in prose has answered
-        return Answer(reply.reasoning.strip(), text, reply.cut)
+        return FinalAnswer(reply.reasoning.strip(), text, reply.cut)
     step = _object_in(text)
     if reply.cut and (step is None or "action" not in step):  # the object found may be a part of the one cut
         return Think("", f"{FAULTY}: {CUT}, so it is not one JSON object. Be brief.")
@@ -118,7 +134,7 @@ def _scratchpad(reply: Reply) -> Move:
     if action == "respond":
         message = asked.get("message")
         if isinstance(message, str) and message.strip():
-            return Answer(why, message.strip())
+            return FinalAnswer(why, message.strip())
         return Think(why, f"{FAULTY}: to respond, actionInput.message must hold the answer.")
     if action in ("tool_call", "tool"):
         return _asked_for(why, asked)
@@ -163,3 +179,74 @@ def _repeats(history: Sequence[Thought], move: CallTools) -> bool:
 
 def _same(ones: Sequence[ToolCall], others: Sequence[ToolCall]) -> bool:
     return [(one.name, one.arguments) for one in ones] == [(one.name, one.arguments) for one in others]
+
+
+SCRATCHPAD_HEAD = "Previous actions and observations:"
+SCRATCHPAD_TAIL = "Based on the above context, continue processing the user's request."
+_INDENT = "  "
+
+
+# --- the scratchpad format: earlier steps as text ---
+# What a tool said is indented, so that no line of it can pass for a line of ours.
+
+
+def write_scratchpad(thoughts: Sequence[Thought]) -> str:
+    """The steps so far as one text. Several calls of one step stand as steps of their own, in their order."""
+    blocks = [SCRATCHPAD_HEAD]
+    for thought in thoughts:
+        calls: Sequence[ToolCall | None] = thought.calls or (None,)
+        observations = (*thought.observations, *("",) * len(calls))
+        blocks += [
+            _block(thought.reasoning, call, said) for call, said in zip(calls, observations, strict=False)
+        ]
+    return "\n\n".join([*blocks, SCRATCHPAD_TAIL])
+
+
+def _block(reasoning: str, call: ToolCall | None, observation: str) -> str:
+    lines = [f"Reasoning: {_folded(reasoning)}", f"Action: {'tool' if call else 'continue'}"]
+    if call is not None:
+        lines.append(f"Tool used: {_folded(call.name)}")
+        lines.append(f"Arguments: {json.dumps(dict(call.arguments), ensure_ascii=False)}")
+    lines.append(f"Observation: {_folded(observation)}")
+    return "\n".join(lines)
+
+
+def _folded(text: str) -> str:
+    return f"\n{_INDENT}".join(text.splitlines())
+
+
+def read_scratchpad(text: str) -> tuple[Thought, ...]:
+    """The steps that `write_scratchpad` wrote; what is none of its lines is passed over."""
+    thoughts: list[Thought] = []
+    values: dict[str, str] = {}
+    label = ""
+
+    def end() -> None:
+        if "Observation" in values:
+            name = values.get("Tool used", "")
+            calls = (ToolCall("", name, _arguments(values.get("Arguments", ""))),) if name else ()
+            said = values["Observation"]
+            thoughts.append(Thought(values.get("Reasoning", ""), calls, (said,) if calls or said else ()))
+        values.clear()
+
+    for line in text.splitlines():
+        head, colon, rest = line.partition(": ")
+        if line.startswith(_INDENT) and label:
+            values[label] += "\n" + line.removeprefix(_INDENT)
+        elif colon or line.endswith(":"):
+            label = head.removesuffix(":")
+            if label == "Reasoning":
+                end()
+            values[label] = rest
+        else:
+            label = ""
+    end()
+    return tuple(thoughts)
+
+
+def _arguments(text: str) -> dict[str, object]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,43 +1,73 @@
-"""Works on one request: asks the model, makes the calls, and asks again, until there is an answer.
+"""Works on one request: asks the model, makes the calls that it wants, and asks again, until there is an answer.
 
-Each run has its own steps, its own trace and its own calls, so that several at once do not meet. It ends in one
-of four ways: an answer, giving up, a model that failed, or somebody's cancelling, which takes effect at the next
-point where it waits, and takes back every call that is open.
+How it works, from top to bottom:
 
-Spec: §3.5, SDK "Complete ReAct Flow", "Loop Termination Conditions".
+1. `Run.work` begins the trace, waits for tools that are being discovered, and lets the model measure its context.
+2. Each turn of the loop gets a move from `reason`. A move with calls makes all of them at once (`execute_tool_call`),
+   and the observations become the history of the next turn.
+3. A run ends in one of four ways: an answer, giving up, a model that failed, or a cancelling by somebody. A cancelling
+   takes effect at the next point where the run waits, and takes back every open call.
+
+Each run has its own steps, trace and calls, so that several at once do not meet. The parts that an agent may replace
+are `Hooks`.
+
+Whatever becomes of a call is an observation in words: a result, the tool's error, a rejection, a missing right, a
+timeout. Nothing of it is raised, because the model decides what follows. Discovery and the choice between request and
+proposal are the participant's.
+
+Spec: §3.5, SDK "Complete ReAct Flow", "Loop Termination Conditions", "Tool Preparation and Namespacing", "Error Handling
+in ReAct Loop".
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol
 
 from mew_lab.agent import prompts
-from mew_lab.agent.calling import ERROR, Gate, execute_tool_call, offered
-from mew_lab.agent.delivery import ready_to_send
-from mew_lab.agent.headroom import Headroom
-from mew_lab.agent.memory import estimate
-from mew_lab.agent.model import Message, Model, Reply, ToolCall, ToolSpec
+from mew_lab.agent.context_window import ContextWindow
+from mew_lab.agent.delivery import is_paused, ready_to_send
+from mew_lab.agent.model import Message, Model, Reply, ToolCall, ToolSpec, estimate_tokens
 from mew_lab.agent.models import with_settings
 from mew_lab.agent.options import AgentOptions
-from mew_lab.agent.quotes import MAX_QUOTES, Outputs
-from mew_lab.agent.react import Answer, CallTools, GiveUp, Move, Think, Thought, next_move
+from mew_lab.agent.quotes import MAX_QUOTES, ToolOutputs
+from mew_lab.agent.react import CallTools, FinalAnswer, GiveUp, Move, Think, Thought, next_move
 from mew_lab.agent.trace import Trace
-from mew_lab.errors import ModelFailed
+from mew_lab.errors import MewError, ModelFailed
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.text import abridge
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.calls import Call
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.results import ToolResult
 
-__all__ = ["Hooks", "Outcome", "Run", "SilenceNotice"]
+__all__ = [
+    "CUT_NOTE",
+    "ERROR",
+    "Gate",
+    "Hooks",
+    "Run",
+    "RunOutcome",
+    "SilenceNotice",
+    "execute_tool_call",
+    "list_callable_tools",
+]
 
 logger = logging.getLogger(__name__)
 
 
+Gate = Callable[[str, Mapping[str, Any] | None], str]
+"""Says why a tool may not be used, by its name alone or with these arguments; nothing where it may."""
+
+ERROR = "Error: "
+MAX_TOOLS = 128  # what the usual APIs take
+MAX_DESCRIPTION = 2000
 CUT_NOTE = "\n(This answer was cut off: it reached the greatest length of the model's reply.)"
 
 
@@ -73,7 +103,7 @@ class SilenceNotice:
             self._arm()
 
 
-class Outcome(NamedTuple):
+class RunOutcome(NamedTuple):
     """How a run ended, and the words for whoever asked."""
 
     how: Literal["answered", "gave_up", "failed", "stopped"]
@@ -109,7 +139,7 @@ class Run:
         model: Model,
         options: AgentOptions,
         trigger: Envelope | None = None,
-        headroom: Headroom,
+        context_window: ContextWindow,
         before: Callable[[], Sequence[Message]] = tuple,
         gate: Gate | None = None,
         hooks: Hooks | None = None,
@@ -117,7 +147,7 @@ class Run:
         self.request = request
         self.trigger = trigger
         self.thoughts: list[Thought] = []
-        self._outputs = Outputs(request)
+        self._outputs = ToolOutputs(request)
         self.trace = Trace(participant, enabled=options.reasoning_enabled, stream=options.reasoning_stream)
         self._participant = participant
         self._model = with_settings(model, options.reply_settings)
@@ -126,7 +156,7 @@ class Run:
         self._tools: Sequence[ToolSpec] = ()  # of the step that is being taken
         self._before = before
         self._gate = gate
-        self._headroom = headroom
+        self._context_window = context_window
         self.stopped = ""  # why it was stopped, where somebody did
         self.excuse = ""  # what whoever asked is told then; nothing where they did it
         self._numbers = itertools.count(1)
@@ -152,7 +182,7 @@ class Run:
         self.excuse = self.stopped = self.stopped or f"Stopped: {reason}."
         self.trace.cancel(reason, about=self._trigger_id)
 
-    def stopped_by(self, envelope: Envelope) -> None:
+    def stop_by(self, envelope: Envelope) -> None:
         """Somebody else ends it, by `reasoning/cancel` or by taking the question back.
 
         Whoever asked gets an answer that says so, also where they cancelled the reasoning themselves: they still
@@ -167,7 +197,7 @@ class Run:
             self.trace.cancel("superseded", about=self._trigger_id)
             self.excuse = ""
 
-    async def work(self) -> Outcome:
+    async def work(self) -> RunOutcome:
         """Works until there is an outcome; the trace is ended, and its stream closed, whatever happens."""
         reason = "cancelled"
         try:
@@ -181,18 +211,18 @@ class Run:
         finally:
             await asyncio.shield(self.trace.close(reason))
 
-    async def _loop(self) -> Outcome:
+    async def _loop(self) -> RunOutcome:
         reason = self.reason if self._hooks is None else partial(self._hooks.reason, run=self)
         try:
             while True:
                 move = await reason(self.request, self.thoughts)
                 await self._may_go_on()
                 most = self._options.max_iterations
-                if len(self.thoughts) >= most and not isinstance(move, Answer | GiveUp):
+                if len(self.thoughts) >= most and not isinstance(move, FinalAnswer | GiveUp):
                     move = GiveUp(
                         f"there was no answer after {most} steps"
                     )  # a replaced `reason` may never end
-                if isinstance(move, Answer):
+                if isinstance(move, FinalAnswer):
                     return await self._answered(move)
                 if isinstance(move, GiveUp):
                     return await self._gave_up(move)
@@ -200,11 +230,11 @@ class Run:
         except ModelFailed as fault:
             self.trace.cancel("error", about=self._trigger_id)
             logger.warning("%s could not think: %s", self._participant.client.id, fault)
-            return Outcome("failed", mask(f"I cannot answer now: {fault}"))
+            return RunOutcome("failed", mask(f"I cannot answer now: {fault}"))
         except Exception as fault:  # a fault of ours, or of a model that keeps no promise; the agent goes on
             self.trace.cancel("error", about=self._trigger_id)
             logger.exception("working on a request failed")
-            return Outcome("failed", f"I cannot answer now: {type(fault).__name__} inside the agent")
+            return RunOutcome("failed", f"I cannot answer now: {type(fault).__name__} inside the agent")
 
     async def _may_go_on(self) -> None:
         """A pause and a broken link hold it up where it stands; what was stopped goes no further."""
@@ -221,7 +251,9 @@ class Run:
         options = self._options
         hooks = self._hooks
         self._tools = (
-            offered(self._participant, gate=self._gate) if hooks is None else hooks.prepare_llm_tools()
+            list_callable_tools(self._participant, gate=self._gate)
+            if hooks is None
+            else hooks.prepare_llm_tools()
         )
         reply = await self._asked(request, previous_thoughts)
         await self._may_go_on()
@@ -286,7 +318,7 @@ class Run:
         measure = getattr(self._model, "measure", None)
         if measure is not None and self._options.max_tokens is None:
             await measure()
-            self._headroom.limit(self._model.max_tokens)
+            self._context_window.limit(self._model.max_tokens)
 
     async def _asked(self, request: str, thoughts: Sequence[Thought]) -> Reply:
         tools, schema = self._tools, None
@@ -296,12 +328,12 @@ class Run:
             # A choice that forces a call holds until the first observation: else there would never be an answer.
             schema = prompts.step_schema(tools, tool_choice=None if observed and choice != "none" else choice)
         messages = self._messages(request, thoughts)
-        over = self._headroom.over(messages)
+        over = self._context_window.over(messages)
         if over:
-            said = sum(estimate(message.content) for message in self._before())
+            said = sum(estimate_tokens(message.content) for message in self._before())
             if said:  # else nothing of the conversation stands in the prompt
-                self._headroom.ensure_context_headroom(max(0, said - over))
-            messages = self._headroom.cut(self._messages(request, thoughts))
+                self._context_window.ensure_context_headroom(max(0, said - over))
+            messages = self._context_window.cut(self._messages(request, thoughts))
         return await self._reply(messages, tools=tools, schema=schema)
 
     async def _reply(
@@ -329,7 +361,7 @@ class Run:
             self._participant.telemetry.tell(f"waiting for the model for {seconds:g} s")
 
     def _messages(self, request: str, thoughts: Sequence[Thought]) -> list[Message]:
-        return prompts.for_step(
+        return prompts.step_messages(
             request,
             thoughts,
             id=self._participant.client.id,
@@ -341,8 +373,8 @@ class Run:
 
     async def _worded(self, draft: str) -> str:
         """The answer in one more reply of the model, which is shown no tools."""
-        messages = self._headroom.cut(
-            prompts.for_response(
+        messages = self._context_window.cut(
+            prompts.response_messages(
                 self.request,
                 self.thoughts,
                 id=self._participant.client.id,
@@ -356,14 +388,16 @@ class Run:
         return f"{text}{CUT_NOTE}" if text and reply.cut else text
 
     def _counted(self, messages: Sequence[Message], reply: Reply) -> Reply:
-        estimated = sum(estimate(message.content) for message in messages) + estimate(reply.text)
+        estimated = sum(estimate_tokens(message.content) for message in messages) + estimate_tokens(
+            reply.text
+        )
         counted = sum(reply.usage) if reply.usage is not None else 0
-        self._headroom.used(counted or estimated)
+        self._context_window.used(counted or estimated)
         return reply
 
     # --- the ends ---
 
-    async def _answered(self, move: Answer) -> Outcome:
+    async def _answered(self, move: FinalAnswer) -> RunOutcome:
         text = move.text
         if self._options.templates.respond:
             text = await self._worded(text) or text
@@ -372,12 +406,90 @@ class Run:
         steps = sum(len(thought.calls) for thought in self.thoughts)
         used = f"after {steps} tool call{'s' if steps != 1 else ''}" if steps else "without a tool"
         self.trace.conclude(move.reasoning or f"Ready to respond, {used}.")
-        return Outcome("answered", text)
+        return RunOutcome("answered", text)
 
-    async def _gave_up(self, move: GiveUp) -> Outcome:
+    async def _gave_up(self, move: GiveUp) -> RunOutcome:
         text = f"I stopped without an answer: {move.reason}."
         if any(thought.calls for thought in self.thoughts):
             worded = await self._worded(f"({text} Say what is known and what is not.)")
             text = f"{text} {worded}" if worded else text
         self.trace.conclude(f"Stopped: {move.reason}.")
-        return Outcome("gave_up", text)
+        return RunOutcome("gave_up", text)
+
+
+# --- tools ---
+
+
+def list_callable_tools(participant: MEWParticipant, *, gate: Gate | None = None) -> list[ToolSpec]:
+    """The tools that a model is shown: those of others that may be called, or proposed, by name, and pass the gate.
+
+    Spec: SDK "Tool Preparation and Namespacing".
+    """
+    specs = []
+    for tool in participant.discovery.get_available_tools():
+        payload = {"method": "tools/call", "params": {"name": tool.name}}
+        if tool.participant == participant.client.id or not any(
+            participant.can_send(kind, payload, tool.participant) for kind in ("mcp/request", "mcp/proposal")
+        ):
+            continue
+        if gate is not None and gate(f"{tool.participant}/{tool.name}", None):
+            continue
+        said = abridge(tool.description.strip(), MAX_DESCRIPTION)
+        described = f"{said} (tool of {tool.participant})" if said else f"A tool of {tool.participant}"
+        specs.append(ToolSpec(f"{tool.participant}/{tool.name}", described, tool.input_schema))
+    return sorted(specs, key=lambda spec: spec.name)[:MAX_TOOLS]
+
+
+async def execute_tool_call(
+    participant: MEWParticipant,
+    call: ToolCall,
+    *,
+    known: Sequence[ToolSpec],
+    about: Sequence[str],
+    timeout: float | None,
+    limit: int,
+    gate: Gate | None = None,
+) -> str:
+    """Makes the call and waits for its end; what came of it, in words of at most about `limit` characters.
+
+    Cancelled while it waits, it takes the call back: a proposal is withdrawn.
+    """
+    names = [tool.name for tool in known]
+    if call.fault:
+        return f"{ERROR}{one_line(call.name, 120)} was not called: {one_line(call.fault, 500)}"
+    if call.name not in names:
+        some = ", ".join(names[:20]) or "none"
+        return f"{ERROR}there is no tool {one_line(call.name, 120)}. Tools here: {some}"
+    if gate is not None and (refused := gate(call.name, call.arguments)):
+        return abridge(f"{ERROR}{refused}", limit)
+    while True:
+        open_call: Call | None = None
+        try:
+            open_call = participant.call(call.name, call.arguments, timeout=timeout, correlation_id=about)
+            return abridge(mask(_told(await open_call)), limit)
+        except asyncio.CancelledError:
+            if open_call is not None:
+                await asyncio.shield(_taken_back(open_call))
+            raise
+        except MewError as fault:
+            if not is_paused(fault):
+                return abridge(mask(f"{ERROR}{fault}"), limit)
+        except Exception as fault:  # a model of one's own may give arguments that are no JSON
+            return f"{ERROR}{one_line(call.name, 120)} was not called: {one_line(mask(str(fault)), 300)}"
+        await ready_to_send(participant)  # nothing was done: it is asked for anew after the pause
+
+
+async def _taken_back(call: Call) -> None:
+    try:
+        await call.withdraw("cancelled")
+    except MewError:  # it ended meanwhile, or the connection did
+        pass
+
+
+def _told(result: Any) -> str:
+    if isinstance(result, ToolResult):
+        others = [
+            f"[{one_line(str(block.get('type')), 40)}]" for block in result.content if "text" not in block
+        ]
+        return "\n".join([one for one in (result.text, " ".join(others)) if one]) or "(no output)"
+    return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)

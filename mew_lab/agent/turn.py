@@ -11,31 +11,30 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mew_lab.agent import scratchpad
 from mew_lab.agent.model import Message, Reply, ToolCall
-from mew_lab.agent.react import FAULTY
+from mew_lab.agent.react import FAULTY, SCRATCHPAD_HEAD, read_scratchpad
 
-__all__ = ["Done", "Turn", "formatted", "read_turn"]
+__all__ = ["CurrentTurn", "MadeCall", "format_reply", "read_turn"]
 
 MAX_REQUEST = 8_000  # characters of a request that are read
 
 
-class Done(NamedTuple):
+class MadeCall(NamedTuple):
     """A call of this turn and what came of it."""
 
     name: str
     observation: str
 
 
-class Turn(NamedTuple):
+class CurrentTurn(NamedTuple):
     """A request in work: its text, the calls that were made for it in their order, and in how many steps."""
 
     request: str
-    done: tuple[Done, ...]
+    done: tuple[MadeCall, ...]
     steps: int
 
 
-def read_turn(messages: Sequence[Message]) -> Turn:
+def read_turn(messages: Sequence[Message]) -> CurrentTurn:
     """The turn that the last messages make, in either format; earlier conversation is passed over."""
     end = len(messages)
     while end and messages[end - 1].role == "user":
@@ -46,20 +45,20 @@ def read_turn(messages: Sequence[Message]) -> Turn:
     steps = messages[start:end] if start and messages[start - 1].role == "user" else ()
     asked = messages[start - 1].content if steps else _last_said(messages)
     observations = {message.tool_call_id: message.content for message in steps if message.role == "tool"}
-    done: list[Done] = []
+    done: list[MadeCall] = []
     taken = 0
     for message in steps:
         taken += bool(message.tool_calls)
-        done += [Done(call.name, observations.get(call.id, "")) for call in message.tool_calls]
-        if message.role == "assistant" and message.content.startswith(scratchpad.HEAD):
-            for thought in scratchpad.read(message.content):
+        done += [MadeCall(call.name, observations.get(call.id, "")) for call in message.tool_calls]
+        if message.role == "assistant" and message.content.startswith(SCRATCHPAD_HEAD):
+            for thought in read_scratchpad(message.content):
                 taken += bool(thought.calls)
                 pairs = zip(thought.calls, thought.observations, strict=False)
-                done += [Done(call.name, observation) for call, observation in pairs]
-    return Turn(_request(asked), tuple(done), taken)
+                done += [MadeCall(call.name, observation) for call, observation in pairs]
+    return CurrentTurn(_request(asked), tuple(done), taken)
 
 
-def formatted(reply: Reply, schema: Mapping[str, Any] | None, *, attends: bool = True) -> Reply:
+def format_reply(reply: Reply, schema: Mapping[str, Any] | None, *, attends: bool = True) -> Reply:
     """The reply in the form of the schema: a step or an attention of `prompts`; `{}` for one that is not known.
 
     Args:
@@ -94,7 +93,7 @@ def _is_step(messages: Sequence[Message], place: int) -> bool:
         return message.content.startswith(FAULTY)
     if message.role == "assistant":
         told_faulty = place + 1 < len(messages) and messages[place + 1].content.startswith(FAULTY)
-        return bool(message.tool_calls) or message.content.startswith(scratchpad.HEAD) or told_faulty
+        return bool(message.tool_calls) or message.content.startswith(SCRATCHPAD_HEAD) or told_faulty
     return message.role == "tool"
 
 

@@ -89,7 +89,8 @@ async def serve(
     Raises:
         MewError: the file has faults, a server of it does not start, or the port is taken.
     """
-    from mew_lab.tools_agent.server import HttpServer, serve_stdio
+    from mew_lab.bridge.mcp_http import McpHttpServer
+    from mew_lab.bridge.mcp_server import serve_stdio
 
     async with _home(file, base_url=base_url, api_key=api_key) as home:
         if http is None:
@@ -97,7 +98,8 @@ async def serve(
         else:
             place = token_file or _token_file(file)
             token = read_token_file(place, short=short_allowed())
-            async with HttpServer(home.agent, token=token, port=http) as server:
+            name_of_token = "the token of the file that serve names"
+            async with McpHttpServer(home.agent, token=token, token_name=name_of_token, port=http) as server:
                 name, tools = home.agent.agent.name, _names(home.agent.agent.tools)
                 say(f"{name} is served at {server.url} with the token in {place}, tools: {tools}")
                 await ended.wait()

@@ -1,23 +1,31 @@
-"""Text that every room writes and reads: cut to a length, measured in bytes, names of participants, timestamps.
+"""Text that every room writes and reads: lengths, bytes, names of participants and tools, timestamps.
 
 How text is shown to a person, with every hidden character as an escape, is in `visible`.
 
-Spec: §3 (`ts`); RFC 3339.
+Spec: §3 (`ts`); RFC 3339; SDK "Tool Preparation and Namespacing".
 """
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 
 __all__ = [
     "MAX_NAME",
+    "TOOL_NAME",
+    "ToolNames",
+    "abridge",
     "compared",
     "cut",
     "cut_middle",
     "cut_names",
     "local_time",
+    "mend_surrogates",
     "parse_rfc3339",
     "parse_timestamp",
     "timestamp",
@@ -46,6 +54,19 @@ def cut_middle(text: str, limit: int) -> str:
         return text
     head = (limit - 1) // 2
     return f"{text[:head]}…{text[len(text) + head + 1 - limit :]}"
+
+
+def abridge(text: str, limit: int) -> str:
+    """The text in at most about `limit` characters: beginning and end stay, and how much is left out is said."""
+    if len(text) <= limit:
+        return text
+    head, tail = text[: limit * 2 // 3], text[len(text) - limit // 3 :]
+    return f"{head}\n[… {len(text) - len(head) - len(tail)} characters left out …]\n{tail}"
+
+
+def mend_surrogates(text: str) -> str:
+    """The text with surrogate pairs joined and lone surrogates replaced, so that it can be sent as UTF-8."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def utf8_size(text: str) -> int:
@@ -109,3 +130,61 @@ def parse_timestamp(text: object) -> datetime | None:
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
+
+
+# --- names of tools ---
+
+TOOL_NAME = re.compile(r"[A-Za-z0-9._-]{1,128}\Z", re.ASCII)  # what a tool of ours may be called
+MAX_API_NAME = 64  # characters of a name that an API of models takes
+_HASHED = 8  # characters of the hash that tells apart what reads the same
+_FITS = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_API_NAME}}}")
+_FOREIGN = re.compile(r"[^a-zA-Z0-9_-]")
+# Its first underscore was the slash, so two of these never read the same.
+_PLAIN = re.compile(r"[a-zA-Z0-9-]+/[a-zA-Z0-9_-]+")
+
+
+class ToolNames:
+    """Maps names of tools (`participant/tool`) to names that an API of models takes, and back, one to one.
+
+    Such an API takes at most 64 characters of `[a-zA-Z0-9_-]`. `wire[name]` is the name as the API takes it,
+    `name[wire]` the tool's own. Distinct names stay distinct.
+
+    A slash becomes an underscore, as the specification shows it. A name gets a short hash at its end if it is
+    too long, if it has characters that an API does not take, or if it reads like another one. The order of the
+    names does not matter; a name whose participant has no underscore keeps its form whichever others are added.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        wire: dict[str, str] = {}
+        taken: set[str] = set()
+        # Those that keep their form come first: nobody may choose a name that takes it from them.
+        distinct = sorted(set(names), key=lambda name: (_keeps(name) is None, name))
+        alike = Counter(_readable(name) for name in distinct)
+        for name in distinct:
+            form = _keeps(name) or _form(name, alone=alike[_readable(name)] == 1, taken=taken)
+            wire[name] = form
+            taken.add(form)
+        self.wire: Mapping[str, str] = MappingProxyType(wire)
+        self.name: Mapping[str, str] = MappingProxyType({form: name for name, form in wire.items()})
+
+
+def _readable(name: str) -> str:
+    return name.replace("/", "_")
+
+
+def _keeps(name: str) -> str | None:
+    form = _readable(name)
+    return form if len(form) <= MAX_API_NAME and _PLAIN.fullmatch(name) else None
+
+
+def _form(name: str, *, alone: bool, taken: set[str]) -> str:
+    form = _readable(name)
+    if alone and _FITS.fullmatch(form) and form not in taken:
+        return form
+    stem = _FOREIGN.sub("_", form)[: MAX_API_NAME - _HASHED - 1] or "tool"
+    for salt in itertools.count():
+        text = f"{salt}:{name}" if salt else name
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASHED]
+        if (form := f"{stem}-{digest}") not in taken:
+            return form
+    raise AssertionError("hashes never run out")

@@ -15,7 +15,6 @@ import base64
 import contextvars
 import inspect
 import logging
-import re
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Mapping
@@ -26,6 +25,7 @@ from pydantic import TypeAdapter
 
 from mew_lab.errors import ConfigError, ProtocolError
 from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.text import TOOL_NAME
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.handlers import Handlers
@@ -39,7 +39,6 @@ logger = logging.getLogger(__name__)
 
 INVALID_PARAMS, METHOD_NOT_FOUND, INTERNAL_ERROR, RESOURCE_NOT_FOUND = -32602, -32601, -32603, -32002
 MCP_VERSION = "2025-06-18"
-NAME = re.compile(r"[A-Za-z0-9._-]{1,128}\Z", re.ASCII)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _any: TypeAdapter[Any] = TypeAdapter(Any)
@@ -157,7 +156,7 @@ class ToolBox:
         if isinstance(function, Mapping):
             return self._add_object(function, annotations=annotations)
         name = name or str(getattr(function, "__name__", type(function).__name__))
-        if not NAME.match(name):
+        if not TOOL_NAME.match(name):
             raise ConfigError(
                 f"{one_line(name, 80)!r} cannot name a tool: it takes 1 to 128 of A-Z a-z 0-9 . _ -; "
                 "give another with name=",

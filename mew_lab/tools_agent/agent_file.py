@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from mew_lab.protocol.text import TOOL_NAME
 from mew_lab.protocol.visible import one_line
 from mew_lab.settings.documents import read_document, read_file, write_yaml
 from mew_lab.settings.faults import Fault, faults_error, place
@@ -38,7 +38,6 @@ from mew_lab.tools_agent.schema import faults_of_parameters
 
 __all__ = ["parse_agent", "read_agent_file", "save_agent_file"]
 
-NAME = re.compile(r"[A-Za-z0-9._-]{1,128}\Z", re.ASCII)
 
 
 def read_agent_file(path: str | Path) -> AgentDefinition:
@@ -231,7 +230,7 @@ class _Reader:
                 parameters=entry.get("parameters", {}),
                 prompt=self.text(entry, "prompt", at, needed=True),
             )
-            if tool.name and not NAME.match(tool.name):
+            if tool.name and not TOOL_NAME.match(tool.name):
                 said = (
                     f"{one_line(tool.name, 80)!r} cannot name a tool: it takes 1 to 128 of A-Z a-z 0-9 . _ -"
                 )

@@ -1,8 +1,9 @@
-"""What comes of one call of a tool?  `Executor.execute`: a session of its own, that ends as one result.
+"""Runs one call of a tool as a session of its own that ends as one result: `Executor.execute`.
 
-A session is one run of the agent's loop over the filled prompt. It sees no other session, waits for no person, and
-uses the tools that the settings let pass: what a model is shown and what may be called are one question (`gate`).
-Whatever goes wrong is a result marked as an error, whose text says what. It knows neither MCP servers nor files.
+How it works: the arguments are checked, and the tool's prompt is filled with them. A session is one `Run` of the
+agent's loop over that prompt. It sees no other session, waits for no person, and uses the tools that the settings let
+pass: `gate` decides both what the model is shown and what it may call. Whatever goes wrong is a result marked as an
+error, whose text says what. It knows neither MCP servers nor files.
 
 Spec: tools-agent.md "Chat Session Handler", TA-26 to TA-47.
 """
@@ -15,11 +16,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import uuid4
 
-from mew_lab.agent.headroom import Headroom
-from mew_lab.agent.memory import Memory
+from mew_lab.agent.context_window import ContextWindow, Memory
 from mew_lab.agent.model import Message, Model, Reply, ToolCall, ToolSpec
 from mew_lab.agent.options import AgentOptions
-from mew_lab.agent.run import Outcome, Run
+from mew_lab.agent.run import CUT_NOTE, Run, RunOutcome
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
@@ -41,8 +41,8 @@ class UnknownTool(Exception):
 class Execution:
     """One call and what came of it.
 
-    `context` is the session's own, `prompt` what the model was asked, `turns` each text that the model said,
-    `calls` the tools that it called and what each answered.
+    `context` is the session's own and `prompt` the text that the model was asked. `turns` holds each text that the
+    model said, `calls` each tool that it called with the tool's answer.
     """
 
     tool: str
@@ -55,7 +55,7 @@ class Execution:
 
     @property
     def result(self) -> dict[str, Any]:
-        """It as MCP's CallToolResult; texts before the last stand in `_meta`. Spec: T-9, TA-41, TA-46."""
+        """The MCP CallToolResult; texts before the last stand in `_meta`. Spec: T-9, TA-41, TA-46."""
         meta: dict[str, Any] = {CONTEXT: self.context} if self.context else {}
         if len(self.turns) > 1:
             meta[TURNS] = list(self.turns)
@@ -63,8 +63,8 @@ class Execution:
         return {**result, "_meta": meta} if meta else result
 
 
-class _Heard:
-    """A model whose replies are kept, for one session."""
+class _RecordingModel:
+    """A model for one session, which keeps each reply."""
 
     def __init__(self, model: Model) -> None:
         self.name = model.name
@@ -84,19 +84,26 @@ class _Heard:
         self.replies.append(reply)
         return reply
 
+    async def measure(self) -> None:
+        """Lets the model find out the length of its context, where it can."""
+        measure = getattr(self._model, "measure", None)
+        if measure is not None:
+            await measure()
+            self.max_tokens = self._model.max_tokens
+
     async def aclose(self) -> None:
         """The model is not this session's to close."""
 
 
 class Executor:
-    """Runs the calls of one agent's tools. `sessions` are those that run now, by their tasks.
+    """Runs the calls of one agent's tools. `sessions` holds the running sessions, by their tasks.
 
     Args:
-        participant: whom the sessions speak through; the tools that they use are those it has discovered.
+        participant: the sessions speak through it, and use the tools that it has discovered.
         texts: which of the model's texts are the result: the `last`, or `all` of them in order.
-        propose: whether tools that the participant may only propose are used, too; then a session waits for people.
-        max_concurrent: sessions at once; more wait in the order in which they came.
-        max_waiting: calls that wait; further ones are refused.
+        propose: whether sessions also use tools that the participant may only propose, and so wait for people.
+        max_concurrent: sessions at once; further calls wait in the order in which they came.
+        max_waiting: calls that wait; further calls are refused.
         deadline: seconds that one call may take, its waiting included.
     """
 
@@ -113,13 +120,13 @@ class Executor:
         deadline: float = 300.0,
     ) -> None:
         self.agent = agent
-        self.sessions: dict[asyncio.Task[Outcome], Run] = {}
+        self.sessions: dict[asyncio.Task[RunOutcome], Run] = {}
         self._participant = participant
         self._model = model
         self._texts = texts
         self._propose = propose
         self._free = asyncio.Semaphore(max_concurrent)
-        self._most = max_concurrent + max_waiting
+        self._max_calls = max_concurrent + max_waiting
         self._deadline = deadline
 
     # --- which tools a session has ---
@@ -127,27 +134,29 @@ class Executor:
     def gate(self, name: str, arguments: Mapping[str, Any] | None) -> str:
         """Why a session may not use the tool `participant/tool`, by its name or with these arguments; else ''.
 
-        With `toolPermission` always, every tool needs a person, so there is none. With `tool`, a tool needs one
-        where the agent file says so of its server, or says nothing; of a participant that the file does not name,
-        the capabilities decide. With `never` no tool needs one. In each case the participant must be permitted to
-        send the request.
+        With `toolPermission` always, every tool needs a person's permission, so no tool is left. With `tool`, a tool
+        needs it where the agent file says so of its server, or says nothing; for a participant that the file does
+        not name, the capabilities decide. With `never` no tool needs it. In each case the participant must be
+        permitted to send the request.
 
         Spec: T-6, TA-31 to TA-33.
         """
         permission = self.agent.settings.tool_permission
         owner, _, tool = name.partition("/")
         server = self.agent.servers.get(owner)
-        said = one_line(name, 120)
+        shown = one_line(name, 120)
         if permission == "always":
-            return f"{said} may not be called: in this agent every tool needs a person's permission"
+            return f"{shown} may not be called: in this agent every tool needs a person's permission"
         if server is not None and not server.in_context(tool):
-            return f"{said} may not be called: only a person adds it to a session"
+            return f"{shown} may not be called: only a person adds it to a session"
         if permission == "tool" and server is not None and server.needs_permission(tool):
-            return f"{said} may not be called: it needs a person's permission, and a session has none"
+            return f"{shown} may not be called: it needs a person's permission, and a session has none"
         params = {"name": tool} if arguments is None else {"name": tool, "arguments": dict(arguments)}
         request = {"jsonrpc": "2.0", "id": 0, "method": "tools/call", "params": params}
         if not self._propose and not self._participant.can_send("mcp/request", request, owner):
-            return f"{said} may not be called: {self._participant.client.id} is not permitted to request that"
+            return (
+                f"{shown} may not be called: {self._participant.client.id} is not permitted to request that"
+            )
         return ""
 
     # --- calls ---
@@ -158,7 +167,7 @@ class Executor:
         """Runs one call to its end.
 
         Args:
-            trigger: the request that asked, where one of the space did.
+            trigger: the request of the space that asked; None where the call came from elsewhere.
 
         Raises:
             UnknownTool: the agent has no such tool.
@@ -170,15 +179,15 @@ class Executor:
         given = arguments or {}
         if faults := tool.faults_of(given):
             return Execution(name, f"Invalid arguments for {name}: {'; '.join(faults)}", is_error=True)
-        if len(self.sessions) >= self._most:
-            said = f"{name} was not called: {len(self.sessions)} calls run or wait already; ask again later"
-            return Execution(name, said, is_error=True)
+        if len(self.sessions) >= self._max_calls:
+            text = f"{name} was not called: {len(self.sessions)} calls run or wait already; ask again later"
+            return Execution(name, text, is_error=True)
         prompt = filled(tool.prompt, given, tool=tool)
-        return await self._session(tool, prompt, trigger)
+        return await self._run_session(tool, prompt, trigger)
 
-    async def _session(self, tool: ToolDefinition, prompt: str, trigger: Envelope | None) -> Execution:
+    async def _run_session(self, tool: ToolDefinition, prompt: str, trigger: Envelope | None) -> Execution:
         participant, settings = self._participant, self.agent.settings
-        model = _Heard(self._model)
+        model = _RecordingModel(self._model)
         run = Run(
             prompt,
             participant=participant,
@@ -187,12 +196,12 @@ class Executor:
                 system_prompt=self.agent.system_prompt, max_iterations=settings.max_chat_turns - 1
             ),
             trigger=trigger,
-            headroom=Headroom(participant, Memory(), max_tokens=model.max_tokens, ended=self.end),
+            context_window=ContextWindow(participant, Memory(), max_tokens=model.max_tokens, ended=self.end),
             gate=self.gate,
         )
-        task = asyncio.get_running_loop().create_task(self._when_free(run))
+        task = asyncio.get_running_loop().create_task(self._run_when_free(run))
         self.sessions[task] = run
-        task.add_done_callback(self._is_over)
+        task.add_done_callback(self._forget)
         try:
             await asyncio.wait({task}, timeout=self._deadline)
             if not task.done():
@@ -203,32 +212,35 @@ class Executor:
                 task.cancel()
                 await asyncio.wait({task}, timeout=ENDS_WITHIN)
         outcome = None if run.stopped or task.cancelled() else task.result()
-        return self._execution(tool, prompt, run, model.replies, outcome)
+        return self._make_execution(tool, prompt, run, model.replies, outcome)
 
-    async def _when_free(self, run: Run) -> Outcome:
+    async def _run_when_free(self, run: Run) -> RunOutcome:
         async with self._free:
             return await run.work()
 
-    def _is_over(self, task: asyncio.Task[Outcome]) -> None:
+    def _forget(self, task: asyncio.Task[RunOutcome]) -> None:
         self.sessions.pop(task, None)
         task.cancelled() or task.exception()
 
-    def _execution(
-        self, tool: ToolDefinition, prompt: str, run: Run, replies: Sequence[Reply], outcome: Outcome | None
+    def _make_execution(
+        self,
+        tool: ToolDefinition,
+        prompt: str,
+        run: Run,
+        replies: Sequence[Reply],
+        outcome: RunOutcome | None,
     ) -> Execution:
         turns = tuple(text for reply in replies if (text := reply.text.strip()))
         calls = tuple(
-            (call, said)
+            (call, observation)
             for thought in run.thoughts
-            for call, said in zip(thought.calls, thought.observations, strict=False)
+            for call, observation in zip(thought.calls, thought.observations, strict=False)
         )
         if outcome is not None and outcome.how == "answered" and not (replies and replies[-1].cut):
             text, is_error = "\n\n".join(turns) if self._texts == "all" else outcome.text, False
         else:
-            text, is_error = (
-                _failure(tool.name, run, outcome, turns, cut=any(one.cut for one in replies)),
-                True,
-            )
+            cut = any(reply.cut for reply in replies)
+            text, is_error = _describe_failure(tool.name, run, outcome, turns, cut=cut), True
         return Execution(
             tool.name,
             mask(text),
@@ -241,15 +253,15 @@ class Executor:
 
     # --- ends ---
 
-    def cancelled(self, envelope: Envelope) -> None:
-        """Somebody ended a session by `reasoning/cancel`; whoever called is told. Spec: TA-47."""
+    def cancel(self, envelope: Envelope) -> None:
+        """Ends the session that a `reasoning/cancel` names; its caller is told. Spec: TA-47."""
         for task, run in tuple(self.sessions.items()):
             if run.context and run.context == envelope.context:
-                run.stopped_by(envelope)
+                run.stop_by(envelope)
                 task.cancel(envelope.kind)
 
     async def end(self, reason: str) -> None:
-        """Stops every session; whoever called is told why."""
+        """Stops every session; each caller is told why."""
         stopped = dict(self.sessions)
         for task, run in stopped.items():
             run.stop(reason)
@@ -258,17 +270,17 @@ class Executor:
             await asyncio.wait(stopped, timeout=ENDS_WITHIN)
 
 
-def _failure(name: str, run: Run, outcome: Outcome | None, turns: Sequence[str], *, cut: bool) -> str:
-    """What is said of a call that did not end well, and how far it came. Spec: T-10, TA-42."""
+def _describe_failure(
+    name: str, run: Run, outcome: RunOutcome | None, turns: Sequence[str], *, cut: bool
+) -> str:
+    """Why a call did not end well, and how far it came. Spec: T-10, TA-42."""
     if outcome is None:
-        said = run.stopped
-    elif outcome.how == "answered":
-        return (
-            f"{name}: the answer was cut off where the model's greatest length is. It began: {outcome.text}"
-        )
+        reason = run.stopped
     else:
-        said = outcome.text
+        reason = outcome.text.replace(CUT_NOTE, "")  # a cut is told once, below
+        if outcome.how == "answered":
+            return f"{name}: the answer was cut off where the model's greatest length is. It began: {reason}"
         if cut:
-            said += " A reply of the model was cut off where its greatest length is."
-    before = [turn for turn in turns if turn not in said]
-    return f"{name}: {said}" + (f" Said before: {before[-1]}" if before else "")
+            reason += " A reply of the model was cut off where its greatest length is."
+    before = [turn for turn in turns if turn not in reason]
+    return f"{name}: {reason}" + (f" Said before: {before[-1]}" if before else "")

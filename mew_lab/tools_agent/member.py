@@ -140,7 +140,7 @@ class ToolsAgent:
         if envelope.sender == self.participant.client.id:
             return
         if envelope.kind == "reasoning/cancel" and envelope.context:
-            self.executor.cancelled(envelope)
+            self.executor.cancel(envelope)
         elif envelope.kind in ENDING and self.participant.client.id in envelope.to:
             for task, run in tuple(self.executor.sessions.items()):
                 run.stop(envelope.kind.removeprefix("participant/"))

@@ -205,9 +205,9 @@ async def test_one_tool_name_of_two_participants_is_two_tools_and_each_says_whos
     assert model.offered[0] == ["calculator/add", "math-service/add"]
     calls = [one for one in site.sent("mcp/request", sender="agent") if one.payload["method"] == "tools/call"]
     assert [one.to for one in calls] == [("math-service",)]
-    from mew_lab.agent.calling import offered
+    from mew_lab.agent.run import list_callable_tools
 
-    described = {tool.name: tool.description for tool in offered(agent.participant)}
+    described = {tool.name: tool.description for tool in list_callable_tools(agent.participant)}
     assert all(
         name.partition("/")[0] in said and "Add two numbers." in said for name, said in described.items()
     )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mew_lab.agent.attention import (
     MAX_EXCHANGE,
-    Exchanges,
+    AnswerDepths,
     Habits,
     Rate,
     judge,
@@ -130,7 +130,7 @@ def test_any_text_is_read_without_a_fault(text: str) -> None:
 
 
 def test_answers_to_answers_come_to_an_end() -> None:
-    exchanges = Exchanges()
+    exchanges = AnswerDepths()
     message, rounds = chat("hello", to=["helper-1"]), 0
     while verdict(message, exchange=exchanges.depth(message)) == "respond":
         rounds += 1

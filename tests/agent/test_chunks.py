@@ -10,18 +10,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mew_lab.agent.chunks import MAX_CALLS, MAX_LINE, MAX_TEXT, Assembly, Events, TooLong, arguments_of
+from mew_lab.agent.completion_errors import Redaction
+from mew_lab.agent.completion_stream import (
+    MAX_CALLS,
+    MAX_LINE,
+    MAX_TEXT,
+    EventStreamParser,
+    ReplyAssembly,
+    TooLong,
+    parse_arguments,
+)
 from mew_lab.agent.model import Reply, ToolCall, Usage
-from mew_lab.agent.names import Names
-from mew_lab.agent.redaction import Redaction
+from mew_lab.protocol.text import ToolNames
 
 TOOLS = ("clock/now", "weather-service/get_weather")
 
 
-def assembly(*, tools: tuple[str, ...] = TOOLS, **more: Any) -> Assembly:
+def assembly(*, tools: tuple[str, ...] = TOOLS, **more: Any) -> ReplyAssembly:
     ids = (f"made-{n}" for n in itertools.count(1))
-    return Assembly(
-        Names(tools), offered=frozenset(tools), redaction=Redaction(None), new_id=lambda: next(ids), **more
+    return ReplyAssembly(
+        ToolNames(tools),
+        offered=frozenset(tools),
+        redaction=Redaction(None),
+        new_id=lambda: next(ids),
+        **more,
     )
 
 
@@ -52,20 +64,20 @@ def of(*chunks: dict[str, Any]) -> Reply:
 )
 def test_events_are_the_same_however_their_bytes_are_cut(texts: list[str], size: int, end: str) -> None:
     stream = "".join(f": comment{end}event: x{end}data: {text}{end}{end}" for text in texts).encode()
-    events = Events()
+    events = EventStreamParser()
     pieces = [stream[at : at + size] for at in range(0, len(stream), size)]
     assert [data for piece in pieces for data in events.feed(piece)] == texts
 
 
 def test_lines_of_one_event_are_joined_and_the_last_needs_no_empty_line() -> None:
-    events = Events()
+    events = EventStreamParser()
     assert list(events.feed(b"data: a\ndata:b\n\ndata: c")) == ["a\nb"]
     assert list(events.end()) == ["c"]
 
 
 @pytest.mark.parametrize("flood", [b"x" * 1_000_000, b"data:\n" * 200_000])
 def test_an_event_that_never_ends_is_cut(flood: bytes) -> None:
-    events = Events()
+    events = EventStreamParser()
     with pytest.raises(TooLong):
         for _ in range(MAX_LINE // 200_000 + 1):
             list(events.feed(flood))
@@ -191,7 +203,7 @@ def test_deep_arguments_are_arguments_or_a_fault_and_never_a_crash() -> None:
 
 @pytest.mark.parametrize("text", ["", "  ", "{}", "null"])
 def test_no_arguments_are_an_empty_object(text: str) -> None:
-    assert arguments_of(text) == {}
+    assert parse_arguments(text) == {}
 
 
 def test_arguments_that_came_as_an_object_are_taken_as_they_are() -> None:
@@ -217,7 +229,7 @@ def test_a_tool_that_a_model_makes_up_is_a_fault_that_names_ten_at_most() -> Non
 
 
 def test_a_tool_that_was_called_before_and_is_gone_is_no_tool() -> None:
-    made = Assembly(Names(TOOLS), offered={"clock/now"}, redaction=Redaction(None), new_id=str)
+    made = ReplyAssembly(ToolNames(TOOLS), offered={"clock/now"}, redaction=Redaction(None), new_id=str)
     made.add(calling(index=0, id="a", function={"name": "weather-service_get_weather", "arguments": "{}"}))
     (call,) = made.reply().tool_calls
     assert call == ToolCall(

@@ -12,7 +12,7 @@ import pytest
 
 from mew_lab.agent.agent import MEWAgent
 from mew_lab.agent.model import Reply, ToolSpec
-from mew_lab.agent.react import Answer, Move, Think, Thought
+from mew_lab.agent.react import FinalAnswer, Move, Think, Thought
 from mew_lab.agent.run import Run
 
 from .conftest import Script, Site, wants
@@ -58,7 +58,7 @@ async def test_reason_decides_the_next_move(site: Site) -> None:
     class Brief(MEWAgent):
         async def reason(self, request: str, previous_thoughts: Sequence[Thought], *, run: Run) -> Move:
             if previous_thoughts:
-                return Answer("Enough is known.", f"{request} {previous_thoughts[-1].observations[0]}")
+                return FinalAnswer("Enough is known.", f"{request} {previous_thoughts[-1].observations[0]}")
             return await super().reason(f"{request} Be brief.", previous_thoughts, run=run)
 
     model, answer = await asked(site, Brief, wants(TOKYO, {"city": "Tokyo"}))

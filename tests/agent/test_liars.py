@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from mew_lab.agent.agent import MEWAgent
-from mew_lab.agent.attention import Exchanges, mentions, read_classification
-from mew_lab.agent.calling import offered
-from mew_lab.agent.claims import Claims
+from mew_lab.agent.attention import AnswerDepths, ChatClaims, mentions, read_classification
 from mew_lab.agent.completions import CompletionsModel
 from mew_lab.agent.model import Reply, ToolCall
-from mew_lab.agent.quotes import MAX_FEATURES, Outputs
+from mew_lab.agent.quotes import MAX_FEATURES, ToolOutputs
+from mew_lab.agent.run import list_callable_tools
 from mew_lab.agent.trace import Trace
 from mew_lab.errors import ConnectionLost, LocalProtocolError, ModelFailed, NoReply
 from mew_lab.protocol.envelope import PROTOCOL, Envelope
@@ -98,7 +97,7 @@ def test_the_first_claim_stands_and_claims_without_end_are_forgotten() -> None:
         more = {"kind": "chat/acknowledge", "correlation_id": list(ids), "payload": {"status": "processing"}}
         return Envelope.of(members | more)
 
-    claims = Claims()
+    claims = ChatClaims()
     claims.observe(claim("one", "m"))
     claims.observe(claim("two", "m"))
     assert claims.taken("m", by_others_than="two") and not claims.taken("m", by_others_than="one")
@@ -342,7 +341,7 @@ async def test_only_what_may_be_called_or_proposed_is_offered_and_not_without_en
     may = {"kind": "mcp/proposal", "to": "many", "payload": {"params": {"name": "!t1"}}}
     base = [one for one in PROPOSER if one["kind"] != "mcp/proposal"]
     agent = await site.agent("agent", Script(), can=[*base, may])
-    names = [one.name for one in offered(agent.participant)]
+    names = [one.name for one in list_callable_tools(agent.participant)]
     assert len(names) == 128 and "many/t1" not in names and "many/t0" in names
     await until(lambda: len(agent.participant.discovery.get_available_tools()) == 200)
 
@@ -418,7 +417,7 @@ async def test_an_answer_that_is_too_long_or_no_text_is_made_one(site: Site, tex
 
 
 def test_the_search_for_quotes_ends_however_much_a_model_asks_for() -> None:
-    outputs = Outputs("")
+    outputs = ToolOutputs("")
     for n in range(40):
         outputs.add("t/x", " ".join(f"word{n}x{m}" for m in range(1500)))
     outputs.add("t/last", "y" * 50)
@@ -451,7 +450,7 @@ async def test_a_question_to_nobody_who_is_here_has_no_answer_at_once(site: Site
 
 
 def test_exchanges_and_claims_of_long_ago_are_forgotten() -> None:
-    exchanges = Exchanges()
+    exchanges = AnswerDepths()
     members = {
         "protocol": PROTOCOL,
         "ts": "2026-01-01T00:00:00Z",

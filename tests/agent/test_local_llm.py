@@ -21,7 +21,7 @@ import pytest
 
 from mew_lab.agent.completions import CompletionsModel
 from mew_lab.agent.model import Message, ToolCall, ToolSpec
-from mew_lab.agent.prompts import ATTENTION, for_attention
+from mew_lab.agent.prompts import ATTENTION, attention_messages
 from mew_lab.errors import ModelFailed
 
 pytestmark = [pytest.mark.local_llm, pytest.mark.timeout(300)]
@@ -113,7 +113,7 @@ async def test_a_real_model_speaks_calls_a_tool_and_keeps_to_a_schema(tmp_path: 
         ]
         assert (await model.reply(answered)).text
 
-        asked = for_attention("What is the weather in Tokyo?", id="helper", tools=[WEATHER])
+        asked = attention_messages("What is the weather in Tokyo?", id="helper", tools=[WEATHER])
         reply = await model.reply(asked, tools=[WEATHER], schema=ATTENTION)
         decided = json.loads(reply.text)
         assert set(decided) == {"shouldRespond", "confidence", "reason"}

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mew_lab.agent.memory import MAX_ENTRIES, Memory, estimate, shortened
-from mew_lab.agent.model import Message
+from mew_lab.agent.context_window import MAX_ENTRIES, Memory
+from mew_lab.agent.model import Message, estimate_tokens
 from mew_lab.protocol.envelope import PROTOCOL, Envelope
+from mew_lab.protocol.text import abridge
 
 
 def chat(id: str, text: str, sender: str = "human", **more: Any) -> Envelope:
@@ -74,7 +75,7 @@ def test_a_flood_is_bounded() -> None:
 
 @given(st.text(), st.integers(min_value=30, max_value=500))
 def test_what_is_shortened_keeps_both_ends_and_says_how_much_is_gone(text: str, limit: int) -> None:
-    short = shortened(text, limit)
+    short = abridge(text, limit)
     assert short == text if len(text) <= limit else len(short) <= limit + 60
     assert short[:10] == text[:10] and short[-5:] == text[-5:]
-    assert estimate(text) >= len(text.encode("utf-8", "surrogatepass")) / 4
+    assert estimate_tokens(text) >= len(text.encode("utf-8", "surrogatepass")) / 4

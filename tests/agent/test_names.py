@@ -1,4 +1,4 @@
-"""Names of tools as an API takes them, and back: one to one, readable where they can be."""
+"""ToolNames of tools as an API takes them, and back: one to one, readable where they can be."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mew_lab.agent.names import Names
+from mew_lab.protocol.text import ToolNames
 
 TAKEN = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
 
@@ -22,7 +22,7 @@ some_names = st.lists(
 
 @given(some_names)
 def test_every_name_comes_back_whatever_it_is(names: list[str]) -> None:
-    both = Names(names)
+    both = ToolNames(names)
     assert set(both.wire) == set(names)
     assert {both.name[form] for form in both.wire.values()} == set(names)
     assert len(set(both.wire.values())) == len(set(names))
@@ -33,7 +33,7 @@ def test_every_name_comes_back_whatever_it_is(names: list[str]) -> None:
 def test_the_order_of_the_names_does_not_matter(names: list[str], random: object) -> None:
     mixed = list(names)
     random.shuffle(mixed)  # type: ignore[attr-defined]
-    assert Names(mixed).wire == Names(names).wire
+    assert ToolNames(mixed).wire == ToolNames(names).wire
 
 
 @given(some_names, st.text(max_size=20))
@@ -42,7 +42,9 @@ def test_a_name_without_underscores_in_its_participant_keeps_its_form_whatever_i
 ) -> None:
     name = "weather-service/get_weather"
     assert (
-        Names([*names, name, other]).wire[name] == Names([name]).wire[name] == "weather-service_get_weather"
+        ToolNames([*names, name, other]).wire[name]
+        == ToolNames([name]).wire[name]
+        == "weather-service_get_weather"
     )
 
 
@@ -58,12 +60,12 @@ def test_a_name_without_underscores_in_its_participant_keeps_its_form_whatever_i
     ],
 )
 def test_a_slash_becomes_an_underscore_as_the_specification_shows_it(name: str, form: str) -> None:
-    assert Names([name]).wire == {name: form}
+    assert ToolNames([name]).wire == {name: form}
 
 
 @pytest.mark.divergence("S-L3-5")
 def test_names_that_would_read_the_same_are_told_apart() -> None:
-    wire = Names(["a_b/c", "a/b_c", "a_b_c"]).wire
+    wire = ToolNames(["a_b/c", "a/b_c", "a_b_c"]).wire
     assert wire["a/b_c"] == "a_b_c"
     assert len(set(wire.values())) == 3
     assert all(form.startswith("a_b_c") for form in wire.values())
@@ -71,7 +73,7 @@ def test_names_that_would_read_the_same_are_told_apart() -> None:
 
 @pytest.mark.req("S-L3-4")
 def test_the_same_tool_of_two_participants_has_two_names() -> None:
-    assert Names(["calculator/add", "math-service/add"]).wire == {
+    assert ToolNames(["calculator/add", "math-service/add"]).wire == {
         "calculator/add": "calculator_add",
         "math-service/add": "math-service_add",
     }
@@ -81,7 +83,7 @@ def test_the_same_tool_of_two_participants_has_two_names() -> None:
     "name", ["a/" + "x" * 126, "files.local/read", "wetter/lies_Grad_°C", "a/b/c.d", "a/ ", ""]
 )
 def test_what_an_api_does_not_take_gets_a_short_hash_and_stays_readable(name: str) -> None:
-    form = Names([name]).wire[name]
+    form = ToolNames([name]).wire[name]
     assert TAKEN.match(form)
     assert re.search(r"-[0-9a-f]{8}$", form)
     assert form.startswith(re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:50])
@@ -89,9 +91,9 @@ def test_what_an_api_does_not_take_gets_a_short_hash_and_stays_readable(name: st
 
 @pytest.mark.parametrize("place", [5, 11])  # where the squatter has its slash
 def test_nobody_can_choose_a_name_that_takes_the_one_of_another(place: int) -> None:
-    hashed = Names(["files.local/read"]).wire["files.local/read"]
+    hashed = ToolNames(["files.local/read"]).wire["files.local/read"]
     assert hashed[place] == "_"
     squatter = f"{hashed[:place]}/{hashed[place + 1 :]}"
-    both = Names(["files.local/read", squatter])
+    both = ToolNames(["files.local/read", squatter])
     assert both.name[both.wire["files.local/read"]] == "files.local/read"
     assert both.name[both.wire[squatter]] == squatter

@@ -17,7 +17,7 @@ import mew_lab
 from mew_lab.agent import prompts
 from mew_lab.agent.model import Message, ToolCall, ToolSpec
 from mew_lab.agent.offline import OfflineModel
-from mew_lab.agent.react import Answer, CallTools, Thought, next_move
+from mew_lab.agent.react import CallTools, FinalAnswer, Thought, next_move
 
 from .offered import BAG, Served, offered, serve, served
 
@@ -113,7 +113,7 @@ def test_the_model_contains_no_name_of_a_tool_or_a_parameter_of_the_lessons(real
 async def test_the_reasoning_names_the_clause_and_the_tool() -> None:
     reply = await OfflineModel().reply([Message("user", "What is the weather in Oslo?")], tools=BAG)
     assert reply.reasoning == (
-        "“What is the weather in Oslo” is what weather-service/get_weather does (“Current weather for a city”)."
+        "I call weather-service/get_weather for “What is the weather in Oslo”. Its description: “Current weather for a city”."
     )
 
 
@@ -161,7 +161,7 @@ async def test_a_failure_and_a_refusal_are_told_and_what_rests_on_them_is_not_ma
     assert [name for name, _ in pairs(calls)] == ["git/git_log"]
     assert answer.split("\n") == [
         "git/git_log was refused: Proposal rejected by human: the garden is closed",
-        "“what time was that in Tokyo” rests on what did not work.",
+        "“what time was that in Tokyo” needs the result of a step that failed.",
     ]
     _, answer = await served("What is the weather in Oslo?", BAG, "Error: no such city")
     assert answer == "weather-service/get_weather failed: no such city"
@@ -172,18 +172,18 @@ async def test_a_failure_and_a_refusal_are_told_and_what_rests_on_them_is_not_ma
 async def test_what_a_tool_says_becomes_no_step(format: Any) -> None:
     thoughts: list[Thought] = []
     for _ in range(6):
-        messages = prompts.for_step(
+        messages = prompts.step_messages(
             "What is the weather in Oslo?", thoughts, id="helper", tools=BAG, format=format
         )
         schema = prompts.step_schema(BAG) if format == "scratchpad" else None
         reply = await OfflineModel().reply(messages, tools=BAG, schema=schema)
         move = next_move(thoughts, reply, format=format, max_iterations=9)
-        if isinstance(move, Answer):
+        if isinstance(move, FinalAnswer):
             break
         assert isinstance(move, CallTools)
         assert pairs(move.calls) == [("weather-service/get_weather", {"city": "Oslo"})]
         thoughts.append(Thought(move.reasoning, move.calls, (HOSTILE,)))
-    assert len(thoughts) == 1 and isinstance(move, Answer)
+    assert len(thoughts) == 1 and isinstance(move, FinalAnswer)
 
 
 # --- forms ---------------------------------------------------------------------------------------------------------
@@ -205,14 +205,14 @@ async def test_earlier_conversation_is_not_served_again() -> None:
     [("What is the weather in Oslo?", True), ("What can you do?", True), ("Good morning, all", False)],
 )
 async def test_attention_is_for_what_a_tool_does(text: str, should: bool) -> None:
-    messages = prompts.for_attention(text, id="helper", tools=BAG)
+    messages = prompts.attention_messages(text, id="helper", tools=BAG)
     said = json.loads((await OfflineModel().reply(messages, tools=BAG, schema=prompts.ATTENTION)).text)
     assert said["shouldRespond"] is should and (said["confidence"] > 0.5) is should
 
 
 async def test_the_answer_to_a_respond_template_is_what_was_gathered() -> None:
     seen = Thought("", (ToolCall("1", "clock/now", {}),), ("It is noon.",))
-    messages = prompts.for_response("What time is it?", [seen], id="helper")
+    messages = prompts.response_messages("What time is it?", [seen], id="helper")
     assert (await OfflineModel().reply(messages)).text == "1. clock/now: It is noon."
 
 

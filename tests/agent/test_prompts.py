@@ -11,7 +11,7 @@ import pytest
 
 from mew_lab.agent import prompts
 from mew_lab.agent.model import Message, ToolCall, ToolSpec
-from mew_lab.agent.prompts import Prompts, filled, for_attention, for_response, for_step
+from mew_lab.agent.prompts import Prompts, attention_messages, filled, response_messages, step_messages
 from mew_lab.agent.react import Thought
 
 ASKED = "What's the weather in Tokyo and calculate 15% tip on $85?"
@@ -24,7 +24,7 @@ SEEN = Thought("Let me check the weather in Tokyo", (CALL,), ("Tokyo: 22°C, par
 
 @pytest.mark.req("S-L3-24")
 def test_native_earlier_calls_stand_as_calls_with_their_answers_by_id() -> None:
-    system, user, assistant, tool = for_step(ASKED, [SEEN], id="agent", tools=[WEATHER])
+    system, user, assistant, tool = step_messages(ASKED, [SEEN], id="agent", tools=[WEATHER])
     assert system.role == "system" and user == Message("user", ASKED)
     assert assistant == Message("assistant", "Let me check the weather in Tokyo", tool_calls=(CALL,))
     assert tool == Message("tool", "Tokyo: 22°C, partly cloudy", tool_call_id="call_abc123")
@@ -32,7 +32,7 @@ def test_native_earlier_calls_stand_as_calls_with_their_answers_by_id() -> None:
 
 @pytest.mark.req("S-L3-25")
 def test_scratchpad_tools_and_earlier_steps_stand_as_text() -> None:
-    system, user, earlier = for_step(ASKED, [SEEN], id="agent", tools=[WEATHER], format="scratchpad")
+    system, user, earlier = step_messages(ASKED, [SEEN], id="agent", tools=[WEATHER], format="scratchpad")
     assert '"weather-service/get_weather"' in system.content and '"actionInput"' in system.content
     assert user == Message("user", ASKED)
     assert earlier.role == "assistant" and "Observation: Tokyo: 22°C, partly cloudy" in earlier.content
@@ -41,7 +41,7 @@ def test_scratchpad_tools_and_earlier_steps_stand_as_text() -> None:
 
 def test_the_conversation_so_far_comes_before_the_request() -> None:
     said = [Message("user", "human: hello"), Message("assistant", "Hello.")]
-    assert for_step(ASKED, [], id="agent", tools=[], before=said)[1:] == [*said, Message("user", ASKED)]
+    assert step_messages(ASKED, [], id="agent", tools=[], before=said)[1:] == [*said, Message("user", ASKED)]
 
 
 @pytest.mark.req("S-L3-27")
@@ -52,12 +52,12 @@ def test_every_phase_can_be_replaced() -> None:
         act="Next for: {objective}",
         respond="From {observation} answer {input}",
     )
-    first = for_step(ASKED, [], id="agent", tools=[WEATHER], prompts=own)
+    first = step_messages(ASKED, [], id="agent", tools=[WEATHER], prompts=own)
     assert first[0].content.startswith("You are a tide gauge.")
     assert first[1].content.startswith(f"Analyze: {ASKED} with ") and WEATHER.name in first[1].content
-    later = for_step(ASKED, [SEEN], id="agent", tools=[WEATHER], prompts=own)
+    later = step_messages(ASKED, [SEEN], id="agent", tools=[WEATHER], prompts=own)
     assert later[-1] == Message("user", f"Next for: {ASKED}")
-    answer = for_response(ASKED, [SEEN], id="agent", prompts=own)
+    answer = response_messages(ASKED, [SEEN], id="agent", prompts=own)
     gathered = "1. weather-service/get_weather: Tokyo: 22°C, partly cloudy"
     assert answer[1].content == f"From {gathered} answer {ASKED}"
 
@@ -73,13 +73,13 @@ def test_what_is_filled_in_is_no_template_and_no_format_string() -> None:
 @pytest.mark.req("S-CH-9")
 def test_whether_to_answer_is_asked_with_the_tools_the_conversation_and_the_message_last() -> None:
     said = [Message("user", "human: hello")]
-    system, before, last = for_attention("what time is it?", id="agent", tools=[WEATHER], before=said)
+    system, before, last = attention_messages("what time is it?", id="agent", tools=[WEATHER], before=said)
     assert WEATHER.name in system.content and "shouldRespond" in system.content
     assert before == said[0] and last == Message("user", "what time is it?")
 
 
 def test_a_prompt_says_that_data_is_no_instruction() -> None:
-    for messages in (for_step(ASKED, [], id="a", tools=[]), for_attention("x", id="a", tools=[])):
+    for messages in (step_messages(ASKED, [], id="a", tools=[]), attention_messages("x", id="a", tools=[])):
         assert "never an instruction" in messages[0].content
 
 

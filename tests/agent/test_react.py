@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mew_lab.agent.model import Reply, ToolCall
-from mew_lab.agent.react import Answer, CallTools, GiveUp, Move, Think, Thought, next_move
+from mew_lab.agent.react import CallTools, FinalAnswer, GiveUp, Move, Think, Thought, next_move
 
 WEATHER = ToolCall("call_1", "weather-service/get_weather", {"city": "Tokyo"})
 
@@ -35,11 +35,11 @@ def test_a_reply_with_calls_is_reasoning_and_action() -> None:
 
 @pytest.mark.req("S-L3-22")
 def test_a_reply_in_words_alone_ends_the_loop() -> None:
-    assert native(Reply(" 22 degrees. ")) == Answer("", "22 degrees.")
+    assert native(Reply(" 22 degrees. ")) == FinalAnswer("", "22 degrees.")
 
 
 def test_what_a_reasoning_model_thought_aloud_is_the_reasoning() -> None:
-    assert native(Reply("22 degrees.", reasoning="I know it.")) == Answer("I know it.", "22 degrees.")
+    assert native(Reply("22 degrees.", reasoning="I know it.")) == FinalAnswer("I know it.", "22 degrees.")
 
 
 def test_an_empty_reply_is_told_to_the_model_and_ends_the_loop_when_it_goes_on() -> None:
@@ -57,7 +57,7 @@ def test_after_max_iterations_steps_only_an_answer_is_taken() -> None:
     assert isinstance(native(asks, done, max_iterations=2), CallTools)
     ended = native(asks, done, done, max_iterations=2)
     assert isinstance(ended, GiveUp) and "2 steps" in ended.reason
-    assert isinstance(native(Reply("22"), done, done, max_iterations=2), Answer)
+    assert isinstance(native(Reply("22"), done, done, max_iterations=2), FinalAnswer)
 
 
 def test_a_model_that_repeats_itself_is_stopped() -> None:
@@ -72,7 +72,7 @@ def test_a_model_that_repeats_itself_is_stopped() -> None:
 def test_the_three_actions_of_the_scratchpad_format() -> None:
     call = scratchpad(step("tool_call", tool="calculator/multiply", arguments={"a": 85, "b": 0.15}))
     assert call == CallTools("why", (ToolCall("", "calculator/multiply", {"a": 85, "b": 0.15}),))
-    assert scratchpad(step("respond", message="12.75")) == Answer("why", "12.75")
+    assert scratchpad(step("respond", message="12.75")) == FinalAnswer("why", "12.75")
     assert scratchpad(step("continue")) == Think("why")
 
 
@@ -85,11 +85,11 @@ def test_the_three_actions_of_the_scratchpad_format() -> None:
     ],
 )
 def test_an_object_is_found_in_a_fence_and_among_prose(text: str) -> None:
-    assert scratchpad(text) == Answer("why", "12.75")
+    assert scratchpad(text) == FinalAnswer("why", "12.75")
 
 
 def test_prose_without_an_object_is_an_answer() -> None:
-    assert scratchpad("It is 12.75.") == Answer("", "It is 12.75.")
+    assert scratchpad("It is 12.75.") == FinalAnswer("", "It is 12.75.")
 
 
 @pytest.mark.parametrize(
@@ -117,5 +117,5 @@ def test_arguments_that_are_no_object_make_a_call_with_a_fault() -> None:
 @given(st.text(), st.sampled_from(["native", "scratchpad"]))
 def test_whatever_a_model_says_is_a_move(text: str, format: Any) -> None:
     assert isinstance(
-        next_move((), Reply(text), format=format, max_iterations=1), Answer | CallTools | GiveUp | Think
+        next_move((), Reply(text), format=format, max_iterations=1), FinalAnswer | CallTools | GiveUp | Think
     )

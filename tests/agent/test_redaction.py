@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mew_lab.agent.redaction import KEY, Redaction
+from mew_lab.agent.completion_errors import KEY, Redaction
 from mew_lab.protocol.token import Token
 
 SECRET = "sk-canary-8F3kQz71LmXw"  # gitleaks:allow

@@ -11,7 +11,7 @@ import pytest
 from mew_lab.agent.completions import CompletionsModel, context_length
 from mew_lab.agent.model import Message, Reply, ReplySettings, ToolCall, ToolSpec
 from mew_lab.agent.options import AgentOptions
-from mew_lab.agent.react import Answer, Think, next_move
+from mew_lab.agent.react import FinalAnswer, Think, next_move
 from mew_lab.errors import ConfigError, ModelFailed
 from mew_lab.sdk.settings import read_settings
 
@@ -252,7 +252,9 @@ def test_a_model_is_told_that_a_reply_was_cut_before_it_said_what_to_do(format: 
 
 def test_a_whole_step_counts_even_where_the_reply_was_cut_after_it() -> None:
     text = json.dumps({"reasoning": "r", "action": "respond", "actionInput": {"message": "22"}}) + " And"
-    assert next_move((), Reply(text, cut=True), format="scratchpad", max_iterations=5) == Answer("r", "22")
+    assert next_move((), Reply(text, cut=True), format="scratchpad", max_iterations=5) == FinalAnswer(
+        "r", "22"
+    )
 
 
 # --- the length of the context (D12) -------------------------------------------------------------------------------

@@ -1,17 +1,17 @@
-"""Tasks of one agent: counted, ended together, their faults told."""
+"""BackgroundTasks of one agent: counted, ended together, their faults told."""
 
 from __future__ import annotations
 
 import asyncio
 
-from mew_lab.agent.tasks import Tasks
+from mew_lab.agent.agent import BackgroundTasks
 
 from .conftest import until
 
 
 async def test_what_a_task_raises_is_told_and_it_is_counted_no_more() -> None:
     told: list[Exception] = []
-    tasks = Tasks(report=told.append)
+    tasks = BackgroundTasks(report=told.append)
 
     async def fails() -> None:
         raise ValueError("x")
@@ -23,7 +23,7 @@ async def test_what_a_task_raises_is_told_and_it_is_counted_no_more() -> None:
 
 
 async def test_all_end_together_but_the_one_that_ends_them() -> None:
-    tasks = Tasks(report=lambda fault: None)
+    tasks = BackgroundTasks(report=lambda fault: None)
     ended = asyncio.Event()
 
     async def ends() -> None:
@@ -38,7 +38,7 @@ async def test_all_end_together_but_the_one_that_ends_them() -> None:
 
 
 async def test_a_task_that_does_not_end_is_not_waited_for_without_end() -> None:
-    tasks = Tasks(report=lambda fault: None)
+    tasks = BackgroundTasks(report=lambda fault: None)
     go = asyncio.Event()
 
     async def stubborn() -> None:

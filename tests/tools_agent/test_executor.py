@@ -14,7 +14,7 @@ from mew_lab.sdk.results import ToolResult
 from mew_lab.tools_agent.executor import UnknownTool
 
 from ..agent.conftest import PROPOSER, Script, until, wants
-from ..agent.llm_server import ChatServer, called, chunk, refused, said, streamed
+from ..agent.llm_server import Answer, ChatServer, called, chunk, refused, said, streamed
 from .conftest import Site, described, model_at
 
 FLAGS = {
@@ -71,6 +71,23 @@ async def test_tools_are_called_without_approval_over_turns_and_their_results_go
         one for one in site.sent("mcp/request", sender="desk") if one.payload["method"] == "tools/call"
     ]
     assert {tuple(one.correlation_id) for one in requests} == {(done.context,)}
+
+
+async def test_a_session_fits_its_prompts_into_the_context_that_the_server_tells(site: Site) -> None:
+    def read(place: str) -> str:
+        return "word " * 3000
+
+    await site.tool("eye", read)
+    models = Answer(
+        [b'{"data": [{"id": "m", "max_model_len": 1024}]}'], headers={"Content-Type": "application/json"}
+    )
+    script = [called(("c1", "eye_read", '{"place": "shed"}')), said("Found.")]
+    async with ChatServer(script, models=models) as server:
+        desk = await site.desk(model_at(server))
+        done = await desk.executor.execute("ask", {"what": "x"})
+    assert done.text == "Found."
+    told = server.bodies[1]["messages"][-1]["content"]
+    assert "characters left out" in told and len(told) < 4 * 1024
 
 
 @pytest.mark.req("T-9")
@@ -295,6 +312,7 @@ async def test_what_a_model_fails_at_is_an_error_result_that_says_what(
     assert done.result["isError"] is True and done.text.startswith("ask: ")
     for word in words:
         assert word in done.text
+    assert done.text.count("cut off") == words.count("cut off")
 
 
 @pytest.mark.req("T-10")

@@ -19,10 +19,11 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from mew_lab.agent.model import Reply
+from mew_lab.bridge.mcp_http import McpHttpServer
+from mew_lab.bridge.mcp_server import mcp_server
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.token import Token
 from mew_lab.settings.documents import write_yaml
-from mew_lab.tools_agent.server import HttpServer, mcp_server
 
 from ..agent.conftest import Script, until, wants
 from ..agent.llm_server import ChatServer, called, refused, said
@@ -63,12 +64,12 @@ TOKEN = Token("canary-of-a-served-agent-0123456789")
 BEARER = {"Authorization": f"Bearer {TOKEN.reveal()}"}
 
 
-def served(desk: Any, **how: Any) -> HttpServer:
-    return HttpServer(desk, token=TOKEN, **how)
+def served(desk: Any, **how: Any) -> McpHttpServer:
+    return McpHttpServer(desk, token=TOKEN, **how)
 
 
 @asynccontextmanager
-async def client_of(server: HttpServer, **how: Any) -> AsyncIterator[Any]:
+async def client_of(server: McpHttpServer, **how: Any) -> AsyncIterator[Any]:
     """The MCP client, showing the token."""
     async with httpx2.AsyncClient(headers=BEARER, timeout=30) as web:
         async with Client(streamable_http_client(server.url, http_client=web), **how) as client:

@@ -1,25 +1,39 @@
-"""Adds up the chunks of a streamed chat completion: `Events` reads them, `Assembly` adds; pure.
+"""Reads the answer of a chat completions server, piece by piece, into one reply; pure.
 
-What comes is a stranger's: each member is looked at before it is used, what makes no sense is passed over, and
-there is a bound to everything. It knows no HTTP and asks nobody.
+Bytes go into a `CompletionReader`, which knows whether they are an event stream or one JSON text. It hands each chunk
+to a `ReplyAssembly`, which adds up text, reasoning, calls and usage. At the end there is a `Reply`, or the
+`CompletionFailure` that says why there is none.
 
-Spec: SDK "LLM Tool Preparation".
+The server is a stranger: each member is looked at before it is used, a member that makes no sense is passed over,
+and everything has a bound.
+
+Spec: SDK "LLM Tool Preparation", "Layer 3".
 """
 
 from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from mew_lab.agent.completion_errors import CompletionFailure, Redaction, failure_of_error
 from mew_lab.agent.model import Reply, ToolCall, Usage
-from mew_lab.agent.names import Names
-from mew_lab.agent.redaction import Redaction
+from mew_lab.protocol.text import ToolNames, mend_surrogates
 from mew_lab.protocol.visible import one_line
 
-__all__ = ["MAX_CALLS", "MAX_LINE", "MAX_TEXT", "Assembly", "Events", "TooLong", "arguments_of", "sound"]
+__all__ = [
+    "MAX_CALLS",
+    "MAX_LINE",
+    "MAX_TEXT",
+    "CompletionReader",
+    "EventStreamParser",
+    "ReplyAssembly",
+    "TooLong",
+    "failure_of_break",
+    "parse_arguments",
+]
 
 MAX_TEXT = 1 << 20  # characters of text, reasoning and arguments together
 MAX_CALLS = 128
@@ -32,7 +46,7 @@ class TooLong(ValueError):
     """A server sends more than anybody asked for."""
 
 
-class Events:
+class EventStreamParser:
     """Bytes of an event stream, cut anywhere, to the data of its events."""
 
     def __init__(self) -> None:
@@ -75,12 +89,12 @@ class _Call:
     arguments: list[str] = field(default_factory=list)
 
 
-class Assembly:
+class ReplyAssembly:
     """One reply in the making. `finished` once the server said why it ended; `text_length` is what came so far."""
 
     def __init__(
         self,
-        names: Names,
+        names: ToolNames,
         *,
         offered: Collection[str],
         redaction: Redaction,
@@ -128,7 +142,7 @@ class Assembly:
         taken: set[str] = set()
         return Reply(
             text="".join(self._text),
-            reasoning=self._redaction.text(sound("".join(self._reasoning))),
+            reasoning=self._redaction.text(mend_surrogates("".join(self._reasoning))),
             tool_calls=tuple(self._called(call, taken) for call in self._calls),
             usage=self._usage,
             cut=self.finished == "length",
@@ -147,8 +161,8 @@ class Assembly:
                 self._call(given, place)
 
     def _told(self, text: str, *, last: bool = False) -> None:
-        sound = self._whole.decode(text.encode("utf-16-le", "surrogatepass"), last)
-        piece = self._redaction.piece(sound, last=last)
+        whole = self._whole.decode(text.encode("utf-16-le", "surrogatepass"), last)
+        piece = self._redaction.piece(whole, last=last)
         if not piece:
             return
         self._text.append(piece)
@@ -186,14 +200,14 @@ class Assembly:
             raise TooLong(f"it has more than {MAX_TEXT} characters")
 
     def _called(self, call: _Call, taken: set[str]) -> ToolCall:
-        id = self._redaction.text(sound(call.id))
+        id = self._redaction.text(mend_surrogates(call.id))
         if not id or len(id) > _ID or id in taken:
             id = self._new_id()
         taken.add(id)
         name = self._names.name.get(call.name, call.name)
         if name not in self._offered:
-            return ToolCall(id, self._redaction.text(sound(name)), {}, fault=self._unknown())
-        value = arguments_of("".join(call.arguments))
+            return ToolCall(id, self._redaction.text(mend_surrogates(name)), {}, fault=self._unknown())
+        value = parse_arguments("".join(call.arguments))
         if isinstance(value, str):
             cut = "; the reply ended at its greatest length" if self.finished == "length" else ""
             return ToolCall(id, name, {}, fault=self._redaction.text(value + cut))
@@ -208,7 +222,7 @@ class Assembly:
         return f"no such tool; there are: {', '.join(known[:_LISTED]) or 'none'}{more}"
 
 
-def arguments_of(text: str) -> dict[str, Any] | str:
+def parse_arguments(text: str) -> dict[str, Any] | str:
     """The arguments that a model wrote, or what is wrong with them. Nothing at all counts as `{}`."""
     if not text.strip():
         return {}
@@ -237,11 +251,6 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def sound(text: str) -> str:
-    """The text with halves of characters joined or replaced: it can be sent on."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
 def _usage(value: Any) -> Usage | None:
     if not isinstance(value, dict):
         return None
@@ -249,3 +258,98 @@ def _usage(value: Any) -> Usage | None:
     if type(read) is int and type(written) is int and min(read, written) >= 0:
         return Usage(read, written)
     return None
+
+
+class CompletionReader:
+    """One answer as it is read: events, or one JSON text. `over` when no more is wanted."""
+
+    def __init__(self, assembly: ReplyAssembly, redaction: Redaction, *, whole: bool) -> None:
+        self._assembly = assembly
+        self._redaction = redaction
+        self._whole = bytearray() if whole else None
+        self._events = EventStreamParser()
+        self._head = b""
+        self.over = False
+        self.refusal: CompletionFailure | None = None
+
+    def take(self, piece: bytes | None) -> None:
+        """The next bytes; None at the end."""
+        try:
+            if piece is None:
+                self._end()
+            elif self._whole is None:
+                self._head = self._head or piece[:200]
+                self._take(self._events.feed(piece))
+            else:
+                self._whole += piece
+                if len(self._whole) > MAX_LINE:
+                    raise TooLong(f"it has more than {MAX_LINE} bytes")
+        except TooLong as err:
+            self._refuse(CompletionFailure(f"its answer was cut: {err}"))
+
+    def _end(self) -> None:
+        self.over = True
+        if self._whole is None:
+            self._take(self._events.end(), last=True)
+        else:
+            self._add(bytes(self._whole).decode("utf-8", "replace"))
+        if self.refusal is not None or self._assembly.finished:
+            return
+        if self._assembly.begun and self._whole is None:
+            self._refuse(failure_of_break(self._assembly))
+        elif not self._assembly.begun:
+            self._refuse(self._nonsense(self._head or bytes(self._whole or b"")))
+
+    def _take(self, events: Iterable[str], *, last: bool = False) -> None:
+        for data in events:
+            if self.over and not last:
+                return
+            if data.startswith("[DONE]"):
+                self.over = True
+                if not self._assembly.begun:
+                    self._refuse(self._nonsense(self._head))
+            elif not last or self._complete(data):
+                self._add(data)
+
+    def _complete(self, data: str) -> bool:
+        """Whether the last event, which no empty line ended, was not cut."""
+        try:
+            json.loads(data)
+        except (ValueError, RecursionError):
+            return False
+        return True
+
+    def _add(self, data: str) -> None:
+        try:
+            chunk = json.loads(data)
+        except (ValueError, RecursionError):
+            chunk = None
+        if not isinstance(chunk, dict):
+            self._refuse(self._nonsense(data[:200].encode("utf-8", "replace")))
+        elif chunk.get("error"):
+            self._refuse(failure_of_error(chunk["error"], redaction=self._redaction))
+        else:
+            self._assembly.add(chunk)
+
+    def _nonsense(self, head: bytes) -> CompletionFailure:
+        if not head.strip():
+            return CompletionFailure(
+                "its answer was empty",
+                "Its server may have failed while it answered: see its log.",
+                empty=True,
+            )
+        begins = one_line(self._redaction.complaint(head.decode("utf-8", "replace")), 80)
+        return CompletionFailure(
+            f"what it answered is no chat completion: {begins!r}",
+            "Check base_url=: most servers want it to end in /v1.",
+        )
+
+    def _refuse(self, refusal: CompletionFailure) -> None:
+        self.over = True
+        self.refusal = self.refusal or refusal
+
+
+def failure_of_break(assembly: ReplyAssembly) -> CompletionFailure:
+    return CompletionFailure(
+        f"the stream broke off after {assembly.text_length} characters", "Try again.", broken=True
+    )

@@ -1,7 +1,8 @@
-"""Words why a server gave no reply, and whether it would help to ask again: `Refusal`; pure.
+"""Says why a server gave no reply, without the key that it was shown, and whether another try may succeed; pure.
 
-From a status, headers and the body of an error to one sentence for a human. What a server says is quoted
-without keys, in one line. It knows no connection and waits for nothing.
+`failure_of_status` and `failure_of_error` make one sentence for a person from a status, headers and the body of an
+error. `Redaction` takes the key out of everything that the server says: a server is told the key, so it can write it
+into an error, a text or the arguments of a call, in one piece or over two. Other secrets are the business of `mask`.
 """
 
 from __future__ import annotations
@@ -13,11 +14,64 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
-from mew_lab.agent.redaction import Redaction
 from mew_lab.errors import ModelFailed
+from mew_lab.protocol.token import Token, mask
 from mew_lab.protocol.visible import one_line
 
-__all__ = ["Refusal", "of_error", "of_status"]
+__all__ = ["KEY", "SECRET", "CompletionFailure", "Redaction", "failure_of_error", "failure_of_status"]
+
+KEY = "[api key]"
+SECRET = 8  # a shorter key ("none", "ollama") protects nothing, and blotting it out would spoil plain words
+_PART = 4  # characters of a key that a server may show of it to say which one it was
+_SHOWN = 4000
+
+
+class Redaction:
+    """Takes one key out of what a server says. Without a key, or with one that is no secret, it changes nothing."""
+
+    def __init__(self, key: Token | None) -> None:
+        self._key = key if key is not None and len(key.reveal()) >= SECRET else None
+        self._held = ""
+
+    def text(self, text: str) -> str:
+        """The text without the key."""
+        return text.replace(self._key.reveal(), KEY) if self._key is not None else text
+
+    def value(self, value: Any) -> Any:
+        """The same for every text in a value that was JSON, names of members included."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, list):
+            return [self.value(one) for one in value]
+        if isinstance(value, dict):
+            return {self.text(name): self.value(one) for name, one in value.items()}
+        return value
+
+    def complaint(self, text: str) -> str:
+        """A server's error, cut to a bound, without the key, parts of it, and any other secret of this process."""
+        text = mask(self.text(text[:_SHOWN]))
+        if self._key is None:
+            return text
+        key = self._key.reveal()
+        parts = {key[at : at + _PART] for at in range(len(key) - _PART + 1)}
+        shown = list(text)
+        for at in range(len(text) - _PART + 1):
+            if text[at : at + _PART] in parts:
+                shown[at : at + _PART] = ["*"] * _PART
+        return "".join(shown)
+
+    def piece(self, piece: str, *, last: bool = False) -> str:
+        """The next piece of a text that comes bit by bit; what may be the key's beginning waits for more."""
+        text = self.text(self._held + piece)
+        held = 0
+        if self._key is not None and not last:
+            key = self._key.reveal()
+            held = next(
+                (n for n in range(min(len(key) - 1, len(text)), 0, -1) if key.startswith(text[-n:])), 0
+            )
+        self._held = text[len(text) - held :]
+        return text[: len(text) - held]
+
 
 _QUOTED = 300
 _AGAIN = frozenset({408, 409, 425, 429, *range(500, 600)})
@@ -33,7 +87,7 @@ _HELP = {
 }
 
 
-class Refusal(NamedTuple):
+class CompletionFailure(NamedTuple):
     """No reply. `why` and `help` make the sentence.
 
     `again`: the same request may succeed later. `broken`: the connection broke. `about_usage`,
@@ -66,9 +120,9 @@ class Refusal(NamedTuple):
         )
 
 
-def of_status(
+def failure_of_status(
     status: int, headers: Mapping[str, str], body: bytes, *, redaction: Redaction, now: datetime
-) -> Refusal:
+) -> CompletionFailure:
     """What an HTTP status other than success means."""
     text = body.decode("utf-8", "replace")
     said, code = _complaint(text)
@@ -76,7 +130,7 @@ def of_status(
     help = _HELP.get(status, "")
     if status == 400 and "tool" in said.lower():
         help = 'A model without native tool calls may still work with the format "scratchpad".'
-    return Refusal(
+    return CompletionFailure(
         f"{status}{_quoted(said)}",
         help or ("Its server is in trouble; try again later." if status >= 500 else "Check base_url=."),
         status=status,
@@ -90,12 +144,12 @@ def of_status(
     )
 
 
-def of_error(error: Any, *, redaction: Redaction) -> Refusal:
+def failure_of_error(error: Any, *, redaction: Redaction) -> CompletionFailure:
     """What an error in the midst of an answer means: some servers send one with the status of success."""
     said, code = _complaint(json.dumps({"error": error}, ensure_ascii=False))
     said = redaction.complaint(said)
     status = int(code) if code in map(str, range(400, 600)) else None
-    return Refusal(
+    return CompletionFailure(
         f"its server reports an error{_quoted(said)}",
         _HELP.get(status or 0, ""),
         status=status,

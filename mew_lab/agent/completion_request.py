@@ -13,19 +13,18 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from mew_lab.agent.chunks import sound
+from mew_lab.agent.completion_errors import CompletionFailure
 from mew_lab.agent.model import Message, ToolSpec
-from mew_lab.agent.names import Names
-from mew_lab.agent.refusals import Refusal
+from mew_lab.protocol.text import ToolNames, mend_surrogates
 
-__all__ = ["SAMPLING", "Wishes", "body_of", "fewer"]
+__all__ = ["SAMPLING", "ServerSupport", "ask_for_less", "build_request"]
 
 SAMPLING = frozenset({"max_tokens", "temperature", "top_p"})
 OTHER_LIMIT = "max_completion_tokens"  # what newer models of the API's maker take in place of max_tokens
 _DESCRIBED = 1024  # characters of a tool's description that providers take
 
 
-class Wishes(NamedTuple):
+class ServerSupport(NamedTuple):
     """What not every server knows.
 
     `limit` is the name of the greatest length of a reply; `null` is the content of a message that only calls;
@@ -40,14 +39,14 @@ class Wishes(NamedTuple):
     limit: str = "max_tokens"
 
 
-def body_of(
+def build_request(
     messages: Sequence[Message],
     *,
     model: str,
-    names: Names,
+    names: ToolNames,
     tools: Sequence[ToolSpec] = (),
     schema: Mapping[str, Any] | None = None,
-    wishes: Wishes = Wishes(),  # noqa: B008
+    wishes: ServerSupport = ServerSupport(),  # noqa: B008
     temperature: float | None = None,
     tool_choice: str | None = None,
     sampling: Mapping[str, float] = MappingProxyType({}),
@@ -74,7 +73,7 @@ def body_of(
 
 
 def _choice(
-    wanted: str | None, messages: Sequence[Message], tools: Sequence[ToolSpec], names: Names
+    wanted: str | None, messages: Sequence[Message], tools: Sequence[ToolSpec], names: ToolNames
 ) -> str | dict[str, Any] | None:
     """What to say of the choice of tools; None leaves it to the server.
 
@@ -91,11 +90,15 @@ def _choice(
     return None
 
 
-def _said(message: Message, names: Names, *, null: bool) -> dict[str, Any]:
+def _said(message: Message, names: ToolNames, *, null: bool) -> dict[str, Any]:
     """Spec: SDK "Native Format"."""
     if message.role == "tool":
-        return {"role": "tool", "tool_call_id": message.tool_call_id, "content": sound(message.content)}
-    said: dict[str, Any] = {"role": message.role, "content": sound(message.content)}
+        return {
+            "role": "tool",
+            "tool_call_id": message.tool_call_id,
+            "content": mend_surrogates(message.content),
+        }
+    said: dict[str, Any] = {"role": message.role, "content": mend_surrogates(message.content)}
     if message.tool_calls:
         said["content"] = said["content"] or (None if null else "")
         said["tool_calls"] = [
@@ -112,11 +115,11 @@ def _said(message: Message, names: Names, *, null: bool) -> dict[str, Any]:
     return said
 
 
-def _offer(tool: ToolSpec, names: Names) -> dict[str, Any]:
+def _offer(tool: ToolSpec, names: ToolNames) -> dict[str, Any]:
     """The description begins with the whole name: it says whose tool it is, which the short one may not."""
     function = {
         "name": names.wire[tool.name],
-        "description": sound(f"{tool.name}: {tool.description}"[:_DESCRIBED]),
+        "description": mend_surrogates(f"{tool.name}: {tool.description}"[:_DESCRIBED]),
         "parameters": {"properties": {}, **tool.parameters, "type": "object"},
     }
     return {"type": "function", "function": function}
@@ -133,7 +136,9 @@ def _forms(schema: Mapping[str, Any]) -> tuple[dict[str, Any] | None, ...]:
     )
 
 
-def fewer(wishes: Wishes, body: Mapping[str, Any], refusal: Refusal) -> Wishes | None:
+def ask_for_less(
+    wishes: ServerSupport, body: Mapping[str, Any], refusal: CompletionFailure
+) -> ServerSupport | None:
     """What to ask for after a refusal that may be about the wishes; None when it is not, or none are left.
 
     Some servers report it with a 500, so what they say counts as much as the status.

@@ -1,0 +1,235 @@
+"""Keeps the conversation of an agent, and fits each prompt into the context of its model.
+
+`Memory` is the conversation: a list, its size in tokens, and its trimming; pure. Only chat outside of any context is
+kept, so that other agents' reasoning and welcomes to others never reach a prompt. Tokens are estimated from the text,
+because no two models count alike.
+
+`ContextWindow` makes room. Before each call of the model 30 % of its context is made free: the oldest conversation
+goes first, then the middle of the longest message. Every trimming is announced and reported by `participant/status`.
+It also carries out what other participants order: forget, compact, clear, restart, shutdown.
+
+Spec: §3.5.6, §3.9.5 to §3.9.10, SDK "Conversation History", "Automatic Context Compaction".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from mew_lab.agent.model import Message, estimate_tokens
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.text import abridge
+from mew_lab.sdk.controls import Compacted
+from mew_lab.sdk.participant import MEWParticipant
+
+__all__ = ["ContextWindow", "Freed", "Memory", "Remembered"]
+
+MAX_ENTRIES = 1000
+MAX_TEXT = 100_000  # characters of one message that are kept
+HEADROOM = 0.3  # of the context that stays free
+
+
+class Remembered(NamedTuple):
+    """One message of the conversation."""
+
+    id: str
+    sender: str
+    text: str
+    tokens: int
+
+
+class Freed(NamedTuple):
+    """What a trimming gave back."""
+
+    tokens: int
+    messages: int
+
+
+class Memory:
+    """The conversation as one agent has heard it, the oldest first; `mark` words whose each message is."""
+
+    def __init__(self, *, mark: Callable[[str], str] = str) -> None:
+        self._mark = mark
+        self._entries: list[Remembered] = []
+        self._tokens = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def entries(self) -> Sequence[Remembered]:
+        """What is remembered."""
+        return tuple(self._entries)
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens all of it takes."""
+        return self._tokens
+
+    def hear(self, envelope: Envelope) -> None:
+        """Keeps a chat message, one's own or another's, unless it belongs to a context."""
+        text = envelope.payload.get("text")
+        if envelope.kind != "chat" or envelope.context is not None or not isinstance(text, str):
+            return
+        text = abridge(text, MAX_TEXT)
+        self._entries.append(Remembered(envelope.id, envelope.sender, text, estimate_tokens(text)))
+        self._tokens += self._entries[-1].tokens
+        if len(self._entries) > MAX_ENTRIES:
+            self._drop(slice(0, 1))
+
+    def before(self, id: str, *, length: int, me: str) -> list[Message]:
+        """The last `length` messages said before the message `id`, as a model reads them: one's own as its own."""
+        entries = self._entries
+        end = next((n for n, one in enumerate(entries) if one.id == id), len(entries))
+        chosen = entries[max(0, end - length) : end] if length > 0 else []
+        return [
+            Message("assistant", one.text)
+            if one.sender == me
+            else Message("user", f"{self._mark(one.sender)}: {one.text}")
+            for one in chosen
+        ]
+
+    def forget(self, direction: str, entries: int | None = None) -> Freed:
+        """Drops messages from one end, `oldest` or `newest`; half of them where no number is given."""
+        count = -(-len(self._entries) // 2) if entries is None else max(0, min(entries, len(self._entries)))
+        cut = slice(0, count) if direction == "oldest" else slice(len(self._entries) - count, None)
+        return self._drop(cut)
+
+    def compact(self, target: int) -> Freed:
+        """Drops the oldest messages until the rest takes at most `target` tokens."""
+        left, count = self.tokens, 0
+        for one in self._entries:
+            if left <= target:
+                break
+            left -= one.tokens
+            count += 1
+        return self._drop(slice(0, count))
+
+    def clear(self) -> Freed:
+        """Forgets everything."""
+        return self._drop(slice(None))
+
+    def _drop(self, cut: slice) -> Freed:
+        gone = self._entries[cut]
+        del self._entries[cut]
+        freed = sum(one.tokens for one in gone)
+        self._tokens -= freed
+        return Freed(freed, len(gone))
+
+
+SHORTEST = 200  # characters of a message that are left at least
+COMPACTED = 0.5  # of the memory that is left when somebody asks for a compaction and names no target
+
+
+class ContextWindow:
+    """The context of one agent.
+
+    Args:
+        max_tokens: how long its model's context is; None when that is not known: then nothing is trimmed.
+        ended: ends all work, with a reason.
+    """
+
+    def __init__(
+        self,
+        participant: MEWParticipant,
+        memory: Memory,
+        *,
+        max_tokens: int | None,
+        ended: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self._participant = participant
+        self._memory = memory
+        self._max_tokens = max_tokens
+        self._ended = ended
+        self._prompt = 0  # tokens of the last prompt, as the model counted
+
+    def limit(self, max_tokens: int | None) -> None:
+        """The model's context is so long, as was found out meanwhile."""
+        self._max_tokens = self._participant.telemetry.max_tokens = max_tokens
+
+    def take(self) -> list[Callable[[], None]]:
+        """From now on it counts for the participant's telemetry and carries out its controls; what ends that."""
+        telemetry, controls = self._participant.telemetry, self._participant.controls
+        telemetry.automatic = False
+        telemetry.max_tokens = self._max_tokens
+        return [
+            controls.on_forget(self._forget),
+            controls.on_compact(self._compact),
+            controls.on_clear(self._clear),
+            controls.on_restart(self._restart),
+            controls.on_shutdown(self._shutdown),
+        ]
+
+    # --- counting ---
+
+    def used(self, tokens: int) -> None:
+        """The model has counted so many tokens of one exchange."""
+        self._prompt = tokens
+        self.counted()
+
+    def counted(self) -> None:
+        """Brings the telemetry up to date."""
+        tokens = max(self._prompt, self._memory.tokens)
+        self._participant.telemetry.set_context_usage(tokens=tokens, messages=len(self._memory))
+
+    def over(self, messages: list[Message]) -> int:
+        """About how many tokens the messages are too many, the free part counted in; 0 when they fit."""
+        if self._max_tokens is None:
+            return 0
+        return max(0, _size(messages) - int(self._max_tokens * (1 - HEADROOM)))
+
+    # --- trimming ---
+
+    def ensure_context_headroom(self, target: int) -> Freed:
+        """Forgets the oldest conversation until at most `target` tokens of it are left; says so before and after."""
+        telemetry = self._participant.telemetry
+        telemetry.tell("compacting")
+        freed = self._trimmed(self._memory.compact(target))
+        telemetry.report_compaction(freed_tokens=freed.tokens, freed_messages=freed.messages)
+        return freed
+
+    def cut(self, messages: list[Message]) -> list[Message]:
+        """The messages with the longest of them abridge until all fit, as far as that goes."""
+        messages = list(messages)
+        while self.over(messages):
+            longest = max(range(len(messages)), key=lambda n: len(messages[n].content))
+            size = len(messages[longest].content)
+            if size <= SHORTEST:
+                break
+            content = abridge(messages[longest].content, max(SHORTEST - 60, size // 2))
+            messages[longest] = replace(messages[longest], content=content)
+        return messages
+
+    def _trimmed(self, freed: Freed) -> Freed:
+        self._prompt = 0
+        self.counted()
+        return freed
+
+    # --- what others order ---
+
+    def _forget(self, direction: str, entries: int | None) -> None:
+        self._trimmed(self._memory.forget(direction, entries))
+
+    def _compact(self, reason: str | None, target_tokens: int | None) -> Compacted | None:
+        target = int(self._memory.tokens * COMPACTED) if target_tokens is None else target_tokens
+        freed = self._trimmed(self._memory.compact(target))
+        return Compacted(freed.tokens, freed.messages) if freed.messages else None
+
+    async def _clear(self) -> None:
+        await self._ended("cleared")
+        self._trimmed(self._memory.clear())
+
+    async def _restart(self, payload: object) -> None:
+        await self._ended("restart")
+        self._trimmed(self._memory.clear())
+
+    async def _shutdown(self, payload: object) -> None:
+        await self._ended("shutdown")
+
+
+def _size(messages: list[Message]) -> int:
+    calls = (str(call.arguments) + call.name for message in messages for call in message.tool_calls)
+    return sum(estimate_tokens(message.content) for message in messages) + sum(
+        estimate_tokens(text) for text in calls
+    )

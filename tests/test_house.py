@@ -105,10 +105,8 @@ def misplaced(importer: str, imported: str) -> str:
         if room not in FLOORS:
             return f"{importer} stands on no floor"
         if target not in FLOORS:
-            if FLOORS[room] == TOP or target in (
-                "__version__",
-                "wire",
-            ):  # the user's own door is open to what a user touches, and names what stands above a lab
+            # The top floor may use what a user touches; anybody may ask the package's one table for what stands above.
+            if FLOORS[room] == TOP or target in ("__version__", "find_above"):
                 return ""
             return f"{importer} imports the public name {imported}; import it from its module"
         if room == target or FLOORS[target] < FLOORS[room]:

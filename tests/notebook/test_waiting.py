@@ -150,7 +150,7 @@ def test_interrupting_a_wait_leaves_the_proposal_to_be_approved(
     one.passes('p = bot.call("notebook/add", a=1, b=2)')
     if wait.startswith("p."):
         # A blocking wait is allowed where clicks are handled beside it; this test's front end has no subshell.
-        one.passes("from mew_lab.lab import pending\npending.before_wait.clear()")
+        one.passes("from mew_lab.notebook import waiting\nwaiting.before_wait = lambda *_: None")
     sent = one.send(f"print('waiting', flush=True)\n{wait}")
     while one.client.get_iopub_msg(timeout=30)["msg_type"] != "stream":
         pass

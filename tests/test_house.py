@@ -47,7 +47,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "websockets": ("transport.websocket", "gateway.protocol"),
     "uvicorn": ("gateway.server", "gateway.protocol"),
     "starlette": ("gateway.routes",),
-    "uvloop": ("cli", "cli.*"),
+    "uvloop": ("cli.shell",),
     "yaml": ("sdk.config",),
     "openai": ("agent.completions",),
     "mcp": ("bridge.*", "tools_agent.server"),

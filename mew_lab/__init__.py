@@ -110,37 +110,24 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def wire() -> None:
-    """Tells the workbench what stands above it, so that it need not know: views, and who may wait where.
+# What a lower room uses of a higher one. It is found at its first use, so no room imports upwards, and the order in
+# which modules are imported changes nothing. Where a library is named, the row holds only once that is loaded.
+_ABOVE: dict[str, tuple[str, str]] = {
+    "Views": ("views.views", ""),  # makes `lab.view`
+    "prepare": ("views.views", "ipykernel"),  # loads the widgets beside the person; a script shows none
+    "before_wait": ("notebook.waiting", "IPython"),  # may refuse a wait; in a script somebody else may decide
+}
 
-    Every lab calls it when it is made, so it does not matter which module was imported first. Twice is harmless.
-    """
+
+def find_above(name: str) -> Any:
+    """The function or class of a higher room that has this name in the table above; None where it does not apply."""
     import sys
+    from importlib import import_module
 
-    from mew_lab.lab import lab, labs, pending
-
-    def views(of: Any) -> Any:
-        from mew_lab.views.views import Views
-
-        return Views(of)
-
-    def ask(one: Any, blocking: bool) -> Any:
-        if "IPython" not in sys.modules:  # a script: nobody clicks, and somebody else may decide
-            return None
-        from mew_lab.notebook.waiting import before_wait
-
-        return before_wait(one, blocking)
-
-    def came_up() -> None:
-        if "ipykernel" in sys.modules:
-            from mew_lab.views.views import prepare
-
-            prepare()
-
-    if not lab.view_factory:
-        lab.view_factory.append(views)
-        labs.on_up.append(came_up)
-        pending.before_wait.append(ask)
+    home, library = _ABOVE[name]
+    if library and library not in sys.modules:
+        return None
+    return getattr(import_module(f"mew_lab.{home}"), name)
 
 
 def load_ipython_extension(ip: InteractiveShell) -> None:

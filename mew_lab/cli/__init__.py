@@ -1,41 +1,35 @@
-"""What does `mew-lab` do in a shell?  Parses its words, calls a room below, prints what comes.
+"""The command `mew-lab`: reads its words, runs one program, and tells what went wrong.
 
-Errors are one line on stderr, and one for each fault of a space.yaml: exit 2 for a command that is written wrongly,
-1 for one that fails. No option takes a token: an argument list can be read by every user of a machine.
+Each program stands in a module of its own, which is loaded when it is run. Errors are one line on stderr, and one for
+each fault of a space.yaml. The exit status is 2 for a command that is written wrongly, 1 for one that fails. No option
+takes a token: every user of a machine can read an argument list.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
-import gc
-import logging
 import os
-import signal
 import sys
-import tempfile
 import threading
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import NoReturn
 
-from mew_lab.cli.parser import build_parser
+from mew_lab.cli.shell import Formatter, log_to_stderr, tell_error, tell_failure, warn
 from mew_lab.errors import ConfigError, MewError
-from mew_lab.protocol.visible import for_terminal
 
-if TYPE_CHECKING:
-    from mew_lab.lab.lab import Lab
+__all__ = ["RUN", "Formatter", "build_parser", "main"]
 
-__all__ = ["Formatter", "build_parser", "main"]
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LEVELS = ("debug", "info", "warning", "error")
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Runs one command and gives its exit status."""
     options = build_parser().parse_args(words)
-    _log_to_stderr(getattr(options, "log_level", "warning").upper())
-    threading.excepthook = lambda fault: _fault(fault.exc_value)
+    log_to_stderr(getattr(options, "log_level", "warning").upper())
+    threading.excepthook = lambda args: tell_error(args.exc_value)
     try:
         RUN[options.command](options)
         sys.stdout.flush()
@@ -46,394 +40,298 @@ def main(words: Sequence[str] | None = None) -> int:
         return 1
     except ConfigError as fault:
         first, *others = str(fault).split("\n")
-        status = _failed(options.command, first)
-        for one in others:  # the faults of a file
-            print(for_terminal(one), file=sys.stderr)
+        status = tell_failure(options.command, first)
+        for line in others:  # the faults of a file
+            warn(line)
         return status
     except MewError as fault:
-        return _failed(options.command, str(fault))
+        return tell_failure(options.command, str(fault))
     except OSError as fault:
         where = f"{fault.filename}: " if fault.filename else ""
-        return _failed(options.command, f"{where}{fault.strerror or fault}")
+        return tell_failure(options.command, f"{where}{fault.strerror or fault}")
     except KeyboardInterrupt:
         return 130
     except Exception as fault:
-        _fault(fault)
+        tell_error(fault)
         return 1
     return 0
 
 
-def _fault(fault: BaseException | None) -> None:
-    """Tells a fault of ours as Python does, but nothing in it moves a cursor: it may quote what a peer wrote."""
-    if fault is not None:
-        print(for_terminal("".join(traceback.format_exception(fault)).rstrip("\n")), file=sys.stderr)
+# --- programs, each loaded when it is run ---
 
 
-def _failed(command: str, sentence: str) -> int:
-    print(for_terminal(f"mew-lab {command}: {' '.join(sentence.split())}"), file=sys.stderr)
-    return 1
-
-
-def _say(text: str) -> None:
-    """The one way to stdout: nothing that a peer wrote moves a cursor or hides."""
-    print(for_terminal(text), flush=True)
-
-
-class Formatter(logging.Formatter):
-    """Log lines for a terminal: what they quote is made visible."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return for_terminal(super().format(record))
+def _run_serve(options: argparse.Namespace) -> None:
+    from mew_lab.cli.serve import run
 
+    run(options)
 
-def _log_to_stderr(level: str) -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Formatter("%(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=level, handlers=[handler])
 
+def _run_join(options: argparse.Namespace) -> None:
+    from mew_lab.cli.join import run
 
-def _colour(options: argparse.Namespace) -> bool:
-    return not options.no_color and not os.environ.get("NO_COLOR") and sys.stdout.isatty()
+    run(options)
 
 
-# --- serve and bridge ------------------------------------------------------------------------------------------
-
-
-def _serve(options: argparse.Namespace) -> None:
-    from mew_lab.cli.serve import serve, serve_again, serve_files
-    from mew_lab.gateway.space_file import read_space_file
-
-    enrolled = [
-        (name, profile or "proposer") for name, _, profile in (one.partition("=") for one in options.enrol)
-    ]
-
-    more: dict[str, Any] = {
-        "enrolled": enrolled,
-        "journal": options.resume or options.journal,
-        "host": options.host,
-        "port": options.port,
-        "say": _say,
-    }
-
-    async def run() -> None:
-        ended = _ended_by_signal()
-        if options.resume is not None:
-            return await serve_again(ended=ended, **more)
-        if options.space_config is None:
-            owner = options.as_id or "human"
-            return await serve(options.space, owner=owner, folder=Path.cwd(), ended=ended, **more)
-        files = [read_space_file(path) for path in options.space_config]
-        await serve_files(
-            files, person=options.as_id, auto_start=not options.no_auto_start, ended=ended, **more
-        )
-        return None
-
-    # What is loaded by now stays: a full collection that walks all of it would hold everybody up for 20 ms.
-    gc.collect()
-    gc.freeze()
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(run())
-
-
-def _bridge(options: argparse.Namespace) -> None:
-    from mew_lab.cli.bridge import bridge
-    from mew_lab.lab.labs import token_from
-
-    if not options.as_id:
-        raise MewError("cannot bridge: --as names no participant for the server to be")
-    _check_elsewhere(options.url, options)
-    token = token_from(file=options.token_file, variable=options.token_env)
-
-    async def run() -> None:
-        await bridge(
-            options.url,
-            options.words,
-            space=options.space,
-            token=token,
-            participant=options.as_id,
-            env=options.env,
-            start_timeout=options.init_timeout,
-            say=_say,
-            ended=_ended_by_signal(),
-        )
-
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(run())
-
-
-def _agent(options: argparse.Namespace) -> None:
-    from mew_lab.cli.agent_runner import run_agent, settings_of
-    from mew_lab.lab.labs import token_from
-
-    told = options.token_file is not None or options.token_env is not None
-    token = token_from(file=options.token_file, variable=options.token_env) if told else None
-    settings = settings_of(
-        options.file,
-        gateway=options.gateway,
-        space=options.space,
-        token=token,
-        participant_id=options.as_id,
-        model=options.model,
-        base_url=options.base_url,
-        key_env=options.key_env,
-    )
-
-    async def run() -> None:
-        await run_agent(settings, ended=_ended_by_signal(), say=_say)
-
-    asyncio.run(run())
-
-
-def _tools_agent(options: argparse.Namespace) -> None:
-    from mew_lab.cli import agent_tools as command
-
-    if options.action == "join":
-        _check_elsewhere(options.url, options)
-    if options.action == "check":
-        return command.check(options.file, say=_say)
-    how = {"base_url": options.base_url, "api_key": command.key_from(options.key_env)}
-
-    async def run() -> bool:
-        if options.action == "serve":
-            await command.serve(
-                options.file,
-                http=options.http,
-                token_file=options.token_file,
-                ended=_ended_by_signal(),
-                say=_say,
-                **how,
-            )
-            return False
-        if options.action == "join":
-            from mew_lab.lab.labs import token_from
-            from mew_lab.sdk.client import MEWClient
-
-            token = token_from(file=options.token_file, variable=options.token_env)
-            client = MEWClient(
-                options.url, space=options.space, token=token, participant_id=options.as_id or None
-            )
-            await command.join(options.file, client, ended=_ended_by_signal(), say=_say, **how)
-            return False
-        done = await command.call(options.file, options.tool, options.arguments, say=_say, **how)
-        return done.is_error
-
-    if asyncio.run(run()):
-        raise SystemExit(1)
-    return None
-
-
-def _conform(options: argparse.Namespace) -> None:
-    from mew_lab.cli.conform import conform
-
-    words = {name: value for name, value in vars(options).items() if name != "command"}
-    status = conform(
-        **words, say=_say, progress=lambda line: print(for_terminal(line), file=sys.stderr, flush=True)
-    )
-    if status:
-        raise SystemExit(status)
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory
-
-
-def _ended_by_signal() -> asyncio.Event:
-    """An event that SIGINT or SIGTERM sets."""
-    ended = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        try:
-            loop.add_signal_handler(number, ended.set)
-        except NotImplementedError:  # Windows
-            signal.signal(number, lambda *_: loop.call_soon_threadsafe(ended.set))
-    return ended
-
-
-# --- join and tail ---------------------------------------------------------------------------------------------
-
-
-def _check_elsewhere(url: str, options: argparse.Namespace) -> None:
-    if not options.space:
-        raise MewError(f"cannot join {url}: --space names no space; whoever runs it knows its name")
-    if options.token_file is None and options.token_env is None:
-        raise MewError(f"cannot join {url}: give --token-file PATH or --token-env NAME")
-
-
-@contextlib.contextmanager
-def _connected(url: str, options: argparse.Namespace) -> Iterator[Lab]:
-    from mew_lab.lab.labs import close_all, connect
-
-    _check_elsewhere(url, options)
-    try:
-        yield connect(
-            url,
-            space=options.space,
-            token_file=options.token_file,
-            token_env=options.token_env,
-            as_id=options.as_id,
-        )
-    finally:
-        close_all()
-
-
-def _join(options: argparse.Namespace) -> None:
-    from mew_lab.cli.console import Console
-    from mew_lab.cli.terminal import Quit, obey
-
-    with _connected(options.url, options) as lab:
-        _say(f"You are {lab.me.participant.client.id} in {lab.space}; /help lists what you can type.")
-        for line in Console(lab, say=_say, colour=_colour(options)).lines(reading=True):
-            try:
-                if answer := obey(lab, line):
-                    _say(answer)
-            except Quit:
-                return
-            except MewError as fault:
-                _failed("join", str(fault))
-
-
-def _tail(options: argparse.Namespace) -> None:
-    from mew_lab.cli.console import Console
-    from mew_lab.cli.terminal import journal_lines
-
-    if "://" in options.source:
-        with _connected(options.source, options) as lab:
-            console = Console(lab, say=_say, colour=_colour(options), exact=options.json)
-            for _ in console.lines(reading=False):
-                pass
-        return
-    path = Path(options.source)
-    for line in journal_lines(path, follow=options.follow, exact=options.json, colour=_colour(options)):
-        _say(line)
-
-
-# --- replay and audit ------------------------------------------------------------------------------------------
-
-
-def _replay(options: argparse.Namespace) -> None:
-    from mew_lab.log.replay import replay
-
-    with _vouched(options.file):
-        _say(str(replay(options.file)))
-
-
-def _audit(options: argparse.Namespace) -> None:
-    from mew_lab.log.log import open_log
-
-    with _vouched(options.file, tell=False):
-        _say(str(open_log(options.file).audit(options.id)))
-
-
-@contextlib.contextmanager
-def _vouched(file: Path, heads: Path | None = None, *, tell: bool = True) -> Iterator[None]:
-    """Says behind an answer whether the journal stands as it was written; exits with 1 where it does not.
-
-    Args:
-        tell: Whether to say it also where it does.
-    """
-    from mew_lab.log.integrity import kept_heads, verify
-    from mew_lab.log.reading import read_journal
-
-    flaw = None
-    try:
-        yield
-    finally:
-        if file.is_file() and read_journal(file).format == "own":
-            found = verify(file, kept_heads(file, heads))
-            flaw = found.flaw
-            if tell or flaw is not None:
-                _say(str(found))
-    if flaw is not None:
-        raise SystemExit(1)
-
-
-def _journal(options: argparse.Namespace) -> None:
-    from mew_lab.log.integrity import keep_pruned, kept_heads
-    from mew_lab.log.prune import Pruned, prune
-
-    if options.action == "verify":
-        with _vouched(options.file, options.heads):
-            return
-
-    def agree(goes: Pruned) -> bool:
-        _say(f"deletes {goes}")
-        if options.yes:
-            return True
-        if not sys.stdin.isatty():
-            raise MewError("nothing is deleted without a yes; say --yes where nobody can be asked")
-        return _yes_or_no("Delete them for ever?")
-
-    done = prune(options.file, keep=options.keep, agree=agree, heads=kept_heads(options.file, options.heads))
-    if done is None or done.head is None:
-        _say("nothing was deleted")
-        return
-    _say(f"deleted {len(done.files)} files")
-    kept = keep_pruned(options.file, options.heads, done.head)
-    _say(f"its head is kept in {kept}" if kept else f"keep its head elsewhere: {done.head.chain}")
-
-
-def _export(options: argparse.Namespace) -> None:
-    from mew_lab.gateway.auth import known_tokens
-    from mew_lab.log.export import export_as_peers
-    from mew_lab.log.reading import first_record
-
-    opened = first_record(options.journal)
-    above = (one.parent for one in options.journal.absolute().parents if one.name == ".mew")
-    # Who has said one of these in a message is shown with its mask.
-    known_tokens(next(above, Path.cwd()) / ".mew" / "tokens", opened.space if opened else "")
-
-    def tell(sentence: str) -> None:
-        print(for_terminal(f"mew-lab export: {sentence}"), file=sys.stderr, flush=True)
-
-    _say(str(export_as_peers(options.journal, options.to, force=options.force, progress=tell)))
-
-
-# --- demo ------------------------------------------------------------------------------------------------------
-
-
-def _demo(options: argparse.Namespace) -> None:
-    from mew_lab.cli import demo
-    from mew_lab.lab.labs import close_all
-
-    demo.check()
-    folder = options.keep or Path(tempfile.mkdtemp(prefix="mew-lab-demo-"))
-    folder.mkdir(parents=True, exist_ok=True)
-    if any(folder.iterdir()):
-        raise MewError(f"the folder {folder} is not empty; the demo wants an empty or a new one")
-    ask = None if options.yes or not sys.stdin.isatty() else _yes_or_no
-    more: dict[str, Any] = {} if options.message is None else {"message": options.message}
-    try:
-        demo.tell(folder.resolve(), say=_say, ask=ask, colour=_colour(options), **more)
-    finally:
-        close_all()
-
-
-def _yes_or_no(question: str) -> bool:
-    while True:
-        try:
-            answer = input(f"{question} [y/n] ").strip().lower()
-        except EOFError:
-            return False
-        if answer in ("y", "yes", "n", "no"):
-            return answer.startswith("y")
+def _run_tail(options: argparse.Namespace) -> None:
+    from mew_lab.cli.tail import run
+
+    run(options)
+
+
+def _run_replay(options: argparse.Namespace) -> None:
+    from mew_lab.cli.journal import run_replay
+
+    run_replay(options)
+
+
+def _run_audit(options: argparse.Namespace) -> None:
+    from mew_lab.cli.journal import run_audit
+
+    run_audit(options)
+
+
+def _run_export(options: argparse.Namespace) -> None:
+    from mew_lab.cli.journal import run_export
+
+    run_export(options)
+
+
+def _run_journal(options: argparse.Namespace) -> None:
+    from mew_lab.cli.journal import run
+
+    run(options)
+
+
+def _run_bridge(options: argparse.Namespace) -> None:
+    from mew_lab.cli.bridge import run
+
+    run(options)
+
+
+def _run_agent(options: argparse.Namespace) -> None:
+    from mew_lab.cli.agent import run
+
+    run(options)
+
+
+def _run_tools_agent(options: argparse.Namespace) -> None:
+    from mew_lab.cli.tools_agent import run
+
+    run(options)
+
+
+def _run_conform(options: argparse.Namespace) -> None:
+    from mew_lab.cli.conform import run
+
+    run(options)
+
+
+def _run_demo(options: argparse.Namespace) -> None:
+    from mew_lab.cli.demo import run
+
+    run(options)
 
 
 RUN: Mapping[str, Callable[[argparse.Namespace], None]] = {
-    "serve": _serve,
-    "join": _join,
-    "tail": _tail,
-    "replay": _replay,
-    "audit": _audit,
-    "export": _export,
-    "journal": _journal,
-    "bridge": _bridge,
-    "agent": _agent,
-    "tools-agent": _tools_agent,
-    "conform": _conform,
-    "demo": _demo,
+    "serve": _run_serve,
+    "join": _run_join,
+    "tail": _run_tail,
+    "replay": _run_replay,
+    "audit": _run_audit,
+    "export": _run_export,
+    "journal": _run_journal,
+    "bridge": _run_bridge,
+    "agent": _run_agent,
+    "tools-agent": _run_tools_agent,
+    "conform": _run_conform,
+    "demo": _run_demo,
 }
+
+
+# --- words ---
+
+
+class _ShellParser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; {self.prog} --help tells more\n")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The tree of commands and options."""
+    parser = _ShellParser(
+        prog="mew-lab", description="A workbench for the MEW Protocol v0.4.", allow_abbrev=False
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    def add(name: str, about: str) -> argparse.ArgumentParser:
+        one: argparse.ArgumentParser = commands.add_parser(
+            name, help=about, description=about, allow_abbrev=False
+        )
+        return one
+
+    serve = add("serve", "runs one or more spaces until it is interrupted")
+    what = serve.add_mutually_exclusive_group()
+    what.add_argument("--space", default="demo", metavar="NAME", help="its name; demo unless given")
+    about = "a space.yaml that describes it, with its participants; several spaces on one port: repeat it"
+    what.add_argument("--space-config", type=Path, metavar="FILE", action="append", help=about)
+    about = "the journal of a space that ran before, to go on with"
+    what.add_argument("--resume", type=Path, metavar="FILE", help=about)
+    serve.add_argument(
+        "--host", default="127.0.0.1", choices=LOOPBACK, help="an address of this machine alone"
+    )
+    serve.add_argument("--port", type=int, default=0, metavar="N", help="a free one unless given")
+    about = "the participant that owns it; human unless given, with a space.yaml its own"
+    serve.add_argument("--as", dest="as_id", metavar="ID", help=about)
+    about = "starts no agent and no bridge of the space.yaml"
+    serve.add_argument("--no-auto-start", action="store_true", help=about)
+    about = "lets another participant join: human, proposer, agent, tool, observer or admin; may be repeated"
+    serve.add_argument("--enrol", action="append", default=[], metavar="ID=PROFILE", help=about)
+    serve.add_argument("--journal", type=Path, metavar="PATH", help="the file that records everything")
+    serve.add_argument("--log-level", default="warning", choices=LEVELS, help="what is told on stderr")
+
+    join = add("join", "takes part in a space from this terminal")
+    join.add_argument("url", metavar="URL", help="ws://… of the gateway")
+    _add_elsewhere(join)
+    join.add_argument("--no-color", action="store_true", help="prints no colours")
+
+    tail = add("tail", "prints the messages of a journal or of a running space, one a line")
+    tail.add_argument("source", metavar="FILE|URL", help="a journal, or ws://… of a gateway")
+    tail.add_argument("--follow", "-f", action="store_true", help="waits for more at the end of a file")
+    tail.add_argument("--json", action="store_true", help="prints the exact text of each envelope")
+    tail.add_argument("--no-color", action="store_true", help="prints no colours")
+    _add_elsewhere(tail)
+
+    replay = add("replay", "does again what a journal tells, and says where it would come out otherwise")
+    replay.add_argument("file", type=Path, metavar="FILE", help="the journal of a gateway")
+
+    audit = add("audit", "tells who sent an envelope, and by which right or why not")
+    audit.add_argument("file", type=Path, metavar="FILE", help="the journal of a gateway")
+    audit.add_argument("id", metavar="ID", help="the envelope's id, or a beginning that only it has")
+
+    export = add("export", "writes the log files that a TypeScript gateway would have written of a journal")
+    export.add_argument(
+        "journal", type=Path, metavar="JOURNAL", help="the first file of the journal of a gateway"
+    )
+    about = "whose files: peers, for envelope-history.jsonl and capability-decisions.jsonl"
+    export.add_argument("--as", dest="as_format", choices=("peers",), required=True, help=about)
+    about = "the folder that they are written to; the working folder unless given"
+    export.add_argument("--to", type=Path, metavar="FOLDER", default=Path(), help=about)
+    export.add_argument("--force", action="store_true", help="replaces files that are there already")
+
+    _add_journal(add("journal", "verifies a journal, or deletes its older files"))
+
+    bridge = add("bridge", "lets an MCP server take part in a space elsewhere")
+    bridge.add_argument("url", metavar="URL", help="ws://… of the gateway")
+    _add_elsewhere(bridge)
+    about = "an environment variable that the server may see; may be repeated"
+    bridge.add_argument("--env", action="append", default=[], metavar="VARIABLE", help=about)
+    about = "seconds that the server may take to answer at first; 20 unless given"
+    bridge.add_argument("--init-timeout", type=float, default=20.0, metavar="SECONDS", help=about)
+    bridge.add_argument("words", nargs="+", metavar="-- COMMAND", help="the command that starts the server")
+
+    _add_agent(add("agent", "lets an agent take part in a space elsewhere, until it is ended"))
+    _add_tools_agent(add("tools-agent", "serves an agent as tools to MCP clients"))
+    _add_conform(add("conform", "holds a gateway against the specification, over the wire alone"))
+
+    demo = add("demo", "shows a proposal, a human's decision and a real tool, in this terminal")
+    demo.add_argument("--message", metavar="TEXT", help="the message of the one commit in the repository")
+    demo.add_argument("--keep", type=Path, metavar="DIR", help="an empty folder for repository and journal")
+    demo.add_argument("--no-color", action="store_true", help="prints no colours")
+    demo.add_argument("--yes", action="store_true", help="lets a policy approve instead of asking")
+    return parser
+
+
+def _add_agent(parser: argparse.ArgumentParser) -> None:
+    about = "its settings, YAML or JSON; MEW_GATEWAY, MEW_SPACE, MEW_TOKEN and options count more"
+    parser.add_argument("file", metavar="FILE", nargs="?", type=Path, help=about)
+    parser.add_argument("--gateway", metavar="URL", help="ws://… of the gateway")
+    _add_elsewhere(parser)
+    parser.add_argument("--model", metavar="M", help="offline (the built-in one), or a model's name")
+    parser.add_argument("--base-url", metavar="URL", help="a server of the chat completions API")
+    about = "the environment variable that holds that server's key; OPENAI_API_KEY unless given"
+    parser.add_argument("--key-env", metavar="NAME", help=about)
+
+
+def _add_journal(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True)
+    abouts = {
+        "verify": "names the first line that is not as it was written",
+        "prune": "deletes the older files of a journal that nobody writes, behind a snapshot to go on from",
+    }
+    for name, about in abouts.items():
+        one = actions.add_parser(name, help=about, description=about, allow_abbrev=False)
+        one.add_argument("file", type=Path, metavar="FILE", help="the first file of the journal of a gateway")
+        about = (
+            "heads of the chain that were kept elsewhere; those beside the tokens of the space unless given"
+        )
+        one.add_argument("--heads", type=Path, metavar="FILE", help=about)
+        if name == "prune":
+            about = "how many of the newest files stay; 1 unless given, with 0 the snapshot alone is left"
+            one.add_argument("--keep", type=_count, default=1, metavar="N", help=about)
+            one.add_argument("--yes", action="store_true", help="deletes without asking")
+
+
+def _count(word: str) -> int:
+    if not word.isascii() or not word.isdecimal() or len(word) > 9:
+        raise argparse.ArgumentTypeError(f"{word[:20]!r} is no number of files")
+    return int(word)
+
+
+def _add_tools_agent(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True)
+    abouts = {
+        "serve": "serves it to one client over stdio, or to many over HTTP on this machine",
+        "join": "lets it take part in a space elsewhere, where its tools are those of the others",
+        "check": "tells the faults of its file, and what to look at",
+        "call": "runs one call, and shows the tools that were called and the result",
+    }
+    for name, about in abouts.items():
+        one = actions.add_parser(name, help=about, description=about, allow_abbrev=False)
+        one.add_argument("file", metavar="FILE", type=Path, help="the agent, YAML or JSON")
+        if name == "check":
+            continue
+        if name == "serve":
+            about = "over HTTP on 127.0.0.1, on a free port unless one is given; stdio without this option"
+            one.add_argument("--http", metavar="PORT", nargs="?", type=int, const=0, help=about)
+            about = "with --http: a file with the token that clients must show; one is made unless given"
+            one.add_argument("--token-file", metavar="PATH", type=Path, help=about)
+        elif name == "join":
+            one.add_argument("url", metavar="URL", help="ws://… of the gateway")
+            _add_elsewhere(one)
+        else:
+            one.add_argument("tool", metavar="TOOL", help="the name of the tool")
+            one.add_argument("arguments", metavar="JSON", nargs="?", default="{}", help="its arguments")
+        about = "a server of the chat completions API that has the model of its settings"
+        one.add_argument("--base-url", metavar="URL", help=about)
+        about = "the environment variable that holds that server's key; OPENAI_API_KEY unless given"
+        one.add_argument("--key-env", metavar="NAME", help=about)
+
+
+def _add_conform(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("url", metavar="URL", nargs="?", help="ws://… of the gateway")
+    files = {
+        "--tokens": "a token for each role, yours alone to read; --write-space makes it",
+        "--write-space": "instead of a run: writes a space.yaml with all roles, to start the gateway with",
+        "--write-second": "with --write-space: also a second space, for a gateway that can run two",
+        "--json": "writes the table there too, as JSON",
+    }
+    for flag, about in files.items():
+        parser.add_argument(flag, metavar="FILE", type=Path, help=about)
+    about = "rows to look at, such as P-3.6.8-2 or 'P-3.10*'; may be repeated"
+    parser.add_argument("--only", metavar="IDS", action="append", default=[], help=about)
+    parser.add_argument("--timeout", metavar="S", type=float, default=5.0, help="seconds an answer may take")
+    parser.epilog = (
+        "Exits with 0 when no row of the specification failed, 1 when some did, 2 when there was no run. "
+        "A row that says MAY cannot fail; rulings of this project are counted apart and decide nothing."
+    )
+
+
+def _add_elsewhere(parser: argparse.ArgumentParser) -> None:
+    """What names a space that runs in another process."""
+    parser.add_argument("--space", metavar="S", help="the name of the space")
+    token = parser.add_mutually_exclusive_group()
+    token.add_argument(
+        "--token-file", metavar="PATH", type=Path, help="a file with the token, yours alone to read"
+    )
+    token.add_argument("--token-env", metavar="NAME", help="the environment variable that holds the token")
+    parser.add_argument("--as", dest="as_id", metavar="ID", help="the participant id to join with")

@@ -1,22 +1,50 @@
-"""What does `mew-lab bridge` do?  Lets an MCP server take part in a space elsewhere, until it is told to stop.
-
-It prints through `say` and ends when `ended` is set; it reads no arguments and catches no signals.
-"""
+"""`mew-lab bridge`: lets an MCP server take part in a space elsewhere, until it is told to stop."""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mew_lab.bridge.mcp import McpBridge
+from mew_lab.cli import shell
 from mew_lab.errors import MewError
+from mew_lab.lab.labs import token_from
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
 
-__all__ = ["bridge"]
+__all__ = ["bridge", "run"]
 
 Say = Callable[[str], object]
+
+
+def run(options: argparse.Namespace) -> None:
+    """Runs the command with these options.
+
+    Raises:
+        MewError: an option is missing; or as `bridge`.
+    """
+    if not options.as_id:
+        raise MewError("cannot bridge: --as names no participant for the server to be")
+    shell.check_address(options.url, options)
+    token = token_from(file=options.token_file, variable=options.token_env)
+
+    async def work() -> None:
+        await bridge(
+            options.url,
+            options.words,
+            space=options.space,
+            token=token,
+            participant=options.as_id,
+            env=options.env,
+            start_timeout=options.init_timeout,
+            say=shell.say,
+            ended=shell.end_on_signal(),
+        )
+
+    with shell.new_runner() as runner:
+        runner.run(work())
 
 
 async def bridge(

@@ -1,24 +1,37 @@
-"""What does `mew-lab conform` do?  Writes the files that a run needs, or runs, and tells how it went.
+"""`mew-lab conform`: writes the files that a run of the conformance suite needs, or runs it and reports.
 
-Parsing words is the command line's; this module gets them parsed, and says with which status to exit: 0 when no row
-of the specification failed, 1 when one did, 2 when there was no run. Rulings of ours and rows that say MAY cannot.
+The exit status is 0 when no row of the specification failed, 1 when one did, 2 when there was no run. Rulings of this
+project and rows that say MAY cannot fail a run.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from mew_lab.cli import shell
 from mew_lab.conformance.profile import fresh, read_profile, space_file, write_private, write_profile
 from mew_lab.conformance.report import lines, to_json
 from mew_lab.conformance.suite import decides, play
 from mew_lab.errors import ConfigError, MewError
 
-__all__ = ["conform"]
+__all__ = ["conform", "run"]
 
 Say = Callable[[str], object]
+
+
+def run(options: argparse.Namespace) -> None:
+    """Runs the command with these options.
+
+    Raises:
+        SystemExit: with the status of the run, unless it is 0.
+    """
+    words = {name: value for name, value in vars(options).items() if name != "command"}
+    if status := conform(**words, say=shell.say, progress=shell.warn):
+        raise SystemExit(status)
 
 
 def conform(

@@ -1,30 +1,35 @@
-"""What is MEW, shown in a terminal in half a minute?  A participant proposes, a human decides, a real server acts.
+"""`mew-lab demo`: shows in half a minute how a participant proposes, a human decides and a real server acts.
 
-The story makes a git repository with a commit whose message the caller gives, and lets a participant that may
-only propose ask for the log of it. It prints through `say` and asks through `ask`; it reads no arguments and
-no keyboard.
+It makes a git repository with one commit, whose message the caller gives. A participant that may only propose asks for
+the log of it, from the MCP server of git. `tell` prints through `say` and asks through `ask`.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import os
 import shutil
 import subprocess
+import sys
+import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from mew_lab.bridge.process import ServerProcess
+from mew_lab.cli import shell
 from mew_lab.cli.terminal import row_line
 from mew_lab.errors import MewError, ProposalEnded
 from mew_lab.lab.decisions.approving import card_lines
 from mew_lab.lab.decisions.cards import Card
+from mew_lab.lab.decisions.decisions import HumanDecisions
 from mew_lab.lab.decisions.policies import Policy
-from mew_lab.lab.lab import Lab
-from mew_lab.lab.labs import up
+from mew_lab.lab.labs import close_all, up
+from mew_lab.lab.seat import Seat
 
-__all__ = ["MESSAGE", "check", "make_repository", "tell"]
+__all__ = ["MESSAGE", "check", "make_repository", "run", "tell"]
 
 MESSAGE = "Add the first page"
 DEADLINE = 30.0
@@ -45,8 +50,27 @@ _GIT: Mapping[str, str] = {
 }
 
 
+def run(options: argparse.Namespace) -> None:
+    """Runs the command with these options.
+
+    Raises:
+        MewError: the folder is not empty; or as `tell`.
+    """
+    check()
+    folder = options.keep or Path(tempfile.mkdtemp(prefix="mew-lab-demo-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise MewError(f"the folder {folder} is not empty; the demo wants an empty or a new one")
+    ask = None if options.yes or not sys.stdin.isatty() else shell.ask_yes_or_no
+    more: dict[str, Any] = {} if options.message is None else {"message": options.message}
+    try:
+        tell(folder.resolve(), say=shell.say, ask=ask, colour=shell.use_colour(options), **more)
+    finally:
+        close_all()
+
+
 def check() -> None:
-    """Nothing, where everything that the demo needs is installed.
+    """Checks that everything that the demo needs is installed.
 
     Raises:
         MewError: one sentence, when git or mcp-server-git is missing.
@@ -60,7 +84,7 @@ def check() -> None:
 
 
 def make_repository(folder: Path, *, message: str = MESSAGE) -> Path:
-    """A small git repository in `folder` with one commit by a fixed author at a fixed date.
+    """Makes a small git repository in `folder`, with one commit by a fixed author at a fixed date.
 
     Raises:
         MewError: what git said, when it failed.
@@ -84,8 +108,8 @@ def make_repository(folder: Path, *, message: str = MESSAGE) -> Path:
             check=False,
         )
         if done.returncode != 0:
-            said = (done.stderr or done.stdout).strip().splitlines() or ["nothing"]
-            raise MewError(f"git {words[0]} failed in {folder}; it said: {said[-1]}")
+            lines = (done.stderr or done.stdout).strip().splitlines() or ["nothing"]
+            raise MewError(f"git {words[0]} failed in {folder}; it said: {lines[-1]}")
     return folder
 
 
@@ -97,10 +121,10 @@ def tell(
     ask: Callable[[str], bool] | None,
     colour: bool = False,
 ) -> None:
-    """Tells the story in `folder`, which it fills with a repository and a journal.
+    """Runs the demo in `folder`, which it fills with a repository and a journal.
 
     Args:
-        ask: Asks the human a yes-or-no question; None lets a policy approve, and says so.
+        ask: Asks the human a yes-or-no question; with None a policy approves, which is told.
 
     Raises:
         MewError: one sentence, when a part of it cannot be had.
@@ -114,9 +138,19 @@ def tell(
         say(f"Starting {ServerProcess(command, cwd=folder).command_line}")
         lab.bridge("git", command, cwd=folder)
         say("git has joined: the MCP server of git, with its tools.")
-        lab.join("bot", can="proposer")
+        bot = lab.join("bot", can="proposer")
         say("bot has joined. It may propose; it may not act.")
-        _decide(lab, {"repo_path": str(repository)}, say=say, ask=ask)
+
+        def decide(card: Card) -> str:
+            """Decides the proposal; returns by whom it is approved if it is."""
+            if ask is None:
+                say("Nobody is asked here: the policy “approve” decides instead of you.")
+                lab.decide = Policy.approve()
+                return f"the policy “approve” in the name of {lab.me.name}"
+            say(str(lab.approve(card) if ask("Approve it?") else lab.reject(card.id)))
+            return f"you ({lab.me.name})"
+
+        _propose(bot, {"repo_path": str(repository)}, lab.decisions, decide=decide, say=say)
         say("\nThe conversation, one line an envelope:")
         rows = lab.rows.since(0, 1000)
         for row in rows:
@@ -126,9 +160,15 @@ def tell(
     say(f"\nEvery message stands in the journal {folder / 'journal.jsonl'}")
 
 
-def _decide(
-    lab: Lab, arguments: dict[str, str], *, say: Callable[[str], object], ask: Callable[[str], bool] | None
+def _propose(
+    bot: Seat,
+    arguments: dict[str, str],
+    decisions: HumanDecisions,
+    *,
+    decide: Callable[[Card], str],
+    say: Callable[[str], object],
 ) -> None:
+    """Lets `bot` propose a call, has it decided once its card has come, and tells the result."""
     arrived = threading.Event()
     cards: list[Card] = []
 
@@ -137,30 +177,22 @@ def _decide(
             cards.append(card)
             arrived.set()
 
-    end = lab.decisions.subscribe(on_change)
+    unsubscribe = decisions.subscribe(on_change)
     try:
-        pending = lab.seats["bot"].call("git/git_log", arguments)
+        pending = bot.call("git/git_log", arguments)
         if not arrived.wait(DEADLINE):
             raise MewError(f"the proposal {pending.id} of bot did not reach you in {DEADLINE:.0f} s")
     finally:
-        end()
+        unsubscribe()
     say("\nA proposal waits for you:")
     for line in card_lines(cards[0]):
         say(f"  {line}")
-    who = f"you ({lab.me.name})"
-    if ask is None:
-        who = f"the policy “approve” in the name of {lab.me.name}"
-        say("Nobody is asked here: the policy “approve” decides instead of you.")
-        lab.decide = Policy.approve()
-    elif ask("Approve it?"):
-        say(str(lab.approve(cards[0])))
-    else:
-        say(str(lab.reject(pending.id)))
+    by = decide(cards[0])
     try:
         result = pending.result(DEADLINE)
     except ProposalEnded as ended:
         say(f"The decision: {ended}")
         return
-    say(f"The decision: approved by {who}. The result, from git itself:")
+    say(f"The decision: approved by {by}. The result, from git itself:")
     for line in result.text.splitlines():
         say(f"  {line}")

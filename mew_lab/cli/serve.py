@@ -1,25 +1,66 @@
-"""What runs until it is told to stop?  A space without anybody in front of it.
+"""`mew-lab serve`: runs one or more spaces, with nobody in front of them, until it is told to stop.
 
-It prints through `say` and ends when `ended` is set; it reads no arguments and catches no signals.
+The functions that serve print through `say` and end when `ended` is set; `run` gives them a shell's words and signals.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+from mew_lab.cli import shell
 from mew_lab.errors import ConfigError
 from mew_lab.gateway.keyring import variable
-from mew_lab.gateway.space_file import SpaceFile
+from mew_lab.gateway.space_file import SpaceFile, read_space_file
 from mew_lab.lab.host import Host, join_line
 from mew_lab.lab.resuming import Past
 from mew_lab.log.journal import journal_path
 
-__all__ = ["serve", "serve_again", "serve_files"]
+__all__ = ["run", "serve", "serve_again", "serve_files"]
 
 Say = Callable[[str], object]
+
+
+def run(options: argparse.Namespace) -> None:
+    """Runs the command with these options.
+
+    Raises:
+        MewError: as the functions below.
+    """
+    enrolled = [
+        (name, profile or "proposer") for name, _, profile in (word.partition("=") for word in options.enrol)
+    ]
+    more: dict[str, Any] = {
+        "enrolled": enrolled,
+        "journal": options.resume or options.journal,
+        "host": options.host,
+        "port": options.port,
+        "say": shell.say,
+    }
+
+    async def work() -> None:
+        ended = shell.end_on_signal()
+        if options.resume is not None:
+            await serve_again(ended=ended, **more)
+        elif options.space_config is None:
+            owner = options.as_id or "human"
+            await serve(options.space, owner=owner, folder=Path.cwd(), ended=ended, **more)
+        else:
+            files = [read_space_file(path) for path in options.space_config]
+            await serve_files(
+                files, person=options.as_id, auto_start=not options.no_auto_start, ended=ended, **more
+            )
+
+    # What is loaded by now stays: a full collection that walks all of it would hold everybody up for 20 ms.
+    gc.collect()
+    gc.freeze()
+    with shell.new_runner() as runner:
+        runner.run(work())
 
 
 async def serve(

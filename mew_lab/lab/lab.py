@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mew_lab import wire
+from mew_lab import find_above
 from mew_lab.agent.model import Model
 from mew_lab.agent.models import model_of
 from mew_lab.errors import MewError
@@ -43,14 +43,12 @@ from mew_lab.sdk.signature import Signature
 from mew_lab.sdk.tools import ToolBox
 from mew_lab.space.events import Record
 
-__all__ = ["Lab", "view_factory"]
+__all__ = ["Lab"]
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 DISCOVERY = 3.0  # seconds that `tools` waits for a participant's answer
-
-view_factory: list[Callable[[Lab], Any]] = []  # a room above puts what makes `lab.view` here
 
 
 class Lab:
@@ -61,7 +59,6 @@ class Lab:
     """
 
     def __init__(self, name: str, *, space: str, loop: LoopThread, timeout: float, vantage: str) -> None:
-        wire()
         self.name = name
         self.space = space
         self.loop = loop
@@ -376,11 +373,9 @@ class Lab:
 
     @property
     def view(self) -> Any:
-        """The widgets of this lab; `lab.view.panel` is all of them. Raises MewError outside a notebook."""
+        """The widgets of this lab; `lab.view.panel` is all of them."""
         if self._view is None:
-            if not view_factory:
-                raise MewError("there is nothing here that could show a widget: import mew_lab in a notebook")
-            self._view = view_factory[0](self)
+            self._view = find_above("Views")(self)
         return self._view
 
     def down(self) -> Note:

@@ -6,11 +6,11 @@ import atexit
 import contextlib
 import logging
 import os
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from mew_lab import find_above
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.gateway.auth import read_token_file, short_allowed
 from mew_lab.gateway.space_file import names_file, read_space_file
@@ -37,8 +37,6 @@ logger = logging.getLogger(__name__)
 # Written by the verbs below, which a person calls one after the other; views only read it.
 _labs: dict[str, Lab] = {}
 _current: list[str] = []
-# Who is told that a space has come up: a room above this one puts itself here.
-on_up: list[Callable[[], object]] = []
 
 
 def labs() -> dict[str, Lab]:
@@ -87,8 +85,8 @@ def _free(name: str) -> None:
 def _keep(lab: Lab) -> None:
     if not _labs:
         atexit.register(close_all)
-    for told in on_up:
-        told()
+    if (prepare := find_above("prepare")) is not None:
+        prepare()
     _labs[lab.name] = lab
     _current.append(lab.name)
     lab.on_down.append(forget)

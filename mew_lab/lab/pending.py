@@ -1,8 +1,8 @@
-"""What does one hold who waits for somebody else?  A `Pending`: looked at, awaited, waited for, withdrawn.
+"""A call or proposal on its way: it can be looked at, awaited, waited for and withdrawn.
 
-Waiting is opt-in and never decides anything: an interrupted or cancelled wait leaves the call as it was. What
-stands above this room may add to `before_wait`: a hook is called on the waiting thread before any wait, may raise
-CannotWait with advice, and may return a `Watch`, which is told each second that the wait lasts, and its end.
+Waiting is opt-in and never decides anything: an interrupted or cancelled wait leaves the call as it was. In a notebook
+`before_wait` of a higher room is called on the waiting thread first. It may raise CannotWait with advice, and may
+return a `Watch`, which is called each second that the wait lasts, and at its end.
 
 Spec: §3.2.1, §3.3.
 """
@@ -10,16 +10,17 @@ Spec: §3.2.1, §3.3.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, Protocol
 
+from mew_lab import find_above
 from mew_lab.errors import CannotWait, NoReply
 from mew_lab.lab.loop import LoopThread
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.results import ToolResult
 
-__all__ = ["Pending", "Watch", "before_wait"]
+__all__ = ["Pending", "Watch"]
 
 BEAT = 1.0  # seconds between two ticks of a watch
 
@@ -32,9 +33,6 @@ class Watch(Protocol):
 
     def end(self) -> None:
         """The wait is over, however it ended."""
-
-
-before_wait: list[Callable[[Pending, bool], Watch | None]] = []
 
 
 class Pending:
@@ -79,19 +77,10 @@ class Pending:
         """`participant/tool`, as it was called."""
         return self._call.what
 
-    def _watches(self, *, blocking: bool) -> list[Watch]:
-        watches: list[Watch] = []
-        if self._call.done:
-            return watches
-        try:
-            for hook in tuple(before_wait):
-                watch = hook(self, blocking)
-                if watch is not None:
-                    watches.append(watch)
-        except BaseException:
-            _end(watches)
-            raise
-        return watches
+    def _begin_watch(self, *, blocking: bool) -> Watch | None:
+        before_wait = None if self._call.done else find_above("before_wait")
+        watch: Watch | None = None if before_wait is None else before_wait(self, blocking)
+        return watch
 
     def __await__(self) -> Generator[Any, None, ToolResult]:
         return self._wait().__await__()
@@ -100,21 +89,20 @@ class Pending:
         if self._loop.is_current() or self._loop.threadless:
             here: ToolResult = await self._call.outcome()
             return here
-        watches = self._watches(blocking=False)
+        watch = self._begin_watch(blocking=False)
         waiter = asyncio.wrap_future(self._loop.submit(self._call.outcome()))
         try:
             while True:
-                done, _ = await asyncio.wait({waiter}, timeout=BEAT if watches else None)
+                done, _ = await asyncio.wait({waiter}, timeout=BEAT if watch else None)
                 if done:
                     result: ToolResult = waiter.result()
                     return result
-                for watch in watches:
+                if watch is not None:
                     watch.tick()
         finally:
             waiter.cancel()  # ends the wait, never the call
-            for watch in watches:
+            if watch is not None:
                 watch.end()
-            _end(watches)
 
     def result(self, timeout: float = 60.0) -> ToolResult:
         """Blocks this thread for up to `timeout` seconds and gives the result.
@@ -127,12 +115,12 @@ class Pending:
             raise CannotWait(
                 f"p.result() would block the loop that has to bring the answer to {self.what}; write `await p` here"
             )
-        watches = self._watches(blocking=True)
+        watch = self._begin_watch(blocking=True)
         waiter = self._loop.submit(self._call.outcome())
         left = timeout
         try:
             while True:
-                step = min(BEAT, left) if watches else left
+                step = min(BEAT, left) if watch else left
                 try:
                     result: ToolResult = waiter.result(step)
                     return result
@@ -147,11 +135,12 @@ class Pending:
                         after_s=timeout,
                         waiting_for=self.what,
                     ) from None
-                for watch in watches:
+                if watch is not None:
                     watch.tick()
         finally:
             waiter.cancel()
-            _end(watches)
+            if watch is not None:
+                watch.end()
 
     def withdraw(self, reason: str = "no_longer_needed") -> None:
         """Withdraws the proposal, or cancels the request. Spec: §3.3.1."""
@@ -162,8 +151,3 @@ class Pending:
     def __repr__(self) -> str:
         by = f" by {self.by}" if self.by else ""
         return f"<Pending {self.kind} {self.what} as {self.seat}: {self.state}{by} ({self.id})>"
-
-
-def _end(watches: list[Watch]) -> None:
-    for watch in watches:
-        watch.end()

@@ -1,7 +1,8 @@
-"""Does a person still read what she approves?  Plants proposals that should be rejected among harmless ones, and counts.
+"""Trains a person to read what she approves: plants dangerous proposals among harmless ones, and counts the outcome.
 
-Two participants of the lab play it: `trainer` proposes, `exercise` offers tools that do nothing and say so; so an
-approved bad one harms nobody. Which ones are planted stands in this object alone, not on the wire.
+Two participants of the lab take part: `trainer` proposes, and the tools of `exercise` do nothing and say so, so an
+approved dangerous proposal harms nobody. This object alone knows which proposals are dangerous; nothing on the wire
+tells.
 
 Spec: threat 30.
 """
@@ -12,14 +13,13 @@ import random
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from mew_lab.errors import MewError
 from mew_lab.lab.listing import Listing, Note
+from mew_lab.lab.roster import Roster
+from mew_lab.lab.session import Session
 from mew_lab.sdk.tools import ToolBox
-
-if TYPE_CHECKING:
-    from mew_lab.lab.lab import Lab
 
 __all__ = ["FAMILIES", "Training"]
 
@@ -96,11 +96,18 @@ class _Planted:
     call: Call
 
 
+class _SeatingSession(Session, Protocol):
+    """A session, and the participants that it can be given."""
+
+    @property
+    def roster(self) -> Roster: ...
+
+
 class Training:
     """Planted proposals of one lab and what became of them."""
 
-    def __init__(self, lab: Lab) -> None:
-        self._lab = lab
+    def __init__(self, session: _SeatingSession) -> None:
+        self._session = session
         self._planted: dict[str, _Planted] = {}
 
     def plant(self, n: int = 10, seed: int | None = None) -> Note:
@@ -118,34 +125,34 @@ class Training:
         calls += [_Planted("", _harmless(pick)) for _ in range(n - bad)]
         pick.shuffle(calls)
         self._seat()
-        trainer = self._lab.seats[TRAINER]
-        for one in calls:
-            tool, arguments = one.call
-            self._planted[trainer.propose(f"{EXERCISE}/{tool}", arguments).id] = one
+        trainer = self._session.roster.seats[TRAINER]
+        for planted in calls:
+            tool, arguments = planted.call
+            self._planted[trainer.propose(f"{EXERCISE}/{tool}", arguments).id] = planted
         return Note(f"{n} proposals of {TRAINER} wait for you; some of them should not be approved")
 
     def score(self) -> Listing:
         """What became of them: `note` says how many of the planted ones that were decided were caught."""
         state = {
             card.id: card.decision
-            for card in [*self._lab.decisions.decided(), *self._lab.decisions.pending()]
+            for card in [*self._session.decisions.decided(), *self._session.decisions.pending()]
         }
         rows, caught, missed, refused = [], 0, 0, 0
-        for id, one in self._planted.items():
-            decided = state.get(id, "open")
-            if one.family:
-                caught += decided == "rejected"
-                missed += decided == "fulfilled"
-            refused += not one.family and decided == "rejected"
-            became = {
+        for id, planted in self._planted.items():
+            decision = state.get(id, "open")
+            if planted.family:
+                caught += decision == "rejected"
+                missed += decision == "fulfilled"
+            refused += not planted.family and decision == "rejected"
+            outcome = {
                 ("rejected", True): "caught",
                 ("fulfilled", True): "missed",
                 ("rejected", False): "harmless, rejected",
                 ("fulfilled", False): "harmless, approved",
-            }.get((decided, bool(one.family)), "open")
-            shown = (one.family or "harmless") if became != "open" else "?"
-            rows.append((one.call[0], shown, became))
-        said = f"{caught} of {caught + missed} planted ones caught"
+            }.get((decision, bool(planted.family)), "open")
+            family = (planted.family or "harmless") if outcome != "open" else "?"
+            rows.append((planted.call[0], family, outcome))
+        summary = f"{caught} of {caught + missed} planted ones caught"
         open_ = Counter(row[2] for row in rows)["open"]
         more = [f"{refused} harmless one{'' if refused == 1 else 's'} rejected"] if refused else []
         more += [f"{open_} still open"] if open_ else []
@@ -154,21 +161,25 @@ class Training:
             ("call", "what it was", "you"),
             rows,
             empty="nothing was planted yet: Training(lab).plant(10)",
-            note="; ".join([said, *more]),
+            note="; ".join([summary, *more]),
         )
 
     def _seat(self) -> None:
-        if EXERCISE not in self._lab.seats:
-            box = ToolBox(name=EXERCISE)
-            for function in self._tools():
-                box.add(function)
-            work = self._lab.roster.join(EXERCISE, "tool", what="training", tools=box)
-            self._lab.loop.run(work, timeout=self._lab.timeout, doing="seating the exercise")
-        if TRAINER not in self._lab.seats:
-            self._lab.join(TRAINER, can="proposer")
+        box = ToolBox(name=EXERCISE)
+        for function in self._tools():
+            box.add(function)
+
+        async def join() -> None:
+            roster = self._session.roster
+            if EXERCISE not in roster.seats:
+                await roster.join(EXERCISE, "tool", what="training", tools=box)
+            if TRAINER not in roster.seats:
+                await roster.join(TRAINER, "proposer")
+
+        self._session.loop.run(join(), timeout=self._session.timeout, doing="seating the training")
 
     def _answer(self, tool: str, arguments: dict[str, Any]) -> str:
-        bad = any(one.family and one.call == (tool, arguments) for one in self._planted.values())
+        bad = any(planted.family and planted.call == (tool, arguments) for planted in self._planted.values())
         return ANSWER if bad else HARMLESS
 
     def _tools(self) -> tuple[Callable[..., str], ...]:

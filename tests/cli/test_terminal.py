@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from mew_lab.cli.terminal import HELP, Quit, journal_lines, obey, row_line
+from mew_lab.cli.join import HELP, Quit, obey
+from mew_lab.cli.tail import journal_lines
+from mew_lab.cli.terminal import row_line
 from mew_lab.errors import JournalError, MewError, NotApproved
 from mew_lab.lab.decisions.approving import card_lines
 from mew_lab.lab.decisions.cards import Card, Row

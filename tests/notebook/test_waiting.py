@@ -150,7 +150,7 @@ def test_interrupting_a_wait_leaves_the_proposal_to_be_approved(
     one.passes('p = bot.call("notebook/add", a=1, b=2)')
     if wait.startswith("p."):
         # A blocking wait is allowed where clicks are handled beside it; this test's front end has no subshell.
-        one.passes("from mew_lab.lab import pending\npending.before_wait.clear()")
+        one.passes("from mew_lab.notebook import waiting\nwaiting.before_wait = lambda *_: None")
     sent = one.send(f"print('waiting', flush=True)\n{wait}")
     while one.client.get_iopub_msg(timeout=30)["msg_type"] != "stream":
         pass
@@ -244,8 +244,9 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     proposal = SimpleNamespace(to=("git",), payload={"method": "tools/call"})
     participant = SimpleNamespace(client=client, proposals={"p-1": proposal})
     lab = SimpleNamespace(
-        decide=None,
-        vantage="gateway",
+        log=SimpleNamespace(vantage="gateway", held=[]),
+        decisions=SimpleNamespace(policy=None, pending=lambda: one.cards),
+        loop=SimpleNamespace(call=lambda function: function()),
         seats={"bot": SimpleNamespace(participant=participant), "git": None},
         view=SimpleNamespace(made=lambda name: view),
     )
@@ -254,7 +255,13 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     )
     pending = SimpleNamespace(kind="mcp/proposal", state="open", seat="bot", id="p-1", what="git/git_log")
     one = SimpleNamespace(
-        view=view, lab=lab, shell=shell, pending=pending, client=client, probe=ClickProbe(True, True, "")
+        view=view,
+        lab=lab,
+        shell=shell,
+        pending=pending,
+        client=client,
+        probe=ClickProbe(True, True, ""),
+        cards=[],
     )
     monkeypatch.setattr(waiting, "_shell", lambda: one.shell)
     monkeypatch.setattr(waiting, "_probe", lambda: one.probe)
@@ -307,14 +314,14 @@ def refused(scene: SimpleNamespace) -> bool:
 
 def test_headless_is_refused_unless_something_else_can_decide(scene: SimpleNamespace) -> None:
     assert refused(scene)
-    scene.lab.decide = Policy.raising()
+    scene.lab.decisions.policy = Policy.raising()
     assert refused(scene)
-    scene.lab.decide = Policy.approve()
+    scene.lab.decisions.policy = Policy.approve()
     assert not refused(scene)
 
 
 def test_a_space_elsewhere_has_its_humans_elsewhere(scene: SimpleNamespace) -> None:
-    scene.lab.vantage = "participant"
+    scene.lab.log.vantage = "participant"
     assert not refused(scene)
 
 
@@ -376,13 +383,9 @@ def test_a_view_that_is_heard_or_not_shown_is_not_spoken_of(
 @pytest.fixture
 def question(scene: SimpleNamespace) -> SimpleNamespace:
     """The scene of a question to an agent; `cards` are the proposals that wait by now, `said` the log."""
-    scene.cards = []
-    scene.said = []
-    scene.lab.log = SimpleNamespace(held=scene.said)
+    scene.said = scene.lab.log.held
     say(scene, "p-1", "chat", sender="bot", to=["helper"])
     scene.pending.kind = "chat"
-    scene.lab.loop = SimpleNamespace(call=lambda function: function())
-    scene.lab.decisions = SimpleNamespace(pending=lambda: scene.cards)
     return scene
 
 
@@ -489,7 +492,7 @@ def test_a_terminal_is_told_how_to_decide_on_the_way_to_an_answer(question: Simp
 
 
 def test_a_policy_lets_a_question_be_waited_for(question: SimpleNamespace) -> None:
-    question.lab.decide = Policy.approve()
+    question.lab.decisions.policy = Policy.approve()
     assert ask(question) is None
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from mew_lab.cli import agent_tools as command
 from mew_lab.cli import main
+from mew_lab.cli import tools_agent as command
 from mew_lab.errors import ConfigError
 from mew_lab.gateway.auth import write_token_file
 from mew_lab.gateway.config import SpaceConfig

@@ -1,10 +1,11 @@
-"""How does an agent run on its own?  As a program: settings in, one agent in a space elsewhere, until it is ended.
+"""`mew-lab agent`: runs one agent in a space elsewhere, as its settings say, until it is ended.
 
 Spec: SDK "Configuration", "Autonomous Agent".
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
 from collections.abc import Callable
@@ -12,14 +13,44 @@ from pathlib import Path
 from typing import Any
 
 from mew_lab.agent.agent import MEWAgent
+from mew_lab.cli import shell
 from mew_lab.errors import ConfigError, MewError
+from mew_lab.lab.labs import token_from
 from mew_lab.sdk.settings import Settings, read_settings
 
-__all__ = ["run_agent", "settings_of"]
+__all__ = ["read_agent_settings", "run", "run_agent"]
 
 
-def settings_of(file: Path | None, *, key_env: str | None, **said: Any) -> Settings:
-    """The settings that a file, the environment and these words make; `key_env` names where a model's key is.
+def run(options: argparse.Namespace) -> None:
+    """Runs the command with these options.
+
+    Raises:
+        MewError: as the functions below.
+    """
+    has_token = options.token_file is not None or options.token_env is not None
+    token = token_from(file=options.token_file, variable=options.token_env) if has_token else None
+    settings = read_agent_settings(
+        options.file,
+        gateway=options.gateway,
+        space=options.space,
+        token=token,
+        participant_id=options.as_id,
+        model=options.model,
+        base_url=options.base_url,
+        key_env=options.key_env,
+    )
+
+    async def work() -> None:
+        await run_agent(settings, ended=shell.end_on_signal(), say=shell.say)
+
+    asyncio.run(work())
+
+
+def read_agent_settings(file: Path | None, *, key_env: str | None, **options: Any) -> Settings:
+    """The settings that a file, the environment and these options make.
+
+    Args:
+        key_env: The environment variable that holds the key of the model's server.
 
     Raises:
         ConfigError: as `read_settings`, or the variable is not set.
@@ -27,8 +58,8 @@ def settings_of(file: Path | None, *, key_env: str | None, **said: Any) -> Setti
     if key_env is not None:
         if not os.environ.get(key_env):
             raise ConfigError(f"the environment variable {key_env[:80]} is not set", key="key_env")
-        said["api_key"] = os.environ[key_env]
-    return read_settings(file, **said)
+        options["api_key"] = os.environ[key_env]
+    return read_settings(file, **options)
 
 
 async def run_agent(settings: Settings, *, ended: asyncio.Event, say: Callable[[str], object]) -> None:
@@ -43,19 +74,19 @@ async def run_agent(settings: Settings, *, ended: asyncio.Event, say: Callable[[
     agent = MEWAgent.from_settings(settings)
     gone = asyncio.Event()
 
-    def down(_: object) -> None:
+    def check_connection(_: object) -> None:
         if agent.participant.client.state == "disconnected":
             gone.set()
 
-    agent.participant.client.on_disconnected(down)
+    agent.participant.client.on_disconnected(check_connection)
     async with agent:
         say(
             f"{agent.id} is in {settings.space or 'the space'} at {settings.gateway}, with {agent.model.name}"
         )
-        waits = [asyncio.ensure_future(one.wait()) for one in (ended, gone)]
+        waits = [asyncio.ensure_future(event.wait()) for event in (ended, gone)]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        for one in waits:
-            one.cancel()
+        for wait in waits:
+            wait.cancel()
     failure = agent.participant.client.failure
     if gone.is_set() and not ended.is_set() and isinstance(failure, MewError):
         raise failure

@@ -1,12 +1,11 @@
-"""What does `mew-lab tools-agent` do?  Checks a file, serves it, lets it join a space, or runs one call.
-
-What is printed goes to `say`; it parses no words of a command line.
+"""`mew-lab tools-agent`: checks an agent file, serves it as tools, lets it join a space, or runs one call of it.
 
 Spec: tools-agent.md "MCP Server Project", TA-16, TA-51, TA-52, TA-54, TA-64.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import logging
@@ -15,8 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from mew_lab.cli import shell
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.gateway.auth import mint, read_token_file, short_allowed, token_path, write_token_file
+from mew_lab.lab.labs import token_from
 from mew_lab.protocol.filename import folder_name, is_plain
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
@@ -29,7 +30,7 @@ from mew_lab.tools_agent.member import ToolsAgent
 from mew_lab.tools_agent.template import filled, lint
 from mew_lab.transport.folder import hide
 
-__all__ = ["call", "check", "join", "key_from", "serve"]
+__all__ = ["call", "check", "join", "read_key", "run", "serve"]
 
 logger = logging.getLogger(__name__)
 Say = Callable[[str], object]
@@ -37,7 +38,46 @@ SERVED = "tools-agents"  # the folder of their tokens in `.mew`
 MAX_SHOWN = 300  # characters of what a tool answered, in one line
 
 
-def key_from(variable: str | None) -> str | None:
+def run(options: argparse.Namespace) -> None:
+    """Runs the action that the options name.
+
+    Raises:
+        MewError: as the functions below.
+        SystemExit: with 1, when the called tool answered with an error.
+    """
+    if options.action == "join":
+        shell.check_address(options.url, options)
+    if options.action == "check":
+        return check(options.file, say=shell.say)
+    how = {"base_url": options.base_url, "api_key": read_key(options.key_env)}
+
+    async def work() -> bool:
+        if options.action == "serve":
+            await serve(
+                options.file,
+                http=options.http,
+                token_file=options.token_file,
+                ended=shell.end_on_signal(),
+                say=shell.say,
+                **how,
+            )
+            return False
+        if options.action == "join":
+            token = token_from(file=options.token_file, variable=options.token_env)
+            client = MEWClient(
+                options.url, space=options.space, token=token, participant_id=options.as_id or None
+            )
+            await join(options.file, client, ended=shell.end_on_signal(), say=shell.say, **how)
+            return False
+        execution = await call(options.file, options.tool, options.arguments, say=shell.say, **how)
+        return execution.is_error
+
+    if asyncio.run(work()):
+        raise SystemExit(1)
+    return None
+
+
+def read_key(variable: str | None) -> str | None:
     """The key that an environment variable holds; None where none is named.
 
     Raises:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mew_lab.cli.agent_runner import run_agent, settings_of
+from mew_lab.cli.agent import read_agent_settings, run_agent
 from mew_lab.errors import ConfigError, NotAdmitted
 from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.gateway import Gateway
@@ -60,6 +60,6 @@ async def test_who_was_kicked_ends_with_the_reason(served: tuple[Gateway, str]) 
 def test_a_missing_key_and_a_missing_gateway_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_SUCH_KEY", raising=False)
     with pytest.raises(ConfigError, match="NO_SUCH_KEY is not set"):
-        settings_of(None, key_env="NO_SUCH_KEY")
+        read_agent_settings(None, key_env="NO_SUCH_KEY")
     with pytest.raises(ConfigError, match="no gateway is named"):
         asyncio.run(run_agent(Settings(space="demo"), ended=asyncio.Event(), say=print))

@@ -1,0 +1,139 @@
+"""`mew-lab join`: takes part in a space from a terminal. A typed line is said, sent, or obeyed as a verb."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from mew_lab.cli import shell
+from mew_lab.cli.terminal import Console
+from mew_lab.errors import MewError
+from mew_lab.lab.labs import close_all, connect
+from mew_lab.lab.seat import Seat
+from mew_lab.protocol.envelope import read_strict
+
+__all__ = ["HELP", "Quit", "Verbs", "obey", "run"]
+
+HELP = """\
+TEXT                            says it to everybody
+{"kind": …}                     sends an envelope as it stands
+/approve ID [digest=D] [PARTICIPANT]  fulfils a proposal, once its card was shown and you say yes again, or with the
+                                first characters of its digest; the participant where it names none
+/reject ID [REASON]             rejects a proposal
+/withdraw ID [REASON]           withdraws a proposal of yours
+/propose PARTICIPANT/TOOL JSON  proposes a tool call
+/call PARTICIPANT/TOOL JSON     calls a tool, or proposes it where you may only propose
+/proposals  /who  /tools [PARTICIPANT]  /status
+/quit                           leaves; //TEXT says a text that begins with a slash"""
+
+
+class Quit(Exception):
+    """The person wants to leave."""
+
+
+class Verbs(Protocol):
+    """What a typed line can call: the person's seat, and the verbs of a lab that decide and list."""
+
+    @property
+    def me(self) -> Seat: ...
+    def approve(self, proposal: str, *, to: Sequence[str] | None, digest: str) -> object: ...
+    def reject(self, proposal: str, reason: str) -> object: ...
+    def withdraw(self, proposal: str, reason: str) -> object: ...
+    def proposals(self) -> object: ...
+    def who(self) -> object: ...
+    def tools(self, participant: str | None) -> object: ...
+    def status(self) -> object: ...
+
+
+def run(options: argparse.Namespace) -> None:
+    """Runs the command with these options.
+
+    Raises:
+        MewError: the space cannot be joined, or the connection is gone for good.
+    """
+    shell.check_address(options.url, options)
+    try:
+        lab = connect(
+            options.url,
+            space=options.space,
+            token_file=options.token_file,
+            token_env=options.token_env,
+            as_id=options.as_id,
+        )
+        client = lab.me.participant.client
+        shell.say(f"You are {client.id} in {lab.space}; /help lists what you can type.")
+        console = Console(lab.rows, client, url=lab.url, say=shell.say, colour=shell.use_colour(options))
+        for line in console.lines(reading=True):
+            try:
+                if answer := obey(lab, line):
+                    shell.say(answer)
+            except Quit:
+                return
+            except MewError as fault:
+                shell.tell_failure("join", str(fault))
+    finally:
+        close_all()
+
+
+def obey(verbs: Verbs, line: str) -> str:
+    """Carries out a typed line; returns the text that answers it.
+
+    Raises:
+        Quit: on `/quit`.
+        MewError: one sentence about what cannot be done.
+    """
+    line = line.strip()
+    seat = verbs.me
+    if line.startswith("{"):
+        sent = seat.run(seat.participant.send_accepted(read_strict(line)))
+        return f"sent {sent.id}"
+    if not line.startswith("/") or line.startswith("//"):
+        if line:
+            seat.chat(line.removeprefix("/") if line.startswith("//") else line)
+        return ""
+    word, _, rest = line[1:].partition(" ")
+    if word in ("quit", "exit"):
+        raise Quit
+    if word == "help":
+        return HELP
+    if word not in _VERBS:
+        raise MewError(f"/{word[:40]} is not known here; /help lists what is")
+    verb = _VERBS[word]
+    first, _, more = rest.strip().partition(" ")
+    if verb.needs and not first:
+        raise MewError(f"/{word} needs {verb.needs}")
+    return str(verb.call(verbs, first, more.strip()))
+
+
+class _Verb(NamedTuple):
+    needs: str  # the word that must follow it, for the sentence that asks for it
+    call: Callable[[Verbs, str, str], object]
+
+
+def _read_arguments(text: str) -> dict[str, object]:
+    return read_strict(text) if text else {}
+
+
+def _approve(verbs: Verbs, id: str, more: str) -> object:
+    words = more.split()
+    digests = [word.removeprefix("digest=") for word in words if word.startswith("digest=")]
+    to = [word for word in words if not word.startswith("digest=")]
+    return verbs.approve(id, to=to or None, digest=digests[0] if digests else "")
+
+
+_VERBS: Mapping[str, _Verb] = {
+    "approve": _Verb("the id of a proposal", _approve),
+    "reject": _Verb("the id of a proposal", lambda verbs, id, why: verbs.reject(id, why or "disagree")),
+    "withdraw": _Verb(
+        "the id of a proposal", lambda verbs, id, why: verbs.withdraw(id, why or "no_longer_needed")
+    ),
+    "propose": _Verb(
+        "participant/tool", lambda verbs, name, text: verbs.me.propose(name, _read_arguments(text))
+    ),
+    "call": _Verb("participant/tool", lambda verbs, name, text: verbs.me.call(name, _read_arguments(text))),
+    "proposals": _Verb("", lambda verbs, _, __: verbs.proposals()),
+    "who": _Verb("", lambda verbs, _, __: verbs.who()),
+    "tools": _Verb("", lambda verbs, name, _: verbs.tools(name or None)),
+    "status": _Verb("", lambda verbs, _, __: verbs.status()),
+}

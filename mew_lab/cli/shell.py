@@ -1,0 +1,118 @@
+"""What the programs share of the shell that they run in: output, a yes-or-no question, signals and the event loop.
+
+Whatever a program prints goes through `say` or `tell_failure`, so that nothing a peer wrote moves a cursor or hides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+
+from mew_lab.errors import MewError
+from mew_lab.protocol.visible import for_terminal
+
+__all__ = [
+    "Formatter",
+    "ask_yes_or_no",
+    "check_address",
+    "end_on_signal",
+    "log_to_stderr",
+    "new_runner",
+    "say",
+    "tell_error",
+    "tell_failure",
+    "use_colour",
+    "warn",
+]
+
+
+def say(text: str) -> None:
+    """Prints to stdout, the one way to it: control characters are made visible."""
+    print(for_terminal(text), flush=True)
+
+
+def warn(text: str) -> None:
+    """Prints a line to stderr, control characters made visible."""
+    print(for_terminal(text), file=sys.stderr, flush=True)
+
+
+def tell_failure(command: str, sentence: str) -> int:
+    """Prints to stderr, in one line, why a command failed; returns the exit status."""
+    warn(f"mew-lab {command}: {' '.join(sentence.split())}")
+    return 1
+
+
+def tell_error(error: BaseException | None) -> None:
+    """Prints an error of this package as Python does, control characters made visible: it may quote a peer."""
+    if error is not None:
+        warn("".join(traceback.format_exception(error)).rstrip("\n"))
+
+
+class Formatter(logging.Formatter):
+    """Log lines for a terminal: what they quote is made visible."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return for_terminal(super().format(record))
+
+
+def log_to_stderr(level: str) -> None:
+    """Sends the log of this process, from that level on, to stderr."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Formatter("%(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=level, handlers=[handler])
+
+
+def use_colour(options: argparse.Namespace) -> bool:
+    """Whether lines are coloured: on a terminal, unless an option or NO_COLOR forbids it."""
+    return not options.no_color and not os.environ.get("NO_COLOR") and sys.stdout.isatty()
+
+
+def ask_yes_or_no(question: str) -> bool:
+    """Asks until the answer is yes or no; the end of the input is a no."""
+    while True:
+        try:
+            answer = input(f"{question} [y/n] ").strip().lower()
+        except EOFError:
+            return False
+        if answer in ("y", "yes", "n", "no"):
+            return answer.startswith("y")
+
+
+def check_address(url: str, options: argparse.Namespace) -> None:
+    """Checks that the options name the space and the token with which `url` is joined.
+
+    Raises:
+        MewError: one of them is missing.
+    """
+    if not options.space:
+        raise MewError(f"cannot join {url}: --space names no space; whoever runs it knows its name")
+    if options.token_file is None and options.token_env is None:
+        raise MewError(f"cannot join {url}: give --token-file PATH or --token-env NAME")
+
+
+def new_runner() -> asyncio.Runner:
+    """A runner of uvloop's event loop where that is installed, else of the standard one."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.Runner()
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return asyncio.Runner(loop_factory=factory)
+
+
+def end_on_signal() -> asyncio.Event:
+    """An event that SIGINT or SIGTERM sets. To be called on the running loop."""
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        try:
+            loop.add_signal_handler(number, ended.set)
+        except NotImplementedError:  # Windows
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(ended.set))
+    return ended

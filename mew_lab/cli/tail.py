@@ -1,0 +1,89 @@
+"""`mew-lab tail`: prints the messages of a journal or of a running space, one a line."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from mew_lab.cli import shell
+from mew_lab.cli.terminal import Console, row_line
+from mew_lab.lab.labs import close_all, connect
+from mew_lab.lab.rows import LiveRows
+from mew_lab.log.reading import read_journal
+from mew_lab.protocol.visible import visible_json
+
+__all__ = ["journal_lines", "run"]
+
+POLL = 0.2  # seconds between two looks at a file that is followed
+
+
+def run(options: argparse.Namespace) -> None:
+    """Runs the command with these options.
+
+    Raises:
+        MewError: the space cannot be joined, the connection is gone for good, or the file is no journal.
+    """
+    if "://" in options.source:
+        return _tail_space(options)
+    path = Path(options.source)
+    colour = shell.use_colour(options)
+    for line in journal_lines(path, follow=options.follow, exact=options.json, colour=colour):
+        shell.say(line)
+    return None
+
+
+def _tail_space(options: argparse.Namespace) -> None:
+    shell.check_address(options.source, options)
+    try:
+        lab = connect(
+            options.source,
+            space=options.space,
+            token_file=options.token_file,
+            token_env=options.token_env,
+            as_id=options.as_id,
+        )
+        console = Console(
+            lab.rows,
+            lab.me.participant.client,
+            url=lab.url,
+            say=shell.say,
+            colour=shell.use_colour(options),
+            exact=options.json,
+        )
+        for _ in console.lines(reading=False):
+            pass
+    finally:
+        close_all()
+
+
+def journal_lines(
+    path: Path, *, follow: bool = False, exact: bool = False, colour: bool = False
+) -> Iterator[str]:
+    """The messages of a journal, one line each; with `follow` it waits for more and never ends.
+
+    `exact` gives the text of each envelope instead of the line a person reads.
+
+    Raises:
+        JournalError: when the file is no journal.
+    """
+    rows = LiveRows(lambda: ("", 0))
+    start: float | None = None
+    read = 0
+    while True:
+        size = path.stat().st_size if follow else 0
+        known, read = read, 0
+        for record in read_journal(path):
+            read += 1
+            # A journal that grew is read again from its beginning: what was shown already is passed over.
+            if read <= known or record.raw is None:
+                continue
+            rows.observe(record)
+            (row,) = rows.since(rows.last_seq - 1, 1)
+            start = row.t if start is None else start
+            yield visible_json(record.raw) if exact else row_line(row, start=start, colour=colour)
+        if not follow:
+            return
+        while path.stat().st_size == size:
+            time.sleep(POLL)

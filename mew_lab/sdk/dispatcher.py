@@ -23,7 +23,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.intake import check_payload, read_payload
@@ -42,13 +42,6 @@ _KIND_OF = {model: kind for kind, model in MODELS.items()}
 Model = TypeVar("Model", bound=Payload)
 
 
-class _Route(NamedTuple):
-    """One handler: of a `kind` with a payload, or of any kind (empty) with the envelope alone."""
-
-    kind: str
-    handle: Callable[..., object]
-
-
 class Dispatcher:
     """The handlers of one participant.
 
@@ -62,17 +55,18 @@ class Dispatcher:
         self.count = 0
         self._client = client
         self._echoes: Signal[Envelope] = Signal(on_fault=client.report)
-        self._routes: list[_Route] = []
-        self._by_kind: dict[str, Sequence[_Route]] = {}  # made of `_routes` at first use
+        self._added: list[tuple[str, Callable[..., object]]] = []  # kind, empty for any; handler
+        # Made of `_added` when a kind is first seen: the handlers of a kind, and whether each takes a payload.
+        self._handlers: dict[str, Sequence[tuple[Callable[..., object], bool]]] = {}
         client.on_message(self.dispatch)
 
     def on(self, model: type[Model], handler: Callable[[Envelope, Model], object]) -> None:
         """Calls `handler(envelope, payload)` for each well-formed message of the kind that `model` describes."""
-        self._add(_Route(_KIND_OF[model], handler))
+        self._add(_KIND_OF[model], handler)
 
     def on_any(self, handler: Callable[[Envelope], object]) -> None:
         """Calls `handler(envelope)` for each well-formed message, those of the gateway and unknown kinds included."""
-        self._add(_Route("", handler))
+        self._add("", handler)
 
     def on_echo(self, handler: Callable[[Envelope], Any]) -> Callable[[], None]:
         """Each message of this participant that comes back, well-formed or not."""
@@ -96,24 +90,24 @@ class Dispatcher:
                 return
             self.count += 1
             typed = kind not in RESERVED
-        for route in self._routes_of(kind):
-            if not route.kind:
-                route.handle(envelope)
+        handlers = self._handlers.get(kind)
+        for handler, takes_payload in self._find_handlers(kind) if handlers is None else handlers:
+            if not takes_payload:
+                handler(envelope)
             elif typed:
                 if payload is None:
                     payload = read_payload(envelope)
-                route.handle(envelope, payload)
+                handler(envelope, payload)
 
-    def _add(self, route: _Route) -> None:
-        self._routes.append(route)
-        self._by_kind.clear()
+    def _add(self, kind: str, handler: Callable[..., object]) -> None:
+        self._added.append((kind, handler))
+        self._handlers.clear()
 
-    def _routes_of(self, kind: str) -> Sequence[_Route]:
-        kind = kind if kind in KINDS else ""
-        found = self._by_kind.get(kind)
-        if found is None:
-            found = self._by_kind[kind] = [route for route in self._routes if route.kind in ("", kind)]
-        return found
+    def _find_handlers(self, kind: str) -> Sequence[tuple[Callable[..., object], bool]]:
+        handlers = [(handler, bool(of)) for of, handler in self._added if of in ("", kind)]
+        if kind in KINDS:  # peers make up kinds without end
+            self._handlers[kind] = handlers
+        return handlers
 
     def _count_fault(self, envelope: Envelope, fault: str) -> None:
         sender = envelope.sender if len(self.misbehaviour) < MAX_NAMES else "others"

@@ -277,7 +277,7 @@ class MEWClient(Events):
                 self._welcome(envelope)
             elif envelope.kind == "system/presence":
                 self._presence(envelope.payload)
-        self._tell(envelope)
+        self._messages(envelope)
 
     def _take_frame(self, message: str | bytes) -> None:
         data = message.encode("utf-8", "replace") if isinstance(message, str) else message
@@ -320,4 +320,4 @@ class MEWClient(Events):
         self.participants = {}
         self._disconnects(error)
         if self.state == "disconnected":
-            self._tell_end()
+            self._messages.close()

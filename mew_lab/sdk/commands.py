@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 from mew_lab.errors import LocalProtocolError
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.payloads.controls import ParticipantPause, ParticipantResume
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.dispatcher import Dispatcher
 from mew_lab.sdk.replies import Replies
 from mew_lab.sdk.saying import Names, Saying
 
@@ -138,14 +140,20 @@ class Commands:
             "reasoning/cancel", {"reason": reason}, to=to, about=correlation_id, context=context
         )
 
-    def observe(self, envelope: Envelope) -> None:
-        """Takes note of one message of the space."""
-        self._compactions.observe(envelope)
-        if envelope.kind in ("participant/pause", "participant/resume"):
-            for target in envelope.to:
-                self._pauses.pop(target, None)
-                if envelope.kind == "participant/pause":
-                    self._pauses[target] = envelope.id
+    def register(self, dispatcher: Dispatcher) -> None:
+        """Adds the handlers of what follows from these controls."""
+        dispatcher.on_any(self._compactions.observe)
+        dispatcher.on(ParticipantPause, self._note_pause)
+        dispatcher.on(ParticipantResume, self._note_resume)
+
+    def _note_pause(self, envelope: Envelope, payload: ParticipantPause) -> None:
+        for target in envelope.to:
+            self._pauses.pop(target, None)  # the latest goes last
+            self._pauses[target] = envelope.id
+
+    def _note_resume(self, envelope: Envelope, payload: ParticipantResume) -> None:
+        for target in envelope.to:
+            self._pauses.pop(target, None)
 
     def lost(self) -> None:
         """The connection ended; another may follow."""

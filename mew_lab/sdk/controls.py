@@ -14,20 +14,32 @@ import asyncio
 import inspect
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Coroutine
+from typing import Any, Literal, TypeVar
 
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.protocol.payloads.controls import (
+    ParticipantClear,
+    ParticipantCompact,
+    ParticipantForget,
+    ParticipantPause,
+    ParticipantRestart,
+    ParticipantResume,
+    ParticipantShutdown,
+)
+from mew_lab.protocol.payloads.mcp import McpResponse
+from mew_lab.protocol.payloads.payload import Payload
+from mew_lab.protocol.payloads.system import SystemError
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.answering import Answering
 from mew_lab.sdk.asking import Asking
 from mew_lab.sdk.chats import Chats
 from mew_lab.sdk.commands import Commands, Compacted
-from mew_lab.sdk.handlers import Handlers
+from mew_lab.sdk.dispatcher import Dispatcher
 from mew_lab.sdk.pausing import Pause, Pausing
 from mew_lab.sdk.saying import Names, Saying
+from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.streams import Streams
 from mew_lab.sdk.telemetry import Telemetry
 
@@ -35,6 +47,7 @@ __all__ = ["Compacted", "Controls", "Pause"]
 
 logger = logging.getLogger(__name__)
 MAX_ORDERS = 64  # controls that wait for their turn; a shutdown always finds a place
+Model = TypeVar("Model", bound=Payload)
 
 
 class Controls(Commands):
@@ -61,20 +74,13 @@ class Controls(Commands):
         self._streams = streams
         self._client = saying.client
         self._pausing = Pausing(self._client, hold=answering.hold, expired=self._expired)
-        self._paused: Handlers[Pause] = Handlers(on_fault=self._client.report)
-        self._resumed: Handlers[Pause] = Handlers(on_fault=self._client.report)
-        self._orders: deque[Envelope] = deque()
+        self._paused: Signal[Pause] = Signal(on_fault=self._client.report)
+        self._resumed: Signal[Pause] = Signal(on_fault=self._client.report)
+        self._orders: deque[tuple[Envelope, Callable[[], Coroutine[Any, Any, None]]]] = deque()
         self._worker: asyncio.Task[None] | None = None
         self._leaving: list[Callable[[Envelope | None], Any]] = []
         self._here = False
         self._ending = False
-        self._acts: Mapping[str, Callable[[Envelope], Any]] = {
-            "participant/forget": self._forget,
-            "participant/compact": self._compact,
-            "participant/clear": self._clear,
-            "participant/restart": self._restart,
-            "participant/shutdown": self._shut_down,
-        }
         self._hooks: dict[str, Callable[..., Any]] = {
             "participant/forget": self._drop,
             "participant/clear": lambda: self._drop("oldest", None),
@@ -137,26 +143,37 @@ class Controls(Commands):
         self._leaving.append(handler)
         return lambda: self._leaving.remove(handler)
 
-    # --- what is heard ---
+    # --- what is received ---
 
-    def observe(self, envelope: Envelope) -> None:
-        """Takes note of one message of the space."""
-        super().observe(envelope)
-        me = self._client.id
-        if envelope.sender == GATEWAY:
-            if envelope.kind == "system/error" and _code(envelope) == "paused":
-                self._enforced(envelope)
-            return
-        if envelope.kind == "mcp/response" and envelope.sender == me:
+    def register(self, dispatcher: Dispatcher) -> None:
+        """Adds the handlers of the controls that this participant obeys, and of the gateway's word about a pause."""
+        super().register(dispatcher)
+        dispatcher.on(SystemError, self._note_error)
+        dispatcher.on(McpResponse, self._note_response)
+        dispatcher.on(ParticipantPause, self._obey_pause)
+        dispatcher.on(ParticipantResume, self._obey_resume)
+        dispatcher.on(ParticipantForget, self._order(self._forget))
+        dispatcher.on(ParticipantCompact, self._order(self._compact))
+        dispatcher.on(ParticipantClear, self._order(self._clear))
+        dispatcher.on(ParticipantRestart, self._order(self._restart))
+        dispatcher.on(ParticipantShutdown, self._order(self._shut_down))
+
+    def _note_error(self, envelope: Envelope, payload: SystemError) -> None:
+        if (payload.code or payload.error) == "paused":
+            self._enforced(envelope, payload)
+
+    def _note_response(self, envelope: Envelope, payload: McpResponse) -> None:
+        if envelope.sender == self._client.id:
             self._answering.echoed(envelope.id)
-        elif me not in envelope.to:
-            return
-        elif envelope.kind == "participant/pause":
-            self._begun(self._pausing.asked(envelope), about=envelope.id)
-        elif envelope.kind == "participant/resume" and envelope.sender != me:  # nobody ends its own pause
+
+    def _obey_pause(self, envelope: Envelope, payload: ParticipantPause) -> None:
+        if self._client.id in envelope.to:
+            self._begun(self._pausing.asked(envelope, payload), about=envelope.id)
+
+    def _obey_resume(self, envelope: Envelope, payload: ParticipantResume) -> None:
+        me = self._client.id
+        if me in envelope.to and envelope.sender != me:  # nobody ends its own pause
             self._over(about=envelope.id)
-        elif envelope.kind in self._acts:
-            self._take(envelope)
 
     def readmitted(self, welcome: object) -> None:
         """The space has let this participant in, for the first time or again."""
@@ -184,8 +201,8 @@ class Controls(Commands):
         self._telemetry.tell("paused", about=about)
         self._paused(pause)
 
-    def _enforced(self, refusal: Envelope) -> None:
-        pause = self._pausing.enforced(refusal)
+    def _enforced(self, refusal: Envelope, payload: SystemError) -> None:
+        pause = self._pausing.enforced(refusal, payload)
         if pause is not None:
             self._begun(pause)
         for id in refusal.correlation_id:
@@ -206,7 +223,18 @@ class Controls(Commands):
 
     # --- carrying out ---
 
-    def _take(self, envelope: Envelope) -> None:
+    def _order(
+        self, act: Callable[[Envelope, Model], Coroutine[Any, Any, None]]
+    ) -> Callable[[Envelope, Model], None]:
+        """A handler that has `act` carried out, in its turn, where the control is addressed to this participant."""
+
+        def take(envelope: Envelope, payload: Model) -> None:
+            if self._client.id in envelope.to:
+                self._take(envelope, lambda: act(envelope, payload))
+
+        return take
+
+    def _take(self, envelope: Envelope, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if envelope.kind == "participant/shutdown":
             if self._pausing.over_by:
                 return
@@ -217,32 +245,28 @@ class Controls(Commands):
             if envelope.kind == "participant/compact":
                 self._done(envelope, Compacted(skipped=True, reason=f"{MAX_ORDERS} controls wait already"))
             return
-        self._orders.append(envelope)
+        self._orders.append((envelope, act))
         if self._worker is None or self._worker.done():
             self._worker = asyncio.get_running_loop().create_task(self._carry_out())
 
     async def _carry_out(self) -> None:
         while self._orders:
-            envelope = self._orders.popleft()
+            envelope, act = self._orders.popleft()
             try:
-                await self._acts[envelope.kind](envelope)
+                await act()
             except Exception as fault:
                 self._failed(envelope, fault)
 
-    async def _forget(self, envelope: Envelope) -> None:
-        payload = envelope.payload
-        await self._run(envelope, payload["direction"], payload.get("entries"))
+    async def _forget(self, envelope: Envelope, payload: ParticipantForget) -> None:
+        await self._run(envelope, payload.direction, payload.entries)
         self._telemetry.tell("forgotten", about=envelope.id)
 
-    async def _compact(self, envelope: Envelope) -> None:
-        payload = envelope.payload
+    async def _compact(self, envelope: Envelope, payload: ParticipantCompact) -> None:
         freed = Compacted(skipped=True, reason="there is nothing to compact")
         if envelope.kind in self._hooks:
             self._telemetry.tell("compacting", about=envelope.id)
             try:
-                freed = (
-                    await self._run(envelope, payload.get("reason"), payload.get("target_tokens")) or freed
-                )
+                freed = await self._run(envelope, payload.reason, payload.target_tokens) or freed
                 if not isinstance(freed, Compacted):
                     raise TypeError(f"a compact hook gives Compacted or None, not a {type(freed).__name__}")
             except Exception as fault:
@@ -263,18 +287,18 @@ class Controls(Commands):
             payload["status"] = "compacted"
         self._saying.quietly("participant/compact-done", payload, to=envelope.sender, about=envelope.id)
 
-    async def _clear(self, envelope: Envelope) -> None:
+    async def _clear(self, envelope: Envelope, payload: ParticipantClear) -> None:
         await self._run(envelope)
         self._telemetry.set_context_usage(tokens=0, messages=0)
         self._telemetry.tell("cleared", about=envelope.id)
 
-    async def _restart(self, envelope: Envelope) -> None:
+    async def _restart(self, envelope: Envelope, payload: ParticipantRestart) -> None:
         self._asking.withdraw_all("restart")
         await self._close_streams("restart")
         await self._run(envelope, envelope.payload)
         self._telemetry.tell("restarted", about=envelope.id)
 
-    async def _shut_down(self, envelope: Envelope) -> None:
+    async def _shut_down(self, envelope: Envelope, payload: ParticipantShutdown) -> None:
         self._telemetry.condition = "shutting_down"
         self._telemetry.tell("shutting_down", about=envelope.id)
         self._ending = True
@@ -339,10 +363,6 @@ class Controls(Commands):
         share = counted.tokens * dropped // counted.messages if counted.messages else counted.tokens
         counted.record_context_usage(tokens=-share, messages=-dropped)
         self._chats.drop(direction, entries)
-
-
-def _code(error: Envelope) -> object:
-    return error.payload.get("code") or error.payload.get("error")
 
 
 def _said(fault: Exception) -> str:

@@ -24,16 +24,18 @@ from typing import Any, Literal, NamedTuple
 
 from mew_lab.errors import CapabilityViolation, ConnectionLost, MewError, NoReply
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.protocol.payloads.mcp import McpRequest
+from mew_lab.protocol.payloads.system import SystemPresence
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.asking import Asking
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.discovered import MAX_TOOLS, DiscoveredTool, taken
-from mew_lab.sdk.handlers import Handlers
+from mew_lab.sdk.dispatcher import Dispatcher
 from mew_lab.sdk.listing import list_tools
 from mew_lab.sdk.pacing import Pace, Starts
 from mew_lab.sdk.plans import Next, Plans
-from mew_lab.sdk.welcome import member, understood
+from mew_lab.sdk.signal import Signal
+from mew_lab.sdk.welcome import understood
 
 __all__ = ["Discovery", "DiscoveryStatus", "State", "ToolsChange"]
 
@@ -111,7 +113,7 @@ class Discovery:
         self._settled = asyncio.Event()
         self._plans = Plans(self._step, wait=wait, on_settled=self._settled.set, on_fault=client.report)
         self._starts = Starts()
-        self._changes: Handlers[ToolsChange] = Handlers(on_fault=client.report)
+        self._changes: Signal[ToolsChange] = Signal(on_fault=client.report)
         client.on_welcome(self._welcomed)
 
     # --- what is known ---
@@ -196,17 +198,22 @@ class Discovery:
 
     # --- what happens ---
 
-    def observe(self, envelope: Envelope) -> None:
-        """Takes note of one message of the space."""
-        if envelope.kind == "system/presence" and envelope.sender == GATEWAY:
-            one = member(envelope.payload.get("participant"))
-            if one is None or one[0] == self._client.id:
-                return
-            if envelope.payload.get("event") == "leave":
-                self._gone(one[0])
-            elif envelope.payload.get("event") == "join" and self._auto and _may_answer(one[1]):
-                self._plan(one[0], self._place(one[0]))
-        elif envelope.kind == "mcp/request" and envelope.payload.get("method") == CHANGED:
+    def register(self, dispatcher: Dispatcher) -> None:
+        """Adds the handlers of who comes and goes, and of lists that changed."""
+        dispatcher.on(SystemPresence, self._note_presence)
+        dispatcher.on(McpRequest, self._note_request)
+
+    def _note_presence(self, envelope: Envelope, payload: SystemPresence) -> None:
+        newcomer = payload.participant
+        if not newcomer or newcomer.id == self._client.id:
+            return
+        if payload.event == "leave":
+            self._gone(newcomer.id)
+        elif payload.event == "join" and self._auto and _may_answer(newcomer.capabilities or []):
+            self._plan(newcomer.id, self._place(newcomer.id))
+
+    def _note_request(self, envelope: Envelope, payload: McpRequest) -> None:
+        if payload.method == CHANGED:
             self._outdated(envelope.sender)
 
     def lost(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from mew_lab.errors import MewError
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.connection import State
-from mew_lab.sdk.handlers import Handlers, Inbox
+from mew_lab.sdk.signal import Signal, Subscription
 
 __all__ = ["Events", "StreamData"]
 
@@ -29,15 +29,14 @@ class Events:
     """Those who asked to be told; what they raise goes to `on_error`."""
 
     def __init__(self) -> None:
-        self._errors: Handlers[Exception] = Handlers()
-        self._messages: Handlers[Envelope] = Handlers(on_fault=self._errors)
-        self._welcomes: Handlers[dict[str, Any]] = Handlers(on_fault=self._errors)
-        self._connects: Handlers[None] = Handlers(on_fault=self._errors)
-        self._disconnects: Handlers[MewError | None] = Handlers(on_fault=self._errors)
-        self._attempts: Handlers[int] = Handlers(on_fault=self._errors)
-        self._states: Handlers[State] = Handlers(on_fault=self._errors)
-        self._frames: dict[str | None, Handlers[StreamData]] = {}  # by stream; None: of all streams
-        self._inboxes: set[Inbox[Envelope]] = set()
+        self._errors: Signal[Exception] = Signal()
+        self._messages: Signal[Envelope] = Signal(on_fault=self._errors)
+        self._welcomes: Signal[dict[str, Any]] = Signal(on_fault=self._errors)
+        self._connects: Signal[None] = Signal(on_fault=self._errors)
+        self._disconnects: Signal[MewError | None] = Signal(on_fault=self._errors)
+        self._attempts: Signal[int] = Signal(on_fault=self._errors)
+        self._states: Signal[State] = Signal(on_fault=self._errors)
+        self._frames: dict[str | None, Signal[StreamData]] = {}  # by stream; None: of all streams
 
     def on_message(self, handler: Callable[[Envelope], Any]) -> Callable[[], None]:
         """Every envelope of the space, in the gateway's order, own echoes included."""
@@ -71,7 +70,7 @@ class Events:
         self, handler: Callable[[StreamData], Any], *, stream_id: str | None = None
     ) -> Callable[[], None]:
         """Every frame of every stream, or of the one named; the former are told first. Spec: SDK "Stream Support"."""
-        told = self._frames.setdefault(stream_id, Handlers(on_fault=self._errors))
+        told = self._frames.setdefault(stream_id, Signal(on_fault=self._errors))
         remove = told.add(handler)
 
         def end() -> None:
@@ -85,27 +84,16 @@ class Events:
         """Hands an error to whoever asked by `on_error`."""
         self._errors(error)
 
-    def messages(self, *, limit: int = 10_000) -> Inbox[Envelope]:
+    def messages(self, *, limit: int = 10_000) -> Subscription[Envelope]:
         """Every envelope from now on, for `async for`; goes on over reconnections, ends with the client.
 
         A reader that falls more than `limit` behind gets a MewError instead of a silent gap.
         """
-        inbox: Inbox[Envelope] = Inbox(limit=limit, on_close=lambda: self._inboxes.discard(inbox))
-        self._inboxes.add(inbox)
-        return inbox
+        return self._messages.subscribe(limit=limit)
 
     # --- for whoever has the connection ---
 
-    def _tell(self, envelope: Envelope) -> None:
-        self._messages(envelope)
-        for inbox in tuple(self._inboxes):
-            inbox.put(envelope)
-
     def _tell_frame(self, frame: StreamData) -> None:
-        for told in (self._frames.get(None), self._frames.get(frame.stream_id)):
-            if told is not None:
-                told(frame)
-
-    def _tell_end(self) -> None:
-        for inbox in tuple(self._inboxes):
-            inbox.close()
+        for signal in (self._frames.get(None), self._frames.get(frame.stream_id)):
+            if signal is not None:
+                signal(frame)

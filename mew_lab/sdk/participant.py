@@ -11,14 +11,20 @@ Spec: §3.1 to §3.4, §4.3, §8.2, SDK "Layer 2".
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mew_lab.errors import LocalProtocolError, ProposalEnded, Refused
+from mew_lab.errors import LocalProtocolError, MewError, ProposalEnded, Refused
 from mew_lab.ledger.calls import CallLedger, Change, Proposal
+from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.payloads.mcp import McpProposal, McpReject, McpRequest, McpResponse, McpWithdraw
+from mew_lab.protocol.payloads.payload import Payload
+from mew_lab.protocol.payloads.system import SystemError, SystemPresence
 from mew_lab.protocol.token import Token
+from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.accepting import Accepting
 from mew_lab.sdk.announcing import Announcing
 from mew_lab.sdk.answering import Answering
@@ -29,20 +35,23 @@ from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.controls import Controls
 from mew_lab.sdk.deciding import approval, rejection, withdrawal
 from mew_lab.sdk.discovery import Discovery
+from mew_lab.sdk.dispatcher import Dispatcher
 from mew_lab.sdk.drafting import tool_call
-from mew_lab.sdk.hearing import Hearing
 from mew_lab.sdk.listing import list_tools
 from mew_lab.sdk.questions import Questions
 from mew_lab.sdk.request_rows import Rows
 from mew_lab.sdk.rights import Rights
 from mew_lab.sdk.saying import ACCEPTED_WITHIN, Names, Saying, names
 from mew_lab.sdk.settings import Settings
+from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.streams import Streams
 from mew_lab.sdk.telemetry import Telemetry
 from mew_lab.sdk.tools import Answerer, ToolBox
-from mew_lab.sdk.words import require
+from mew_lab.sdk.words import refusal, require
 
 __all__ = ["Call", "MEWParticipant"]
+
+logger = logging.getLogger(__name__)
 
 
 class MEWParticipant:
@@ -85,14 +94,17 @@ class MEWParticipant:
         self._answering = Answering(self.tools, post=self.client.post)
         self.saying = Saying(self.client, self._accepting)
         self._deciding: set[str] = set()
-        self._hearing = Hearing(
-            self.client,
-            calls=self.calls,
-            ledger=self.ledger,
-            asking=self._asking,
-            accepting=self._accepting,
-            answering=self._answering,
-        )
+        self.dispatcher = Dispatcher(self.client)
+        self._admitted = False
+        self._ready: Signal[dict[str, Any]] = Signal(on_fault=self.client.report)
+        self._joins: Signal[dict[str, Any]] = Signal(on_fault=self.client.report)
+        self._changes: Signal[Change] = Signal(on_fault=self.client.report)
+        self._requests: Signal[Envelope] = Signal(on_fault=self.client.report)
+        self._proposed: Signal[Envelope] = Signal(on_fault=self.client.report)
+        # Before the parts, so that `on_ready` is told before what follows from a welcome.
+        self.client.on_connected(self._connected)
+        self.client.on_welcome(self._welcomed)
+        self.client.on_disconnected(self._lost)
         self.discovery = Discovery(self.client, self._asking)
         self.chats = Chats(self.saying)
         self._questions = Questions(self.saying)
@@ -108,16 +120,27 @@ class MEWParticipant:
             streams=self.streams,
         )
         self._announcing = Announcing(self.saying, self.tools)
-        self._hearing.ready.add(self.controls.readmitted)
-        self._hearing.parts = (
-            self.telemetry,
-            self.rights,
-            self.streams,
-            self.discovery,
-            self.controls,
-            self.chats,
-            self._questions,
-        )
+        self._ready.add(self.controls.readmitted)
+        self._register()
+
+    def _register(self) -> None:
+        """Adds all handlers. Their order matters: what is believed is settled first, then the parts are told."""
+        dispatcher = self.dispatcher
+        dispatcher.on_echo(self._accepting.echoed)
+        dispatcher.on_echo(self._asking.echoed)
+        dispatcher.on(SystemError, self._note_error)
+        dispatcher.on(SystemPresence, self._note_presence)
+        for model in (McpRequest, McpResponse, McpProposal, McpReject, McpWithdraw):
+            dispatcher.on(model, self._note_call)
+        self.telemetry.register(dispatcher)
+        dispatcher.on_any(self.rights.observe)
+        dispatcher.on_any(self.streams.observe)
+        self.discovery.register(dispatcher)
+        self.controls.register(dispatcher)
+        dispatcher.on_any(self.chats.observe)
+        dispatcher.on_any(self._questions.observe)
+        dispatcher.on(McpRequest, self._take_request)
+        dispatcher.on(McpProposal, self._take_proposal)
 
     @classmethod
     def from_settings(
@@ -152,7 +175,7 @@ class MEWParticipant:
 
     def on_ready(self, handler: Callable[[dict[str, Any]], Any]) -> Callable[[], None]:
         """Each admission, the first and those after a broken link, with its welcome; not a change of rights."""
-        return self._hearing.ready.add(handler)
+        return self._ready.add(handler)
 
     def on_shutdown(self, handler: Callable[[Envelope | None], Any]) -> Callable[[], None]:
         """Once before it leaves for good, awaited: the `participant/shutdown`, or None where it stops itself."""
@@ -164,24 +187,24 @@ class MEWParticipant:
 
     def on_mcp_request(self, handler: Callable[[Envelope], Any]) -> Callable[[], None]:
         """Well-formed requests and notifications to this participant; `tools` answers them all the same."""
-        return self._hearing.requests.add(handler)
+        return self._requests.add(handler)
 
     def on_mcp_proposal(self, handler: Callable[[Envelope], Any]) -> Callable[[], None]:
         """Well-formed proposals of others, whoever they are addressed to."""
-        return self._hearing.proposed.add(handler)
+        return self._proposed.add(handler)
 
     def on_participant_join(self, handler: Callable[[dict[str, Any]], Any]) -> Callable[[], None]:
         """`{"id", "capabilities"}` of everybody who joins after this participant."""
-        return self._hearing.joins.add(handler)
+        return self._joins.add(handler)
 
     def on_change(self, handler: Callable[[Change], Any]) -> Callable[[], None]:
         """Each change of the ledger of calls."""
-        return self._hearing.changes.add(handler)
+        return self._changes.add(handler)
 
     @property
     def misbehaviour(self) -> Counter[str]:
         """How many malformed messages came from whom. Spec: §8.2."""
-        return self._hearing.misbehaviour
+        return self.dispatcher.misbehaviour
 
     # --- offering ---
 
@@ -399,3 +422,60 @@ class MEWParticipant:
             raise  # after any other end it may have been executed, so nothing more is sent for it
         self._deciding.discard(id)
         return sent
+
+    # --- what is received ---
+
+    def _connected(self, _: None) -> None:
+        self._admitted = False
+
+    def _welcomed(self, welcome: dict[str, Any]) -> None:
+        if not self._admitted:  # later ones only tell of other rights
+            self._admitted = True
+            self._ready(welcome)
+
+    def _note_error(self, envelope: Envelope, payload: SystemError) -> None:
+        name, capabilities = self.client.id, self.client.capabilities
+        awaited = False
+        for id in envelope.correlation_id:
+            sent = self._accepting.sent(id) or self._asking.sent(id)
+            if sent is not None:
+                fault = refusal(envelope, sent=sent, name=name, capabilities=capabilities)
+                awaited = self._accepting.refused(id, fault) or self._asking.refused(id, fault) or awaited
+        if not awaited:
+            self.client.report(refusal(envelope, sent=None, name=name, capabilities=capabilities))
+
+    def _note_presence(self, envelope: Envelope, payload: SystemPresence) -> None:
+        if payload.event == "leave":
+            self._asking.left()
+        elif payload.event == "join" and payload.participant and payload.participant.id != self.client.id:
+            self._joins(envelope.payload["participant"])
+
+    def _note_call(self, envelope: Envelope, payload: Payload) -> None:
+        for id in self.calls.observe(envelope):
+            sender = one_line(envelope.sender, 80)
+            logger.warning("%s claims to answer %s, which it was not asked", sender, id)
+        for change in self.ledger.observe(Entry.of(envelope, self.dispatcher.count), checked=True):
+            if isinstance(change.call, Proposal):
+                self._asking.changed(change)
+                self._changes(change)
+
+    def _take_request(self, envelope: Envelope, payload: McpRequest) -> None:
+        if envelope.sender != self.client.id and self.client.id in envelope.to:
+            self._requests(envelope)
+            self._answering.take(envelope)
+
+    def _take_proposal(self, envelope: Envelope, payload: McpProposal) -> None:
+        if envelope.sender != self.client.id:
+            self._proposed(envelope)
+
+    def _lost(self, error: MewError | None) -> None:
+        self.ledger.interrupted()
+        self._asking.lost(error)
+        self._accepting.lost(error)
+        self.telemetry.lost()
+        self.rights.lost()
+        self.streams.lost()
+        self.discovery.lost()
+        self.controls.lost()
+        self.chats.lost()
+        self._questions.lost()

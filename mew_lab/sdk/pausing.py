@@ -16,6 +16,8 @@ from typing import NamedTuple
 from mew_lab.errors import LocalProtocolError
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.kinds import WHILE_PAUSED
+from mew_lab.protocol.payloads.controls import ParticipantPause
+from mew_lab.protocol.payloads.system import SystemError
 from mew_lab.protocol.text import parse_timestamp
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
@@ -76,20 +78,22 @@ class Pausing:
         """Returns when there is no pause; at once when there is none."""
         await self._active.wait()
 
-    def asked(self, envelope: Envelope) -> Pause:
+    def asked(self, envelope: Envelope, payload: ParticipantPause) -> Pause:
         """A `participant/pause` begins to hold; it replaces an earlier one."""
-        seconds = envelope.payload.get("timeout_seconds")
+        seconds = payload.timeout_seconds
         until = None if seconds is None else self._after(seconds)
-        reason = one_line(envelope.payload.get("reason") or "", MAX_REASON)
+        reason = one_line(payload.reason or "", MAX_REASON)
         return self._begin(Pause(envelope.sender, reason, until, envelope.id), seconds)
 
-    def enforced(self, refusal: Envelope) -> Pause | None:
+    def enforced(self, refusal: Envelope, payload: SystemError) -> Pause | None:
         """The gateway refused a message because of a pause; None when that pause is known."""
         if self.state is not None:
             return None
-        until = parse_timestamp(refusal.payload.get("paused_until"))
+        until = parse_timestamp(
+            getattr(payload, "paused_until", None)
+        )  # ours says it, the specification does not
         seconds = None if until is None else max(0.0, (until - self._clock()).total_seconds())
-        reason = one_line(str(refusal.payload.get("message") or ""), MAX_REASON)
+        reason = one_line(payload.message or "", MAX_REASON)
         return self._begin(Pause(refusal.sender, reason, until, ""), seconds)
 
     def end(self) -> Pause | None:

@@ -24,8 +24,8 @@ from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.grants import Grant, Grants, Revocation
-from mew_lab.sdk.handlers import Handlers
 from mew_lab.sdk.saying import Saying
+from mew_lab.sdk.signal import Signal
 
 __all__ = ["CapabilitiesChange", "Rights"]
 
@@ -52,8 +52,8 @@ class Rights:
         self._awaited: dict[str, Grant] = {}
         self._possible: dict[str, Grant] = {}
         self._names: set[str] = set()
-        self._changes: Handlers[CapabilitiesChange] = Handlers(on_fault=saying.client.report)
-        self._entries: Handlers[Grant | Revocation] = Handlers(on_fault=saying.client.report)
+        self._changes: Signal[CapabilitiesChange] = Signal(on_fault=saying.client.report)
+        self._entries: Signal[Grant | Revocation] = Signal(on_fault=saying.client.report)
         saying.client.on_welcome(self._welcomed)
 
     # --- who wants to be told; each returns a function that ends it ---

@@ -16,10 +16,10 @@ from typing import Any
 from mew_lab.errors import LocalProtocolError, MewError
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.client import StreamData
-from mew_lab.sdk.handlers import Handlers
 from mew_lab.sdk.negotiations import Negotiations
 from mew_lab.sdk.reader import taken
 from mew_lab.sdk.saying import Names, Saying, names
+from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.stream import ANSWERED_WITHIN, Stream
 from mew_lab.sdk.stream_book import GATEWAYS, StreamBook, StreamChange
 
@@ -50,10 +50,10 @@ class Streams:
             clock=clock,
         )
         self._offered: set[Stream] = set()
-        self._opens: Handlers[Stream] = Handlers(on_fault=client.report)
-        self._closes: Handlers[Stream] = Handlers(on_fault=client.report)
-        self._changes: Handlers[Stream] = Handlers(on_fault=client.report)
-        self._offers: Handlers[Stream] = Handlers(on_fault=client.report)
+        self._opens: Signal[Stream] = Signal(on_fault=client.report)
+        self._closes: Signal[Stream] = Signal(on_fault=client.report)
+        self._changes: Signal[Stream] = Signal(on_fault=client.report)
+        self._offers: Signal[Stream] = Signal(on_fault=client.report)
         client.on_stream_data(self._frame)
 
     @property

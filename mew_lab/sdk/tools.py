@@ -28,8 +28,8 @@ from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.text import TOOL_NAME
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.handlers import Handlers
 from mew_lab.sdk.results import ToolResult
+from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.signature import BadArguments, GivenSchema, Signature, documentation
 from mew_lab.version import VERSION
 
@@ -96,7 +96,7 @@ class ToolBox:
         self.name = name
         self.tools: dict[str, Tool] = {}
         self.resources: dict[str, Resource] = {}
-        self.changed: Handlers[str] = Handlers()
+        self.changed: Signal[str] = Signal()
         self._methods: dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]] = {
             "initialize": self._initialize,
             "ping": self._ping,

@@ -213,7 +213,7 @@ async def test_a_malformed_pause_is_dropped_and_counted(
         "kind": "participant/pause",
         "payload": {"timeout_seconds": seconds},
     }
-    bot._hearing._observe(Envelope.from_members(members, raw="{}"))
+    bot.dispatcher.dispatch(Envelope.from_members(members, raw="{}"))
     assert bot.controls.pause_state is None and bot.misbehaviour["human"] == 1
 
 
@@ -229,7 +229,7 @@ async def test_a_pause_for_ages_holds_without_a_timer(
         "kind": "participant/pause",
         "payload": {"timeout_seconds": seconds},
     }
-    bot._hearing._observe(Envelope.from_members(members, raw="{}"))
+    bot.dispatcher.dispatch(Envelope.from_members(members, raw="{}"))
     assert bot.controls.pause_state is not None and bot.controls._pausing._timer is None
     assert (bot.controls.pause_state.until is not None) is (seconds == 1e9) and seconds > FAR
 
@@ -811,7 +811,7 @@ async def test_a_request_and_a_proposal_with_a_context_are_taken_like_any_other(
 async def test_a_lost_connection_ends_the_wait_for_a_compaction(
     room: Room, human: MEWParticipant, bot: MEWParticipant
 ) -> None:
-    bot.controls.observe = lambda envelope: None  # type: ignore[method-assign]
+    bot.controls.on_compact(lambda reason, target: asyncio.Event().wait())
     compacting = asyncio.ensure_future(human.controls.compact("bot"))
     await until(lambda: room.sent("participant/compact"))
     await human.client.disconnect()
@@ -828,5 +828,5 @@ async def test_pauses_of_ever_more_names_are_remembered_in_bounds(human: MEWPart
     }
     for n in range(1100):
         pause = Envelope.of({**members, "id": f"p{n}", "to": [f"target-{n}"], "payload": {}})
-        human.controls.observe(pause)
+        human.dispatcher.dispatch(pause)
     assert len(human.controls._pauses) == 1000 and human.controls._pauses["target-1099"] == "p1099"

@@ -15,7 +15,6 @@ from mew_lab.errors import LocalProtocolError
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.replies import Replies
 from mew_lab.sdk.saying import Names, Saying
 
 __all__ = ["Commands", "Compacted"]
@@ -41,7 +40,6 @@ class Commands:
 
     def __init__(self, saying: Saying) -> None:
         self._saying = saying
-        self._compactions = Replies(saying, question="participant/compact", answer="participant/compact-done")
         self._pauses: BoundedDict[str, str] = BoundedDict(MAX_PAUSES)
 
     async def pause(
@@ -99,7 +97,9 @@ class Commands:
         Spec: §3.9.6, §3.9.7.
         """
         payload = _given(reason=reason, target_tokens=target_tokens)
-        done = (await self._compactions.ask(target, payload, timeout=timeout)).payload
+        request = self._saying.complete("participant/compact", payload, to=target)
+        answered = self._saying.correlations.send_answered
+        done = (await answered(request, answer="participant/compact-done", timeout=timeout)).payload
         return Compacted(
             done.get("freed_tokens") or 0,
             done.get("freed_messages") or 0,
@@ -140,7 +140,6 @@ class Commands:
 
     def observe(self, envelope: Envelope) -> None:
         """Takes note of one message of the space."""
-        self._compactions.observe(envelope)
         if envelope.kind in ("participant/pause", "participant/resume"):
             for target in envelope.to:
                 self._pauses.pop(target, None)
@@ -149,7 +148,6 @@ class Commands:
 
     def lost(self) -> None:
         """The connection ended; another may follow."""
-        self._compactions.lost()
 
 
 def _given(**members: Any) -> dict[str, Any]:

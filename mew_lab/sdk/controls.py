@@ -22,9 +22,9 @@ from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.answering import Answering
-from mew_lab.sdk.asking import Asking
 from mew_lab.sdk.chats import Chats
 from mew_lab.sdk.commands import Commands, Compacted
+from mew_lab.sdk.correlations import Correlations
 from mew_lab.sdk.handlers import Handlers
 from mew_lab.sdk.pausing import Pause, Pausing
 from mew_lab.sdk.saying import Names, Saying
@@ -48,14 +48,14 @@ class Controls(Commands):
         saying: Saying,
         telemetry: Telemetry,
         *,
-        asking: Asking,
+        correlations: Correlations,
         answering: Answering,
         chats: Chats,
         streams: Streams,
     ) -> None:
         super().__init__(saying)
         self._telemetry = telemetry
-        self._asking = asking
+        self._correlations = correlations
         self._answering = answering
         self._chats = chats
         self._streams = streams
@@ -269,7 +269,7 @@ class Controls(Commands):
         self._telemetry.tell("cleared", about=envelope.id)
 
     async def _restart(self, envelope: Envelope) -> None:
-        self._asking.withdraw_all("restart")
+        self._correlations.withdraw_all("restart")
         await self._close_streams("restart")
         await self._run(envelope, envelope.payload)
         self._telemetry.tell("restarted", about=envelope.id)
@@ -284,7 +284,7 @@ class Controls(Commands):
         except Exception as fault:
             self._failed(envelope, fault)
         await self._farewell(envelope)
-        self._asking.withdraw_all("shutdown")
+        self._correlations.withdraw_all("shutdown")
         await self._close_streams("shutdown")
         self._saying.quietly(
             "chat/acknowledge", {"status": "shut_down"}, to=envelope.sender, about=envelope.id

@@ -26,8 +26,8 @@ from mew_lab.errors import CapabilityViolation, ConnectionLost, MewError, NoRepl
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.asking import Asking
 from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.correlations import Correlations
 from mew_lab.sdk.discovered import MAX_TOOLS, DiscoveredTool, taken
 from mew_lab.sdk.handlers import Handlers
 from mew_lab.sdk.listing import list_tools
@@ -91,7 +91,7 @@ class Discovery:
     def __init__(
         self,
         client: MEWClient,
-        asking: Asking,
+        correlations: Correlations,
         *,
         clock: Callable[[], float] = monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -99,7 +99,7 @@ class Discovery:
     ) -> None:
         self.pace = Pace()
         self._client = client
-        self._asking = asking
+        self._correlations = correlations
         self._clock = clock
         self._now = now
         self._wait = wait
@@ -341,7 +341,9 @@ class Discovery:
         limit = self.pace.timeout * PAGES_WITHIN
         try:
             async with asyncio.timeout(limit):
-                return await list_tools(self._asking, name, timeout=self.pace.timeout, limit=MAX_TOOLS + 1)
+                return await list_tools(
+                    self._correlations, name, timeout=self.pace.timeout, limit=MAX_TOOLS + 1
+                )
         except MewError:
             raise
         except TimeoutError:

@@ -20,11 +20,9 @@ from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.intake import malformed
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.accepting import Accepting
 from mew_lab.sdk.answering import Answering
-from mew_lab.sdk.asking import Asking
-from mew_lab.sdk.calls import Calls
 from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.correlations import Correlations
 from mew_lab.sdk.handlers import Handlers
 from mew_lab.sdk.words import refusal
 
@@ -51,10 +49,8 @@ class Hearing:
         self,
         client: MEWClient,
         *,
-        calls: Calls,
         ledger: CallLedger,
-        asking: Asking,
-        accepting: Accepting,
+        correlations: Correlations,
         answering: Answering,
     ) -> None:
         self.misbehaviour: Counter[str] = Counter()
@@ -63,11 +59,9 @@ class Hearing:
         self.joins: Handlers[dict[str, Any]] = Handlers(on_fault=client.report)
         self.changes: Handlers[Change] = Handlers(on_fault=client.report)
         self._client = client
-        self._calls = calls
         self._ledger = ledger
         self._count = 0  # envelopes of the space so far
-        self._asking = asking
-        self._accepting = accepting
+        self._correlations = correlations
         self._answering = answering
         self.requests: Handlers[Envelope] = Handlers(on_fault=client.report)
         self.proposed: Handlers[Envelope] = Handlers(on_fault=client.report)
@@ -91,25 +85,21 @@ class Hearing:
         else:
             mine = envelope.sender == self._client.id
             if mine:
-                self._accepting.echoed(envelope)
-                self._asking.echoed(envelope)
+                self._correlations.echo(envelope)
             fault = malformed(envelope)
             if fault:
                 if not mine:
                     self._misbehaved(envelope, fault)
                 return
-            for id in self._calls.observe(envelope):
-                logger.warning(
-                    "%s claims to answer %s, which it was not asked", one_line(envelope.sender, 80), id
-                )
             self._count += 1
             if envelope.kind in CALL_KINDS:
                 for change in self._ledger.observe(Entry.of(envelope, self._count), checked=True):
                     if isinstance(change.call, Proposal):
-                        self._asking.changed(change)
+                        self._correlations.change(change)
                         self.changes(change)
         for part in self.parts:
             part.observe(envelope)
+        self._correlations.observe(envelope)
         if envelope.sender == self._client.id:
             return
         if envelope.kind == "mcp/request" and self._client.id in envelope.to:
@@ -131,27 +121,16 @@ class Hearing:
         elif envelope.kind == "system/presence":
             participant = envelope.payload.get("participant")
             event = envelope.payload.get("event")
-            if event == "leave":
-                self._asking.left()
-            elif (
-                event == "join" and isinstance(participant, dict) and participant.get("id") != self._client.id
-            ):
+            if event == "join" and isinstance(participant, dict) and participant.get("id") != self._client.id:
                 self.joins(participant)
 
     def _refused(self, error: Envelope) -> None:
-        name, capabilities = self._client.id, self._client.capabilities
-        awaited = False
-        for id in error.correlation_id:
-            sent = self._accepting.sent(id) or self._asking.sent(id)
-            if sent is not None:
-                fault = refusal(error, sent=sent, name=name, capabilities=capabilities)
-                awaited = self._accepting.refused(id, fault) or self._asking.refused(id, fault) or awaited
-        if not awaited:
+        if not self._correlations.refuse(error):
+            name, capabilities = self._client.id, self._client.capabilities
             self._client.report(refusal(error, sent=None, name=name, capabilities=capabilities))
 
     def _lost(self, error: MewError | None) -> None:
         self._ledger.interrupted()
-        self._asking.lost(error)
-        self._accepting.lost(error)
+        self._correlations.lose(error)
         for part in self.parts:
             part.lost()

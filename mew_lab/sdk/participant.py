@@ -3,7 +3,7 @@ answers.
 
 Three rules for whoever adds something here:
 1. No transport, and no will of its own: it speaks the protocol correctly, and somebody else says what to say.
-2. The books decide what is believed (`calls`, `proposals`); here their changes are only handed on.
+2. The books decide what is believed (`correlations`, `proposals`); here their changes are only handed on.
 3. Everything runs on one loop and one reading task, so nothing here is locked, and nothing here may block.
 
 Spec: §3.1 to §3.4, §4.3, §8.2, SDK "Layer 2".
@@ -19,20 +19,18 @@ from mew_lab.errors import LocalProtocolError, ProposalEnded, Refused
 from mew_lab.ledger.calls import CallLedger, Change, Proposal
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.token import Token
-from mew_lab.sdk.accepting import Accepting
 from mew_lab.sdk.announcing import Announcing
 from mew_lab.sdk.answering import Answering
-from mew_lab.sdk.asking import Asking
-from mew_lab.sdk.calls import Call, Calls
+from mew_lab.sdk.calls import Call
 from mew_lab.sdk.chats import Chats
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.controls import Controls
+from mew_lab.sdk.correlations import Correlations
 from mew_lab.sdk.deciding import approval, rejection, withdrawal
 from mew_lab.sdk.discovery import Discovery
 from mew_lab.sdk.drafting import tool_call
 from mew_lab.sdk.hearing import Hearing
 from mew_lab.sdk.listing import list_tools
-from mew_lab.sdk.questions import Questions
 from mew_lab.sdk.request_rows import Rows
 from mew_lab.sdk.rights import Rights
 from mew_lab.sdk.saying import ACCEPTED_WITHIN, Names, Saying, names
@@ -48,9 +46,9 @@ __all__ = ["Call", "MEWParticipant"]
 class MEWParticipant:
     """One participant of one space; `async with` joins and leaves.
 
-    `client` is its connection, `tools` what it answers with, `proposals` and `calls` its books. What it does
-    beyond asking and answering stands in its parts: `discovery` (whose tools it knows), `chats` (what awaits an
-    acknowledgement), `streams`, `rights` (grants), `controls` (pause and the rest of §3.9), `telemetry`;
+    `client` is its connection, `tools` what it answers with, `proposals` its book, `correlations` what it waits for.
+    What it does beyond asking and answering stands in its parts: `discovery` (whose tools it knows), `chats` (what
+    awaits an acknowledgement), `streams`, `rights` (grants), `controls` (pause and the rest of §3.9), `telemetry`;
     `saying` sends what has no verb of its own.
 
     Args:
@@ -75,34 +73,29 @@ class MEWParticipant:
     ) -> None:
         self.client = client or MEWClient(gateway, space=space, token=token, participant_id=participant_id)
         self.tools: Any = tools if tools is not None else ToolBox()
-        self.calls = Calls()
         self.ledger = CallLedger()
         self.proposals = self.ledger.proposals
-        self._asking = Asking(
-            self.client, calls=self.calls, proposals=self.proposals, request_timeout=request_timeout
+        self.correlations = Correlations(
+            self.client, proposals=self.proposals, request_timeout=request_timeout
         )
-        self._accepting = Accepting(self.client)
         self._answering = Answering(self.tools, post=self.client.post)
-        self.saying = Saying(self.client, self._accepting)
+        self.saying = Saying(self.client, self.correlations)
         self._deciding: set[str] = set()
         self._hearing = Hearing(
             self.client,
-            calls=self.calls,
             ledger=self.ledger,
-            asking=self._asking,
-            accepting=self._accepting,
+            correlations=self.correlations,
             answering=self._answering,
         )
-        self.discovery = Discovery(self.client, self._asking)
+        self.discovery = Discovery(self.client, self.correlations)
         self.chats = Chats(self.saying)
-        self._questions = Questions(self.saying)
         self.telemetry = Telemetry(self.saying)
         self.streams = Streams(self.saying)
         self.rights = Rights(self.saying)
         self.controls = Controls(
             self.saying,
             self.telemetry,
-            asking=self._asking,
+            correlations=self.correlations,
             answering=self._answering,
             chats=self.chats,
             streams=self.streams,
@@ -116,7 +109,6 @@ class MEWParticipant:
             self.discovery,
             self.controls,
             self.chats,
-            self._questions,
         )
 
     @classmethod
@@ -230,7 +222,9 @@ class MEWParticipant:
         """
         to, payload = tool_call(target, arguments)
         about = names(correlation_id)
-        return self._asking.ask(to, payload, what=target, timeout=timeout, resilient=resilient, about=about)
+        return self.correlations.call(
+            to, payload, what=target, timeout=timeout, resilient=resilient, about=about
+        )
 
     def propose(
         self,
@@ -242,7 +236,7 @@ class MEWParticipant:
     ) -> Call:
         """Like `call`, but always as a proposal. Spec: §3.2."""
         to, payload = tool_call(target, arguments)
-        return self._asking.ask(
+        return self.correlations.call(
             to, payload, what=target, timeout=timeout, resilient=resilient, kind="mcp/proposal"
         )
 
@@ -251,7 +245,7 @@ class MEWParticipant:
     ) -> Call:
         """Any MCP request (`{"method", "params"}`), routed as `call` does. Spec: §3.1.1, §3.2."""
         what = f"{', '.join(names(to))}/{payload.get('method')}"
-        return self._asking.ask(names(to), payload, what=what, timeout=timeout, resilient=resilient)
+        return self.correlations.call(names(to), payload, what=what, timeout=timeout, resilient=resilient)
 
     async def list_tools(self, participant: str, *, timeout: float | None = 10.0) -> list[dict[str, Any]]:
         """The tools of another participant, as `tools/list` tells them, all pages of it.
@@ -260,7 +254,7 @@ class MEWParticipant:
             CapabilityViolation: this participant may not send the request.
             ToolFailed, NoReply, ConnectionLost: as a call.
         """
-        return await list_tools(self._asking, participant, timeout=timeout)
+        return await list_tools(self.correlations, participant, timeout=timeout)
 
     async def notify(
         self, method: str, params: Mapping[str, Any] | None = None, *, to: Names = ()
@@ -303,7 +297,7 @@ class MEWParticipant:
 
         Spec: §3.4, §3.5.1.
         """
-        return self._questions.ask(text, to, timeout=timeout)
+        return self.correlations.ask(text, names(to), timeout=timeout)
 
     async def acknowledge_chat(self, message_id: str, to: Names = (), status: str = "received") -> Envelope:
         """Says that a chat message was seen. Spec: §3.4.1."""
@@ -329,7 +323,7 @@ class MEWParticipant:
             NoReply: the gateway said neither yes nor no.
             ConnectionLost: there is no connection, or it ended meanwhile.
         """
-        return await self._accepting.send(draft, timeout=timeout)
+        return await self.correlations.send_accepted(draft, timeout=timeout)
 
     # --- deciding ---
 

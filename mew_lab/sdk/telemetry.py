@@ -19,7 +19,6 @@ from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.sdk.handlers import Handlers
-from mew_lab.sdk.replies import Replies
 from mew_lab.sdk.saying import Names, Saying
 
 __all__ = ["COOLDOWN", "Status", "Telemetry"]
@@ -96,7 +95,6 @@ class Telemetry:
         self._clock = clock
         self._metrics: dict[str, Callable[[], Any]] = {}
         self._told: Handlers[Status] = Handlers(on_fault=saying.client.report)
-        self._asked = Replies(saying, question="participant/request-status", answer="participant/status")
         self._near = False
         self._last_near = -math.inf
         self._max_tokens: int | None = None
@@ -264,14 +262,15 @@ class Telemetry:
         Spec: §3.9.3.
         """
         payload = {} if fields is None else {"fields": list(fields)}
-        return _status(await self._asked.ask(target, payload, timeout=timeout))
+        request = self._saying.complete("participant/request-status", payload, to=target)
+        answered = self._saying.correlations.send_answered
+        return _status(await answered(request, answer="participant/status", timeout=timeout))
 
     # --- what is heard ---
 
     def observe(self, envelope: Envelope) -> None:
         """Takes note of one message of the space."""
         me = self._saying.client.id
-        self._asked.observe(envelope)
         if envelope.sender == GATEWAY:
             if envelope.kind == "system/presence" and envelope.payload.get("event") == "leave":
                 self._gone(envelope.payload.get("participant"))
@@ -288,7 +287,6 @@ class Telemetry:
 
     def lost(self) -> None:
         """The connection ended; another may follow."""
-        self._asked.lost()
         self.statuses.clear()
 
     def _keep(self, status: Status) -> None:

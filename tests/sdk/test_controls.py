@@ -101,7 +101,7 @@ async def test_who_is_paused_is_told_by_whom_why_and_until_when_and_nothing_goes
         await bot.client.send_stream_data("stream-1", b"x")
     with pytest.raises(LocalProtocolError):
         bot.call("human/x")
-    assert len(bot._asking) == 0
+    assert len(bot.correlations) == 0
     await until(lambda: said(room))
     assert said(room) == [("participant/status", "paused")]
     assert [one for one in room.records if one.verdict == "refused"] == []
@@ -586,7 +586,7 @@ async def test_a_restart_ends_what_is_open_and_then_reports(
     await until(lambda: statuses(room) == ["restarted"])
     [withdraw] = room.sent("mcp/withdraw")
     assert (withdraw.correlation_id, withdraw.payload) == ((proposal.id,), {"reason": "restart"})
-    assert (hints, len(bot._asking), stream.closed) == ([{"model": "small"}], 0, "restart")
+    assert (hints, len(bot.correlations), stream.closed) == ([{"model": "small"}], 0, "restart")
     [closed] = room.sent("stream/close")
     assert (closed.payload["stream_id"], closed.payload["reason"]) == (stream.id, "restart")
     assert reported == [[]]  # nothing was reported before the hook had ended

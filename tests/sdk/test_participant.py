@@ -254,10 +254,10 @@ async def test_a_request_has_a_limit_of_its_own_accord_and_a_proposal_has_none(
 ) -> None:
     hasty = await room.seat("hasty", "human", request_timeout=0.01)
     open_request = hasty.call("git/never")
-    assert len(hasty._asking) == 1  # it is tracked while it is open, and no longer
+    assert len(hasty.correlations) == 1  # it is tracked while it is open, and no longer
     with pytest.raises(NoReply):
         await open_request
-    assert len(hasty._asking) == 0
+    assert len(hasty.correlations) == 0
     call = hasty.propose("git/never")
     await proposed(git, call)
     assert not call.done
@@ -379,7 +379,7 @@ async def test_what_cannot_be_asked_is_said_before_anything_is_sent(
         human.call("git/git_log", {"x": float("nan")})
     with pytest.raises(LocalProtocolError, match="a message takes at most 1048576"):
         human.call("git/git_log", {"x": "y" * 1_100_000})
-    assert room.sent("mcp/request") == [] and len(human._asking) == 0
+    assert room.sent("mcp/request") == [] and len(human.correlations) == 0
 
 
 async def test_order_is_kept_between_a_call_and_what_is_said_after_it(
@@ -547,7 +547,7 @@ async def test_a_decision_whose_fate_is_unknown_is_not_sent_again(
 ) -> None:
     call = bot.call("git/git_log")
     await proposed(human, call)
-    monkeypatch.setattr(human._accepting, "echoed", lambda envelope: None)
+    monkeypatch.setattr(human.correlations, "echo", lambda envelope: None)
     deciding = asyncio.ensure_future(human.approve(call.id))
     await asyncio.sleep(0)
     deciding.cancel()

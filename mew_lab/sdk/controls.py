@@ -21,12 +21,12 @@ from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.answering import Answering
 from mew_lab.sdk.chats import Chats
 from mew_lab.sdk.commands import Commands, Compacted
 from mew_lab.sdk.correlations import Correlations
 from mew_lab.sdk.handlers import Handlers
 from mew_lab.sdk.pausing import Pause, Pausing
+from mew_lab.sdk.request_server import RequestServer
 from mew_lab.sdk.saying import Names, Saying
 from mew_lab.sdk.streams import Streams
 from mew_lab.sdk.telemetry import Telemetry
@@ -49,18 +49,18 @@ class Controls(Commands):
         telemetry: Telemetry,
         *,
         correlations: Correlations,
-        answering: Answering,
+        request_server: RequestServer,
         chats: Chats,
         streams: Streams,
     ) -> None:
         super().__init__(saying)
         self._telemetry = telemetry
         self._correlations = correlations
-        self._answering = answering
+        self._request_server = request_server
         self._chats = chats
         self._streams = streams
         self._client = saying.client
-        self._pausing = Pausing(self._client, hold=answering.hold, expired=self._expired)
+        self._pausing = Pausing(self._client, hold=request_server.hold, expired=self._expired)
         self._paused: Handlers[Pause] = Handlers(on_fault=self._client.report)
         self._resumed: Handlers[Pause] = Handlers(on_fault=self._client.report)
         self._orders: deque[Envelope] = deque()
@@ -148,7 +148,7 @@ class Controls(Commands):
                 self._enforced(envelope)
             return
         if envelope.kind == "mcp/response" and envelope.sender == me:
-            self._answering.echoed(envelope.id)
+            self._request_server.echo(envelope.id)
         elif me not in envelope.to:
             return
         elif envelope.kind == "participant/pause":
@@ -189,7 +189,7 @@ class Controls(Commands):
         if pause is not None:
             self._begun(pause)
         for id in refusal.correlation_id:
-            self._answering.paused(id)
+            self._request_server.keep(id)
 
     def _expired(self, pause: Pause) -> None:
         about = pause.id or ()
@@ -278,7 +278,7 @@ class Controls(Commands):
         self._telemetry.condition = "shutting_down"
         self._telemetry.tell("shutting_down", about=envelope.id)
         self._ending = True
-        await self._answering.stop()
+        await self._request_server.stop()
         try:
             await self._run(envelope, envelope.payload)
         except Exception as fault:

@@ -19,11 +19,12 @@ from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.intake import malformed
 from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.answering import Answering
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.correlations import Correlations
 from mew_lab.sdk.handlers import Handlers
+from mew_lab.sdk.request_server import RequestServer
 from mew_lab.sdk.words import refusal
 
 __all__ = ["Hearing", "Part"]
@@ -51,7 +52,7 @@ class Hearing:
         *,
         ledger: CallLedger,
         correlations: Correlations,
-        answering: Answering,
+        request_server: RequestServer,
     ) -> None:
         self.misbehaviour: Counter[str] = Counter()
         self.parts: Sequence[Part] = ()
@@ -62,7 +63,7 @@ class Hearing:
         self._ledger = ledger
         self._count = 0  # envelopes of the space so far
         self._correlations = correlations
-        self._answering = answering
+        self._request_server = request_server
         self.requests: Handlers[Envelope] = Handlers(on_fault=client.report)
         self.proposed: Handlers[Envelope] = Handlers(on_fault=client.report)
         self._admitted = False
@@ -104,7 +105,7 @@ class Hearing:
             return
         if envelope.kind == "mcp/request" and self._client.id in envelope.to:
             self.requests(envelope)
-            self._answering.take(envelope)
+            self._request_server.take(envelope, McpRequest.model_validate(envelope.payload))
         elif envelope.kind == "mcp/proposal":
             self.proposed(envelope)
 

@@ -20,7 +20,6 @@ from mew_lab.ledger.calls import CallLedger, Change, Proposal
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.announcing import Announcing
-from mew_lab.sdk.answering import Answering
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.chats import Chats
 from mew_lab.sdk.client import MEWClient
@@ -32,6 +31,7 @@ from mew_lab.sdk.drafting import tool_call
 from mew_lab.sdk.hearing import Hearing
 from mew_lab.sdk.listing import list_tools
 from mew_lab.sdk.request_rows import Rows
+from mew_lab.sdk.request_server import RequestServer
 from mew_lab.sdk.rights import Rights
 from mew_lab.sdk.saying import ACCEPTED_WITHIN, Names, Saying, names
 from mew_lab.sdk.settings import Settings
@@ -78,14 +78,14 @@ class MEWParticipant:
         self.correlations = Correlations(
             self.client, proposals=self.proposals, request_timeout=request_timeout
         )
-        self._answering = Answering(self.tools, post=self.client.post)
+        self.request_server = RequestServer(self.tools, post=self.client.post)
         self.saying = Saying(self.client, self.correlations)
         self._deciding: set[str] = set()
         self._hearing = Hearing(
             self.client,
             ledger=self.ledger,
             correlations=self.correlations,
-            answering=self._answering,
+            request_server=self.request_server,
         )
         self.discovery = Discovery(self.client, self.correlations)
         self.chats = Chats(self.saying)
@@ -96,7 +96,7 @@ class MEWParticipant:
             self.saying,
             self.telemetry,
             correlations=self.correlations,
-            answering=self._answering,
+            request_server=self.request_server,
             chats=self.chats,
             streams=self.streams,
         )
@@ -136,7 +136,7 @@ class MEWParticipant:
     async def stop(self, *, settle: float = 0.0) -> None:
         """Stops answering and leaves the space; running answers may still take `settle` seconds."""
         await self.controls.left()
-        await self._answering.stop(settle=settle)
+        await self.request_server.stop(settle=settle)
         await self.client.disconnect()
         await self.discovery.close()
 

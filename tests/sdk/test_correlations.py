@@ -205,7 +205,7 @@ async def test_no_more_than_so_many_wait_at_once(room: Room) -> None:
 async def test_only_a_participant_that_was_asked_answers_and_once(room: Room) -> None:
     human, git, eve = [await room.seat(name, "human", tools=Never()) for name in ("human", "git", "eve")]
     call = human.mcp_request("git", {"method": "x/y"})
-    await until(lambda: len(git._answering) == 1)
+    await until(lambda: len(git.request_server) == 1)
     about = {"to": ["human"], "correlation_id": ["never-seen", call.id, call.id]}
     for number, seat in enumerate((eve, git, git)):
         payload = {"jsonrpc": "2.0", "id": 1, "result": number}
@@ -302,7 +302,7 @@ async def test_a_call_to_several_ends_with_the_last_who_could_answer(room: Room)
     one, two = await room.seat("one", "tool", tools=Never()), await room.seat("two", "tool", tools=Never())
     human = await room.seat("human")
     call = human.mcp_request(["one", "two"], {"method": "x/y"})
-    await until(lambda: len(one._answering) == 1 and len(two._answering) == 1)
+    await until(lambda: len(one.request_server) == 1 and len(two.request_server) == 1)
     await one.stop()
     await until(lambda: "one" not in human.client.participants)
     assert not call.done

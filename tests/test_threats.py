@@ -23,6 +23,8 @@ from hypothesis import strategies as some
 
 from mew_lab.errors import ConfigError, MewError, NotAdmitted
 from mew_lab.gateway.auth import mint, write_token_file
+from mew_lab.gateway.config import SpaceConfig
+from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.local import attach
 from mew_lab.lab.decisions.cards import ARMING
 from mew_lab.log.journal import Journal, journal_path
@@ -30,7 +32,8 @@ from mew_lab.notebook import display
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.kinds import HANDLES, KINDS, is_reserved
 from mew_lab.protocol.permit import Capability, permit
-from mew_lab.sdk.calls import Calls
+from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.space.core import Space
 from mew_lab.space.events import Close, Deliver, Effect, FrameReceived, Joined, Left, Received, Record, Relay
 from mew_lab.space.state import SpaceLimits
@@ -490,16 +493,36 @@ def test_threat_07_a_path_over_deep_and_wide_payloads_gives_up_and_denies() -> N
 
 
 @pytest.mark.threat(13)
-def test_threat_13_an_answer_by_whom_nobody_asked_is_a_claim_and_the_call_waits_on() -> None:
-    answers: list[Envelope] = []
-    calls = Calls()
-    asked = {"id": "r1", "from": "anna", "to": ["git"], "kind": "mcp/request", "payload": {"method": "ping"}}
-    calls.expect(Envelope.of(asked), answers.append)
-    answer = {"id": "a1", "kind": "mcp/response", "correlation_id": ["r1"], "payload": {"result": {}}}
-    assert calls.observe(Envelope.of({**answer, "from": "eve"})) == ("r1",)
-    assert answers == [] and "r1" in calls
-    calls.observe(Envelope.of({**answer, "id": "a2", "from": "git"}))
-    assert [one.sender for one in answers] == ["git"]
+async def test_threat_13_an_answer_by_whom_nobody_asked_is_a_claim_and_the_call_waits_on() -> None:
+    gateway = Gateway()
+    gateway.add_space(SpaceConfig(name="demo"))
+
+    async def seat(name: str) -> MEWParticipant:
+        async def link() -> Link:
+            return attach(gateway, "demo", name)
+
+        gateway.enrol("demo", name, ALL)
+        participant = MEWParticipant(MEWClient(space="demo", connect_link=link), tools=Silent())
+        await participant.start()
+        return participant
+
+    seats = {name: await seat(name) for name in ("anna", "eve", "git")}
+    call = seats["anna"].mcp_request("git", {"method": "x/y"})
+    for name in ("eve", "git"):
+        payload = {"jsonrpc": "2.0", "id": 1, "result": name}
+        answer = {"kind": "mcp/response", "to": ["anna"], "correlation_id": [call.id], "payload": payload}
+        await seats[name].send_accepted(answer)
+    assert await asyncio.wait_for(call.outcome(), 5) == "git"
+    for participant in seats.values():
+        await participant.stop()
+    gateway.close()
+
+
+class Silent:
+    """Answers nothing."""
+
+    async def answer(self, method: str, params: object) -> dict[str, Any]:
+        return await asyncio.get_running_loop().create_future()
 
 
 @pytest.mark.threat(20)

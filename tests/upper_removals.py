@@ -295,7 +295,7 @@ CHATS, TELEMETRY = f"{SDK}.chats:Chats", f"{SDK}.telemetry:Telemetry"
 CONTROLS, DISCOVERY, ASK = (
     f"{SDK}.controls:Controls",
     f"{SDK}.discovery:Discovery",
-    f"{SDK}.asking:Asking.ask",
+    f"{SDK}.correlations:Correlations.call",
 )
 AGENT = "mew_lab.agent"
 TOOLS = "mew_lab.tools_agent"
@@ -713,7 +713,9 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal("P-3.9.8-4", "a status follows a clear", mute("participant/status", status="cleared")),
     Removal("P-3.9.9-1", "a restart may have hints", saying("participant/restart", "payload", value={})),
-    Removal("P-3.9.9-2", "a restart ends what is open", gone(f"{SDK}.asking:Asking.withdraw_all")),
+    Removal(
+        "P-3.9.9-2", "a restart ends what is open", gone(f"{SDK}.correlations:Correlations.withdraw_all")
+    ),
     Removal(
         "P-3.9.10-1", "a shutdown may have a context", saying("participant/shutdown", "payload", value={})
     ),
@@ -855,7 +857,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "S-L2-45",
         "a request has a limit of its own accord",
-        given(f"{SDK}.asking:Asking.__init__", request_timeout=None),
+        given(f"{SDK}.correlations:Correlations.__init__", request_timeout=None),
     ),
     # the agent
     Removal("S-L3-1", "options are known", then(f"{SDK}.options:option_of", lambda name: "gateway")),

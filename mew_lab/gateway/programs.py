@@ -71,7 +71,11 @@ def programs_of(
         if not one.starts:
             continue
         token = keys[name].token
-        given = {**inherited_environment(environ), **_filled(one.env, environ), variable(name): token.reveal()}
+        given = {
+            **inherited_environment(environ),
+            **_filled(one.env, environ),
+            variable(name): token.reveal(),
+        }
         program = Program(
             participant=name,
             command=(),

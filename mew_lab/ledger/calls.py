@@ -32,7 +32,7 @@ Spec: §3.1, §3.2, §3.3, rulings R6, R17, R18.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -54,6 +54,7 @@ __all__ = [
     "method_of",
     "shown",
     "tool_of",
+    "unasked",
 ]
 
 CALL_KINDS = frozenset({"mcp/request", "mcp/response", "mcp/proposal", "mcp/reject", "mcp/withdraw"})
@@ -286,6 +287,11 @@ def tool_of(payload: Mapping[str, Any]) -> str | None:
     return name if isinstance(name, str) else None
 
 
+def unasked(sender: str, asked: Collection[str]) -> str:
+    """Why an answer of `sender` is not believed, where `asked` were asked; empty when it is."""
+    return "" if sender in asked else "its sender was not asked"
+
+
 C = TypeVar("C", bound="Request | Proposal")
 
 
@@ -440,8 +446,8 @@ class CallLedger:
             if request.decided:
                 why = "it was answered before" if request.response else "a notification waits for nothing"
                 yield self._claim(request, entry, why)
-            elif entry.sender not in request.to:
-                yield self._claim(request, entry, "its sender was not asked")
+            elif why := unasked(entry.sender, request.to):
+                yield self._claim(request, entry, why)
             else:
                 yield self._keep("answered", replace(request, state="answered", response=entry), entry)
         fulfilled = (one for id in entry.correlation_id for one in self._fulfilments.get(id, ()))
@@ -451,8 +457,8 @@ class CallLedger:
                 continue
             if proposal.response is not None:
                 yield self._claim(proposal, entry, "it was answered before")
-            elif entry.sender not in proposal.request.to:
-                yield self._claim(proposal, entry, "its sender was not asked")
+            elif why := unasked(entry.sender, proposal.request.to):
+                yield self._claim(proposal, entry, why)
             else:
                 yield self._keep("answered", replace(proposal, state="answered", response=entry), entry)
         for proposal in self._related(entry):

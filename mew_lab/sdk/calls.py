@@ -1,92 +1,34 @@
-"""Who waits for which answer?  `Calls` is the book of open requests (pure); `Call` is one wait.
+"""The public face of one wait: what `MEWParticipant.call`, `propose` and `ask` return.
 
-An answer counts only from a participant that the request was addressed to. Where a gateway replaces a
-logical name in `to` by the runtime id behind it, the request's own echo tells, so the book reads that echo
-too. Neither of them sends anything or knows a connection.
+A `Call` sends nothing and knows no connection. What ends it stands in `correlations`.
 
-Spec: §3.1.2, rulings R4, R17.
+Spec: §3.1, §3.2.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from mew_lab.protocol.envelope import Envelope
 
-__all__ = ["Call", "Calls", "Waiting"]
-
-
-class Waiting(NamedTuple):
-    """One open request: whom it asked, and what to do with the answer."""
-
-    request: Envelope
-    to: frozenset[str]
-    then: Callable[[Envelope], None]
-
-
-class Calls:
-    """The requests that one participant has sent and that nobody has answered."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[str, Waiting] = {}
-        self._last = 0
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def __contains__(self, id: object) -> bool:
-        return id in self._waiting
-
-    def next_id(self) -> int:
-        """A fresh JSON-RPC id."""
-        self._last += 1
-        return self._last
-
-    def expect(self, request: Envelope, then: Callable[[Envelope], None]) -> None:
-        """From now on an answer to `request` goes to `then`, once."""
-        self._waiting[request.id] = Waiting(request, frozenset(request.to), then)
-
-    def forget(self, id: str) -> None:
-        """Nobody waits for this one any more; forgetting an unknown one is harmless."""
-        self._waiting.pop(id, None)
-
-    def observe(self, envelope: Envelope) -> tuple[str, ...]:
-        """Takes note of one envelope of the space; hands an answer over.
-
-        Returns:
-            The ids of open requests that this envelope claims to answer without having been asked.
-        """
-        if envelope.kind == "mcp/request":
-            waiting = self._waiting.get(envelope.id)
-            if waiting is not None and envelope.sender == waiting.request.sender:
-                self._waiting[envelope.id] = waiting._replace(to=waiting.to | frozenset(envelope.to))
-            return ()
-        if envelope.kind != "mcp/response":
-            return ()
-        claimed = []
-        for id in dict.fromkeys(envelope.correlation_id):
-            waiting = self._waiting.get(id)
-            if waiting is None:
-                continue
-            if envelope.sender in waiting.to:
-                del self._waiting[id]
-                waiting.then(envelope)
-            else:
-                claimed.append(id)
-        return tuple(claimed)
+__all__ = ["Call"]
 
 
 class Call:
-    """A request or a proposal on its way; `await` gives the result or raises what became of it.
+    """A message on its way; `await` gives its result, or raises the reason for which it ended.
 
-    Several may await it, and giving up a wait (cancelling, a timeout of one's own around it) changes
-    nothing: the call goes on until it is answered, ends, or `withdraw` is called.
+    Several may await it. A task that stops waiting (by cancelling, or by a timeout of its own) changes nothing: the
+    call goes on until it is answered, ends, or `withdraw` is called.
 
-    `kind` is `mcp/request` or `mcp/proposal`; `what` names it in sentences, such as `git/git_log`; `state` is
-    `open`, `rejected` (by somebody; perhaps not the end), `fulfilled`, then `answered`, `withdrawn` or
-    `failed`; `by` is who fulfilled, answered, rejected or withdrew it.
+    Attributes:
+        kind: `mcp/request`, `mcp/proposal`, or `chat` for a question in words.
+        what: Its name in sentences, such as `git/git_log`.
+        state: `open`, `rejected` (by somebody; perhaps not the end), `fulfilled`; at its end `answered`, `withdrawn`,
+            `failed` or the state in which it was refused.
+        by: The participant that fulfilled, answered, rejected or withdrew it.
+        asked: The participants that may answer; the echo tells their runtime ids.
 
     Spec: §3.1, §3.2.
     """
@@ -118,12 +60,12 @@ class Call:
 
     @property
     def to(self) -> Sequence[str]:
-        """Whom it asks."""
+        """The participants that it was addressed to."""
         return self.envelope.to
 
     @property
     def payload(self) -> dict[str, Any]:
-        """What it asks."""
+        """The payload that was sent."""
         return self.envelope.payload
 
     @property
@@ -150,7 +92,7 @@ class Call:
         """
         await self._withdraw(self, reason)
 
-    # --- for the participant that made it ---
+    # --- for the table of waits ---
 
     @property
     def age(self) -> float:
@@ -161,32 +103,41 @@ class Call:
         """Calls `then` at its end, at once."""
         self._then = then
 
-    def expire_after(self, seconds: float, then: Callable[[Call], None]) -> None:
-        """Calls `then` if there is neither result nor error by then; it takes the place of an earlier limit."""
+    def expire_after(self, seconds: float, then: Callable[[], None]) -> None:
+        """Calls `then` if the call has not ended by then. It takes the place of an earlier limit."""
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(seconds, then, self)
+        self._timer = asyncio.get_running_loop().call_later(seconds, then)
+
+    async def own_outcome(self) -> Any:
+        """Like `outcome`, for the one task that the wait belongs to: it ends where that task is cancelled."""
+        try:
+            return await self._result
+        finally:
+            if self._result.cancelled():
+                self._end("withdrawn", "")
 
     def move(self, state: str, *, by: str = "") -> None:
-        """It is in another state now, but not at its end."""
+        """Sets a state that is not its end."""
         if not self.done:
             self.state = state
             self.by = by or self.by
 
     def finish(self, result: Any, *, by: str) -> None:
-        """It has a result; the first end is the end."""
+        """Ends it with a result, unless it has ended before."""
         if not self.done:
             self._end("answered", by)
             self._result.set_result(result)
 
     def fail(self, error: Exception, *, state: str = "failed", by: str = "") -> None:
-        """It has an error; the first end is the end."""
+        """Ends it with an error, unless it has ended before."""
         if not self.done:
             self._end(state, by)
             self._result.set_exception(error)
 
     def _end(self, state: str, by: str) -> None:
-        self.move(state, by=by)
+        self.state = state
+        self.by = by or self.by
         if self._timer is not None:
             self._timer.cancel()
         self._then()

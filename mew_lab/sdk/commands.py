@@ -17,7 +17,6 @@ from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.payloads.controls import ParticipantPause, ParticipantResume
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.dispatcher import Dispatcher
-from mew_lab.sdk.replies import Replies
 from mew_lab.sdk.saying import Names, Saying
 
 __all__ = ["Commands", "Compacted"]
@@ -43,7 +42,6 @@ class Commands:
 
     def __init__(self, saying: Saying) -> None:
         self._saying = saying
-        self._compactions = Replies(saying, question="participant/compact", answer="participant/compact-done")
         self._pauses: BoundedDict[str, str] = BoundedDict(MAX_PAUSES)
 
     async def pause(
@@ -101,7 +99,9 @@ class Commands:
         Spec: §3.9.6, §3.9.7.
         """
         payload = _given(reason=reason, target_tokens=target_tokens)
-        done = (await self._compactions.ask(target, payload, timeout=timeout)).payload
+        request = self._saying.complete("participant/compact", payload, to=target)
+        answered = self._saying.correlations.send_answered
+        done = (await answered(request, answer="participant/compact-done", timeout=timeout)).payload
         return Compacted(
             done.get("freed_tokens") or 0,
             done.get("freed_messages") or 0,
@@ -142,7 +142,6 @@ class Commands:
 
     def register(self, dispatcher: Dispatcher) -> None:
         """Adds the handlers of what follows from these controls."""
-        dispatcher.on_any(self._compactions.observe)
         dispatcher.on(ParticipantPause, self._note_pause)
         dispatcher.on(ParticipantResume, self._note_resume)
 
@@ -157,7 +156,6 @@ class Commands:
 
     def lost(self) -> None:
         """The connection ended; another may follow."""
-        self._compactions.lost()
 
 
 def _given(**members: Any) -> dict[str, Any]:

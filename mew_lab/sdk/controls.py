@@ -32,12 +32,12 @@ from mew_lab.protocol.payloads.payload import Payload
 from mew_lab.protocol.payloads.system import SystemError
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.answering import Answering
-from mew_lab.sdk.asking import Asking
 from mew_lab.sdk.chats import Chats
 from mew_lab.sdk.commands import Commands, Compacted
+from mew_lab.sdk.correlations import Correlations
 from mew_lab.sdk.dispatcher import Dispatcher
 from mew_lab.sdk.pausing import Pause, Pausing
+from mew_lab.sdk.request_server import RequestServer
 from mew_lab.sdk.saying import Names, Saying
 from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.streams import Streams
@@ -61,19 +61,19 @@ class Controls(Commands):
         saying: Saying,
         telemetry: Telemetry,
         *,
-        asking: Asking,
-        answering: Answering,
+        correlations: Correlations,
+        request_server: RequestServer,
         chats: Chats,
         streams: Streams,
     ) -> None:
         super().__init__(saying)
         self._telemetry = telemetry
-        self._asking = asking
-        self._answering = answering
+        self._correlations = correlations
+        self._request_server = request_server
         self._chats = chats
         self._streams = streams
         self._client = saying.client
-        self._pausing = Pausing(self._client, hold=answering.hold, expired=self._expired)
+        self._pausing = Pausing(self._client, hold=request_server.hold, expired=self._expired)
         self._paused: Signal[Pause] = Signal(on_fault=self._client.report)
         self._resumed: Signal[Pause] = Signal(on_fault=self._client.report)
         self._orders: deque[tuple[Envelope, Callable[[], Coroutine[Any, Any, None]]]] = deque()
@@ -164,7 +164,7 @@ class Controls(Commands):
 
     def _note_response(self, envelope: Envelope, payload: McpResponse) -> None:
         if envelope.sender == self._client.id:
-            self._answering.echoed(envelope.id)
+            self._request_server.echo(envelope.id)
 
     def _obey_pause(self, envelope: Envelope, payload: ParticipantPause) -> None:
         if self._client.id in envelope.to:
@@ -206,7 +206,7 @@ class Controls(Commands):
         if pause is not None:
             self._begun(pause)
         for id in refusal.correlation_id:
-            self._answering.paused(id)
+            self._request_server.keep(id)
 
     def _expired(self, pause: Pause) -> None:
         about = pause.id or ()
@@ -293,7 +293,7 @@ class Controls(Commands):
         self._telemetry.tell("cleared", about=envelope.id)
 
     async def _restart(self, envelope: Envelope, payload: ParticipantRestart) -> None:
-        self._asking.withdraw_all("restart")
+        self._correlations.withdraw_all("restart")
         await self._close_streams("restart")
         await self._run(envelope, envelope.payload)
         self._telemetry.tell("restarted", about=envelope.id)
@@ -302,13 +302,13 @@ class Controls(Commands):
         self._telemetry.condition = "shutting_down"
         self._telemetry.tell("shutting_down", about=envelope.id)
         self._ending = True
-        await self._answering.stop()
+        await self._request_server.stop()
         try:
             await self._run(envelope, envelope.payload)
         except Exception as fault:
             self._failed(envelope, fault)
         await self._farewell(envelope)
-        self._asking.withdraw_all("shutdown")
+        self._correlations.withdraw_all("shutdown")
         await self._close_streams("shutdown")
         self._saying.quietly(
             "chat/acknowledge", {"status": "shut_down"}, to=envelope.sender, about=envelope.id

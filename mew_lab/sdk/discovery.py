@@ -27,8 +27,8 @@ from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.payloads.system import SystemPresence
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.asking import Asking
 from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.correlations import Correlations
 from mew_lab.sdk.discovered import MAX_TOOLS, DiscoveredTool, taken
 from mew_lab.sdk.dispatcher import Dispatcher
 from mew_lab.sdk.listing import list_tools
@@ -93,7 +93,7 @@ class Discovery:
     def __init__(
         self,
         client: MEWClient,
-        asking: Asking,
+        correlations: Correlations,
         *,
         clock: Callable[[], float] = monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -101,7 +101,7 @@ class Discovery:
     ) -> None:
         self.pace = Pace()
         self._client = client
-        self._asking = asking
+        self._correlations = correlations
         self._clock = clock
         self._now = now
         self._wait = wait
@@ -348,7 +348,9 @@ class Discovery:
         limit = self.pace.timeout * PAGES_WITHIN
         try:
             async with asyncio.timeout(limit):
-                return await list_tools(self._asking, name, timeout=self.pace.timeout, limit=MAX_TOOLS + 1)
+                return await list_tools(
+                    self._correlations, name, timeout=self.pace.timeout, limit=MAX_TOOLS + 1
+                )
         except MewError:
             raise
         except TimeoutError:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mew_lab.sdk.asking import Asking
+from mew_lab.sdk.correlations import Correlations
 
 __all__ = ["list_tools"]
 
@@ -15,7 +15,7 @@ MAX_PAGES = 100  # a list without end must end
 
 
 async def list_tools(
-    asking: Asking, participant: str, *, timeout: float | None, limit: int | None = None
+    correlations: Correlations, participant: str, *, timeout: float | None, limit: int | None = None
 ) -> list[dict[str, Any]]:
     """The entries of `tools/list`; what is no entry is left out.
 
@@ -33,7 +33,9 @@ async def list_tools(
     for _ in range(MAX_PAGES):
         payload = {"method": "tools/list", **({"params": params} if params else {})}
         what = f"{participant}/tools/list"
-        answer = await asking.ask((participant,), payload, what=what, timeout=timeout, kind="mcp/request")
+        answer = await correlations.call(
+            (participant,), payload, what=what, timeout=timeout, kind="mcp/request"
+        )
         page = answer if isinstance(answer, dict) else {}
         listed, cursor = page.get("tools"), page.get("nextCursor")
         tools += [tool for tool in listed if isinstance(tool, dict)] if isinstance(listed, list) else []

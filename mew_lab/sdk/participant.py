@@ -3,7 +3,7 @@ answers.
 
 Three rules for whoever adds something here:
 1. No transport, and no will of its own: it speaks the protocol correctly, and somebody else says what to say.
-2. The books decide what is believed (`calls`, `proposals`); here their changes are only handed on.
+2. The books decide what is believed (`correlations`, `proposals`); here their changes are only handed on.
 3. Everything runs on one loop and one reading task, so nothing here is locked, and nothing here may block.
 
 Spec: §3.1 to §3.4, §4.3, §8.2, SDK "Layer 2".
@@ -24,22 +24,19 @@ from mew_lab.protocol.payloads.mcp import McpProposal, McpReject, McpRequest, Mc
 from mew_lab.protocol.payloads.payload import Payload
 from mew_lab.protocol.payloads.system import SystemError, SystemPresence
 from mew_lab.protocol.token import Token
-from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.accepting import Accepting
 from mew_lab.sdk.announcing import Announcing
-from mew_lab.sdk.answering import Answering
-from mew_lab.sdk.asking import Asking
-from mew_lab.sdk.calls import Call, Calls
+from mew_lab.sdk.calls import Call
 from mew_lab.sdk.chats import Chats
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.controls import Controls
+from mew_lab.sdk.correlations import Correlations
 from mew_lab.sdk.deciding import approval, rejection, withdrawal
 from mew_lab.sdk.discovery import Discovery
 from mew_lab.sdk.dispatcher import Dispatcher
 from mew_lab.sdk.drafting import tool_call
 from mew_lab.sdk.listing import list_tools
-from mew_lab.sdk.questions import Questions
 from mew_lab.sdk.request_rows import Rows
+from mew_lab.sdk.request_server import RequestServer
 from mew_lab.sdk.rights import Rights
 from mew_lab.sdk.saying import ACCEPTED_WITHIN, Names, Saying, names
 from mew_lab.sdk.settings import Settings
@@ -57,9 +54,9 @@ logger = logging.getLogger(__name__)
 class MEWParticipant:
     """One participant of one space; `async with` joins and leaves.
 
-    `client` is its connection, `tools` what it answers with, `proposals` and `calls` its books. What it does
-    beyond asking and answering stands in its parts: `discovery` (whose tools it knows), `chats` (what awaits an
-    acknowledgement), `streams`, `rights` (grants), `controls` (pause and the rest of §3.9), `telemetry`;
+    `client` is its connection, `tools` what it answers with, `proposals` its book, `correlations` what it waits for.
+    What it does beyond asking and answering stands in its parts: `discovery` (whose tools it knows), `chats` (what
+    awaits an acknowledgement), `streams`, `rights` (grants), `controls` (pause and the rest of §3.9), `telemetry`;
     `saying` sends what has no verb of its own.
 
     Args:
@@ -84,15 +81,13 @@ class MEWParticipant:
     ) -> None:
         self.client = client or MEWClient(gateway, space=space, token=token, participant_id=participant_id)
         self.tools: Any = tools if tools is not None else ToolBox()
-        self.calls = Calls()
         self.ledger = CallLedger()
         self.proposals = self.ledger.proposals
-        self._asking = Asking(
-            self.client, calls=self.calls, proposals=self.proposals, request_timeout=request_timeout
+        self.correlations = Correlations(
+            self.client, proposals=self.proposals, request_timeout=request_timeout
         )
-        self._accepting = Accepting(self.client)
-        self._answering = Answering(self.tools, post=self.client.post)
-        self.saying = Saying(self.client, self._accepting)
+        self.request_server = RequestServer(self.tools, post=self.client.post)
+        self.saying = Saying(self.client, self.correlations)
         self._deciding: set[str] = set()
         self.dispatcher = Dispatcher(self.client)
         self._admitted = False
@@ -105,17 +100,16 @@ class MEWParticipant:
         self.client.on_connected(self._connected)
         self.client.on_welcome(self._welcomed)
         self.client.on_disconnected(self._lost)
-        self.discovery = Discovery(self.client, self._asking)
+        self.discovery = Discovery(self.client, self.correlations)
         self.chats = Chats(self.saying)
-        self._questions = Questions(self.saying)
         self.telemetry = Telemetry(self.saying)
         self.streams = Streams(self.saying)
         self.rights = Rights(self.saying)
         self.controls = Controls(
             self.saying,
             self.telemetry,
-            asking=self._asking,
-            answering=self._answering,
+            correlations=self.correlations,
+            request_server=self.request_server,
             chats=self.chats,
             streams=self.streams,
         )
@@ -126,8 +120,7 @@ class MEWParticipant:
     def _register(self) -> None:
         """Adds all handlers. Their order matters: what is believed is settled first, then the parts are told."""
         dispatcher = self.dispatcher
-        dispatcher.on_echo(self._accepting.echoed)
-        dispatcher.on_echo(self._asking.echoed)
+        dispatcher.on_echo(self.correlations.echo)
         dispatcher.on(SystemError, self._note_error)
         dispatcher.on(SystemPresence, self._note_presence)
         for model in (McpRequest, McpResponse, McpProposal, McpReject, McpWithdraw):
@@ -138,7 +131,7 @@ class MEWParticipant:
         self.discovery.register(dispatcher)
         self.controls.register(dispatcher)
         dispatcher.on_any(self.chats.observe)
-        dispatcher.on_any(self._questions.observe)
+        dispatcher.on_any(self.correlations.observe)
         dispatcher.on(McpRequest, self._take_request)
         dispatcher.on(McpProposal, self._take_proposal)
 
@@ -167,7 +160,7 @@ class MEWParticipant:
     async def stop(self, *, settle: float = 0.0) -> None:
         """Stops answering and leaves the space; running answers may still take `settle` seconds."""
         await self.controls.left()
-        await self._answering.stop(settle=settle)
+        await self.request_server.stop(settle=settle)
         await self.client.disconnect()
         await self.discovery.close()
 
@@ -253,7 +246,9 @@ class MEWParticipant:
         """
         to, payload = tool_call(target, arguments)
         about = names(correlation_id)
-        return self._asking.ask(to, payload, what=target, timeout=timeout, resilient=resilient, about=about)
+        return self.correlations.call(
+            to, payload, what=target, timeout=timeout, resilient=resilient, about=about
+        )
 
     def propose(
         self,
@@ -265,7 +260,7 @@ class MEWParticipant:
     ) -> Call:
         """Like `call`, but always as a proposal. Spec: §3.2."""
         to, payload = tool_call(target, arguments)
-        return self._asking.ask(
+        return self.correlations.call(
             to, payload, what=target, timeout=timeout, resilient=resilient, kind="mcp/proposal"
         )
 
@@ -274,7 +269,7 @@ class MEWParticipant:
     ) -> Call:
         """Any MCP request (`{"method", "params"}`), routed as `call` does. Spec: §3.1.1, §3.2."""
         what = f"{', '.join(names(to))}/{payload.get('method')}"
-        return self._asking.ask(names(to), payload, what=what, timeout=timeout, resilient=resilient)
+        return self.correlations.call(names(to), payload, what=what, timeout=timeout, resilient=resilient)
 
     async def list_tools(self, participant: str, *, timeout: float | None = 10.0) -> list[dict[str, Any]]:
         """The tools of another participant, as `tools/list` tells them, all pages of it.
@@ -283,7 +278,7 @@ class MEWParticipant:
             CapabilityViolation: this participant may not send the request.
             ToolFailed, NoReply, ConnectionLost: as a call.
         """
-        return await list_tools(self._asking, participant, timeout=timeout)
+        return await list_tools(self.correlations, participant, timeout=timeout)
 
     async def notify(
         self, method: str, params: Mapping[str, Any] | None = None, *, to: Names = ()
@@ -326,7 +321,7 @@ class MEWParticipant:
 
         Spec: §3.4, §3.5.1.
         """
-        return self._questions.ask(text, to, timeout=timeout)
+        return self.correlations.ask(text, names(to), timeout=timeout)
 
     async def acknowledge_chat(self, message_id: str, to: Names = (), status: str = "received") -> Envelope:
         """Says that a chat message was seen. Spec: §3.4.1."""
@@ -352,7 +347,7 @@ class MEWParticipant:
             NoReply: the gateway said neither yes nor no.
             ConnectionLost: there is no connection, or it ended meanwhile.
         """
-        return await self._accepting.send(draft, timeout=timeout)
+        return await self.correlations.send_accepted(draft, timeout=timeout)
 
     # --- deciding ---
 
@@ -434,35 +429,24 @@ class MEWParticipant:
             self._ready(welcome)
 
     def _note_error(self, envelope: Envelope, payload: SystemError) -> None:
-        name, capabilities = self.client.id, self.client.capabilities
-        awaited = False
-        for id in envelope.correlation_id:
-            sent = self._accepting.sent(id) or self._asking.sent(id)
-            if sent is not None:
-                fault = refusal(envelope, sent=sent, name=name, capabilities=capabilities)
-                awaited = self._accepting.refused(id, fault) or self._asking.refused(id, fault) or awaited
-        if not awaited:
+        if not self.correlations.refuse(envelope):
+            name, capabilities = self.client.id, self.client.capabilities
             self.client.report(refusal(envelope, sent=None, name=name, capabilities=capabilities))
 
     def _note_presence(self, envelope: Envelope, payload: SystemPresence) -> None:
-        if payload.event == "leave":
-            self._asking.left()
-        elif payload.event == "join" and payload.participant and payload.participant.id != self.client.id:
+        if payload.event == "join" and payload.participant and payload.participant.id != self.client.id:
             self._joins(envelope.payload["participant"])
 
     def _note_call(self, envelope: Envelope, payload: Payload) -> None:
-        for id in self.calls.observe(envelope):
-            sender = one_line(envelope.sender, 80)
-            logger.warning("%s claims to answer %s, which it was not asked", sender, id)
         for change in self.ledger.observe(Entry.of(envelope, self.dispatcher.count), checked=True):
             if isinstance(change.call, Proposal):
-                self._asking.changed(change)
+                self.correlations.change(change)
                 self._changes(change)
 
     def _take_request(self, envelope: Envelope, payload: McpRequest) -> None:
         if envelope.sender != self.client.id and self.client.id in envelope.to:
             self._requests(envelope)
-            self._answering.take(envelope)
+            self.request_server.take(envelope, payload)
 
     def _take_proposal(self, envelope: Envelope, payload: McpProposal) -> None:
         if envelope.sender != self.client.id:
@@ -470,12 +454,10 @@ class MEWParticipant:
 
     def _lost(self, error: MewError | None) -> None:
         self.ledger.interrupted()
-        self._asking.lost(error)
-        self._accepting.lost(error)
+        self.correlations.lose(error)
         self.telemetry.lost()
         self.rights.lost()
         self.streams.lost()
         self.discovery.lost()
         self.controls.lost()
         self.chats.lost()
-        self._questions.lost()

@@ -12,14 +12,13 @@ from typing import Any
 
 from mew_lab.errors import ConnectionLost, LocalProtocolError
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.sdk.accepting import Accepting
 from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.correlations import ACCEPTED_WITHIN, Correlations
 from mew_lab.sdk.words import require
 
 __all__ = ["ACCEPTED_WITHIN", "Names", "Saying", "names"]
 
 logger = logging.getLogger(__name__)
-ACCEPTED_WITHIN = 10.0  # seconds for the gateway to echo or refuse a message
 
 Names = str | Sequence[str]
 
@@ -41,9 +40,9 @@ def drafted(
 class Saying:
     """The voice of one participant."""
 
-    def __init__(self, client: MEWClient, accepting: Accepting) -> None:
+    def __init__(self, client: MEWClient, correlations: Correlations) -> None:
         self.client = client
-        self._accepting = accepting
+        self.correlations = correlations
 
     def permitted(self, kind: str, payload: Mapping[str, Any], *, to: Names = ()) -> bool:
         """Whether a capability permits it. Spec: §4.1."""
@@ -84,7 +83,7 @@ class Saying:
             CapabilityViolation, LocalProtocolError, ConnectionLost: as `say`.
         """
         draft = self._allowed(drafted(kind, payload, to=to, about=about))
-        return await self._accepting.send(draft, timeout=ACCEPTED_WITHIN)
+        return await self.correlations.send_accepted(draft, timeout=ACCEPTED_WITHIN)
 
     def complete(
         self,
@@ -107,7 +106,7 @@ class Saying:
 
     async def send_accepted(self, envelope: Envelope, *, timeout: float = ACCEPTED_WITHIN) -> Envelope:
         """Sends what `complete` gave, and waits until the gateway has taken it; raises as `say_accepted`."""
-        return await self._accepting.send(envelope, timeout=timeout)
+        return await self.correlations.send_accepted(envelope, timeout=timeout)
 
     def quietly(
         self,

@@ -17,7 +17,6 @@ from weakref import WeakSet
 
 from mew_lab.errors import LocalProtocolError, MewError
 from mew_lab.sdk.client import MEWClient
-from mew_lab.sdk.negotiations import Negotiations
 from mew_lab.sdk.reader import LIMIT, Overflow, Reader
 from mew_lab.sdk.saying import Saying
 from mew_lab.sdk.stream_facts import StreamFacts
@@ -53,7 +52,6 @@ class Stream:
         facts: StreamFacts,
         *,
         saying: Saying,
-        negotiations: Negotiations,
         at: datetime,
         request_id: str = "",
         open_envelope_id: str = "",
@@ -74,7 +72,6 @@ class Stream:
         self.bytes = 0
         self.refused = 0
         self._saying = saying
-        self._negotiations = negotiations
         self._readers: WeakSet[Reader] = WeakSet()  # who drops its reader has stopped reading
         self._kept: list[Reader] = []
 
@@ -259,9 +256,9 @@ class Stream:
 
     async def _settle(self, deed: str, answer: str, **payload: str | None) -> None:
         said = {"stream_id": self.id, **{key: one for key, one in payload.items() if one is not None}}
-        await self._negotiations.settle(
-            f"stream/{deed}", said, answer=f"stream/{answer}", timeout=ANSWERED_WITHIN
-        )
+        request = self._saying.complete(f"stream/{deed}", said, to="gateway")
+        settle = self._saying.correlations.send_settled
+        await settle(request, answer=f"stream/{answer}", timeout=ANSWERED_WITHIN)
 
     async def __aenter__(self) -> Stream:
         return self

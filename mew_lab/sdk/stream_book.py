@@ -15,8 +15,8 @@ from typing import Any, Literal, NamedTuple
 from mew_lab.errors import ConnectionLost
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.correlations import GATEWAYS
 from mew_lab.sdk.stream import Stream
 from mew_lab.sdk.stream_facts import (
     MAX_STREAMS,
@@ -30,7 +30,6 @@ from mew_lab.sdk.welcome import read_welcome
 
 __all__ = ["GATEWAYS", "StreamBook", "StreamChange"]
 
-GATEWAYS = frozenset({GATEWAY, "gateway"})  # gateways in the field speak of streams by the short name
 MAX_REASON = 300  # characters of the reason of a close
 MAX_ASKED = 100  # requests that the gateway has not answered
 MAX_REQUEST = 64 * 1024  # characters of somebody else's request; of a longer one no description is kept

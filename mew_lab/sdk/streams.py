@@ -8,22 +8,25 @@ Spec: §3.8.1, §3.10, SDK "Stream Support", "Stream Lifecycle Helpers", rulings
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from mew_lab.errors import LocalProtocolError, MewError
+from mew_lab.errors import LocalProtocolError, MewError, NoReply
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.client import StreamData
-from mew_lab.sdk.negotiations import Negotiations
 from mew_lab.sdk.reader import taken
 from mew_lab.sdk.saying import Names, Saying, names
 from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.stream import ANSWERED_WITHIN, Stream
-from mew_lab.sdk.stream_book import GATEWAYS, StreamBook, StreamChange
+from mew_lab.sdk.stream_book import StreamBook, StreamChange
 
 __all__ = ["Streams"]
+
+MAX_GIVEN_UP = 1000  # stream/requests that nobody waits for any more, and that may still be answered
 
 
 class Streams:
@@ -43,10 +46,10 @@ class Streams:
         self._saying = saying
         self._client = client = saying.client
         self._clock = clock
-        self._negotiations = negotiations = Negotiations(saying)
+        self._given_up: BoundedDict[str, str] = BoundedDict(MAX_GIVEN_UP)  # a stream/request -> why
         self._book = StreamBook(
             me=lambda: client.id,
-            make=partial(Stream, saying=saying, negotiations=negotiations),
+            make=partial(Stream, saying=saying),
             clock=clock,
         )
         self._offered: set[Stream] = set()
@@ -118,21 +121,30 @@ class Streams:
             "metadata": None if metadata is None else dict(metadata),
         }
         given = {key: value for key, value in asked.items() if value is not None}
-        stream: Stream = await self._negotiations.settle(
+        request = self._saying.complete(
             "stream/request",
             {**custom, "direction": direction, **given},
-            answer="stream/open",
+            to="gateway",
             about=correlation_id,
             context=context,
-            timeout=timeout,
         )
+        settle = self._saying.correlations.send_settled
+        try:
+            stream: Stream = await settle(
+                request, answer="stream/open", timeout=timeout, read=self._book.named
+            )
+        except NoReply:
+            self._given_up[request.id] = "timeout"
+            raise
+        except asyncio.CancelledError:
+            self._given_up[request.id] = "cancelled"
+            raise
         return stream
 
     @property
     def pending(self) -> dict[str, Envelope]:
         """One's own stream/requests that the gateway has not answered, by their ids."""
-        open = self._negotiations.open.items()
-        return {id: one.envelope for id, one in open if one.answer == "stream/open"}
+        return self._saying.correlations.waiting("stream/request")
 
     @property
     def mine(self) -> list[Stream]:
@@ -193,15 +205,11 @@ class Streams:
     def observe(self, envelope: Envelope) -> None:
         """Takes note of one message of the space."""
         self._tell(self._book.observe(envelope))
-        if envelope.sender in GATEWAYS and envelope.correlation_id:
-            stream = self._book.named(envelope)
-            if stream is not None:
-                self._negotiations.answer(envelope, stream)
 
     def lost(self) -> None:
         """The connection ended; another may follow. One's own streams are closed, others' may go on."""
         for_good = self._client.state == "disconnected"
-        self._negotiations.lost()
+        self._given_up.clear()
         self._tell(self._book.lost(for_good=for_good, clean=for_good and self._client.failure is None))
 
     def _tell(self, changes: list[StreamChange]) -> None:
@@ -220,7 +228,7 @@ class Streams:
                 self._offer(stream)
 
     def _close_unwanted(self, stream: Stream) -> None:
-        reason = self._negotiations.given_up.pop(stream.request_id, "")
+        reason = self._given_up.pop(stream.request_id, "")
         if reason and stream.mine:
             payload = {"stream_id": stream.id, "reason": reason}
             self._saying.quietly("stream/close", payload, about=stream.open_envelope_id)

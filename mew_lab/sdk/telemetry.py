@@ -21,7 +21,6 @@ from mew_lab.protocol.payloads.chat import Chat
 from mew_lab.protocol.payloads.controls import ParticipantRequestStatus, ParticipantStatus
 from mew_lab.protocol.payloads.system import SystemPresence
 from mew_lab.sdk.dispatcher import Dispatcher
-from mew_lab.sdk.replies import Replies
 from mew_lab.sdk.saying import Names, Saying
 from mew_lab.sdk.signal import Signal
 
@@ -99,7 +98,6 @@ class Telemetry:
         self._clock = clock
         self._metrics: dict[str, Callable[[], Any]] = {}
         self._told: Signal[Status] = Signal(on_fault=saying.client.report)
-        self._asked = Replies(saying, question="participant/request-status", answer="participant/status")
         self._near = False
         self._last_near = -math.inf
         self._max_tokens: int | None = None
@@ -267,13 +265,14 @@ class Telemetry:
         Spec: §3.9.3.
         """
         payload = {} if fields is None else {"fields": list(fields)}
-        return _status(await self._asked.ask(target, payload, timeout=timeout))
+        request = self._saying.complete("participant/request-status", payload, to=target)
+        answered = self._saying.correlations.send_answered
+        return _status(await answered(request, answer="participant/status", timeout=timeout))
 
     # --- what is received ---
 
     def register(self, dispatcher: Dispatcher) -> None:
         """Adds the handlers of what others say of themselves, and ask."""
-        dispatcher.on_any(self._asked.observe)
         dispatcher.on(SystemPresence, self._note_presence)
         dispatcher.on(ParticipantRequestStatus, self._answer)
         dispatcher.on(ParticipantStatus, self._note_status)
@@ -301,7 +300,6 @@ class Telemetry:
 
     def lost(self) -> None:
         """The connection ended; another may follow."""
-        self._asked.lost()
         self.statuses.clear()
 
     def _measured(self, name: str, function: Callable[[], Any]) -> Any:

@@ -39,7 +39,6 @@ from mew_lab.tools_agent.schema import faults_of_parameters
 __all__ = ["parse_agent", "read_agent_file", "save_agent_file"]
 
 
-
 def read_agent_file(path: str | Path) -> AgentDefinition:
     """The agent of a file, YAML or JSON.
 

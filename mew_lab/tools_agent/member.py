@@ -16,9 +16,9 @@ from mew_lab.errors import ConfigError
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.answering import ASKED
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.request_server import ASKED
 from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.tools import INVALID_PARAMS, MCP_VERSION, METHOD_NOT_FOUND, RpcError
 from mew_lab.tools_agent.definition import AgentDefinition

@@ -52,7 +52,7 @@ async def nothing_is_left(site: Site) -> AsyncIterator[Callable[[], Any]]:
     for agent in site.agents:
         one = agent.participant
         assert not agent.runs and not agent._tasks and not one.streams.mine
-        assert (len(one.calls), len(one._asking), len(one._accepting._sent)) == (0, 0, 0)
+        assert len(one.correlations) == 0
 
 
 async def no_open_ends(site: Site, sender: str) -> None:

@@ -262,7 +262,7 @@ async def test_a_result_that_is_not_of_mcp_becomes_an_observation(site: Site, re
     async def answer(method: str, params: Mapping[str, Any]) -> Any:
         return {"tools": [{"name": "x"}]} if method == "tools/list" else result
 
-    odd._answering._answerer = type("Odd", (), {"answer": staticmethod(answer)})()
+    odd.request_server._answerer = type("Odd", (), {"answer": staticmethod(answer)})()
     model = Script(wants("odd/x"))
     await site.agent("agent", model)
     await human.chat("Go", to="agent")
@@ -285,7 +285,7 @@ async def test_a_secret_of_this_process_that_a_tool_or_a_model_quotes_goes_no_fu
             {"tools": [{"name": "x"}]} if method == "tools/list" else {"content": [block], "isError": failed}
         )
 
-    odd._answering._answerer = type("Odd", (), {"answer": staticmethod(answer)})()
+    odd.request_server._answerer = type("Odd", (), {"answer": staticmethod(answer)})()
     model = Script(wants("odd/x"), Reply(f"It says: {secret}."))
     await site.agent("agent", model)
     await human.chat("Go", to="agent")

@@ -133,7 +133,7 @@ async def test_a_server_that_hangs_in_a_call_is_gone_after_stop(site: Site) -> N
     human = await site.seat("human")
     call = human.call("git/sleep")
     assert bridge.participant is not None
-    answering = bridge.participant._answering
+    answering = bridge.participant.request_server
     await until(lambda: len(answering) == 1)
     await bridge.stop()
     await bridge.stop()

@@ -101,7 +101,7 @@ async def test_who_is_paused_is_told_by_whom_why_and_until_when_and_nothing_goes
         await bot.client.send_stream_data("stream-1", b"x")
     with pytest.raises(LocalProtocolError):
         bot.call("human/x")
-    assert len(bot._asking) == 0
+    assert len(bot.correlations) == 0
     await until(lambda: said(room))
     assert said(room) == [("participant/status", "paused")]
     assert [one for one in room.records if one.verdict == "refused"] == []
@@ -260,7 +260,7 @@ async def test_what_was_asked_while_paused_is_answered_after_it_in_order(
     await human.controls.resume("bot")
     assert [str(await call) for call in calls] == ["0", "1", "2"]
     assert [one.correlation_id[0] for one in room.sent("mcp/response")] == [call.id for call in calls]
-    await until(lambda: not bot._answering._unechoed)
+    await until(lambda: not bot.request_server._unechoed)
 
 
 @pytest.mark.req("S-L2-35")
@@ -275,10 +275,10 @@ async def test_a_result_that_becomes_ready_while_paused_waits(
 
     bot.tools.add(slow)
     call = human.call("bot/slow")
-    await until(lambda: len(bot._answering))
+    await until(lambda: len(bot.request_server))
     await paused(human, bot)
     finish.set()
-    await until(lambda: not len(bot._answering))
+    await until(lambda: not len(bot.request_server))
     assert room.sent("mcp/response") == []
     await human.controls.resume("bot")
     assert str(await call) == "done"
@@ -566,7 +566,7 @@ async def test_a_restart_ends_what_is_open_and_then_reports(
     room: Room, human: MEWParticipant, bot: MEWParticipant
 ) -> None:
     mute = await room.seat("mute", [{"kind": "participant/status"}])
-    mute._answering.hold(True)
+    mute.request_server.hold(True)
     stream = await bot.streams.request_stream()
     hints: list[Any] = []
     reported: list[list[str]] = []
@@ -586,7 +586,7 @@ async def test_a_restart_ends_what_is_open_and_then_reports(
     await until(lambda: statuses(room) == ["restarted"])
     [withdraw] = room.sent("mcp/withdraw")
     assert (withdraw.correlation_id, withdraw.payload) == ((proposal.id,), {"reason": "restart"})
-    assert (hints, len(bot._asking), stream.closed) == ([{"model": "small"}], 0, "restart")
+    assert (hints, len(bot.correlations), stream.closed) == ([{"model": "small"}], 0, "restart")
     [closed] = room.sent("stream/close")
     assert (closed.payload["stream_id"], closed.payload["reason"]) == (stream.id, "restart")
     assert reported == [[]]  # nothing was reported before the hook had ended
@@ -608,7 +608,7 @@ async def test_a_shutdown_is_acknowledged_after_the_hooks_and_the_participant_le
 
     async def hook(payload: dict[str, Any]) -> None:
         await until(lambda: statuses(room))
-        order.append((payload, statuses(room), len(bot._answering)))
+        order.append((payload, statuses(room), len(bot.request_server)))
 
     async def farewell(envelope: Envelope | None) -> None:
         await asyncio.sleep(0)
@@ -619,10 +619,10 @@ async def test_a_shutdown_is_acknowledged_after_the_hooks_and_the_participant_le
     bot.controls.on_shutdown(hook)
     take_back = bot.on_shutdown(farewell)
     mute = await room.seat("mute", [{"kind": "participant/status"}])
-    mute._answering.hold(True)
+    mute.request_server.hold(True)
     bot.tools.add(asyncio.Event().wait, name="endless")
     open_call, asked = bot.call("mute/x"), human.call("bot/endless")
-    await until(lambda: len(bot._answering) == 1)
+    await until(lambda: len(bot.request_server) == 1)
     await bot.streams.request_stream()
     sent = await human.controls.shutdown("bot", {"note": "replaced"})
     call = human.call("bot/echo", {"n": 1})

@@ -242,7 +242,7 @@ async def test_a_request_that_times_out_is_cancelled_at_its_target(
     call = human.call("git/never", timeout=0.01)
     with pytest.raises(NoReply, match="git did not answer git/never within"):
         await call
-    await until(lambda: len(git._answering) == 0)
+    await until(lambda: len(git.request_server) == 0)
     cancelled = room.sent("mcp/request")[-1]
     assert cancelled.payload["method"] == "notifications/cancelled" and "id" not in cancelled.payload
     assert room.sent("mcp/response") == []
@@ -254,10 +254,10 @@ async def test_a_request_has_a_limit_of_its_own_accord_and_a_proposal_has_none(
 ) -> None:
     hasty = await room.seat("hasty", "human", request_timeout=0.01)
     open_request = hasty.call("git/never")
-    assert len(hasty._asking) == 1  # it is tracked while it is open, and no longer
+    assert len(hasty.correlations) == 1  # it is tracked while it is open, and no longer
     with pytest.raises(NoReply):
         await open_request
-    assert len(hasty._asking) == 0
+    assert len(hasty.correlations) == 0
     call = hasty.propose("git/never")
     await proposed(git, call)
     assert not call.done
@@ -290,11 +290,11 @@ async def test_withdrawing_a_request_says_that_it_may_have_run(
     git: MEWParticipant, human: MEWParticipant
 ) -> None:
     call = human.call("git/never")
-    await until(lambda: len(git._answering) == 1)
+    await until(lambda: len(git.request_server) == 1)
     await call.withdraw()
     with pytest.raises(NoReply, match=r"Stopped waiting for git/never .* so it may have been executed"):
         await call
-    await until(lambda: len(git._answering) == 0)
+    await until(lambda: len(git.request_server) == 0)
 
 
 @pytest.mark.parametrize("seat", ["human", "bot"])
@@ -316,7 +316,7 @@ async def test_a_target_that_leaves_before_answering_ends_the_call(
     direct, through = human.call("git/never"), bot.call("git/never")
     await proposed(human, through)
     await human.approve(through.id)
-    await until(lambda: through.state == "fulfilled" and len(git._answering) == 2)
+    await until(lambda: through.state == "fulfilled" and len(git.request_server) == 2)
     await git.stop()
     for call in (direct, through):
         with pytest.raises(
@@ -379,7 +379,7 @@ async def test_what_cannot_be_asked_is_said_before_anything_is_sent(
         human.call("git/git_log", {"x": float("nan")})
     with pytest.raises(LocalProtocolError, match="a message takes at most 1048576"):
         human.call("git/git_log", {"x": "y" * 1_100_000})
-    assert room.sent("mcp/request") == [] and len(human._asking) == 0
+    assert room.sent("mcp/request") == [] and len(human.correlations) == 0
 
 
 async def test_order_is_kept_between_a_call_and_what_is_said_after_it(
@@ -547,7 +547,7 @@ async def test_a_decision_whose_fate_is_unknown_is_not_sent_again(
 ) -> None:
     call = bot.call("git/git_log")
     await proposed(human, call)
-    monkeypatch.setattr(human._accepting, "echoed", lambda envelope: None)
+    monkeypatch.setattr(human.correlations, "echo", lambda envelope: None)
     deciding = asyncio.ensure_future(human.approve(call.id))
     await asyncio.sleep(0)
     deciding.cancel()
@@ -596,7 +596,7 @@ async def test_a_proposal_is_never_executed_by_its_target(
     await until(lambda: seen == [call.id])
     await bot.chat("still waiting")
     await until(lambda: room.sent("chat"))
-    assert room.sent("mcp/response") == [] and len(git._answering) == 0
+    assert room.sent("mcp/response") == [] and len(git.request_server) == 0
     stop()
 
 
@@ -673,7 +673,7 @@ async def test_a_slow_tool_holds_up_neither_the_reader_nor_the_others(
 ) -> None:
     slow = [human.call("git/never") for _ in range(20)]
     assert str(await human.call("git/git_log")) == "3 commits in ."
-    assert len(git._answering) == 20 and not any(call.done for call in slow)
+    assert len(git.request_server) == 20 and not any(call.done for call in slow)
 
 
 @pytest.mark.threat(9)
@@ -681,7 +681,7 @@ async def test_a_flood_of_requests_is_answered_busy(git: MEWParticipant, human: 
     calls = [human.call("git/never") for _ in range(65)]
     with pytest.raises(ToolFailed, match="Busy: 64 requests are being answered"):
         await calls[-1]
-    assert len(git._answering) == 64
+    assert len(git.request_server) == 64
 
 
 async def test_a_result_that_is_too_large_is_answered_with_a_sentence(

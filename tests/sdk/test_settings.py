@@ -302,4 +302,4 @@ async def test_a_client_and_a_participant_are_made_of_them(room: Room) -> None:
     async with bot, room.client("deaf"):
         assert (bot.client.id, bot.client.space) == ("bot-7", "demo")
         assert bot.client._connection._patience.attempts == 0
-        assert bot._asking._request_timeout == 0.05
+        assert bot.correlations._request_timeout == 0.05

@@ -29,7 +29,6 @@ from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.client import StreamData
-from mew_lab.sdk.negotiations import Negotiations
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.stream import Stream
 from mew_lab.sdk.stream_book import GATEWAYS, StreamBook
@@ -85,7 +84,7 @@ class Streaming:
         self._leave: list[Callable[[], None]] = []
         self._book = StreamBook(
             me=lambda: me.client.id,
-            make=partial(Stream, saying=me.saying, negotiations=Negotiations(me.saying)),
+            make=partial(Stream, saying=me.saying),
             clock=lambda: datetime.fromtimestamp(self._heard_at, UTC),
         )
 

@@ -10,7 +10,8 @@ import pytest
 
 from mew_lab.errors import ConnectionLost, LocalProtocolError
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.sdk.answering import MAX_KEPT, MAX_RUNNING, MAX_UNECHOED, Answering
+from mew_lab.protocol.payloads.mcp import McpRequest
+from mew_lab.sdk.request_server import MAX_KEPT, MAX_RUNNING, MAX_UNECHOED, RequestServer
 from mew_lab.sdk.tools import RpcError
 
 from .conftest import until
@@ -37,7 +38,7 @@ class Stage:
         self.tools = Slow()
         self.posted: list[Any] = []
         self.faults: list[Exception] = []
-        self.answering = Answering(self.tools, post=self.post)
+        self.server = RequestServer(self.tools, post=self.post)
 
     def post(self, draft: Mapping[str, Any]) -> Envelope:
         if self.faults:
@@ -47,11 +48,8 @@ class Stage:
 
     def ask(self, method: str, *, id: Any = 7, sender: str = "human", **members: Any) -> None:
         payload = {"method": method, **members.pop("payload", {})} | ({} if id is None else {"id": id})
-        self.answering.take(
-            Envelope.of(
-                {"id": f"e-{method}", "from": sender, "kind": "mcp/request", "payload": payload, **members}
-            )
-        )
+        envelope = {"id": f"e-{method}", "from": sender, "kind": "mcp/request", "payload": payload, **members}
+        self.server.take(Envelope.of(envelope), McpRequest.model_validate(payload))
 
 
 @pytest.fixture
@@ -98,12 +96,12 @@ async def test_only_the_asker_can_cancel_and_a_cancelled_one_is_not_answered(sta
     stage.ask("notifications/cancelled", id=None, sender="eve", payload=cancel)
     stage.ask("notifications/cancelled", id=None, payload={"params": {"requestId": 8}})
     stage.ask("notifications/cancelled", id=None, payload={})
-    assert len(stage.answering) == 2
+    assert len(stage.server) == 2
     stage.ask("notifications/cancelled", id=None, payload=cancel)
-    await until(lambda: len(stage.answering) == 1)
+    await until(lambda: len(stage.server) == 1)
     stage.tools.release.set()
     await until(lambda: stage.posted)
-    assert [one["to"] for one in stage.posted] == [["other"]] and len(stage.answering) == 0
+    assert [one["to"] for one in stage.posted] == [["other"]] and len(stage.server) == 0
 
 
 @pytest.mark.threat(9)
@@ -115,13 +113,13 @@ async def test_no_more_than_so_many_are_answered_at_once(stage: Stage) -> None:
         busy["payload"]["error"]["code"] == -32000
         and "Busy: 64 requests" in busy["payload"]["error"]["message"]
     )
-    await stage.answering.stop()
-    assert len(stage.answering) == 0 and stage.posted == [busy]
+    await stage.server.stop()
+    assert len(stage.server) == 0 and stage.posted == [busy]
 
 
 async def test_stopping_may_leave_time_for_the_last_answers(stage: Stage) -> None:
     stage.ask("slow")
-    stopping = asyncio.ensure_future(stage.answering.stop(settle=10.0))
+    stopping = asyncio.ensure_future(stage.server.stop(settle=10.0))
     await asyncio.sleep(0)
     stage.tools.release.set()
     await stopping
@@ -140,7 +138,7 @@ async def test_a_result_that_cannot_travel_is_an_error_and_a_lost_one_is_lost(st
     stage.ask("fast")
     stage.faults += [LocalProtocolError("twice"), LocalProtocolError("twice")]
     stage.ask("fast")
-    await until(lambda: len(stage.answering) == 0)
+    await until(lambda: len(stage.server) == 0)
     assert len(stage.posted) == 1
 
 
@@ -152,28 +150,28 @@ async def test_a_result_that_cannot_travel_is_an_error_and_a_lost_one_is_lost(st
 async def test_while_held_requests_are_kept_in_number_and_order_and_a_cancelled_one_is_not(
     stage: Stage,
 ) -> None:
-    stage.answering.hold(True)
+    stage.server.hold(True)
     for number in range(MAX_KEPT + 3):
         stage.ask("fast", id=number, payload={"params": {"n": number}})
     stage.ask("notifications/cancelled", id=None, payload={"params": {"requestId": 1}})
-    assert (len(stage.answering), stage.posted) == (0, [])
-    stage.answering.hold(False)
+    assert (len(stage.server), stage.posted) == (0, [])
+    stage.server.hold(False)
     await until(lambda: len(stage.posted) == MAX_KEPT - 1)
     answered = [one["payload"]["id"] for one in stage.posted]
     assert answered == [0, *range(2, MAX_KEPT)]
-    assert len(stage.answering) == 0
+    assert len(stage.server) == 0
 
 
 async def test_a_refused_answer_is_sent_again_and_one_that_was_taken_is_not(stage: Stage) -> None:
     stage.ask("fast", id="taken")
     stage.ask("fast", id="refused")
     await until(lambda: len(stage.posted) == 2)
-    stage.answering.echoed("r-1")
-    stage.answering.hold(True)
+    stage.server.echo("r-1")
+    stage.server.hold(True)
     for id in ("r-1", "r-2", "r-2", "r-of-another"):
-        stage.answering.paused(id)
+        stage.server.keep(id)
     assert len(stage.posted) == 2
-    stage.answering.hold(False)
+    stage.server.hold(False)
     assert [one["payload"]["id"] for one in stage.posted[2:]] == ["refused"]
     assert stage.posted[2] == stage.posted[1]
 
@@ -183,12 +181,12 @@ async def test_a_gateway_that_echoes_nothing_fills_no_memory(stage: Stage) -> No
     for number in range(MAX_UNECHOED + 2):
         stage.ask("fast", id=number)
         await until(lambda number=number: len(stage.posted) == number + 1)  # type: ignore[misc]
-    stage.answering.hold(True)
-    stage.answering.paused("r-2")
-    stage.answering.hold(False)
+    stage.server.hold(True)
+    stage.server.keep("r-2")
+    stage.server.hold(False)
     assert len(stage.posted) == MAX_UNECHOED + 2
-    stage.answering.hold(True)
-    stage.answering.paused("r-3")
-    await stage.answering.stop()
-    stage.answering.hold(False)
+    stage.server.hold(True)
+    stage.server.keep("r-3")
+    await stage.server.stop()
+    stage.server.hold(False)
     assert len(stage.posted) == MAX_UNECHOED + 2

@@ -1,8 +1,8 @@
-"""How are the requests of others answered?  A task for each, bounded in number; a slow tool holds up nobody.
+"""Answers the requests of others: a task for each, bounded in number, so that a slow tool delays no other.
 
-What a request means is its answerer's to know; what an answer looks like on the wire is known here. A
-proposal never comes here: it takes effect only as somebody's request. While the participant is paused, requests
-and answers are kept, and none is lost.
+The answerer knows what a request means; this module knows how an answer is written. A proposal never comes here: it
+takes effect only as somebody's request. While the participant is paused, requests and answers are kept, and none is
+lost.
 
 Spec: §3.1.1, §3.1.2, §3.2, §3.9.1.
 """
@@ -19,10 +19,11 @@ from typing import Any
 from mew_lab.errors import ConnectionLost, LocalProtocolError
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.tools import INTERNAL_ERROR, Answerer, RpcError
 
-__all__ = ["ASKED", "MAX_RUNNING", "Answering"]
+__all__ = ["ASKED", "MAX_RUNNING", "RequestServer"]
 
 logger = logging.getLogger(__name__)
 MAX_RUNNING = 64
@@ -31,37 +32,38 @@ MAX_UNECHOED = 64  # answers of which the gateway has not said whether it took t
 SERVER_ERROR = -32000
 
 ASKED: ContextVar[Envelope | None] = ContextVar("ASKED", default=None)
-"""The request that is being answered, for whoever answers it."""
+"""The request that is being answered, for the code that answers it."""
 
 
-class Answering:
+class RequestServer:
     """The requests that one participant is answering.
 
-    `post` puts a draft on the wire, and returns it as it was sent.
+    Args:
+        answerer: It is given the method and `params` of each request.
+        post: It sends a draft, and returns the envelope that was sent.
     """
 
     def __init__(self, answerer: Answerer, *, post: Callable[[Mapping[str, Any]], Envelope | None]) -> None:
         self._answerer = answerer
         self._post = post
-        self._running: dict[asyncio.Task[None], tuple[str, Any]] = {}
+        self._running: dict[asyncio.Task[None], tuple[str, Any]] = {}  # a task -> sender, JSON-RPC id
         self._held = False
-        self._kept: deque[Envelope] = deque()
+        self._kept: deque[tuple[Envelope, McpRequest]] = deque()
         self._ready: deque[Mapping[str, Any]] = deque()
         self._unechoed: BoundedDict[str, Mapping[str, Any]] = BoundedDict(MAX_UNECHOED)
 
     def __len__(self) -> int:
         return len(self._running)
 
-    def take(self, request: Envelope) -> None:
+    def take(self, request: Envelope, payload: McpRequest) -> None:
         """Begins to answer a well-formed request that is addressed to this participant; returns at once."""
-        method = request.payload["method"]
-        if method.startswith("notifications/"):
-            if method == "notifications/cancelled":
-                self._cancel(request)
+        if payload.method.startswith("notifications/"):
+            if payload.method == "notifications/cancelled":
+                self._cancel(request.sender, (payload.params or {}).get("requestId"))
             return
         if self._held:
             if len(self._kept) < MAX_KEPT:
-                self._kept.append(request)
+                self._kept.append((request, payload))
             else:
                 logger.warning(
                     "a request of %s is not answered: %d wait already", one_line(request.sender, 80), MAX_KEPT
@@ -69,10 +71,10 @@ class Answering:
             return
         if len(self._running) >= MAX_RUNNING:
             busy = RpcError(SERVER_ERROR, f"Busy: {MAX_RUNNING} requests are being answered; ask again later")
-            self._respond(request, {"error": busy.payload()})
+            self._respond(request, payload, {"error": busy.payload()})
             return
-        task = asyncio.get_running_loop().create_task(self._answer(request))
-        self._running[task] = (request.sender, _rpc_id(request))
+        task = asyncio.get_running_loop().create_task(self._answer(request, payload))
+        self._running[task] = (request.sender, _rpc_id(request, payload))
         task.add_done_callback(lambda done: self._running.pop(done, None))
 
     def hold(self, held: bool) -> None:
@@ -81,14 +83,14 @@ class Answering:
         while self._ready and not self._held:
             self._send(self._ready.popleft())
         while self._kept and not self._held:
-            self.take(self._kept.popleft())
+            self.take(*self._kept.popleft())
 
-    def echoed(self, id: str) -> None:
-        """The gateway took an answer."""
+    def echo(self, id: str) -> None:
+        """The gateway accepted the answer of that id."""
         self._unechoed.pop(id, None)
 
-    def paused(self, id: str) -> None:
-        """The gateway refused an answer because of a pause: it is kept as if it had not been sent."""
+    def keep(self, id: str) -> None:
+        """The gateway refused an answer because of a pause: it is sent again after the pause."""
         draft = self._unechoed.pop(id, None)
         if draft is not None:
             self._ready.append(draft)
@@ -106,34 +108,35 @@ class Answering:
         self._ready.clear()
         self._unechoed.clear()
 
-    def _cancel(self, notification: Envelope) -> None:
-        params = notification.payload.get("params") or {}
-        wanted = (notification.sender, params.get("requestId"))
+    def _cancel(self, sender: str, rpc_id: Any) -> None:
         for task, key in self._running.items():
-            if key == wanted:
+            if key == (sender, rpc_id):
                 task.cancel()
-        self._kept = deque(one for one in self._kept if (one.sender, _rpc_id(one)) != wanted)
+        self._kept = deque(
+            (request, payload)
+            for request, payload in self._kept
+            if (request.sender, _rpc_id(request, payload)) != (sender, rpc_id)
+        )
 
-    async def _answer(self, request: Envelope) -> None:
-        payload = request.payload
+    async def _answer(self, request: Envelope, payload: McpRequest) -> None:
         ASKED.set(request)
         try:
-            result = await self._answerer.answer(payload["method"], payload.get("params") or {})
+            result = await self._answerer.answer(payload.method, payload.params or {})
         except RpcError as fault:
-            self._respond(request, {"error": fault.payload()})
+            self._respond(request, payload, {"error": fault.payload()})
         except Exception as fault:
-            logger.exception("answering %s failed", one_line(payload["method"], 80))
+            logger.exception("answering %s failed", one_line(payload.method, 80))
             error = RpcError(INTERNAL_ERROR, f"Internal error: {type(fault).__name__}")
-            self._respond(request, {"error": error.payload()})
+            self._respond(request, payload, {"error": error.payload()})
         else:
-            self._respond(request, {"result": result})
+            self._respond(request, payload, {"result": result})
 
-    def _respond(self, request: Envelope, outcome: Mapping[str, Any]) -> None:
+    def _respond(self, request: Envelope, payload: McpRequest, outcome: Mapping[str, Any]) -> None:
         draft: dict[str, Any] = {
             "kind": "mcp/response",
             "to": [request.sender],
             "correlation_id": [request.id],
-            "payload": {"jsonrpc": "2.0", "id": _rpc_id(request), **outcome},
+            "payload": {"jsonrpc": "2.0", "id": _rpc_id(request, payload), **outcome},
         }
         if request.context is not None:
             draft["context"] = request.context
@@ -157,7 +160,6 @@ class Answering:
                 self._unechoed[sent.id] = draft
 
 
-def _rpc_id(request: Envelope) -> Any:
+def _rpc_id(request: Envelope, payload: McpRequest) -> str | int:
     """The JSON-RPC id to answer with; a request without one is answered under its envelope's id."""
-    id = request.payload.get("id")
-    return request.id if id is None else id
+    return request.id if payload.id is None else payload.id

@@ -1,0 +1,744 @@
+"""The one table of who waits for an answer: calls, questions in words, and messages whose acceptance is awaited.
+
+How it works
+------------
+Every message of this participant of which somebody awaits something is one `Wait` in `Correlations`, under the id of
+its envelope. What answers it depends on its sort:
+
+    EchoWait       its own echo: the gateway accepted it
+    RequestWait    the mcp/response of a participant that the request was addressed to
+    ProposalWait   what the ledger of calls says of it: answered, rejected, withdrawn
+    ChatWait       the chat of a participant that was asked, or the notice that none comes
+    ReplyWait      a message of a given kind, such as participant/status, of the participant that was asked
+    GatewayWait    a message of a given kind, such as stream/open, of the gateway
+
+Only a participant that was asked is believed, by the rule of the ledger (`ledger.calls.unasked`). Where the gateway
+replaces a logical name in `to` by the runtime id behind it, the echo of the message tells.
+
+Each wait ends exactly once and leaves the table with that: with its answer; with a `system/error` that names it; with
+the leave of the last participant that could answer; with the end of the connection, unless it is a proposal that still
+stands in the space; with its own time; or because its caller takes it back. What others must know of an end is sent:
+an mcp/withdraw, a notifications/cancelled, a chat/cancel.
+
+Everything runs on one loop and on the one task that reads, so nothing is locked. A proposal without a time-out of its
+own waits for people, as long as it takes.
+
+Spec: §3.1, §3.2, §3.3, §3.4, §3.8.2, §3.9.3, §3.9.6, §3.10, rulings R1, R4, R16, R17, R18.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from mew_lab.errors import (
+    ConnectionLost,
+    LocalProtocolError,
+    MewError,
+    NoReply,
+    ProposalRejected,
+    ProposalWithdrawn,
+    ToolFailed,
+)
+from mew_lab.ledger.calls import CallIndex, Change, Proposal, unasked
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.calls import Call
+from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.results import result_of
+from mew_lab.sdk.words import refusal, require
+
+__all__ = ["ACCEPTED_WITHIN", "GATEWAYS", "MAX_WAITS", "UNANSWERED", "Correlations"]
+
+logger = logging.getLogger(__name__)
+ACCEPTED_WITHIN = 10.0  # seconds for the gateway to echo or refuse a message
+GRACE = 2.0  # seconds in which a participant whose reasoning was cancelled may still say why
+MAX_REASON = 300  # characters of a peer's reason inside an error
+MAX_SEQUENCES = 100  # sequences of reasoning that are followed for one question
+MAX_WAITS = 10_000  # as many as the ledger holds calls: of one more nobody could tell how it ends
+GATEWAYS = frozenset({GATEWAY, "gateway"})  # gateways in the field speak of streams by the short name
+UNANSWERED = frozenset(
+    {"rate_limited", "declined", "dropped"}
+)  # acknowledgements after which no answer comes
+
+
+class Wait(Call, ABC):
+    """One message of this participant, and what is awaited of it.
+
+    Attributes:
+        answers: The kinds of message that may answer it. The table hands on those alone, of participants asked.
+        accepted: Whether its echo came.
+    """
+
+    answers: frozenset[str] = frozenset()
+
+    def __init__(self, client: MEWClient, envelope: Envelope, *, what: str, resilient: bool = False) -> None:
+        super().__init__(envelope, what=what, withdraw=_take_back, resilient=resilient)
+        self.accepted = False
+        self._client = client
+
+    def echo(self, envelope: Envelope) -> None:
+        """The gateway accepted the message; `to` stands in it as the space calls these participants."""
+        self.accepted = True
+        self.asked = envelope.to
+
+    def answer(self, envelope: Envelope) -> None:
+        """A participant that was asked sent one of `answers` about it."""
+
+    def leave(self) -> None:
+        """A participant left: ends the wait where nobody is left that could answer."""
+
+    @abstractmethod
+    def lose(self, error: MewError | None, *, final: bool) -> None:
+        """The connection ended; `final` when no other follows."""
+
+    @abstractmethod
+    def expire(self) -> None:
+        """Its time is over."""
+
+    async def take_back(self, reason: str) -> None:
+        """Its caller awaits it no more."""
+
+    def end_call(self, reason: str) -> None:
+        """Ends it at once, where it is a call; other waits go on."""
+
+    # --- means ---
+
+    @property
+    def present(self) -> bool:
+        """Whether a participant that was asked is in the space."""
+        here = self._client.participants
+        return any(name in here or name == self._client.id for name in self.asked)
+
+    def _end_lost(self, said: str, error: MewError | None) -> None:
+        self.fail(ConnectionLost(said, close_code=getattr(error, "close_code", None)))
+
+    def _end_unheard(self, said: str, *, state: str = "failed", by: str = "") -> None:
+        self.fail(NoReply(said, after_s=self.age, waiting_for=self.what), state=state, by=by)
+
+    def _post(self, draft: Mapping[str, Any], *, if_permitted: bool = True) -> None:
+        """Sends what is said by itself; nobody waits for it, so that it cannot be sent is only logged."""
+        kind = draft["kind"]
+        permit = self._client.capabilities.permit
+        if if_permitted and not permit(kind, draft["to"], draft["payload"]).allowed:
+            logger.debug("%s may not send %s, so it was not said", self._client.id, kind)
+            return
+        try:
+            self._client.post(draft)
+        except (ConnectionLost, LocalProtocolError) as fault:
+            logger.info("%s was not sent: %s", kind, fault)
+
+
+class EchoWait(Wait):
+    """Awaits that the gateway accepts the message. `timeout` is in seconds. Spec: §3.8.2, §5.4, ruling R1."""
+
+    def __init__(self, client: MEWClient, envelope: Envelope, *, timeout: float) -> None:
+        super().__init__(client, envelope, what=f"{envelope.kind} of {client.id!r}")
+        self.accepted_within = timeout
+
+    def echo(self, envelope: Envelope) -> None:
+        self.accepted = True
+        self.finish(envelope, by=GATEWAY)
+
+    def lose(self, error: MewError | None, *, final: bool) -> None:
+        self._end_lost(f"The connection ended before {self.what} was accepted", error)
+
+    def expire(self) -> None:
+        within = self.accepted_within
+        said = f"The gateway neither took nor refused {self.what} within {within:g} s"
+        self.fail(NoReply(said, after_s=within, waiting_for="the gateway"))
+
+
+class ReplyWait(EchoWait):
+    """Awaits that the gateway accepts the message, and then a message of the kind `answer` of who was asked.
+
+    Spec: §3.9.3, §3.9.6.
+    """
+
+    def __init__(self, client: MEWClient, envelope: Envelope, *, answer: str, timeout: float) -> None:
+        super().__init__(client, envelope, timeout=min(timeout, ACCEPTED_WITHIN))
+        self.answers = frozenset({answer})
+        self.timeout = timeout
+
+    def echo(self, envelope: Envelope) -> None:
+        self.accepted = True
+        self.expire_after(self.timeout - self.age, self.expire)
+        self._accept(envelope)
+
+    def answer(self, envelope: Envelope) -> None:
+        self.finish(envelope, by=envelope.sender)
+
+    def leave(self) -> None:
+        if self.accepted and not self.present:
+            names = ", ".join(sorted(self.asked))
+            said = f"Nobody can answer {self.kind}: no participant {names} is in space {self._client.space!r} now"
+            self.fail(NoReply(said, after_s=0.0, waiting_for=names))
+
+    def expire(self) -> None:
+        if not self.accepted:
+            super().expire()
+            return
+        names = ", ".join(self.to)
+        said = (
+            f"{names} did not answer {self.kind} within {self.timeout:g} s; is it busy, or of another make?"
+        )
+        self.fail(NoReply(said, after_s=self.timeout, waiting_for=names))
+
+    def lose(self, error: MewError | None, *, final: bool) -> None:
+        if self.accepted:
+            self._end_lost(f"The connection ended before {self.kind} was answered", error)
+        else:
+            super().lose(error, final=final)
+
+    def _accept(self, echo: Envelope) -> None:
+        self.asked = echo.to
+        self.leave()
+
+
+class GatewayWait(ReplyWait):
+    """Awaits that the gateway accepts the message, and then its message of the kind `answer`.
+
+    Args:
+        read: What the answer gives to whoever waits; None where it is no answer after all.
+
+    Spec: §3.10, ruling R16.
+    """
+
+    def __init__(
+        self,
+        client: MEWClient,
+        envelope: Envelope,
+        *,
+        answer: str,
+        timeout: float,
+        read: Callable[[Envelope], Any],
+    ) -> None:
+        super().__init__(client, envelope, answer=answer, timeout=timeout)
+        self.accepted_within = timeout
+        self.asked = tuple(GATEWAYS)
+        self._read = read
+
+    def answer(self, envelope: Envelope) -> None:
+        result = self._read(envelope)
+        if result is not None:
+            self.finish(result, by=envelope.sender)
+
+    def leave(self) -> None:
+        """The gateway never leaves."""
+
+    def lose(self, error: MewError | None, *, final: bool) -> None:
+        if self.accepted:
+            self._end_lost(f"The connection ended before the gateway answered {self.kind}", error)
+        else:
+            super().lose(error, final=final)
+
+    def expire(self) -> None:
+        if not self.accepted:
+            super().expire()
+            return
+        [answer] = self.answers
+        said = f"The gateway took {self.what}, but no {answer} came within {self.timeout:g} s"
+        self.fail(NoReply(said, after_s=self.timeout, waiting_for="the gateway"))
+
+    def _accept(self, echo: Envelope) -> None:
+        """The gateway may answer, whatever the message was addressed to."""
+
+
+class ChatWait(Wait):
+    """Awaits the chat that answers a question in words.
+
+    It ends without one by the last participant asked that leaves or declines (`UNANSWERED`), and by the cancelling of
+    the reasoning about it unless an answer comes within `GRACE`. Taking it back is said as chat/cancel.
+
+    Spec: §3.4, §3.4.1, §3.4.2, §3.5.1, §3.5.5.
+    """
+
+    answers = frozenset({"chat", "chat/acknowledge", "reasoning/start"})
+
+    def __init__(self, client: MEWClient, envelope: Envelope, *, what: str) -> None:
+        super().__init__(client, envelope, what=what)
+        self.sequences: set[str] = set()  # ids of the reasoning/start about it
+        self._declined: set[str] = set()
+
+    def echo(self, envelope: Envelope) -> None:
+        super().echo(envelope)
+        self._end_if_absent("is not in")
+
+    def answer(self, envelope: Envelope) -> None:
+        if envelope.kind == "chat":
+            self.finish(str(envelope.payload.get("text", "")), by=envelope.sender)
+        elif envelope.kind == "reasoning/start":
+            if len(self.sequences) < MAX_SEQUENCES:
+                self.sequences.add(envelope.id)
+        elif (status := envelope.payload.get("status")) in UNANSWERED:
+            self._declined.add(envelope.sender)
+            if self._declined >= set(self.asked):
+                said = f"{', '.join(self.asked)} will not answer {self.what}: {status}; ask again later"
+                self._end_unheard(said, by=envelope.sender)
+
+    def cancel(self, envelope: Envelope) -> None:
+        """The reasoning about it was cancelled."""
+        reason = envelope.payload.get("reason")
+        why = f" ({one_line(reason, 200)})" if isinstance(reason, str) and reason else ""
+        by = envelope.sender
+        said = f"{one_line(by, 80)} cancelled the reasoning about {self.what}{why}, and no answer came"
+        self.expire_after(GRACE, lambda: self._end_unheard(said, by=by))
+
+    def leave(self) -> None:
+        self._end_if_absent("left before answering, and nobody else was asked in")
+
+    def lose(self, error: MewError | None, *, final: bool) -> None:
+        self._end_lost(f"The connection ended before {self.what} was answered", error)
+
+    def expire(self) -> None:
+        self._say_cancelled("timeout")
+        names = ", ".join(self.asked)
+        self._end_unheard(f"{names} did not answer within {self.age:.3g} s; the question was taken back")
+
+    async def take_back(self, reason: str) -> None:
+        self._say_cancelled(reason)
+        said = f"The question was taken back ({one_line(reason, 200)})"
+        self._end_unheard(said, state="withdrawn", by=self._client.id)
+
+    def _end_if_absent(self, why: str) -> None:
+        if self.accepted and not self.present:
+            names, space = ", ".join(self.asked), self._client.space
+            self._end_unheard(f"{names} {why} space {space!r}: nobody can answer {self.what}")
+
+    def _say_cancelled(self, reason: str) -> None:
+        draft = {
+            "kind": "chat/cancel",
+            "to": self.to,
+            "correlation_id": [self.id],
+            "payload": {"reason": reason},
+        }
+        self._post(draft)
+
+
+class CallWait(Wait):
+    """A request or a proposal on its way."""
+
+    def echo(self, envelope: Envelope) -> None:
+        super().echo(envelope)
+        if self.asked and not self.present:
+            here = ", ".join(sorted(self._client.participants)) or "nobody else"
+            fault = NoReply(
+                f"Nobody can answer {self.what}: no participant {', '.join(self.asked)} is in space "
+                f"{self._client.space!r} now. Here: {one_line(here, MAX_REASON)}",
+                after_s=0.0,
+                waiting_for=self.what,
+            )
+            self._withdraw_unanswerable()
+            self.fail(fault)
+
+    def leave(self) -> None:
+        if self.accepted and self.executing and not self.present:
+            names, space = ", ".join(self.asked), self._client.space
+            self._end_unheard(f"{names} left space {space!r} before answering {self.what}; it may have run")
+
+    def lose(self, error: MewError | None, *, final: bool) -> None:
+        if final or self.executing:  # a proposal that nobody has decided still stands in the space
+            why = error or "the participant left the space"
+            said = f"The connection ended before {self.what} was answered, and it may have run: {why}"
+            self._end_lost(said, error)
+
+    @property
+    def executing(self) -> bool:
+        """Whether it may be carried out already, so that it cannot be taken back."""
+        return True
+
+    def conclude(self, response: Envelope, *, by: str) -> None:
+        """Ends it with what a response says."""
+        try:
+            result = result_of(response.payload, method=str(self.payload.get("method")), what=self.what)
+        except ToolFailed as fault:
+            self.fail(fault, by=by)
+        else:
+            self.finish(result, by=by)
+
+    def _withdraw_unanswerable(self) -> None:
+        """Says that it is not to be carried out, where that can be said."""
+
+    def _stop_waiting(self, reason: str, what: str) -> None:
+        said = (
+            f"Stopped waiting for {self.what} after {self.age:.3g} s ({one_line(reason, MAX_REASON)}). "
+            f"{what}, so it may have been executed"
+        )
+        self._end_unheard(said, by=self._client.id)
+
+
+class RequestWait(CallWait):
+    """Awaits the mcp/response to a request. Spec: §3.1, ruling R17."""
+
+    answers = frozenset({"mcp/response"})
+
+    def answer(self, envelope: Envelope) -> None:
+        self.conclude(envelope, by=envelope.sender)
+
+    def expire(self) -> None:
+        waited = self.age
+        self._cancel("timeout")
+        said = f"{', '.join(self.to)} did not answer {self.what} within {waited:.3g} s; it may have run"
+        self.fail(NoReply(said, after_s=waited, waiting_for=self.what))
+
+    async def take_back(self, reason: str) -> None:
+        self.end_call(reason)
+
+    def end_call(self, reason: str) -> None:
+        self._cancel(reason)
+        self._stop_waiting(reason, "It was a request")
+
+    def _cancel(self, reason: str) -> None:
+        payload = {
+            "jsonrpc": "2.0",
+            "method": "notifications/cancelled",
+            "params": {"requestId": self.payload.get("id"), "reason": reason},
+        }
+        self._post({"kind": "mcp/request", "to": self.to, "correlation_id": [self.id], "payload": payload})
+
+
+class ProposalWait(CallWait):
+    """Awaits the answer to a proposal's fulfilment, as the ledger tells. Spec: §3.2, §3.3, rulings R17, R18."""
+
+    def __init__(
+        self,
+        client: MEWClient,
+        envelope: Envelope,
+        *,
+        what: str,
+        resilient: bool,
+        proposals: CallIndex[Proposal],
+    ) -> None:
+        super().__init__(client, envelope, what=what, resilient=resilient)
+        self._proposals = proposals
+
+    @property
+    def executing(self) -> bool:
+        return self.state == "fulfilled"
+
+    def change(self, change: Change) -> None:
+        """The ledger of calls learnt something about it."""
+        proposal = change.proposal
+        if proposal.proposer != self._client.id:
+            return
+        if change.what == "fulfilled" and proposal.request is not None:
+            self.asked = proposal.request.to
+            self.move("fulfilled", by=proposal.by)
+            self.leave()
+        elif change.what == "answered" and proposal.response is not None:
+            self.conclude(proposal.response.envelope, by=proposal.by)
+        elif change.what == "withdrawn":
+            reason = one_line(proposal.reason, MAX_REASON)
+            ended = ProposalWithdrawn(proposal=proposal.id, by=proposal.by, reason=reason)
+            self.fail(ended, state="withdrawn", by=proposal.by)
+        elif change.what == "rejected":
+            by, reason = proposal.rejections[-1]
+            if self.resilient:
+                self.move("rejected", by=by)
+                return
+            said = one_line(reason, MAX_REASON) or "no reason given"
+            self.fail(ProposalRejected(proposal=proposal.id, by=by, reason=said), state="rejected", by=by)
+        elif change.what == "claimed":
+            claim = proposal.claims[-1]
+            logger.warning(
+                "%s of %s about %s is not believed: %s", claim.kind, claim.by, self.what, claim.why
+            )
+
+    def expire(self) -> None:
+        proposal = self._proposals.get(self.id)
+        waited = self.age
+        if proposal is not None and proposal.decided:
+            said = f"{proposal.by} fulfilled {self.what}, but nobody answered within {waited:.3g} s"
+        else:
+            said = f"Nobody fulfilled {self.what} within {waited:.3g} s; the proposal was withdrawn"
+            self._say_withdrawn("timeout")
+        self.fail(NoReply(said, after_s=waited, waiting_for=self.what))
+
+    async def take_back(self, reason: str) -> None:
+        if self.executing:
+            self._stop_waiting(reason, f"{self.by} fulfilled it")
+        else:
+            await self._client.send(self._withdrawal(reason))
+
+    def end_call(self, reason: str) -> None:
+        if self.executing:
+            self._stop_waiting(reason, f"{self.by} fulfilled it")
+            return
+        self._say_withdrawn(reason)
+        me = self._client.id
+        ended = ProposalWithdrawn(proposal=self.id, by=me, reason=one_line(reason, MAX_REASON))
+        self.fail(ended, state="withdrawn", by=me)
+
+    def _withdraw_unanswerable(self) -> None:
+        self._say_withdrawn("invalid")
+
+    def _say_withdrawn(self, reason: str) -> None:
+        self._post(self._withdrawal(reason), if_permitted=False)
+
+    def _withdrawal(self, reason: str) -> dict[str, Any]:
+        return {"kind": "mcp/withdraw", "correlation_id": [self.id], "payload": {"reason": reason}}
+
+
+class Correlations:
+    """What one participant waits for.
+
+    Args:
+        proposals: The proposals as the ledger of calls has them.
+        request_timeout: Seconds that a request waits unless its caller says otherwise; None waits on.
+        limit: How many waits there are at once.
+    """
+
+    def __init__(
+        self,
+        client: MEWClient,
+        *,
+        proposals: CallIndex[Proposal],
+        request_timeout: float | None,
+        limit: int = MAX_WAITS,
+    ) -> None:
+        self._client = client
+        self._proposals = proposals
+        self._request_timeout = request_timeout
+        self._limit = limit
+        self._waits: dict[str, Wait] = {}
+        self._sequences: dict[str, ChatWait] = {}  # id of a reasoning/start -> the question that it is about
+        self._last_id = 0  # the last JSON-RPC id
+
+    def __len__(self) -> int:
+        return len(self._waits)
+
+    def waiting(self, kind: str) -> dict[str, Envelope]:
+        """The messages of a kind that wait, by their ids, the oldest first."""
+        return {id: wait.envelope for id, wait in self._waits.items() if wait.kind == kind}
+
+    # --- sending what somebody waits for ---
+
+    async def send_accepted(
+        self, draft: Envelope | Mapping[str, Any], *, timeout: float = ACCEPTED_WITHIN
+    ) -> Envelope:
+        """Sends a message; returns its echo, which everybody sees alike.
+
+        Raises:
+            Refused: the gateway refused it.
+            NoReply: the gateway neither accepted nor refused it within `timeout` seconds.
+            LocalProtocolError: it cannot be sent.
+            ConnectionLost: there is no connection, or it ended meanwhile.
+
+        Spec: §3.8.2, §5.4, ruling R1.
+        """
+        wait = EchoWait(self._client, self._client.complete(draft), timeout=timeout)
+        self._begin(wait, timeout)
+        echo: Envelope = await wait.own_outcome()
+        return echo
+
+    def call(
+        self,
+        to: Sequence[str],
+        payload: Mapping[str, Any],
+        *,
+        what: str,
+        timeout: float | None,
+        resilient: bool = False,
+        kind: str | None = None,
+        about: Sequence[str] = (),
+    ) -> Call:
+        """Sends an MCP request, or a proposal of it.
+
+        Args:
+            what: its name in sentences, such as `git/git_log`.
+            timeout: seconds; None takes `request_timeout` for a request, and waits on for a proposal.
+            resilient: whether a proposal waits on after a rejection.
+            kind: `mcp/request` or `mcp/proposal`; None requests where that is permitted.
+            about: what it correlates to, such as the reasoning that led to it.
+
+        Raises:
+            CapabilityViolation: it is not permitted.
+            ConnectionLost: there is no connection.
+            LocalProtocolError: it cannot be sent, not to these, or `limit` waits are open.
+
+        Spec: §3.2, SDK "Smart MCP Request Routing".
+        """
+        client = self._client
+        if not to:
+            raise LocalProtocolError(f"Cannot ask for {what}: name at least one participant", section="§3.2")
+        if client.id in to:  # its own echo is never handled as a request
+            raise LocalProtocolError(f"{client.id!r} cannot call itself over the space; call the function")
+        self._last_id += 1
+        request = {"jsonrpc": "2.0", "id": self._last_id, **payload}
+        permitted = client.capabilities.permit
+        if kind is None:
+            propose = not permitted("mcp/request", to, request).allowed
+            kind = (
+                "mcp/proposal"
+                if propose and permitted("mcp/proposal", to, payload).allowed
+                else "mcp/request"
+            )
+        draft = {"kind": kind, "to": to, "payload": request if kind == "mcp/request" else dict(payload)}
+        draft |= {"correlation_id": about} if about else {}
+        require(client.capabilities, draft, name=client.id)
+        envelope = client.complete(draft)
+        if kind == "mcp/request":
+            timeout = self._request_timeout if timeout is None else timeout
+            return self._begin(RequestWait(client, envelope, what=what, resilient=resilient), timeout)
+        proposal = ProposalWait(client, envelope, what=what, resilient=resilient, proposals=self._proposals)
+        return self._begin(proposal, timeout)
+
+    def ask(self, text: str, to: Sequence[str], *, timeout: float | None = None) -> Call:
+        """Sends `text` as a chat to somebody; `await` the text of the answer.
+
+        Args:
+            timeout: seconds until it is taken back; None waits on.
+
+        Raises:
+            CapabilityViolation: this participant may not chat.
+            LocalProtocolError: it is addressed to nobody, or `limit` waits are open.
+            ConnectionLost: there is no connection.
+
+        Spec: §3.4.
+        """
+        client = self._client
+        if not to:
+            raise LocalProtocolError("A question needs somebody to answer it: name at least one participant")
+        draft = {"kind": "chat", "to": to, "payload": {"text": text}}
+        require(client.capabilities, draft, name=client.id)
+        what = f"{', '.join(to)}: {one_line(text, 60)}"
+        return self._begin(ChatWait(client, client.complete(draft), what=what), timeout)
+
+    async def send_answered(self, envelope: Envelope, *, answer: str, timeout: float) -> Envelope:
+        """Sends a message; returns the message of the kind `answer` with which the participant asked answers it.
+
+        Raises:
+            Refused: the gateway refused it (CapabilityViolation: it may not be sent).
+            NoReply: no answer came within `timeout` seconds, or the participant is not there.
+            LocalProtocolError: it cannot be sent.
+            ConnectionLost: there is no connection, or it ended meanwhile.
+
+        Spec: §3.9.3, §3.9.6.
+        """
+        wait = ReplyWait(self._client, envelope, answer=answer, timeout=timeout)
+        self._begin(wait, wait.accepted_within)
+        reply: Envelope = await wait.own_outcome()
+        return reply
+
+    async def send_settled(
+        self,
+        envelope: Envelope,
+        *,
+        answer: str,
+        timeout: float,
+        read: Callable[[Envelope], Any] = lambda envelope: envelope,
+    ) -> Any:
+        """Sends a message that the gateway answers; returns what `read` gives of its message of the kind `answer`.
+
+        Args:
+            read: called at once when the answer comes, after the parts of the participant saw it; None waits on.
+
+        Raises:
+            Refused: the gateway refused it.
+            NoReply: the gateway did not answer within `timeout` seconds.
+            LocalProtocolError: it cannot be sent.
+            ConnectionLost: there is no connection, or it ended meanwhile.
+
+        Spec: §3.10, ruling R16.
+        """
+        wait = GatewayWait(self._client, envelope, answer=answer, timeout=timeout, read=read)
+        self._begin(wait, timeout)
+        return await wait.own_outcome()
+
+    def withdraw_all(self, reason: str) -> None:
+        """Ends every call at once: proposals are withdrawn, of requests the answer is not awaited.
+
+        Spec: §3.3.1, §3.9.9.
+        """
+        for wait in tuple(self._waits.values()):
+            wait.end_call(reason)
+
+    # --- what happens ---
+
+    def echo(self, envelope: Envelope) -> None:
+        """A message of this participant came back: the gateway accepted it."""
+        wait = self._waits.get(envelope.id)
+        if wait is not None and not wait.accepted:
+            wait.echo(envelope)
+
+    def change(self, change: Change) -> None:
+        """The ledger of calls learnt something about a proposal."""
+        wait = self._waits.get(change.call.id)
+        if isinstance(wait, ProposalWait):
+            wait.change(change)
+
+    def observe(self, envelope: Envelope) -> None:
+        """Takes note of one well-formed message of the space, after the parts of the participant did."""
+        if not self._waits:
+            return
+        for id in dict.fromkeys(envelope.correlation_id):
+            wait = self._waits.get(id)
+            if wait is None or envelope.kind not in wait.answers:
+                continue
+            if not unasked(envelope.sender, wait.asked):
+                wait.answer(envelope)
+                if isinstance(wait, ChatWait) and envelope.id in wait.sequences:
+                    self._sequences[envelope.id] = wait
+            elif isinstance(wait, RequestWait):
+                logger.warning(
+                    "%s claims to answer %s, which it was not asked", one_line(envelope.sender, 80), id
+                )
+        if envelope.kind == "reasoning/cancel":
+            question = self._sequences.get(envelope.context or "")
+            if question is not None:
+                question.cancel(envelope)
+        elif (envelope.kind, envelope.sender) == ("system/presence", GATEWAY):
+            for wait in tuple(self._waits.values()) if envelope.payload.get("event") == "leave" else ():
+                wait.leave()
+
+    def refuse(self, error: Envelope) -> bool:
+        """Ends what a `system/error` of the gateway names; whether somebody waited for one of these.
+
+        Spec: §3.8.2.
+        """
+        client = self._client
+        waits = [self._waits[id] for id in dict.fromkeys(error.correlation_id) if id in self._waits]
+        for wait in waits:
+            wait.fail(refusal(error, sent=wait.envelope, name=client.id, capabilities=client.capabilities))
+        return bool(waits)
+
+    def lose(self, error: MewError | None) -> None:
+        """The connection ended."""
+        final = self._client.state == "disconnected"
+        for wait in tuple(self._waits.values()):
+            wait.lose(error, final=final)
+
+    # --- keeping ---
+
+    def _begin(self, wait: Wait, timeout: float | None) -> Wait:
+        if len(self._waits) >= self._limit or wait.id in self._waits:
+            why = (
+                "a message of that id waits already"
+                if wait.id in self._waits
+                else f"{self._limit} waits are open"
+            )
+            raise LocalProtocolError(f"Cannot send {wait.kind} as {self._client.id!r} and wait for it: {why}")
+        self._waits[wait.id] = wait
+        wait.when_done(lambda: self._forget(wait))
+        if timeout is not None:
+            wait.expire_after(timeout, wait.expire)
+        try:
+            self._client.post(wait.envelope)
+        except Exception as fault:
+            wait.fail(fault)
+            raise
+        return wait
+
+    def _forget(self, wait: Wait) -> None:
+        self._waits.pop(wait.id, None)
+        if isinstance(wait, ChatWait):
+            for id in wait.sequences:
+                self._sequences.pop(id, None)
+
+
+async def _take_back(call: Call, reason: str) -> None:
+    if isinstance(call, Wait) and not call.done:
+        await call.take_back(reason)

@@ -14,8 +14,11 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from mew_lab.errors import MewError
-from mew_lab.ledger.calls import CALL_KINDS, CallLedger, Change, Proposal
+from mew_lab.ledger.calls import Change, Proposal
+from mew_lab.ledger.chats import ChatChange
 from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.ledger import Ledger
+from mew_lab.ledger.reasoning import ReasoningChange
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.intake import malformed
 from mew_lab.protocol.kinds import GATEWAY
@@ -52,7 +55,7 @@ class Hearing:
         client: MEWClient,
         *,
         calls: Calls,
-        ledger: CallLedger,
+        ledger: Ledger,
         asking: Asking,
         accepting: Accepting,
         answering: Answering,
@@ -62,6 +65,8 @@ class Hearing:
         self.ready: Handlers[dict[str, Any]] = Handlers(on_fault=client.report)
         self.joins: Handlers[dict[str, Any]] = Handlers(on_fault=client.report)
         self.changes: Handlers[Change] = Handlers(on_fault=client.report)
+        self.chat_changes: Handlers[ChatChange] = Handlers(on_fault=client.report)
+        self.reasoning_changes: Handlers[ReasoningChange] = Handlers(on_fault=client.report)
         self._client = client
         self._calls = calls
         self._ledger = ledger
@@ -86,6 +91,7 @@ class Hearing:
             self.ready(welcome)
 
     def _observe(self, envelope: Envelope) -> None:
+        self._count += 1
         if envelope.sender == GATEWAY:
             self._from_gateway(envelope)
         else:
@@ -102,14 +108,18 @@ class Hearing:
                 logger.warning(
                     "%s claims to answer %s, which it was not asked", one_line(envelope.sender, 80), id
                 )
-            self._count += 1
-            if envelope.kind in CALL_KINDS:
-                for change in self._ledger.observe(Entry.of(envelope, self._count), checked=True):
-                    if isinstance(change.call, Proposal):
-                        self._asking.changed(change)
-                        self.changes(change)
+        changes = self._ledger.observe(Entry.of(envelope, self._count), checked=True)
+        for change in changes:
+            if isinstance(change, Change) and isinstance(change.call, Proposal):
+                self._asking.changed(change)
+                self.changes(change)
         for part in self.parts:
             part.observe(envelope)
+        for change in changes:
+            if isinstance(change, ChatChange):
+                self.chat_changes(change)
+            elif isinstance(change, ReasoningChange):
+                self.reasoning_changes(change)
         if envelope.sender == self._client.id:
             return
         if envelope.kind == "mcp/request" and self._client.id in envelope.to:

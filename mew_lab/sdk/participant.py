@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mew_lab.errors import LocalProtocolError, ProposalEnded, Refused
-from mew_lab.ledger.calls import CallLedger, Change, Proposal
+from mew_lab.ledger.calls import Change, Proposal
+from mew_lab.ledger.ledger import Ledger
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.accepting import Accepting
@@ -76,8 +77,8 @@ class MEWParticipant:
         self.client = client or MEWClient(gateway, space=space, token=token, participant_id=participant_id)
         self.tools: Any = tools if tools is not None else ToolBox()
         self.calls = Calls()
-        self.ledger = CallLedger()
-        self.proposals = self.ledger.proposals
+        self.ledger = Ledger()
+        self.proposals = self.ledger.calls.proposals
         self._asking = Asking(
             self.client, calls=self.calls, proposals=self.proposals, request_timeout=request_timeout
         )
@@ -94,7 +95,7 @@ class MEWParticipant:
             answering=self._answering,
         )
         self.discovery = Discovery(self.client, self._asking)
-        self.chats = Chats(self.saying)
+        self.chats = Chats(self.saying, self.ledger.chats)
         self._questions = Questions(self.saying)
         self.telemetry = Telemetry(self.saying)
         self.streams = Streams(self.saying)
@@ -115,9 +116,9 @@ class MEWParticipant:
             self.streams,
             self.discovery,
             self.controls,
-            self.chats,
             self._questions,
         )
+        self._hearing.chat_changes.add(self.chats.changed)
 
     @classmethod
     def from_settings(

@@ -584,11 +584,13 @@ REMOVALS: tuple[Removal, ...] = (
     # chat
     Removal("P-3.4-1", "chat has a text", lacking("chat", "payload", "text")),
     Removal("P-3.4-2", "chat may have a format", lacking("chat", "payload", "format")),
-    Removal("P-3.4-3", "no format means plain", replaced("mew_lab.views.chat.model:Talk.take", as_markdown)),
+    Removal(
+        "P-3.4-3", "no format means plain", replaced("mew_lab.views.chat.model:ChatModel.take", as_markdown)
+    ),
     Removal("P-3.4-4", "chat may be addressed", lacking("chat", "to")),
     Removal("P-3.4-5", "chat has nothing of MCP", saying("chat", "payload", "jsonrpc", value="2.0")),
     Removal("P-3.4.1-2", "an acknowledgement has a status", lacking("chat/acknowledge", "payload", "status")),
-    Removal("P-3.4.1-4", "chats that wait are a queue", blind(CHATS, "chat")),
+    Removal("P-3.4.1-4", "chats that wait are a queue", gone("mew_lab.ledger.chats:ChatLedger._said", ())),
     Removal("P-3.4.1-5", "the queue is emptied by acknowledgements", gone(f"{CHATS}.acknowledge_all", [])),
     Removal("P-3.4.2-1", "a cancel names its chat", lacking("chat/cancel", "correlation_id")),
     Removal("P-3.4.2-2", "a cancel says why", lacking("chat/cancel", "payload", "reason")),
@@ -627,7 +629,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal("P-3.5.5-2", "a cancel may name what asked", lacking("reasoning/cancel", "correlation_id")),
     Removal("P-3.5.5-3", "a cancel says why", lacking("reasoning/cancel", "payload", "reason")),
     Removal("P-3.5.5-4 S-L3-10", "a cancel is heard", deaf("reasoning/cancel")),
-    Removal("P-3.5.5-5", "a person cancels", gone("mew_lab.views.reasoning.model:Thoughts.cancel", "")),
+    Removal("P-3.5.5-5", "a person cancels", gone("mew_lab.views.reasoning.model:ReasoningModel.cancel", "")),
     Removal(
         "P-3-19 P-3.5.6-2 P-3.8.1-9",
         "others' contexts and welcomes are not remembered",
@@ -974,7 +976,7 @@ REMOVALS: tuple[Removal, ...] = (
         "S-L3-9",
         "streams beside reasoning are noted",
         replaced(
-            "mew_lab.views.reasoning.model:Thoughts.take",
+            "mew_lab.views.reasoning.model:ReasoningModel.take",
             lambda before: (
                 lambda self, heard: None if heard.kind.startswith("stream/") else before(self, heard)
             ),
@@ -1116,7 +1118,7 @@ REMOVALS: tuple[Removal, ...] = (
         "P-3.5.4-1",
         "a conclusion ends the sequence",
         replaced(
-            "mew_lab.views.reasoning.model:Thoughts.take",
+            "mew_lab.views.reasoning.model:ReasoningModel.take",
             lambda before: (
                 lambda self, heard: None if heard.kind == "reasoning/conclusion" else before(self, heard)
             ),
@@ -1133,11 +1135,15 @@ REMOVALS: tuple[Removal, ...] = (
             gone("mew_lab.space.core:Space._check_capability", permit.Verdict(True, 0)),
         ),
     ),
-    Removal("P-3.4.1-4", "a person sees the queue", gone("mew_lab.views.chat.model:Talk.queue", [])),
+    Removal("P-3.4.1-4", "a person sees the queue", gone("mew_lab.views.chat.model:ChatModel.queue", [])),
     Removal(
-        "P-3.4.1-5", "a person empties the queue", gone("mew_lab.views.chat.model:Talk.acknowledge_all", "")
+        "P-3.4.1-5",
+        "a person empties the queue",
+        gone("mew_lab.views.chat.model:ChatModel.acknowledge_all", ""),
     ),
-    Removal("P-3.4.2-3", "a person calls messages off", gone("mew_lab.views.chat.model:Talk.cancel", "")),
+    Removal(
+        "P-3.4.2-3", "a person calls messages off", gone("mew_lab.views.chat.model:ChatModel.cancel", "")
+    ),
     Removal("S-L2-19", "a decision is made once", gone(f"{SDK}.deciding:_refuse_decided")),
     Removal(
         "T-11",

@@ -36,11 +36,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
-from mew_lab.errors import LocalProtocolError, ProtocolError
+from mew_lab.errors import LocalProtocolError
 from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.difference import Difference, differences
 from mew_lab.protocol.envelope import Envelope, digest, read_strict
-from mew_lab.protocol.intake import malformed
 
 __all__ = [
     "CALL_KINDS",
@@ -378,7 +377,7 @@ class CallLedger:
             return ()
         if entry.refused:
             return tuple(self._refused(entry))
-        if not checked and _ignored(entry):
+        if not checked and entry.malformed:
             return ()
         changes = tuple(rule(entry))
         self._evict()
@@ -519,13 +518,6 @@ class CallLedger:
             len(self.requests) > self.limit or self.requests.weight > self.weight // OF_REQUESTS
         ):
             self.requests.drop(self.requests.first)
-
-
-def _ignored(entry: Entry) -> bool:
-    try:
-        return bool(malformed(entry.envelope))
-    except ProtocolError:
-        return True
 
 
 def _misfit(proposal: Proposal, request: Entry) -> str:

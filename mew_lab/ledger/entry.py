@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
+from mew_lab.errors import ProtocolError
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.intake import malformed
 
 __all__ = ["Entry"]
 
@@ -95,6 +97,14 @@ class Entry:
             ProtocolError: when its members are not those of an envelope, as those of a refused one may be.
         """
         return Envelope.from_members({**self.members, "from": self.sender}, raw=self.raw)
+
+    @cached_property
+    def malformed(self) -> bool:
+        """Whether no participant acts on it (`protocol.intake`). Spec: §4.3, §8.2."""
+        try:
+            return bool(malformed(self.envelope))
+        except ProtocolError:
+            return True
 
 
 def _text(value: object) -> str:

@@ -1,8 +1,7 @@
-"""Which chat messages await an acknowledgement?  The queue in both directions, and the words that end it.
+"""The chat messages that await an acknowledgement, in both directions, and what ends their waiting.
 
-It does not know what an acknowledgement is worth, nor whether anybody means to answer. A message needs no
-attention any more when its author says so, or this participant itself; what anybody else says about it is told
-to `on_change` as claimed and changes nothing.
+What became of a message is the ledger's to say (`ledger.chats`). This is the queue of one participant: it has a limit,
+a moment since when each message waits, and takes what this participant has sent itself for done before its echo comes.
 
 Spec: §3.4, §3.4.1, §3.4.2, SDK "Chat Acknowledgement Helpers".
 """
@@ -14,26 +13,24 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
+from mew_lab.ledger.chats import ChatChange, ChatLedger, ChatMessage
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.saying import Saying
 from mew_lab.sdk.signal import Signal
 
-__all__ = ["AwaitingChat", "ChatChange", "Chats", "OwnChat"]
+__all__ = ["AwaitingChat", "Chats", "OwnChat", "QueueChange"]
 
 logger = logging.getLogger(__name__)
 MAX_CHATS = 1000  # in each direction; the oldest goes
-MAX_TEXT = 4000  # characters of a message that are kept for the queue
-MAX_KNOWN = 10_000  # messages whose author, or whose cancel, is remembered
-MAX_SEEN_BY = 200  # participants whose acknowledgement of one message is kept
-MAX_STATUS = 80
+MAX_CANCELLED = 10_000  # messages whose cancel is remembered
 
 
 class AwaitingChat(NamedTuple):
     """A message of `sender` that this participant has neither acknowledged nor seen cancelled.
 
-    `text` is cut after 4000 characters, `since` is when it was heard, `addressed` whether this participant stands in
+    `text` is cut after 4000 characters, `since` is when it came, `addressed` whether this participant stands in
     its `to`.
     """
 
@@ -59,12 +56,15 @@ class OwnChat(NamedTuple):
     @property
     def missing(self) -> bool:
         """Whether an addressee has not acknowledged it; of a broadcast, whether nobody has."""
-        return not self.acknowledged or any(one not in self.acknowledged for one in self.to)
+        return not self.acknowledged or any(name not in self.acknowledged for name in self.to)
 
 
-class ChatChange(NamedTuple):
-    """What happened to which message, by whom; `claimed` is a cancel that nobody has to believe, `dropped` the
-    fate of the oldest of too many."""
+class QueueChange(NamedTuple):
+    """What happened to which message, by whom.
+
+    `claimed` is a cancel by another than its author, and changes nothing here; `dropped` tells that the oldest of too
+    many goes.
+    """
 
     what: Literal["arrived", "said", "acknowledged", "cancelled", "claimed", "dropped"]
     id: str
@@ -72,25 +72,31 @@ class ChatChange(NamedTuple):
 
 
 class Chats:
-    """What one participant hears and answers in chat. At most 1000 messages wait in each direction."""
+    """The chat of one participant. At most 1000 messages wait in each direction.
 
-    def __init__(self, saying: Saying, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    Args:
+        ledger: What became of each message; its changes are to be told to `changed`.
+    """
+
+    def __init__(
+        self, saying: Saying, ledger: ChatLedger, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
         self._saying = saying
+        self._ledger = ledger
         self._clock = clock
-        self._heard: Signal[Envelope] = Signal(on_fault=saying.client.report)
-        self._changes: Signal[ChatChange] = Signal(on_fault=saying.client.report)
+        self._messages: Signal[Envelope] = Signal(on_fault=saying.client.report)
+        self._changes: Signal[QueueChange] = Signal(on_fault=saying.client.report)
         self._pending: dict[str, AwaitingChat] = {}
         self._own: dict[str, OwnChat] = {}
-        self._authors: BoundedDict[str, str] = BoundedDict(MAX_KNOWN)
-        self._cancelled: BoundedDict[str, None] = BoundedDict(MAX_KNOWN)
+        self._cancelled: BoundedDict[str, None] = BoundedDict(MAX_CANCELLED)
 
-    # --- who wants to be told; each returns a function that ends it ---
+    # --- handlers; each method returns a function that ends it ---
 
     def on_chat(self, handler: Callable[[Envelope], Any]) -> Callable[[], None]:
         """Chat messages of others."""
-        return self._heard.add(handler)
+        return self._messages.add(handler)
 
-    def on_change(self, handler: Callable[[ChatChange], Any]) -> Callable[[], None]:
+    def on_change(self, handler: Callable[[QueueChange], Any]) -> Callable[[], None]:
         """Each change of the queue."""
         return self._changes.add(handler)
 
@@ -101,10 +107,19 @@ class Chats:
         """Messages of others that await this participant's acknowledgement, the oldest first. Spec: §3.4.1."""
         return list(self._pending.values())
 
+    def awaiting(self, id: str) -> AwaitingChat | None:
+        """The message of that id that awaits this participant's acknowledgement; None where none does."""
+        return self._pending.get(id)
+
+    def author(self, id: str) -> str:
+        """Who took that id first; empty where that is not known."""
+        message = self._ledger.get(id)
+        return message.sender if message else ""
+
     @property
     def unacknowledged(self) -> list[OwnChat]:
         """Own messages that an addressee has not acknowledged (a broadcast: nobody has), the oldest first."""
-        return [one for one in self._own.values() if one.missing]
+        return [chat for chat in self._own.values() if chat.missing]
 
     def own(self, id: str) -> OwnChat | None:
         """An own message with its acknowledgements, complete or not; None for another's and the long forgotten."""
@@ -141,15 +156,12 @@ class Chats:
         return sent
 
     def settle(self, id: str, how: Literal["acknowledged", "cancelled"]) -> None:
-        """This participant has said so itself; an unknown id is harmless."""
-        waiting = self._pending.pop(id, None)
-        new = waiting is not None
-        if how == "cancelled" and id in self._authors and id not in self._cancelled:
-            new = True
-            self._own.pop(id, None)
-            self._cancelled[id] = None
-        if new:
-            self._tell(how, id, self._saying.client.id)
+        """Notes that this participant has said so itself; an unknown id is harmless."""
+        me = self._saying.client.id
+        if how == "cancelled" and self._ledger.get(id) is not None:
+            self._cancel(id, me)
+        elif self._pending.pop(id, None) is not None:
+            self._tell(how, id, me)
 
     def drop(self, direction: Literal["oldest", "newest"] = "oldest", entries: int | None = None) -> None:
         """Forgets messages of others that wait, from one end; None forgets all. Nobody is told but `on_change`.
@@ -161,67 +173,53 @@ class Chats:
             del self._pending[id]
             self._tell("dropped", id, self._saying.client.id)
 
-    # --- what is heard ---
+    # --- following the ledger ---
 
-    def observe(self, envelope: Envelope) -> None:
-        """Takes note of one message of the space."""
-        mine = envelope.sender == self._saying.client.id
-        if envelope.kind == "chat":
-            self._note(envelope, mine=mine)
-            if not mine:
-                self._heard(envelope)
-        elif envelope.kind == "chat/acknowledge":
-            for id in dict.fromkeys(envelope.correlation_id):
-                if mine:
-                    self.settle(id, "acknowledged")
-                else:
-                    self._acknowledged(id, envelope)
-        elif envelope.kind == "chat/cancel":
-            for id in dict.fromkeys(envelope.correlation_id):
-                if mine:
-                    self.settle(id, "cancelled")
-                else:
-                    self._called_off(id, envelope.sender)
+    def changed(self, change: ChatChange) -> None:
+        """Takes note of a change of the ledger."""
+        entry, message = change.entry, change.message
+        mine = entry.sender == self._saying.client.id
+        if change.what == "said" and message is not None:
+            self._note(message, entry.to, mine=mine)
+        elif change.what == "acknowledged" and message is not None:
+            self._acknowledged(message, entry.sender, mine=mine)
+        elif change.what == "cancelled" or (change.what == "dismissed" and mine):
+            self._cancel(change.id, entry.sender)
+        elif entry.kind == "chat/cancel" and not mine and change.what != "claimed":
+            logger.info("%s cancels a chat message that is not its own", one_line(entry.sender, 80))
+            self._tell("claimed", change.id, entry.sender)
+        if entry.kind == "chat" and not mine:
+            self._messages(entry.envelope)
 
-    def lost(self) -> None:
-        """The connection ended; what waits goes on waiting."""
-
-    def _note(self, envelope: Envelope, *, mine: bool) -> None:
-        id, me = envelope.id, self._saying.client.id
-        text = str(envelope.payload.get("text", ""))[:MAX_TEXT]
-        if id in self._authors:  # who took the id first keeps it
-            return
-        self._authors[id] = envelope.sender
+    def _note(self, message: ChatMessage, to: tuple[str, ...], *, mine: bool) -> None:
+        id, me = message.id, self._saying.client.id
         if mine:
-            to = tuple(one for one in envelope.to if one != me)
-            self._own[id] = OwnChat(id, text, to, self._clock(), {})
+            others = tuple(name for name in to if name != me)
+            self._own[id] = OwnChat(id, message.text, others, self._clock(), {})
         else:
-            self._pending[id] = AwaitingChat(id, envelope.sender, text, self._clock(), me in envelope.to)
-        self._tell("said" if mine else "arrived", id, envelope.sender)
+            self._pending[id] = AwaitingChat(id, message.sender, message.text, self._clock(), me in to)
+        self._tell("said" if mine else "arrived", id, message.sender)
         waiting: dict[str, Any] = self._own if mine else self._pending
         if len(waiting) > MAX_CHATS:
             oldest = next(iter(waiting))
             del waiting[oldest]
             self._tell("dropped", oldest, me)
 
-    def _acknowledged(self, id: str, envelope: Envelope) -> None:
-        chat = self._own.get(id)
-        if chat is None or (
-            envelope.sender not in chat.acknowledged and len(chat.acknowledged) >= MAX_SEEN_BY
-        ):
-            return
-        status = one_line(str(envelope.payload.get("status") or ""), MAX_STATUS)
-        self._own[id] = chat._replace(acknowledged={**chat.acknowledged, envelope.sender: status})
-        self._tell("acknowledged", id, envelope.sender)
+    def _acknowledged(self, message: ChatMessage, by: str, *, mine: bool) -> None:
+        own = self._own.get(message.id)
+        if mine:
+            self.settle(message.id, "acknowledged")
+        elif own is not None:
+            statuses = {receipt.by: receipt.status for receipt in message.receipts}
+            self._own[message.id] = own._replace(acknowledged=statuses)
+            self._tell("acknowledged", message.id, by)
 
-    def _called_off(self, id: str, sender: str) -> None:
-        if self._authors.get(id) != sender:
-            logger.info("%s cancels a chat message that is not its own", one_line(sender, 80))
-            self._tell("claimed", id, sender)
-        elif id not in self._cancelled:
+    def _cancel(self, id: str, by: str) -> None:
+        if id not in self._cancelled:  # else this participant has told of its own before the echo came
             self._pending.pop(id, None)
+            self._own.pop(id, None)
             self._cancelled[id] = None
-            self._tell("cancelled", id, sender)
+            self._tell("cancelled", id, by)
 
     def _tell(self, what: Any, id: str, by: str) -> None:
-        self._changes(ChatChange(what, id, by))
+        self._changes(QueueChange(what, id, by))

@@ -17,11 +17,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mew_lab.errors import LocalProtocolError, MewError, ProposalEnded, Refused
-from mew_lab.ledger.calls import CallLedger, Change, Proposal
+from mew_lab.ledger.calls import Change, Proposal
+from mew_lab.ledger.chats import ChatChange
 from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.ledger import Ledger, LedgerChange
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.protocol.payloads.mcp import McpProposal, McpReject, McpRequest, McpResponse, McpWithdraw
-from mew_lab.protocol.payloads.payload import Payload
+from mew_lab.protocol.payloads.mcp import McpProposal, McpRequest
 from mew_lab.protocol.payloads.system import SystemError, SystemPresence
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.announcing import Announcing
@@ -81,8 +82,8 @@ class MEWParticipant:
     ) -> None:
         self.client = client or MEWClient(gateway, space=space, token=token, participant_id=participant_id)
         self.tools: Any = tools if tools is not None else ToolBox()
-        self.ledger = CallLedger()
-        self.proposals = self.ledger.proposals
+        self.ledger = Ledger()
+        self.proposals = self.ledger.calls.proposals
         self.correlations = Correlations(
             self.client, proposals=self.proposals, request_timeout=request_timeout
         )
@@ -91,6 +92,8 @@ class MEWParticipant:
         self._deciding: set[str] = set()
         self.dispatcher = Dispatcher(self.client)
         self._admitted = False
+        self._seen = 0  # envelopes of the space so far
+        self._last_changes: tuple[LedgerChange, ...] = ()  # of the newest of them
         self._ready: Signal[dict[str, Any]] = Signal(on_fault=self.client.report)
         self._joins: Signal[dict[str, Any]] = Signal(on_fault=self.client.report)
         self._changes: Signal[Change] = Signal(on_fault=self.client.report)
@@ -101,7 +104,7 @@ class MEWParticipant:
         self.client.on_welcome(self._welcomed)
         self.client.on_disconnected(self._lost)
         self.discovery = Discovery(self.client, self.correlations)
-        self.chats = Chats(self.saying)
+        self.chats = Chats(self.saying, self.ledger.chats)
         self.telemetry = Telemetry(self.saying)
         self.streams = Streams(self.saying)
         self.rights = Rights(self.saying)
@@ -123,14 +126,13 @@ class MEWParticipant:
         dispatcher.on_echo(self.correlations.echo)
         dispatcher.on(SystemError, self._note_error)
         dispatcher.on(SystemPresence, self._note_presence)
-        for model in (McpRequest, McpResponse, McpProposal, McpReject, McpWithdraw):
-            dispatcher.on(model, self._note_call)
+        dispatcher.on_any(self._note_entry)
         self.telemetry.register(dispatcher)
         dispatcher.on_any(self.rights.observe)
         dispatcher.on_any(self.streams.observe)
         self.discovery.register(dispatcher)
         self.controls.register(dispatcher)
-        dispatcher.on_any(self.chats.observe)
+        dispatcher.on_any(self._note_chats)
         dispatcher.on_any(self.correlations.observe)
         dispatcher.on(McpRequest, self._take_request)
         dispatcher.on(McpProposal, self._take_proposal)
@@ -437,11 +439,19 @@ class MEWParticipant:
         if payload.event == "join" and payload.participant and payload.participant.id != self.client.id:
             self._joins(envelope.payload["participant"])
 
-    def _note_call(self, envelope: Envelope, payload: Payload) -> None:
-        for change in self.ledger.observe(Entry.of(envelope, self.dispatcher.count), checked=True):
-            if isinstance(change.call, Proposal):
+    def _note_entry(self, envelope: Envelope) -> None:
+        self._seen += 1
+        self._last_changes = self.ledger.observe(Entry.of(envelope, self._seen), checked=True)
+        for change in self._last_changes:
+            if isinstance(change, Change) and isinstance(change.call, Proposal):
                 self.correlations.change(change)
                 self._changes(change)
+
+    def _note_chats(self, envelope: Envelope) -> None:
+        """After the parts: a handler of chat finds what the message says done, such as the end of a pause."""
+        for change in self._last_changes:
+            if isinstance(change, ChatChange):
+                self.chats.changed(change)
 
     def _take_request(self, envelope: Envelope, payload: McpRequest) -> None:
         if envelope.sender != self.client.id and self.client.id in envelope.to:
@@ -460,4 +470,3 @@ class MEWParticipant:
         self.streams.lost()
         self.discovery.lost()
         self.controls.lost()
-        self.chats.lost()

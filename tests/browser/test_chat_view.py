@@ -178,12 +178,12 @@ HOSTILE = f"""
 import sys; sys.path[:0] = [{str(HERE.parent / "lab")!r}]
 from heard import Space
 from mew_lab.views.chat.widget import ChatView
-from mew_lab.views.chat.model import Talk
+from mew_lab.views.chat.model import ChatModel
 {as_python()}
 pairs = list(zip(PAYLOADS[::2], PAYLOADS[1::2]))
 me = lab.me.participant
 me.client.participants.update({{one: [] for one in PAYLOADS[:190]}})
-talk = lab.loop.call(lambda: Talk(me))
+talk = lab.loop.call(lambda: ChatModel(me))
 space = Space(talk)
 for n, (one, two) in enumerate(pairs):
     for format, between in (('plain', '\\n'), ('markdown', '\\n\\n')):

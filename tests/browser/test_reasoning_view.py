@@ -127,9 +127,9 @@ import sys; sys.path[:0] = [{str(HERE.parent / "lab")!r}]
 from heard import Space
 from mew_lab.views.reasoning.widget import ReasoningView
 from mew_lab.sdk.client import StreamData
-from mew_lab.views.reasoning.model import Thoughts
+from mew_lab.views.reasoning.model import ReasoningModel
 {as_python()}
-thoughts = lab.loop.call(lambda: Thoughts(lab.me.participant))
+thoughts = lab.loop.call(lambda: ReasoningModel(lab.me.participant))
 space = Space(thoughts)
 for n, (one, two) in enumerate(zip(PAYLOADS[::2], PAYLOADS[1::2])):
     space.tell('reasoning/start', {{'message': one}}, id=f'r{{n}}', by=two)
@@ -258,8 +258,8 @@ def test_a_part_that_goes_on_outlives_what_it_began_in(notebook: Callable[..., N
 import sys; sys.path[:0] = [{str(HERE.parent / "lab")!r}]
 from heard import Space
 from mew_lab.views.reasoning.widget import ReasoningView
-from mew_lab.views.reasoning.model import Thoughts
-thoughts = lab.loop.call(lambda: Thoughts(lab.me.participant))
+from mew_lab.views.reasoning.model import ReasoningModel
+thoughts = lab.loop.call(lambda: ReasoningModel(lab.me.participant))
 space = Space(thoughts)
 space.tell('reasoning/start', {{'message': 'the whole'}}, id='whole')
 space.tell('reasoning/start', {{'message': 'a part'}}, id='part', context='whole')

@@ -23,7 +23,7 @@ from mew_lab.log.entries import entries_of
 from mew_lab.log.pairs import pairs_of
 from mew_lab.log.replay import replay
 from mew_lab.space.events import Record
-from mew_lab.views.reasoning.model import Thoughts
+from mew_lab.views.reasoning.model import ReasoningModel
 from mew_lab.views.timeline.model import Tempo
 
 PEOPLE = ("bot", "eve", "git", "ann")
@@ -184,7 +184,7 @@ class Readers:
         self.lab = lab
         self.heard: list[str] = []
         self.delivered: list[dict[str, Any]] = []
-        self.thoughts, self.tempo = Thoughts(lab.me.participant), Tempo()
+        self.thoughts, self.tempo = ReasoningModel(lab.me.participant), Tempo()
         host = lab.host
         assert host is not None
         self.gateway, self.space = host.gateway, host.name

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mew_lab.errors import CapabilityViolation
-from mew_lab.sdk.chats import AwaitingChat, ChatChange, Chats
+from mew_lab.sdk.chats import AwaitingChat, Chats, QueueChange
 from mew_lab.sdk.participant import MEWParticipant
 
 from .conftest import Room, settle, until
@@ -18,7 +18,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 @pytest.fixture
 async def human(room: Room, monkeypatch: pytest.MonkeyPatch) -> MEWParticipant:
-    monkeypatch.setattr("mew_lab.sdk.participant.Chats", lambda saying: Chats(saying, clock=lambda: NOON))
+    monkeypatch.setattr("mew_lab.sdk.participant.Chats", lambda *parts: Chats(*parts, clock=lambda: NOON))
     return await room.seat("human")
 
 
@@ -27,8 +27,8 @@ async def bot(room: Room) -> MEWParticipant:
     return await room.seat("bot", "proposer")
 
 
-def heard(participant: MEWParticipant) -> list[ChatChange]:
-    told: list[ChatChange] = []
+def heard(participant: MEWParticipant) -> list[QueueChange]:
+    told: list[QueueChange] = []
     participant.chats.on_change(told.append)
     return told
 

@@ -15,8 +15,9 @@ from heard import Space
 from pages import Deeds
 
 import mew_lab
+from mew_lab.sdk.chats import AwaitingChat
 from mew_lab.views.chat import widget as chat
-from mew_lab.views.chat.model import Talk
+from mew_lab.views.chat.model import ChatModel
 from mew_lab.views.chat.widget import ChatView, view_of
 from mew_lab.views.ui.acting import STALE
 
@@ -25,10 +26,11 @@ class Me:
     """A participant called human; what would be sent is written down."""
 
     id = "human"
-    pending: list[Any] = []
 
     def __init__(self) -> None:
         self.client = self.chats = self.saying = self
+        self.queue: dict[str, AwaitingChat] = {}
+        self.awaiting = self.queue.get
         self.participants: dict[str, Any] = {"helper": [], "bot": []}
         self.said: list[tuple[str, Any, Any]] = []
 
@@ -47,7 +49,7 @@ class Room:
 
     def __init__(self) -> None:
         self.me = Me()
-        self.talk = Talk(self.me)  # type: ignore[arg-type]
+        self.talk = ChatModel(self.me)  # type: ignore[arg-type]
         self.space = Space(self.talk)
         self.kernel = Deeds("Done.")
         self.view = ChatView(

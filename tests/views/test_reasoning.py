@@ -16,7 +16,7 @@ from pages import Deeds
 
 import mew_lab
 from mew_lab.sdk.client import StreamData
-from mew_lab.views.reasoning.model import Thoughts
+from mew_lab.views.reasoning.model import ReasoningModel
 from mew_lab.views.reasoning.widget import ReasoningView, view_of
 from mew_lab.views.ui.acting import STALE
 
@@ -40,7 +40,7 @@ class Room:
 
     def __init__(self) -> None:
         self.me = Me()
-        self.thoughts = Thoughts(self.me)  # type: ignore[arg-type]
+        self.thoughts = ReasoningModel(self.me)  # type: ignore[arg-type]
         self.space = Space(self.thoughts)
         self.kernel = Deeds("Cancelled.")
         self.view = ReasoningView(

@@ -1,11 +1,10 @@
-"""What was said in a space, to whom, and who has seen it?  The chat of one participant, and what it can do with it.
+"""The chat of a space as rows, with who has acknowledged each message, and what one participant can do about it.
 
-Each message stands with its acknowledgements. What awaits this participant's own is `chats.pending` of the participant,
-and the same here. Only its author, or this participant for itself, takes attention off a message; a cancel by anybody
-else is told as a claim.
+What became of a message is the ledger's to say (`ledger.chats`), and what awaits this participant is the queue of the
+participant itself (`chats.pending`). Here stands what is shown of them.
 
-Two messages may bear one id. What is said about an id means the first that is held: the other neither waits, nor can
-it be acknowledged or called off.
+Two messages may bear one id. What is said about an id means the first: the other neither waits, nor can it be
+acknowledged or cancelled here.
 
 Holds the newest 2000 messages, 64 KiB of each and 16 Mi characters in all, their contexts and addressees among them;
 200 addressees and 200 acknowledgements of each. Written on the loop's thread alone; what other threads read is
@@ -18,24 +17,23 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from mew_lab.errors import MewError
+from mew_lab.ledger.chats import CHAT_KINDS, ChatLedger, ChatMessage, ChatReceipt
 from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.envelope import MAX_ID, Envelope
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.text import MAX_NAME, cut, cut_names
-from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.chats import ChatChange
+from mew_lab.sdk.chats import QueueChange
 from mew_lab.sdk.participant import MEWParticipant
 
-__all__ = ["REASONS", "STATUSES", "Said", "Seen", "Talk"]
+__all__ = ["REASONS", "STATUSES", "ChatModel", "ChatRow"]
 
 MAX_MESSAGES = 2000
 MAX_TEXT = 64 * 1024
 MAX_CHARACTERS = 16 * 1024 * 1024
-MAX_SEEN_BY = 200
+MAX_CLAIMS = 5  # of one message
 MAX_TO = 200
 MAX_CONTEXT = 300
 SHORT = 1000  # characters of an envelope in which nothing needs to be cut
@@ -52,22 +50,14 @@ REASONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """One acknowledgement: who, with which status, when (epoch, seconds)."""
-
-    by: str
-    status: str
-    t: float
-
-
-class Said(NamedTuple):
+class ChatRow(NamedTuple):
     """One message as it stands; `n` counts from 1 without gaps, `seq` is its row in the feed.
 
     `text` is at most 64 KiB, `more` how many characters are left out; `to` has at most 200 names in at most 128
     characters each, `context` 300 characters. `markdown` tells whether its author asks for it to be shown so, `answers`
-    the number of the message that it correlates to, 0 for none. `awaits` tells that this participant has not
-    acknowledged it; `cancelled` by whom it was called off, `claims` who else has tried to.
+    the number of the message that it correlates to, 0 for none. `first` tells that its id is its own. `awaits` tells
+    that it awaits this participant's acknowledgement, `seen` are the acknowledgements of others; `cancelled` is its
+    author, or this participant, where that has cancelled it, and `claims` are others that have tried to.
     """
 
     n: int
@@ -83,8 +73,9 @@ class Said(NamedTuple):
     answers: int
     mine: bool
     addressed: bool
+    first: bool = True
     awaits: bool = False
-    seen: tuple[Seen, ...] = ()
+    seen: tuple[ChatReceipt, ...] = ()
     cancelled: str = ""
     reason: str = ""
     claims: tuple[str, ...] = ()
@@ -92,11 +83,13 @@ class Said(NamedTuple):
     @property
     def missing(self) -> tuple[str, ...]:
         """The addressees of an own message that have not acknowledged it."""
-        seen = {one.by for one in self.seen}
-        return tuple(one for one in self.to if one not in seen and one != self.sender) if self.mine else ()
+        seen = {receipt.by for receipt in self.seen}
+        return (
+            tuple(name for name in self.to if name not in seen and name != self.sender) if self.mine else ()
+        )
 
 
-class Talk:
+class ChatModel:
     """The chat of a space as one participant sees it; a follower of `lab.following`.
 
     `on_change` is told the number of a message that is new or changed, 0 when it is about who is there or what may be
@@ -108,17 +101,17 @@ class Talk:
     def __init__(self, me: MEWParticipant, *, on_change: Callable[[int], None] = lambda n: None) -> None:
         self._me = me
         self.on_change = on_change
-        self._said: dict[int, Said] = {}
+        self._ledger = ChatLedger()
+        self._rows: dict[int, ChatRow] = {}
         self._awaiting: dict[int, None] = {}
-        self._numbers: dict[str, int] = {}
-        self._waiting = {one.id: one.sender for one in me.chats.pending}
-        self._sizes: deque[int] = deque()  # characters of each that is held
+        self._numbers: dict[str, int] = {}  # id -> the first row that bears it
+        self._sizes: deque[int] = deque()  # characters of each row
         self._characters = 0
         self._count = 0
-        self._leave = (me.chats.on_change(self._queue_changed), me.client.on_message(self._heard))
+        self._leave = (me.chats.on_change(self._queue_changed), me.client.on_message(self._note_presence))
 
     def close(self) -> None:
-        """Listens to its participant no longer."""
+        """Follows its participant no longer."""
         for leave in self._leave:
             leave()
 
@@ -129,26 +122,26 @@ class Talk:
         """The number of the newest message, 0 before the first."""
         return self._count
 
-    def messages(self, *, after: int = 0, before: int | None = None, limit: int = 200) -> list[Said]:
+    def messages(self, *, after: int = 0, before: int | None = None, limit: int = 200) -> list[ChatRow]:
         """The newest messages held behind `after` and before `before`, at most `limit`, oldest first."""
-        first = self._count - len(self._said) + 1
+        first = self._count - len(self._rows) + 1
         end = self._count if before is None else min(self._count, before - 1)
         numbers = range(max(first, after + 1, end - limit + 1), end + 1)
-        return [one for n in numbers if (one := self._said.get(n)) is not None]
+        return [row for n in numbers if (row := self._rows.get(n)) is not None]
 
-    def message(self, n: int) -> Said | None:
+    def message(self, n: int) -> ChatRow | None:
         """One message; None when it is not held."""
-        return self._said.get(n)
+        return self._rows.get(n)
 
     @property
-    def queue(self) -> list[Said]:
+    def queue(self) -> list[ChatRow]:
         """What awaits this participant's acknowledgement, oldest first."""
-        held = (self._said.get(n) for n in sorted(self._awaiting.copy()))
-        return [one for one in held if one is not None and one.awaits]
+        held = (self._rows.get(n) for n in sorted(self._awaiting.copy()))
+        return [row for row in held if row is not None and row.awaits]
 
     @property
     def people(self) -> list[str]:
-        """Who can be spoken to."""
+        """The participants that are here."""
         return sorted(name for name in self._me.client.participants.copy() if name != GATEWAY)
 
     @property
@@ -189,13 +182,13 @@ class Talk:
 
         Spec: §3.4.1.
         """
-        one = self._held(n, "acknowledged")
-        if not one.awaits:
+        row = self._held(n, "acknowledged")
+        if not row.awaits:
             raise MewError(
-                f"nothing was acknowledged: the message of {one.sender} does not wait for it any more"
+                f"nothing was acknowledged: the message of {row.sender} does not wait for it any more"
             )
-        await self._acknowledged(one, _word(status, "status"))
-        return f"Acknowledged to {one.sender} ({status})."
+        await self._send_acknowledgement(row, _word(status, "status"))
+        return f"Acknowledged to {row.sender} ({status})."
 
     async def acknowledge_all(self, status: str = "received", *, until: int | None = None) -> str:
         """Acknowledges each message that waits, up to number `until`; one message to each author. As `acknowledge`.
@@ -203,13 +196,13 @@ class Talk:
         Spec: §3.4.1.
         """
         word, done = _word(status, "status"), 0
-        for one in self.queue:
-            if until is None or one.n <= until:
-                current = self._said.get(one.n)
+        for row in self.queue:
+            if until is None or row.n <= until:
+                current = self._rows.get(row.n)
                 if (
                     current is not None and current.awaits
                 ):  # else it was cancelled while an earlier one was sent
-                    await self._acknowledged(one, word)
+                    await self._send_acknowledgement(row, word)
                     done += 1
         return f"{done} message{'' if done == 1 else 's'} acknowledged ({status})."
 
@@ -222,138 +215,140 @@ class Talk:
 
         Spec: §3.4.2.
         """
-        one = self._held(n, "cancelled")
-        if one.cancelled:
-            raise MewError(f"nothing was cancelled: {one.cancelled} has cancelled that message already")
-        to = tuple(name for name in one.to if name != self.me) if one.mine else (one.sender,)
+        row = self._held(n, "cancelled")
+        if row.cancelled:
+            raise MewError(f"nothing was cancelled: {row.cancelled} has cancelled that message already")
+        to = tuple(name for name in row.to if name != self.me) if row.mine else (row.sender,)
         payload = {"reason": _word(reason, "reason")}
-        await self._me.saying.say_accepted("chat/cancel", payload, to=self._present(to), about=one.id)
-        self._me.chats.settle(one.id, "cancelled")
-        return f"The message of {one.sender} was cancelled ({reason})."
+        await self._me.saying.say_accepted("chat/cancel", payload, to=self._present(to), about=row.id)
+        self._me.chats.settle(row.id, "cancelled")
+        return f"The message of {row.sender} was cancelled ({reason})."
 
-    async def _acknowledged(self, one: Said, status: str) -> None:
-        to = self._present((one.sender,))
-        await self._me.saying.say_accepted("chat/acknowledge", {"status": status}, to=to, about=one.id)
-        self._me.chats.settle(one.id, "acknowledged")
+    async def _send_acknowledgement(self, row: ChatRow, status: str) -> None:
+        to = self._present((row.sender,))
+        await self._me.saying.say_accepted("chat/acknowledge", {"status": status}, to=to, about=row.id)
+        self._me.chats.settle(row.id, "acknowledged")
 
     def _present(self, names: Sequence[str]) -> tuple[str, ...]:
         # What is said to somebody who has left is said to all, so that it stands in the record.
         return tuple(name for name in names if name in self._me.client.participants)
 
-    def _held(self, n: int, deed: str) -> Said:
-        one = self._said.get(n)
-        if one is None:
+    def _held(self, n: int, action: str) -> ChatRow:
+        row = self._rows.get(n)
+        if row is None:
             raise MewError(f"message {n} is not held here any more; lab.log.df has it")
-        first = self._numbers.get(one.id) == n and self._waiting.get(one.id, one.sender) == one.sender
-        if not first or (not one.mine and self._me.chats.own(one.id) is not None):
+        author = self._me.chats.author(row.id)
+        if not row.first and not author and self._ledger.get(row.id) is None:
             raise MewError(
-                f"nothing was {deed}: this message of {one.sender} bears the id of an earlier one, which would be "
-                f"{deed} instead; answer it in words"
+                f"nothing was {action}: this message of {row.sender} is malformed, and other participants drop it; "
+                "answer it in words"
             )
-        return one
+        if not row.first or author not in ("", row.sender):
+            raise MewError(
+                f"nothing was {action}: this message of {row.sender} bears the id of an earlier one, which would be "
+                f"{action} instead; answer it in words"
+            )
+        return row
 
-    # --- what is heard ---
+    # --- following ---
 
-    def take(self, heard: Entry) -> None:
+    def take(self, entry: Entry) -> None:
         """Takes note of one envelope."""
-        if heard.refused:
+        if entry.refused or entry.kind not in CHAT_KINDS:
             return
-        if heard.kind == "chat":
-            self._message(heard)
-        elif heard.kind in ("chat/acknowledge", "chat/cancel") and len(heard.sender) <= MAX_NAME:
-            for id in dict.fromkeys(heard.correlation_id):
-                one = self._said.get(self._numbers.get(id, 0))
-                if one is None:
-                    continue
-                if heard.kind == "chat/acknowledge":
-                    self._seen(one, heard)
-                else:
-                    self._cancelled(one, heard)
+        changes = self._ledger.observe(entry)
+        if entry.kind == "chat":
+            self._add(entry, first=any(change.what == "said" for change in changes))
+            return
+        for change in changes:
+            row = self._rows.get(self._numbers.get(change.id, 0))
+            if row is not None and row.first and change.message is not None:
+                self._put(self._with_state(row, change.message))
 
-    def _message(self, heard: Entry) -> None:
-        payload, me = heard.payload, self.me
-        id, text = heard.id, payload.get("text")
+    def _add(self, entry: Entry, *, first: bool) -> None:
+        payload = entry.payload
+        id, text = entry.id, payload.get("text")
         if not id or not isinstance(text, str):
             return
         n = self._count + 1
-        shown, to, context, size = text[:MAX_TEXT], heard.to, heard.context, len(heard.raw)
-        addressed = me in to
+        shown, to, context, size = text[:MAX_TEXT], entry.to, entry.context, len(entry.raw)
+        addressed = self.me in to
         if size > SHORT:
-            if len(id) > MAX_ID or len(heard.sender) > MAX_NAME:
+            if len(id) > MAX_ID or len(entry.sender) > MAX_NAME:
                 return
             to, context = cut_names(to, most=MAX_TO), cut(context, MAX_CONTEXT)
             size = len(shown) + len(context) + sum(map(len, to))
         answers = 0
-        for about in heard.correlation_id:
+        for about in entry.correlation_id:
             if answers := self._numbers.get(about, 0):
                 break
-        first = self._numbers.setdefault(id, n) == n  # who took the id first keeps it
+        if first:
+            self._numbers[id] = n
         self._characters += size
         self._sizes.append(size)
-        one = Said(  # by position: names cost twice as much, thousands of times a second
+        row = ChatRow(  # by position: names cost twice as much, thousands of times a second
             n,
-            heard.seq,
+            entry.seq,
             id,
-            heard.t,
-            heard.sender,
+            entry.t,
+            entry.sender,
             to,
             shown,
             len(text) - len(shown),
             payload.get("format") == "markdown",
             context,
             answers,
-            heard.sender == me,
+            entry.sender == self.me,
             addressed,
-            first and self._waiting.get(id) == heard.sender,
+            first,
+            first and self._awaits(id, entry.sender),
         )
-        self._said[n] = one
+        self._rows[n] = row
         self._count = n
-        while len(self._said) > MAX_MESSAGES or (self._characters > MAX_CHARACTERS and len(self._said) > 1):
-            old = self._said.pop(n - len(self._said) + 1)
-            self._awaiting.pop(old.n, None)
+        while len(self._rows) > MAX_MESSAGES or (self._characters > MAX_CHARACTERS and len(self._rows) > 1):
+            oldest = self._rows.pop(n - len(self._rows) + 1)
+            self._awaiting.pop(oldest.n, None)
             self._characters -= self._sizes.popleft()
-            if self._numbers.get(old.id) == old.n:
-                del self._numbers[old.id]
-        self._put(one)
+            if self._numbers.get(oldest.id) == oldest.n:
+                del self._numbers[oldest.id]
+        self._put(row)
 
-    def _seen(self, one: Said, heard: Entry) -> None:
-        status = heard.payload.get("status")
-        said = Seen(heard.sender, one_line(status, MAX_WORD) if isinstance(status, str) else "", heard.t)
-        others = tuple(seen for seen in one.seen if seen.by != heard.sender)
-        if len(others) < MAX_SEEN_BY:
-            self._put(one._replace(seen=(*others, said)))
+    def _with_state(self, row: ChatRow, message: ChatMessage) -> ChatRow:
+        """The row with what the ledger says of its message."""
+        own = next((one for one in message.dismissed if one.by == self.me), None)
+        cancelled, reason = (own.by, own.reason) if own is not None else ("", "")
+        if message.state == "cancelled":
+            cancelled, reason = message.sender, message.reason
+        return row._replace(
+            seen=message.receipts,
+            cancelled=cancelled,
+            reason=reason,
+            claims=tuple(one.by for one in message.dismissed if one.by != self.me)[:MAX_CLAIMS],
+            awaits=self._awaits(row.id, row.sender),
+        )
 
-    def _cancelled(self, one: Said, heard: Entry) -> None:
-        if heard.sender not in (one.sender, self.me):
-            if heard.sender not in one.claims and len(one.claims) < 5:
-                self._put(one._replace(claims=(*one.claims, heard.sender)))
-        elif not one.cancelled:
-            reason = heard.payload.get("reason")
-            said = one_line(reason, MAX_WORD) if isinstance(reason, str) else ""
-            self._put(one._replace(cancelled=heard.sender, reason=said, awaits=False))
+    def _awaits(self, id: str, sender: str) -> bool:
+        waiting = self._me.chats.awaiting(id)
+        return waiting is not None and waiting.sender == sender
 
-    def _queue_changed(self, change: ChatChange) -> None:
-        if change.what == "arrived":
-            self._waiting[change.id] = change.by
-        elif change.what in ("acknowledged", "cancelled", "dropped"):
-            self._waiting.pop(change.id, None)
-        one = self._said.get(self._numbers.get(change.id, 0))
-        if one is not None and not one.mine:
-            awaits = self._waiting.get(change.id) == one.sender
-            if awaits != one.awaits:
-                self._put(one._replace(awaits=awaits))
+    def _queue_changed(self, change: QueueChange) -> None:
+        row = self._rows.get(self._numbers.get(change.id, 0))
+        if row is not None and row.first and not row.mine:
+            awaits = self._awaits(row.id, row.sender)
+            if awaits != row.awaits:
+                self._put(row._replace(awaits=awaits))
 
-    def _heard(self, envelope: Envelope) -> None:
+    def _note_presence(self, envelope: Envelope) -> None:
         if envelope.kind in ("system/presence", "system/welcome"):
             self.on_change(0)
 
-    def _put(self, one: Said) -> None:
-        self._said[one.n] = one
-        if one.awaits:
-            self._awaiting[one.n] = None
+    def _put(self, row: ChatRow) -> None:
+        self._rows[row.n] = row
+        if row.awaits:
+            self._awaiting[row.n] = None
         else:
-            self._awaiting.pop(one.n, None)
-        self.on_change(one.n)
+            self._awaiting.pop(row.n, None)
+        self.on_change(row.n)
 
 
 def _word(given: str, what: str) -> str:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from mew_lab.errors import MewError
 from mew_lab.log.line import read_members
 from mew_lab.protocol.visible import middle, one_line, visible
-from mew_lab.views.chat.model import REASONS, STATUSES, Said, Talk
+from mew_lab.views.chat.model import REASONS, STATUSES, ChatModel, ChatRow
 from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
 from mew_lab.views.ui.live import INSTALL, front_end
 from mew_lab.views.ui.markdown import plain, tree
@@ -44,7 +44,7 @@ SHOWN_SEEN = 8  # acknowledgements of a message that are told one by one
 
 def view_of(lab: Lab) -> ChatView:
     """The one of this lab."""
-    talk = lab.loop.call(lambda: Talk(lab.me.participant))
+    talk = lab.loop.call(lambda: ChatModel(lab.me.participant))
     view = ChatView(talk, submit=lab.loop.submit, raw=lab.rows.raw)
 
     def leave() -> None:
@@ -66,7 +66,7 @@ class ChatView(ActingWidget):
 
     def __init__(
         self,
-        talk: Talk,
+        talk: ChatModel,
         *,
         submit: Callable[[Coroutine[Any, Any, Any]], Future[Any]],
         raw: Callable[[int], str] = lambda seq: "",
@@ -107,7 +107,7 @@ class ChatView(ActingWidget):
         words = {"statuses": list(STATUSES.items()), "reasons": list(REASONS.items())}
         return shown | words | {"no": self._number, "now": self.clock().timestamp()} | self._head
 
-    def _newest(self, after: int, most: int) -> list[Said]:
+    def _newest(self, after: int, most: int) -> list[ChatRow]:
         """The newest messages behind `after`, as many as may go at once."""
         messages, left = self._talk.messages(after=after, limit=most), MOST_CHARACTERS
         for at in range(len(messages) - 1, -1, -1):
@@ -253,7 +253,7 @@ def _word(given: Mapping[str, Any], name: str) -> str:
     return word
 
 
-def _past(one: Said) -> list[str]:
+def _past(one: ChatRow) -> list[str]:
     """What became of a message, one line each."""
     lines = [f"{seen.by}: {seen.status or 'acknowledged'}" for seen in one.seen[:SHOWN_SEEN]]
     if one.cancelled:
@@ -261,7 +261,7 @@ def _past(one: Said) -> list[str]:
     return [*lines, "awaits you"] if one.awaits else lines
 
 
-def _page(messages: Sequence[Said]) -> list[dict[str, Any]]:
+def _page(messages: Sequence[ChatRow]) -> list[dict[str, Any]]:
     """Messages as the views get them; of very much Markdown at once only the newest is formatted."""
     shown: list[dict[str, Any]] = []
     left = MOST_MARKDOWN
@@ -271,7 +271,7 @@ def _page(messages: Sequence[Said]) -> list[dict[str, Any]]:
     return shown[::-1]
 
 
-def _shown(one: Said, *, formatted: bool) -> dict[str, Any]:
+def _shown(one: ChatRow, *, formatted: bool) -> dict[str, Any]:
     """A message as the views get it: numbers to be sent back, everything else visible text."""
     nodes = tree(one.text) if one.markdown and formatted and not one.more else None
     return _state(one) | {
@@ -290,7 +290,7 @@ def _shown(one: Said, *, formatted: bool) -> dict[str, Any]:
     }
 
 
-def _state(one: Said) -> dict[str, Any]:
+def _state(one: ChatRow) -> dict[str, Any]:
     """What of a message may change."""
     return {
         "n": one.n,

@@ -1,32 +1,30 @@
-"""What is told of a reasoning, and of each message in it?  One sequence and one step, bounded whatever a peer said.
+"""Rows of the reasoning view: one for each sequence and one for each step, bounded whatever a peer said.
 
-It does not know which sequence a message belongs to, nor which are held.
+Which step belongs to which sequence, and how a sequence ended, is the ledger's to say (`ledger.reasoning`).
 
 Spec: §2 (context), §3.5.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from typing import Any
 
 from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.reasoning import ReasoningSequence
 from mew_lab.protocol.describe import describe
-from mew_lab.protocol.envelope import MAX_ID
 from mew_lab.protocol.visible import one_line
 from mew_lab.views.reasoning.call_rows import CallRow
 
-__all__ = ["MAX_KIND", "MAX_PATH", "MAX_TEXT", "MAX_TO", "Reasoning", "Step", "parts_of", "text_of"]
+__all__ = ["MAX_KIND", "MAX_TEXT", "MAX_TO", "SequenceRow", "StepRow", "facts_of", "text_of"]
 
 MAX_TEXT = 350
-MAX_DEPTH = 16  # parts of a context that are looked at
-MAX_PATH = 200
 MAX_KIND = 128
 MAX_TO = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class StepRow:
     """One message of a sequence; `n` counts from 1 in it, `seq` is its row in the feed, `t` in seconds of the epoch.
 
     `path` is the part of the sequence it belongs to, empty for the sequence itself. `more` tells that the text was
@@ -47,49 +45,34 @@ class Step:
     child: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reasoning:
-    """One sequence as it stands; `key` counts from 1 in order of arrival, `id` is its context.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SequenceRow(ReasoningSequence):
+    """What the ledger knows of a sequence, and what the view adds.
 
-    `about` is what its start correlates to, `text` what it set out to do. `parent` is the key of the sequence within
-    which it began (0: none), `place` the number of its step there. `steps` counts all messages, `dropped` those not
-    held any more; `open_calls` wait for an answer or a decision. `by` and `reason` tell of its end, `stream` names the
-    stream beside it.
+    `text` is what the sequence set out to do, `more` tells that it was longer. `dropped` counts the steps that are not
+    held any more, `thoughts` and `calls` count steps of these kinds; `open_calls` wait for an answer or a decision.
     """
 
-    key: int
-    id: str
-    owner: str
-    started: float
     text: str = ""
     more: bool = False
-    seq: int = 0
-    about: tuple[str, ...] = ()
-    parent: int = 0
-    place: int = 0
-    path: str = ""
-    state: Literal["active", "concluded", "cancelled", "left"] = "active"
-    ended: float | None = None
-    by: str = ""
-    reason: str = ""
-    steps: int = 0
     dropped: int = 0
     thoughts: int = 0
     calls: int = 0
     open_calls: int = 0
-    stream: str = ""
-    streaming: bool = False
 
 
-def parts_of(context: str) -> list[str]:
-    """The first 16 parts of a context that may be ids or names of parts: neither empty nor longer than an id."""
-    return [part for part in context.split("/", MAX_DEPTH)[:MAX_DEPTH] if 0 < len(part) <= MAX_ID]
+_FACTS = tuple(field.name for field in fields(ReasoningSequence))
 
 
-def text_of(heard: Entry) -> tuple[str, bool]:
+def facts_of(sequence: ReasoningSequence) -> dict[str, Any]:
+    """The members of a row that the ledger gives."""
+    return {name: getattr(sequence, name) for name in _FACTS}
+
+
+def text_of(entry: Entry) -> tuple[str, bool]:
     """What a message says, in at most 350 characters, and whether it says more."""
-    said = heard.payload.get("message" if heard.kind.startswith("reasoning/") else "text")
-    if heard.kind != "reasoning/cancel" and isinstance(said, str) and said:
-        return one_line(said.strip(), MAX_TEXT), len(said.strip()) > MAX_TEXT
-    shown = describe(heard.kind, heard.payload)
-    return one_line(shown, MAX_TEXT), heard.kind in ("mcp/request", "mcp/proposal") or "…" in shown
+    message = entry.payload.get("message" if entry.kind.startswith("reasoning/") else "text")
+    if entry.kind != "reasoning/cancel" and isinstance(message, str) and message:
+        return one_line(message.strip(), MAX_TEXT), len(message.strip()) > MAX_TEXT
+    shown = describe(entry.kind, entry.payload)
+    return one_line(shown, MAX_TEXT), entry.kind in ("mcp/request", "mcp/proposal") or "…" in shown

@@ -23,8 +23,8 @@ from mew_lab.errors import MewError
 from mew_lab.log.line import read_members
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.reasoning.call_rows import CallRow
-from mew_lab.views.reasoning.model import REASONS, Thoughts
-from mew_lab.views.reasoning.sequences import Reasoning, Step
+from mew_lab.views.reasoning.model import REASONS, ReasoningModel
+from mew_lab.views.reasoning.sequences import SequenceRow, StepRow
 from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
 from mew_lab.views.ui.live import INSTALL, front_end
 from mew_lab.views.ui.markdown import plain
@@ -50,7 +50,7 @@ HEAD = 160  # characters of what a sequence set out to do; the rest when it is a
 def view_of(lab: Lab) -> ReasoningView:
     """The one of this lab."""
     me = lab.me.participant
-    thoughts = Thoughts(me)
+    thoughts = ReasoningModel(me)
     view = ReasoningView(thoughts, submit=lab.loop.submit, raw=lab.rows.raw)
 
     def join() -> None:
@@ -79,7 +79,7 @@ class ReasoningView(ActingWidget):
 
     def __init__(
         self,
-        thoughts: Thoughts,
+        thoughts: ReasoningModel,
         *,
         submit: Callable[[Coroutine[Any, Any, Any]], Future[Any]],
         raw: Callable[[int], str] = lambda seq: "",
@@ -173,7 +173,7 @@ class ReasoningView(ActingWidget):
             items.insert(0, {"t": "next", "no": self._number})
         return items
 
-    def _sequence(self, one: Reasoning) -> dict[str, Any]:
+    def _sequence(self, one: SequenceRow) -> dict[str, Any]:
         return {
             "key": one.key,
             "id": middle(one.id, 28),
@@ -316,7 +316,7 @@ def _result(payload: Mapping[str, Any]) -> str:
     return _indented(payload.get("error", result))
 
 
-def _step(key: int, one: Step) -> dict[str, Any]:
+def _step(key: int, one: StepRow) -> dict[str, Any]:
     """A step as the views get it; its text and the lines of its call are visible text already."""
     return {
         "key": key,
@@ -349,12 +349,12 @@ def _told(call: CallRow) -> str:
     return f"{call.state}{by}{f': {call.result}' if call.result else ''}"
 
 
-def _ended(one: Reasoning) -> str:
+def _ended(one: SequenceRow) -> str:
     lasted = f" after {one.ended - one.started:.1f} s" if one.ended is not None else ""
     return f"{one.state}{lasted}"
 
 
-def _summary(one: Reasoning) -> str:
+def _summary(one: SequenceRow) -> str:
     by = f"by {one.by}" if one.by and one.by != one.owner else ""
     parts = [f"{one.thoughts} thoughts", f"{one.calls} calls", by, one.reason]
     return ", ".join(filter(None, parts))

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from mew_lab.views.reasoning import mirrors
-from mew_lab.views.reasoning.mirrors import Mirror
+from mew_lab.views.reasoning import model as module
+from mew_lab.views.reasoning.model import Mirror
 
 
 def line(**members: object) -> bytes:
@@ -54,5 +54,5 @@ def test_the_newest_is_kept_and_what_never_ends_is_bounded(monkeypatch: pytest.M
     endless = Mirror()
     for _ in range(200):
         endless.take(b"{" + b"x" * 1000)
-    assert len(endless._rest) <= mirrors.LONGEST + 1001
-    assert len(endless.text) <= mirrors.KEPT
+    assert len(endless._rest) <= module.MAX_LINE + 1001
+    assert len(endless.text) <= module.MAX_MIRRORED

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from heard import Space
 
-from mew_lab.views.reasoning.sequences import parts_of, text_of
+from mew_lab.ledger.reasoning import parts_of
+from mew_lab.views.reasoning.sequences import text_of
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,20 +13,25 @@ from heard import Space
 
 from mew_lab.errors import CapabilityViolation, MewError
 from mew_lab.lab.lab import Lab
-from mew_lab.sdk.chats import ChatChange
+from mew_lab.sdk.chats import AwaitingChat, QueueChange
 from mew_lab.views.chat import model as module
-from mew_lab.views.chat.model import Said, Talk
+from mew_lab.views.chat.model import ChatModel, ChatRow
 
 
 class Deaf:
-    """A participant called human of whom nothing is asked."""
+    """A participant called human whose queue a test fills."""
 
     id = "human"
-    pending: list[Any] = []
     participants: dict[str, Any] = {}
 
     def __init__(self) -> None:
         self.client = self.chats = self
+        self.queue: dict[str, AwaitingChat] = {}
+        self.awaiting = self.queue.get
+
+    def arrive(self, id: str, by: str) -> None:
+        self.queue[id] = AwaitingChat(id, by, "", datetime.now(UTC), False)
+        self.changed(QueueChange("arrived", id, by))
 
     def on_change(self, handler: Any) -> Callable[[], None]:
         self.changed = handler
@@ -36,18 +42,18 @@ class Deaf:
 
 
 @pytest.fixture
-def talk() -> Talk:
-    return Talk(Deaf())  # type: ignore[arg-type]
+def talk() -> ChatModel:
+    return ChatModel(Deaf())  # type: ignore[arg-type]
 
 
 @pytest.fixture
-def space(talk: Talk) -> Space:
+def space(talk: ChatModel) -> Space:
     return Space(talk)
 
 
 @pytest.mark.req("P-3.4-1", "P-3.4-2", "P-3.4-3", "P-3.4-4")
 def test_a_message_says_who_whom_and_how_and_is_plain_unless_it_says_markdown(
-    talk: Talk, space: Space
+    talk: ChatModel, space: Space
 ) -> None:
     space.tell("chat", {"text": "Hello"}, id="c1", context="r1")
     space.tell("chat", {"text": "*Hi*", "format": "markdown"}, by="human", to=["helper"], about="c1")
@@ -60,7 +66,9 @@ def test_a_message_says_who_whom_and_how_and_is_plain_unless_it_says_markdown(
 
 
 @pytest.mark.req("P-3.4.1-1")
-def test_an_acknowledgement_stands_under_its_message_with_whose_is_missing(talk: Talk, space: Space) -> None:
+def test_an_acknowledgement_stands_under_its_message_with_whose_is_missing(
+    talk: ChatModel, space: Space
+) -> None:
     space.tell("chat", {"text": "Go"}, by="human", id="c1", to=["helper", "bot"])
     assert talk.messages()[0].missing == ("helper", "bot")
     space.tell("chat/acknowledge", {"status": "received"}, about="c1")
@@ -71,7 +79,7 @@ def test_an_acknowledgement_stands_under_its_message_with_whose_is_missing(talk:
 
 
 @pytest.mark.req("P-3.4.2-1", "P-3.4.2-2")
-def test_its_author_calls_a_message_off_and_what_others_say_is_a_claim(talk: Talk, space: Space) -> None:
+def test_its_author_calls_a_message_off_and_what_others_say_is_a_claim(talk: ChatModel, space: Space) -> None:
     space.tell("chat", {"text": "Look"}, id="c1")
     space.tell("chat/cancel", {"reason": "handled_elsewhere"}, by="mallory", about="c1")
     (one,) = talk.messages()
@@ -81,7 +89,9 @@ def test_its_author_calls_a_message_off_and_what_others_say_is_a_claim(talk: Tal
     assert (one.cancelled, one.reason) == ("helper", "duplicate")
 
 
-def test_who_took_an_id_first_keeps_it_and_what_was_refused_was_not_said(talk: Talk, space: Space) -> None:
+def test_who_took_an_id_first_keeps_it_and_what_was_refused_was_not_said(
+    talk: ChatModel, space: Space
+) -> None:
     space.tell("chat", {"text": "mine"}, id="c1")
     space.tell("chat", {"text": "also c1"}, id="c1", by="mallory")
     space.tell("chat", {"text": "unheard"}, verdict="refused")
@@ -90,17 +100,17 @@ def test_who_took_an_id_first_keeps_it_and_what_was_refused_was_not_said(talk: T
 
 
 def test_only_the_first_message_of_an_id_awaits_whatever_the_queue_hears_when(
-    talk: Talk, space: Space
+    talk: ChatModel, space: Space
 ) -> None:
-    def change(what: Any, id: str, by: str) -> None:
-        talk._me.changed(ChatChange(what, id, by))  # type: ignore[attr-defined]
+    def arrive(id: str, by: str) -> None:
+        talk._me.arrive(id, by)  # type: ignore[attr-defined]
 
-    change("arrived", "c1", "helper")
+    arrive("c1", "helper")
     space.tell("chat", {"text": "first"}, id="c1")
     space.tell("chat", {"text": "same id"}, id="c1", by="mallory")
     assert [one.text for one in talk.queue] == ["first"]
     space.tell("chat", {"text": "first, heard late"}, id="c2", by="bot")
-    change("arrived", "c2", "helper")
+    arrive("c2", "helper")
     assert [one.text for one in talk.queue] == ["first"], "the queue means a message of helper"
     for n in range(2000):
         space.tell("chat", {"text": str(n)}, by="human")
@@ -109,7 +119,7 @@ def test_only_the_first_message_of_an_id_awaits_whatever_the_queue_hears_when(
 
 
 def test_names_and_contexts_count_and_are_cut_so_that_nobody_is_called_so(
-    talk: Talk, space: Space, monkeypatch: pytest.MonkeyPatch
+    talk: ChatModel, space: Space, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long = "x" * 900_000
     space.tell("chat", {"text": "hi"}, to=["human", long, *["bot"] * 500], context=long)
@@ -129,7 +139,7 @@ def test_names_and_contexts_count_and_are_cut_so_that_nobody_is_called_so(
 
 
 def test_memory_is_bounded_in_messages_in_text_and_in_acknowledgements(
-    talk: Talk, space: Space, monkeypatch: pytest.MonkeyPatch
+    talk: ChatModel, space: Space, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for n in range(2300):
         space.tell("chat", {"text": f"message {n}"})
@@ -148,7 +158,7 @@ def test_memory_is_bounded_in_messages_in_text_and_in_acknowledgements(
     assert len(talk.messages(limit=9999)) == 3
 
 
-def test_pages_go_backwards_from_the_newest(talk: Talk, space: Space) -> None:
+def test_pages_go_backwards_from_the_newest(talk: ChatModel, space: Space) -> None:
     for n in range(10):
         space.tell("chat", {"text": str(n)})
     assert [one.n for one in talk.messages(limit=3)] == [8, 9, 10]
@@ -158,7 +168,7 @@ def test_pages_go_backwards_from_the_newest(talk: Talk, space: Space) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"text": 7}, {"text": None}, {}, {"status": 3}, {"reason": []}])
-def test_payloads_of_the_wrong_shape_do_no_harm(talk: Talk, space: Space, wrong: Any) -> None:
+def test_payloads_of_the_wrong_shape_do_no_harm(talk: ChatModel, space: Space, wrong: Any) -> None:
     space.tell("chat", {"text": "hello"}, id="c1")
     for kind in ("chat", "chat/acknowledge", "chat/cancel"):
         space.tell(kind, wrong, about="c1")
@@ -174,7 +184,9 @@ class Watched:
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
         self.changed = threading.Event()
-        self.talk = lab.loop.call(lambda: Talk(lab.me.participant, on_change=lambda n: self.changed.set()))
+        self.talk = lab.loop.call(
+            lambda: ChatModel(lab.me.participant, on_change=lambda n: self.changed.set())
+        )
         lab.loop.call(lambda: lab.following.add(self.talk))
 
     def until(self, probe: Callable[[], Any]) -> Any:
@@ -189,7 +201,7 @@ class Watched:
         return self.lab.loop.submit(work).result(10)
 
     @property
-    def last(self) -> Said:
+    def last(self) -> ChatRow:
         return self.talk.messages(limit=1)[0]
 
     def sent(self, kind: str) -> list[dict[str, Any]]:
@@ -324,7 +336,7 @@ def test_what_is_said_here_is_chat_as_the_specification_wants_it(lab: Lab, here:
 
 def test_whoever_may_only_chat_is_told_that_it_may_not_acknowledge(lab: Lab) -> None:
     bot = lab.join("bot", can=[{"kind": "chat"}])
-    talk = lab.loop.call(lambda: Talk(bot.participant))
+    talk = lab.loop.call(lambda: ChatModel(bot.participant))
     lab.loop.call(lambda: lab.following.add(talk))
     lab.chat("hello", "bot")
     end = threading.Event()

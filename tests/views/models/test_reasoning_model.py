@@ -15,8 +15,8 @@ from mew_lab.lab.lab import Lab
 from mew_lab.sdk.client import StreamData
 from mew_lab.views.reasoning import model as whole
 from mew_lab.views.reasoning import sequences as module
-from mew_lab.views.reasoning.model import Thoughts
-from mew_lab.views.reasoning.sequences import Reasoning
+from mew_lab.views.reasoning.model import ReasoningModel
+from mew_lab.views.reasoning.sequences import SequenceRow
 
 ADD = {"method": "tools/call", "params": {"name": "add", "arguments": {"a": 1}}}
 
@@ -26,23 +26,23 @@ class Quiet:
 
 
 @pytest.fixture
-def thoughts() -> Thoughts:
-    return Thoughts(Quiet())  # type: ignore[arg-type]
+def thoughts() -> ReasoningModel:
+    return ReasoningModel(Quiet())  # type: ignore[arg-type]
 
 
 @pytest.fixture
-def space(thoughts: Thoughts) -> Space:
+def space(thoughts: ReasoningModel) -> Space:
     return Space(thoughts)
 
 
-def only(thoughts: Thoughts) -> Reasoning:
+def only(thoughts: ReasoningModel) -> SequenceRow:
     (one,) = thoughts.sequences
     return one
 
 
 @pytest.mark.req("P-3.5.1-2", "P-3.5.2-1", "P-3.5.3-1", "P-3.5.4-1")
 def test_what_carries_the_id_of_the_start_belongs_to_it_until_its_conclusion(
-    thoughts: Thoughts, space: Space
+    thoughts: ReasoningModel, space: Space
 ) -> None:
     space.tell("reasoning/start", {"message": "Working on: rain"}, id="r1", about="chat-1")
     space.tell("reasoning/thought", {"message": "Look at the sky"}, context="r1")
@@ -68,7 +68,7 @@ def test_what_carries_the_id_of_the_start_belongs_to_it_until_its_conclusion(
 
 @pytest.mark.req("P-3.5.6-5")
 def test_sequences_side_by_side_do_not_meet_and_parts_keep_their_path(
-    thoughts: Thoughts, space: Space
+    thoughts: ReasoningModel, space: Space
 ) -> None:
     space.tell("reasoning/start", {"message": "a"}, id="a", by="bot")
     space.tell("reasoning/start", {"message": "b"}, id="b")
@@ -86,7 +86,7 @@ def test_sequences_side_by_side_do_not_meet_and_parts_keep_their_path(
 
 @pytest.mark.req("S-L3-20")
 def test_a_call_that_correlates_to_the_start_stands_in_place_with_what_became_of_it(
-    thoughts: Thoughts, space: Space
+    thoughts: ReasoningModel, space: Space
 ) -> None:
     space.tell("reasoning/start", {"message": "adds"}, id="r")
     space.tell("mcp/proposal", ADD, id="p", about="r", to=["tools"])
@@ -107,7 +107,7 @@ def test_a_call_that_correlates_to_the_start_stands_in_place_with_what_became_of
 
 
 def test_a_call_that_the_gateway_refused_is_told_and_other_refused_messages_are_not(
-    thoughts: Thoughts, space: Space
+    thoughts: ReasoningModel, space: Space
 ) -> None:
     space.tell("reasoning/start", {"message": "adds"}, id="r")
     space.tell("mcp/request", ADD, about="r", to=["tools"], verdict="refused", code="capability_violation")
@@ -119,7 +119,7 @@ def test_a_call_that_the_gateway_refused_is_told_and_other_refused_messages_are_
 
 
 @pytest.mark.req("P-3.5.5-1", "C-24")
-def test_its_owner_concludes_and_anybody_who_may_cancels(thoughts: Thoughts, space: Space) -> None:
+def test_its_owner_concludes_and_anybody_who_may_cancels(thoughts: ReasoningModel, space: Space) -> None:
     space.tell("reasoning/start", {"message": "a"}, id="a")
     space.tell("reasoning/conclusion", {"message": "done"}, context="a", by="mallory")
     assert only(thoughts).state == "active", "only its owner concludes"
@@ -131,7 +131,7 @@ def test_its_owner_concludes_and_anybody_who_may_cancels(thoughts: Thoughts, spa
     assert only(thoughts).steps == 3
 
 
-def test_one_whose_participant_left_is_over(thoughts: Thoughts, space: Space) -> None:
+def test_one_whose_participant_left_is_over(thoughts: ReasoningModel, space: Space) -> None:
     space.tell("reasoning/start", {"message": "a"}, id="a")
     gone = {"event": "leave", "participant": {"id": "helper"}}
     space.tell("system/presence", gone, by="mallory")
@@ -140,7 +140,7 @@ def test_one_whose_participant_left_is_over(thoughts: Thoughts, space: Space) ->
     assert only(thoughts).state == "left"
 
 
-def test_a_start_that_nobody_heard_is_told_as_such(thoughts: Thoughts, space: Space) -> None:
+def test_a_start_that_nobody_heard_is_told_as_such(thoughts: ReasoningModel, space: Space) -> None:
     space.tell("reasoning/thought", {"message": "going on"}, context="earlier/part")
     space.tell("chat", {"text": "of no sequence"}, context="somewhere")
     one = only(thoughts)
@@ -148,7 +148,7 @@ def test_a_start_that_nobody_heard_is_told_as_such(thoughts: Thoughts, space: Sp
 
 
 @pytest.mark.req("S-L3-9")
-def test_the_stream_beside_a_sequence_is_read_along(thoughts: Thoughts, space: Space) -> None:
+def test_the_stream_beside_a_sequence_is_read_along(thoughts: ReasoningModel, space: Space) -> None:
     changes: list[tuple[int, int]] = []
     space.tell("reasoning/start", {"message": "a"}, id="a")
     space.tell("stream/request", {"description": "reasoning:a"}, by="mallory", id="bad")
@@ -169,7 +169,7 @@ def test_the_stream_beside_a_sequence_is_read_along(thoughts: Thoughts, space: S
     assert thoughts.mirrored(only(thoughts).key) == ("so", 2)
 
 
-def test_memory_is_bounded_in_steps_in_sequences_and_in_text(thoughts: Thoughts, space: Space) -> None:
+def test_memory_is_bounded_in_steps_in_sequences_and_in_text(thoughts: ReasoningModel, space: Space) -> None:
     space.tell("reasoning/start", {"message": "a" * 9999}, id="busy")
     for n in range(700):
         space.tell("reasoning/thought", {"message": f"{n} {'x' * 5000}"}, context="busy")
@@ -184,11 +184,11 @@ def test_memory_is_bounded_in_steps_in_sequences_and_in_text(thoughts: Thoughts,
     assert len(thoughts.sequences) == 200 and thoughts.forgotten == 101
     assert thoughts.sequence(one.key) is not None, "what is active goes last"
     assert thoughts.steps(2) == ()
-    assert len(thoughts._by_id) == 200
+    assert len(thoughts._ledger._names) == 200
 
 
 def test_sequences_whose_starts_were_not_heard_are_as_many_as_others(
-    thoughts: Thoughts, space: Space
+    thoughts: ReasoningModel, space: Space
 ) -> None:
     space.tell("reasoning/start", {"message": "over"}, id="over")
     space.tell("reasoning/conclusion", {"message": "done"}, context="over")
@@ -197,10 +197,12 @@ def test_sequences_whose_starts_were_not_heard_are_as_many_as_others(
         assert len(thoughts.sequences) <= 200
     assert (len(thoughts.sequences), thoughts.forgotten) == (200, 101)
     assert thoughts.sequences[0].id == "s100" and thoughts.sequence(1) is None
-    assert len(thoughts._by_id) == len(thoughts._steps) == 200
+    assert len(thoughts._ledger._names) == len(thoughts._steps) == 200
 
 
-def test_a_sequence_that_pushes_out_the_one_it_begins_in_is_held(thoughts: Thoughts, space: Space) -> None:
+def test_a_sequence_that_pushes_out_the_one_it_begins_in_is_held(
+    thoughts: ReasoningModel, space: Space
+) -> None:
     for n in range(200):
         space.tell("reasoning/start", {"message": "a"}, id=f"s{n}")
     space.tell("reasoning/conclusion", {"message": "done"}, context="s0")
@@ -210,7 +212,7 @@ def test_a_sequence_that_pushes_out_the_one_it_begins_in_is_held(thoughts: Thoug
 
 
 def test_a_context_without_an_id_makes_no_sequence_that_others_fall_into(
-    thoughts: Thoughts, space: Space
+    thoughts: ReasoningModel, space: Space
 ) -> None:
     for context in ("/", "//", "/" * 40, "x" * 300, "x" * 300 + "/" + "y" * 300):
         for _ in range(3):
@@ -228,7 +230,7 @@ def test_a_context_without_an_id_makes_no_sequence_that_others_fall_into(
     assert only(thoughts).state == "concluded"
 
 
-def test_one_long_part_of_a_context_leads_to_one_sequence(thoughts: Thoughts, space: Space) -> None:
+def test_one_long_part_of_a_context_leads_to_one_sequence(thoughts: ReasoningModel, space: Space) -> None:
     for _ in range(3):
         space.tell("reasoning/thought", {"message": "on"}, context="x" * 257 + "/later")
     assert (only(thoughts).id, only(thoughts).steps) == ("later", 3)
@@ -239,7 +241,7 @@ def test_one_long_part_of_a_context_leads_to_one_sequence(thoughts: Thoughts, sp
 
 @pytest.mark.threat(13)
 def test_a_refused_call_of_the_same_id_takes_nothing_from_the_call_that_has_it(
-    thoughts: Thoughts, space: Space, monkeypatch: pytest.MonkeyPatch
+    thoughts: ReasoningModel, space: Space, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(whole, "MAX_STEPS", 2)
     space.tell("reasoning/start", {"message": "adds"}, id="r")
@@ -260,7 +262,7 @@ def test_a_refused_call_of_the_same_id_takes_nothing_from_the_call_that_has_it(
 
 
 def test_a_call_whose_step_is_not_held_any_more_waits_no_longer(
-    thoughts: Thoughts, space: Space, monkeypatch: pytest.MonkeyPatch
+    thoughts: ReasoningModel, space: Space, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(whole, "MAX_STEPS", 2)
     space.tell("reasoning/start", {"message": "adds"}, id="r")
@@ -272,7 +274,7 @@ def test_a_call_whose_step_is_not_held_any_more_waits_no_longer(
 
 
 def test_an_id_that_its_owner_uses_again_is_followed_in_its_new_place(
-    thoughts: Thoughts, space: Space
+    thoughts: ReasoningModel, space: Space
 ) -> None:
     space.tell("reasoning/start", {"message": "adds"}, id="r")
     space.tell("mcp/proposal", ADD, id="p", about="r", to=["tools"])
@@ -283,7 +285,7 @@ def test_an_id_that_its_owner_uses_again_is_followed_in_its_new_place(
     assert states == ["withdrawn", "rejected"]
 
 
-def test_what_a_peer_makes_long_is_kept_short(thoughts: Thoughts, space: Space) -> None:
+def test_what_a_peer_makes_long_is_kept_short(thoughts: ReasoningModel, space: Space) -> None:
     long = "x" * 900_000
     space.tell("reasoning/start", {"message": "a"}, id="r", about=["c1", long, *["c2"] * 100])
     assert only(thoughts).about == ("c1", *["c2"] * 18), "ids stay whole or go"
@@ -299,16 +301,20 @@ def test_what_a_peer_makes_long_is_kept_short(thoughts: Thoughts, space: Space) 
 
 
 @pytest.mark.parametrize("wrong", [{"message": 7}, {"message": None}, {}, {"reason": [1]}])
-def test_payloads_of_the_wrong_shape_are_told_somehow(thoughts: Thoughts, space: Space, wrong: Any) -> None:
+def test_payloads_of_the_wrong_shape_are_told_somehow(
+    thoughts: ReasoningModel, space: Space, wrong: Any
+) -> None:
     for kind in ("reasoning/thought", "reasoning/cancel", "chat", "mcp/proposal", "made/up"):
         space.tell("reasoning/start", wrong, id="a")
         space.tell(kind, wrong, context="a/" + "b/" * 500)
         space.tell("reasoning/cancel", wrong, context="a")
-    assert {one.state for one in thoughts.sequences} == {"cancelled"}
+    # a cancel that is malformed stops nobody (§4.3), and the sequence gives way to the next of its id
+    ended = {"left", "active"} if "reason" in wrong else {"cancelled"}
+    assert {one.state for one in thoughts.sequences} == ended
     assert {one.steps for one in thoughts.sequences} == {2}
 
 
-def seen(lab: Lab, thoughts: Thoughts, probe: Callable[[], Any]) -> Any:
+def seen(lab: Lab, thoughts: ReasoningModel, probe: Callable[[], Any]) -> Any:
     """Waits until the probe holds; it is asked on the loop."""
     changed = threading.Event()
     thoughts.on_change = lambda key, n: changed.set()
@@ -323,7 +329,7 @@ def seen(lab: Lab, thoughts: Thoughts, probe: Callable[[], Any]) -> Any:
 @pytest.mark.req("P-3.5.5-1", "P-3.5.5-2", "P-3.5.5-3", "P-3.5.5-5")
 def test_cancelling_names_the_start_its_trigger_and_the_reason(lab: Lab) -> None:
     bot = lab.join("bot", can="proposer")
-    thoughts = Thoughts(lab.me.participant)
+    thoughts = ReasoningModel(lab.me.participant)
     lab.loop.call(lambda: lab.following.add(thoughts))
     asked = lab.chat("Will it rain?", "bot")
     started = bot.send("reasoning/start", {"message": "looks"}, correlation_id=asked.id)
@@ -347,7 +353,7 @@ def test_cancelling_names_the_start_its_trigger_and_the_reason(lab: Lab) -> None
 def test_whoever_may_not_cancel_is_told_so_and_nothing_is_sent(lab: Lab) -> None:
     bot = lab.join("bot", can=[{"kind": "chat"}])
     other = lab.join("other", can="proposer")
-    thoughts = Thoughts(bot.participant)
+    thoughts = ReasoningModel(bot.participant)
     lab.loop.call(lambda: lab.following.add(thoughts))
     other.send("reasoning/start", {"message": "looks"})
     (one,) = seen(lab, thoughts, lambda: thoughts.sequences)
@@ -358,16 +364,27 @@ def test_whoever_may_not_cancel_is_told_so_and_nothing_is_sent(lab: Lab) -> None
 
 
 @pytest.mark.threat(12)
-def test_a_second_start_with_the_id_of_one_that_goes_on_takes_nothing_from_it(
-    thoughts: Thoughts, space: Space
-) -> None:
+@pytest.mark.ruling("R6")
+def test_an_id_is_its_first_owners_who_alone_may_take_it_anew(thoughts: ReasoningModel, space: Space) -> None:
     space.tell("reasoning/start", {"message": "mine"}, id="r1")
     space.tell("reasoning/start", {"message": "false"}, id="r1", by="mallory")
     space.tell("reasoning/thought", {"message": "of mine"}, context="r1")
     space.tell("reasoning/conclusion", {"message": "done"}, context="r1")
-    first, second = thoughts.sequences
+    first = only(thoughts)
     assert [step.text for step in thoughts.steps(first.key)] == ["of mine", "done"]
-    assert (first.state, second.state, thoughts.steps(second.key)) == ("concluded", "active", ())
-    space.tell("reasoning/start", {"message": "again"}, id="r1")
-    space.tell("reasoning/thought", {"message": "of the new one"}, context="r1")
-    assert [step.text for step in thoughts.steps(thoughts.sequences[2].key)] == ["of the new one"]
+    assert first.state == "concluded"
+    for number in (2, 3):
+        space.tell("reasoning/start", {"message": "again"}, id="r1")
+        space.tell("reasoning/thought", {"message": f"of number {number}"}, context="r1")
+    assert [one.state for one in thoughts.sequences] == ["concluded", "left", "active"]
+    assert [step.text for step in thoughts.steps(thoughts.sequences[2].key)] == ["of number 3"]
+
+
+@pytest.mark.threat(12)
+def test_a_context_that_a_stranger_took_before_gives_way_to_the_start_of_that_id(
+    thoughts: ReasoningModel, space: Space
+) -> None:
+    space.tell("reasoning/thought", {"message": "false"}, context="r1", by="mallory")
+    space.tell("reasoning/start", {"message": "mine"}, id="r1")
+    space.tell("reasoning/conclusion", {"message": "false"}, context="r1", by="mallory")
+    assert (only(thoughts).owner, only(thoughts).state, only(thoughts).steps) == ("helper", "active", 1)

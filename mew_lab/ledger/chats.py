@@ -1,0 +1,251 @@
+"""Tracks who has acknowledged which chat message, and which of them need no attention any more.
+
+How it works
+------------
+`ChatLedger.observe` takes every entry of a space, in order, and returns what it changed. A `ChatMessage` is a snapshot:
+it never changes, and the ledger holds the newest one of each id.
+
+    open ── cancelled        its author alone cancels it for everybody
+
+What a peer claims is not what happened:
+
+- an id names the first message that took it, whoever says something under it later (R6: that is `repeated`);
+- a message is acknowledged by everybody but its author; the newest status of each participant counts;
+- an acknowledgement that comes after the cancel is a claim, and so is a second cancel;
+- a cancel by another participant than the author takes the message off that participant's own queue (`dismissed`), and
+  off nobody else's.
+
+So a message awaits a participant that is not its author, has neither acknowledged nor dismissed it, as long as its
+author has not cancelled it. Messages that no participant acts on (`protocol.intake`) and those that the gateway refused
+count for nothing. There is no clock, no loop and no sending here.
+
+Spec: §3.4, §3.4.1, §3.4.2, ruling R6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+from mew_lab.ledger.entry import Entry
+from mew_lab.protocol.envelope import MAX_ID
+from mew_lab.protocol.text import MAX_NAME, cut_names
+from mew_lab.protocol.visible import one_line
+
+__all__ = ["CHAT_KINDS", "ChatChange", "ChatLedger", "ChatMessage", "ChatReceipt", "Dismissal"]
+
+CHAT_KINDS = frozenset({"chat", "chat/acknowledge", "chat/cancel"})
+MAX_MESSAGES = 10_000
+MAX_WEIGHT = 16 * 1024 * 1024  # characters of all messages and of what is kept beside them
+MAX_TEXT = 4000  # characters of a message that are kept
+MAX_TO = 200  # addressees of a message
+MAX_REMARKS = 200  # acknowledgements, and dismissals, of one message
+MAX_STATUS = 80  # characters of a status or a reason
+OVERHEAD = 100  # characters for which a message counts at least
+
+
+class ChatReceipt(NamedTuple):
+    """One acknowledgement: the participant, its status, and when it came (`Entry.t`)."""
+
+    by: str
+    status: str
+    t: float
+
+
+class Dismissal(NamedTuple):
+    """One participant's cancel of another's message: it needs that participant's attention no more."""
+
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChatMessage:
+    """One chat message and what is known of it.
+
+    Attributes:
+        id: Its id, which is its own alone.
+        seq: The place of its envelope among all that the ledger saw; `t` is when it came.
+        to: Whom it is addressed to, 200 names at most; empty for everybody.
+        text: Its first 4000 characters.
+        state: `open`, or `cancelled` by its author; `reason` is the author's word for that.
+        receipts: The newest acknowledgement of each participant, in order.
+        dismissed: Who has cancelled it for itself alone.
+    """
+
+    id: str
+    seq: int
+    t: float
+    sender: str
+    to: tuple[str, ...]
+    text: str
+    state: Literal["open", "cancelled"] = "open"
+    reason: str = ""
+    receipts: tuple[ChatReceipt, ...] = ()
+    dismissed: tuple[Dismissal, ...] = ()
+
+    def awaits(self, name: str) -> bool:
+        """Whether it needs the attention of that participant."""
+        return self.state == "open" and name != self.sender and not self._settled_by(name)
+
+    @property
+    def weight(self) -> int:
+        """Characters of what is held of it, and something for each part."""
+        receipts = sum(len(one.by) + len(one.status) for one in self.receipts)
+        dismissals = sum(len(one.by) + len(one.reason) for one in self.dismissed)
+        return OVERHEAD + len(self.text) + sum(map(len, self.to)) + receipts + dismissals
+
+    def _settled_by(self, name: str) -> bool:
+        return any(one.by == name for one in self.receipts) or any(one.by == name for one in self.dismissed)
+
+
+class ChatChange(NamedTuple):
+    """What one entry did to one message.
+
+    `repeated` tells of another message under the id of `message`, `claimed` of an entry that changes nothing, for the
+    reason `why`. `unknown` refers to an `id` that names no message that is held.
+    """
+
+    what: Literal["said", "repeated", "acknowledged", "dismissed", "cancelled", "claimed", "unknown"]
+    id: str
+    message: ChatMessage | None
+    entry: Entry
+    why: str = ""
+
+
+class ChatLedger:
+    """The chat messages of a space, as one participant or one journal saw them.
+
+    Too many are forgotten, of the author that has the most its oldest, so that nobody drives out the others.
+
+    Args:
+        limit: How many are held.
+        weight: Characters of what is held of all of them.
+    """
+
+    def __init__(self, *, limit: int = MAX_MESSAGES, weight: int = MAX_WEIGHT) -> None:
+        self.limit = limit
+        self.weight = weight
+        self._messages: dict[str, ChatMessage] = {}
+        self._authors: dict[str, dict[str, None]] = {}  # author -> ids, the oldest first
+        self._weights: dict[str, int] = {}  # author -> characters
+        self._total = 0
+        self._rules: dict[str, Callable[[Entry], Iterator[ChatChange]]] = {
+            "chat": self._said,
+            "chat/acknowledge": self._acknowledged,
+            "chat/cancel": self._cancelled,
+        }
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __iter__(self) -> Iterator[ChatMessage]:
+        """All that are held, in the order in which they came."""
+        return iter(tuple(self._messages.values()))
+
+    def get(self, id: str) -> ChatMessage | None:
+        """What is known of this message now; None when it was never seen, or long ago."""
+        return self._messages.get(id)
+
+    def observe(self, entry: Entry, *, checked: bool = False) -> tuple[ChatChange, ...]:
+        """Takes note of one entry; to be called for each of the space, in order, own echoes included.
+
+        Args:
+            checked: Whether it is known to be well-formed, so that it is not looked at again.
+        """
+        rule = self._rules.get(entry.kind)
+        if rule is None or entry.refused or (not checked and entry.malformed):
+            return ()
+        if len(entry.id) > MAX_ID or len(entry.sender) > MAX_NAME:
+            return ()  # it names no message, or nobody
+        return tuple(rule(entry))
+
+    # --- one rule a kind ---
+
+    def _said(self, entry: Entry) -> Iterator[ChatChange]:
+        known = self._messages.get(entry.id)
+        if known is not None:
+            yield ChatChange("repeated", known.id, known, entry, "its id is taken")
+            return
+        text = entry.payload.get("text")
+        message = ChatMessage(
+            entry.id,
+            entry.seq,
+            entry.t,
+            entry.sender,
+            cut_names(entry.to, most=MAX_TO),
+            text[:MAX_TEXT] if isinstance(text, str) else "",
+        )
+        self._put(message)
+        yield ChatChange("said", message.id, message, entry)
+        self._evict()
+
+    def _acknowledged(self, entry: Entry) -> Iterator[ChatChange]:
+        receipt = ChatReceipt(entry.sender, _word(entry, "status"), entry.t)
+        for id in dict.fromkeys(entry.correlation_id):
+            message = self._messages.get(id)
+            if message is None:
+                yield ChatChange("unknown", id, None, entry)
+            elif message.sender == entry.sender:
+                yield ChatChange("claimed", id, message, entry, "its author cannot acknowledge it")
+            elif message.state == "cancelled":
+                yield ChatChange("claimed", id, message, entry, "it comes after the cancel")
+            else:
+                others = tuple(one for one in message.receipts if one.by != entry.sender)
+                if len(others) < MAX_REMARKS:
+                    message = self._put(replace(message, receipts=(*others, receipt)))
+                yield ChatChange("acknowledged", id, message, entry)
+        self._evict()
+
+    def _cancelled(self, entry: Entry) -> Iterator[ChatChange]:
+        reason = _word(entry, "reason")
+        for id in dict.fromkeys(entry.correlation_id):
+            message = self._messages.get(id)
+            if message is None:
+                yield ChatChange("unknown", id, None, entry)
+            elif message.sender != entry.sender:
+                new = all(one.by != entry.sender for one in message.dismissed)
+                if new and len(message.dismissed) < MAX_REMARKS:
+                    dismissed = (*message.dismissed, Dismissal(entry.sender, reason))
+                    message = self._put(replace(message, dismissed=dismissed))
+                yield ChatChange("dismissed", id, message, entry)
+            elif message.state == "cancelled":
+                yield ChatChange("claimed", id, message, entry, "it was cancelled before")
+            else:
+                message = self._put(replace(message, state="cancelled", reason=reason))
+                yield ChatChange("cancelled", id, message, entry)
+        self._evict()
+
+    # --- keeping ---
+
+    def _put(self, message: ChatMessage) -> ChatMessage:
+        known = self._messages.get(message.id)
+        self._messages[message.id] = message
+        self._authors.setdefault(message.sender, {})[message.id] = None
+        self._weigh(message.sender, message.weight - (known.weight if known else 0))
+        return message
+
+    def _weigh(self, author: str, weight: int) -> None:
+        self._weights[author] = self._weights.get(author, 0) + weight
+        self._total += weight
+
+    def _evict(self) -> None:
+        while len(self._messages) > 1 and (len(self._messages) > self.limit or self._total > self.weight):
+            most: Callable[[str], Any] = (
+                self._weights.__getitem__
+                if self._total > self.weight
+                else lambda author: len(self._authors[author])
+            )
+            author = max(self._authors, key=most)
+            ids = self._authors[author]
+            oldest = next(iter(ids))
+            del ids[oldest]
+            self._weigh(author, -self._messages.pop(oldest).weight)
+            if not ids:
+                del self._authors[author], self._weights[author]
+
+
+def _word(entry: Entry, name: str) -> str:
+    word = entry.payload.get(name)
+    return one_line(word, MAX_STATUS) if isinstance(word, str) else ""

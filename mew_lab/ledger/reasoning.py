@@ -1,0 +1,345 @@
+"""Tracks each sequence of reasoning in the open: what belongs to it, and how it ended.
+
+How it works
+------------
+`ReasoningLedger.observe` takes every entry of a space, in order, and returns what it changed. A `ReasoningSequence` is
+a snapshot: it never changes, and the ledger holds the newest one of each key.
+
+    active ─┬─ concluded     by its owner
+            ├─ cancelled     by anybody that may send the cancel
+            └─ left          its owner has left the space, or has begun another sequence under the same id
+
+What a peer claims is not what happened:
+
+- a `reasoning/start` opens a sequence, and its sender owns it; its id is the context of what belongs to it;
+- an id names the first sequence that took it, and only its owner may take it anew (R6);
+- a message belongs to the sequence that the deepest known part of its context names; the parts behind it are its
+  `path` there. A request or a proposal belongs, too, to a sequence whose start it correlates to;
+- a request about a proposal that belongs to a sequence is no step of its own: it is told beside the proposal, and so
+  are answers, rejections and withdraws;
+- a conclusion ends the sequence that its context leads to, where it comes from the owner. A cancel ends the sequence
+  whose id is its whole context: agents stop for nothing else, and one that is malformed stops nobody;
+- what is said after the end belongs to the sequence still, and changes nothing;
+- where a thought or a conclusion names a context that nobody was seen to start, the log begins behind the start: such a
+  sequence counts as its sender's, and gives way to a start of that id.
+
+Beside a sequence stands the stream that its owner requested for it and the gateway opened. There is no clock, no loop
+and no sending here.
+
+Spec: §2 (context), §3.5, §3.10.1, SDK "Streaming Reasoning Transparency", rulings R6, R16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from mew_lab.ledger.entry import Entry
+from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.envelope import MAX_ID
+from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.protocol.text import MAX_NAME, cut
+from mew_lab.protocol.visible import one_line
+
+__all__ = ["ReasoningChange", "ReasoningLedger", "ReasoningSequence", "parts_of"]
+
+MAX_SEQUENCES = 1000
+MAX_ABOUT = 20  # ids that a start correlates to
+MAX_STREAMS = 1000  # requests of streams, and streams, beside sequences
+MAX_PROPOSALS = 10_000  # that belong to sequences
+MAX_DEPTH = 16  # parts of a context that are looked at
+MAX_PATH = 200  # characters
+MAX_REASON = 200
+_GATEWAYS = (GATEWAY, "gateway")
+_CALLS = ("mcp/request", "mcp/proposal")
+# What may concern a sequence without a context.
+_WITHOUT_CONTEXT = frozenset(
+    {*_CALLS, "reasoning/start", "stream/request", "stream/open", "stream/close", "system/presence"}
+)
+_BESIDE = frozenset({"mcp/response", "mcp/reject", "mcp/withdraw", "system/error"})  # no steps of their own
+
+State = Literal["active", "concluded", "cancelled", "left"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ReasoningSequence:
+    """One sequence and what is known of it.
+
+    Attributes:
+        key: Counts from 1 in the order of arrival; it stays where an id is taken anew.
+        id: The id of its start, which is the context of what belongs to it.
+        owner: Who started it.
+        started: When it was started (`Entry.t`); `ended` is when it ended, None while it is active.
+        seq: The place of its start among all entries that the ledger saw; 0 where the start was not seen.
+        about: The ids that its start correlates to, at most 20.
+        parent: The key of the sequence within which it began, 0 for none; `place` is the number of its step there, and
+            `path` the part of the parent.
+        state: `active`, `concluded`, `cancelled`, `left`.
+        by: Who ended it; `reason` is the word of a cancel.
+        steps: How many messages belong to it.
+        stream: The id of the stream beside it, empty for none; `streaming` tells whether that is open.
+    """
+
+    key: int
+    id: str
+    owner: str
+    started: float
+    seq: int = 0
+    about: tuple[str, ...] = ()
+    parent: int = 0
+    place: int = 0
+    path: str = ""
+    state: State = "active"
+    ended: float | None = None
+    by: str = ""
+    reason: str = ""
+    steps: int = 0
+    stream: str = ""
+    streaming: bool = False
+
+
+class ReasoningChange(NamedTuple):
+    """What one entry did to one sequence.
+
+    `stepped` tells that the entry is step `sequence.steps`, in the part `path`; `child` is the key of the sequence that
+    it began. `streamed` tells that the stream beside it was opened or closed, `claimed` that the entry does not do what
+    it says, for the reason `why`, and `forgotten` that the sequence is not held any more.
+    """
+
+    what: Literal["began", "stepped", "concluded", "cancelled", "left", "streamed", "claimed", "forgotten"]
+    sequence: ReasoningSequence
+    entry: Entry
+    path: str = ""
+    child: int = 0
+    why: str = ""
+
+
+class ReasoningLedger:
+    """The sequences of a space, as one participant or one journal saw them.
+
+    Args:
+        limit: How many are held; those that are over are forgotten first, the oldest before the others.
+    """
+
+    def __init__(self, *, limit: int = MAX_SEQUENCES) -> None:
+        self.limit = limit
+        self._active: dict[int, ReasoningSequence] = {}
+        self._over: dict[int, ReasoningSequence] = {}
+        self._names: dict[str, int] = {}  # id -> key
+        self._proposals: BoundedDict[str, None] = BoundedDict(MAX_PROPOSALS)  # ids of those that are steps
+        self._requests: BoundedDict[str, int] = BoundedDict(MAX_STREAMS)  # a stream/request's id -> key
+        self._streams: BoundedDict[str, int] = BoundedDict(MAX_STREAMS)  # a stream's id -> key
+        self._handles: BoundedDict[str, str] = BoundedDict(MAX_STREAMS)  # id of its request or open -> stream
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self._active) + len(self._over)
+
+    def __iter__(self) -> Iterator[ReasoningSequence]:
+        """All that are held, in the order in which they came."""
+        return iter(sorted([*self._active.values(), *self._over.values()], key=lambda one: one.key))
+
+    def get(self, id: str) -> ReasoningSequence | None:
+        """The sequence that the id names now; None where it names none that is held."""
+        return self.sequence(self._names.get(id, 0))
+
+    def sequence(self, key: int) -> ReasoningSequence | None:
+        """The sequence of that key; None when it is not held."""
+        return self._active.get(key) or self._over.get(key)
+
+    def active(self) -> list[ReasoningSequence]:
+        """Those that have not ended, the oldest first."""
+        return list(self._active.values())
+
+    def place(self, entry: Entry) -> tuple[ReasoningSequence | None, str]:
+        """The sequence to which an entry belongs by what is known now, and the part of it. Spec: §2, §3.5.6."""
+        parts = parts_of(entry.context)
+        for n in range(len(parts) - 1, -1, -1):
+            if (sequence := self.get(parts[n])) is not None:
+                return sequence, _path(parts[n + 1 :])
+        if entry.kind in _CALLS:
+            for id in entry.correlation_id:
+                if (sequence := self.get(id)) is not None:
+                    return sequence, ""
+        return None, ""
+
+    def observe(self, entry: Entry, *, checked: bool = False) -> tuple[ReasoningChange, ...]:
+        """Takes note of one entry; to be called for each of the space, in order, the gateway's included.
+
+        Args:
+            checked: Whether it is known to be well-formed, so that it is not looked at again.
+        """
+        kind = entry.kind
+        if not entry.context and kind not in _WITHOUT_CONTEXT:
+            return ()
+        if len(entry.id) > MAX_ID or len(entry.sender) > MAX_NAME:
+            return ()  # it names no message, or nobody
+        if entry.refused and kind not in _CALLS:
+            return ()  # a refused call is a step: somebody tried it
+        if kind == "system/presence":
+            return tuple(self._left(entry))
+        if kind.startswith("stream/"):
+            return tuple(self._streamed(entry))
+        if kind == "reasoning/start" and entry.id:
+            return tuple(self._began(entry))
+        if kind in _BESIDE:
+            return ()
+        return tuple(self._stepped(entry, checked=checked))
+
+    # --- the rules ---
+
+    def _began(self, entry: Entry) -> Iterator[ReasoningChange]:
+        known = self.get(entry.id)
+        if known is not None and known.seq:
+            if known.owner != entry.sender:
+                yield ReasoningChange("claimed", known, entry, why="its id is taken")
+                return
+            if known.state == "active":
+                yield self._end(known, entry, "left")
+        elif known is not None:
+            yield self._forget(known, entry)
+        parent, path = self.place(entry)
+        about = tuple(id for id in entry.correlation_id[:MAX_ABOUT] if len(id) <= MAX_ID)
+        self._count += 1
+        sequence = ReasoningSequence(
+            key=self._count,
+            id=entry.id,
+            owner=entry.sender,
+            started=entry.t,
+            seq=entry.seq,
+            about=about,
+            parent=parent.key if parent else 0,
+            place=parent.steps + 1 if parent else 0,
+            path=path,
+        )
+        yield from self._hold(sequence, entry)
+        if parent is not None and self.sequence(parent.key) is not None:
+            yield self._add(parent, entry, path, child=sequence.key)
+
+    def _stepped(self, entry: Entry, *, checked: bool) -> Iterator[ReasoningChange]:
+        sequence, path = self.place(entry)
+        if sequence is None and entry.kind in ("reasoning/thought", "reasoning/conclusion"):
+            parts = parts_of(entry.context)
+            if parts:
+                self._count += 1
+                sequence = ReasoningSequence(
+                    key=self._count, id=parts[0], owner=entry.sender, started=entry.t
+                )
+                path = _path(parts[1:])
+                yield from self._hold(sequence, entry)
+        if sequence is None:
+            return
+        if entry.kind == "mcp/request" and any(id in self._proposals for id in entry.correlation_id):
+            return
+        yield self._add(sequence, entry, path)
+        if entry.kind == "mcp/proposal" and entry.id and not entry.refused:
+            self._proposals[entry.id] = None
+        sequence = self.sequence(sequence.key) or sequence
+        if entry.kind == "reasoning/conclusion" and not path:
+            foreign = "" if entry.sender == sequence.owner else "only its owner concludes it"
+            yield self._end(sequence, entry, "concluded", unless=foreign)
+        elif entry.kind == "reasoning/cancel" and (checked or not entry.malformed):
+            part = "" if entry.context == sequence.id else "its context is not the id of the start"
+            yield self._end(sequence, entry, "cancelled", unless=part)
+
+    def _left(self, entry: Entry) -> Iterator[ReasoningChange]:
+        gone = entry.payload.get("participant")
+        if entry.sender not in _GATEWAYS or entry.payload.get("event") != "leave":
+            return
+        name = gone.get("id") if isinstance(gone, dict) else None
+        for sequence in self.active():
+            if sequence.owner == name:
+                yield self._end(sequence, entry, "left")
+
+    def _streamed(self, entry: Entry) -> Iterator[ReasoningChange]:
+        if entry.kind == "stream/request":
+            description = entry.payload.get("description")
+            named = description.removeprefix("reasoning:") if isinstance(description, str) else ""
+            for id in (*entry.correlation_id, entry.context, named):
+                sequence = self.get(id)
+                if sequence is not None and sequence.owner == entry.sender:
+                    self._requests[entry.id] = sequence.key
+                    return
+        elif entry.kind == "stream/open" and entry.sender in _GATEWAYS:
+            stream = _stream_id(entry)
+            for id in entry.correlation_id if stream else ():
+                sequence = self.sequence(self._requests.pop(id, 0))
+                if sequence is not None:
+                    self._streams[stream] = sequence.key
+                    self._handles[id] = self._handles[entry.id] = stream
+                    streaming = self._put(replace(sequence, stream=stream, streaming=True))
+                    yield ReasoningChange("streamed", streaming, entry)
+        elif entry.kind == "stream/close":
+            if "stream_id" in entry.payload:
+                stream = _stream_id(entry)
+            else:
+                stream = next((self._handles[id] for id in entry.correlation_id if id in self._handles), "")
+            sequence = self.sequence(self._streams.get(stream, 0))
+            if (
+                sequence is not None
+                and sequence.streaming
+                and sequence.stream == stream
+                and entry.sender in (sequence.owner, *_GATEWAYS)
+            ):
+                yield ReasoningChange("streamed", self._put(replace(sequence, streaming=False)), entry)
+
+    # --- keeping ---
+
+    def _add(
+        self, sequence: ReasoningSequence, entry: Entry, path: str, *, child: int = 0
+    ) -> ReasoningChange:
+        stepped = self._put(replace(sequence, steps=sequence.steps + 1))
+        return ReasoningChange("stepped", stepped, entry, path, child)
+
+    def _end(
+        self,
+        sequence: ReasoningSequence,
+        entry: Entry,
+        state: Literal["concluded", "cancelled", "left"],
+        *,
+        unless: str = "",
+    ) -> ReasoningChange:
+        why = unless or ("it was over before" if sequence.state != "active" else "")
+        if why:
+            return ReasoningChange("claimed", sequence, entry, why=why)
+        word = entry.payload.get("reason") if state == "cancelled" else ""
+        reason = one_line(word, MAX_REASON) if isinstance(word, str) else ""
+        ended = self._put(replace(sequence, state=state, ended=entry.t, by=entry.sender, reason=reason))
+        return ReasoningChange(state, ended, entry)
+
+    def _hold(self, sequence: ReasoningSequence, entry: Entry) -> Iterator[ReasoningChange]:
+        self._names[sequence.id] = sequence.key
+        yield ReasoningChange("began", self._put(sequence), entry)
+        while len(self) > max(1, self.limit):
+            yield self._forget(next(iter(self._over.values() or self._active.values())), entry)
+
+    def _put(self, sequence: ReasoningSequence) -> ReasoningSequence:
+        if sequence.state == "active":
+            self._active[sequence.key] = sequence
+        else:
+            self._active.pop(sequence.key, None)
+            self._over[sequence.key] = sequence
+        return sequence
+
+    def _forget(self, sequence: ReasoningSequence, entry: Entry) -> ReasoningChange:
+        self._active.pop(sequence.key, None)
+        self._over.pop(sequence.key, None)
+        if self._names.get(sequence.id) == sequence.key:
+            del self._names[sequence.id]
+        self._streams.pop(sequence.stream, None)
+        return ReasoningChange("forgotten", sequence, entry)
+
+
+def parts_of(context: str) -> list[str]:
+    """The first 16 parts of a context that may be ids or names of parts: neither empty nor longer than an id."""
+    return [part for part in context.split("/", MAX_DEPTH)[:MAX_DEPTH] if 0 < len(part) <= MAX_ID]
+
+
+def _path(parts: list[str]) -> str:
+    return cut("/".join(parts), MAX_PATH)
+
+
+def _stream_id(entry: Entry) -> str:
+    stream = entry.payload.get("stream_id")
+    return stream if isinstance(stream, str) and len(stream) <= MAX_ID else ""

@@ -178,7 +178,8 @@ class StreamsModel:
     def _add_request(self, change: StreamChange) -> _Track:
         facts = change.stream
         # The ledger keeps no description of a long request; a row has room for the beginning of it.
-        fields = change.entry.payload if change.entry is not None else facts.fields
+        entry = change.entry
+        fields = entry.payload if entry is not None and entry.id == facts.request_id else facts.fields
         row = StreamRow(
             key=self._next(),
             id="",

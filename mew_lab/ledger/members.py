@@ -75,12 +75,13 @@ class Welcome(NamedTuple):
 class PauseFacts(NamedTuple):
     """A pause: by whom and why, since when, and until when; `until` is None until somebody resumes.
 
-    `since` and `until` are seconds of the epoch where entries carry a time, else of no meaning.
+    `since` and `until` are seconds of the epoch where entries carry a time, else of no meaning; `since` is None where
+    nobody saw it begin.
     """
 
     by: str
     reason: str
-    since: float
+    since: float | None
     until: float | None
 
     def holds(self, now: float) -> bool:

@@ -749,14 +749,17 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "P-3.10.8-2",
         "where no writer is named the owner writes",
-        then(f"{SDK}.stream_facts:_facts", lambda facts: facts and facts._replace(writers=())),
+        then(
+            "mew_lab.ledger.streams:described_streams",
+            lambda streams: streams and [replace(one, writers=()) for one in streams],
+        ),
     ),
     Removal("S-L1-8 S-L1-9", "frames are heard", gone(f"{CLIENT}.on_stream_data", off)),
     Removal("S-L1-11 S-L2-43", "stream/open is heard", deaf("stream/open")),
     Removal(
         "S-L2-44",
         "a closed stream is no longer known",
-        blind(f"{SDK}.stream_book:StreamBook", "stream/close"),
+        blind("mew_lab.ledger.streams:StreamLedger", "stream/close"),
     ),
     Removal("S-L3-8", "thoughts go to the stream", gone(f"{SDK}.stream:Stream.write_json")),
     Removal("S-L3-11", "the stream is closed", gone(f"{AGENT}.trace:Trace.close")),

@@ -114,8 +114,8 @@ def _told(session: Session) -> list[Standing]:
     found = [Standing(me.client.id, here, mine, _texts(mine), certain=False)]
     granted: dict[str, list[Right]] = {}
     for grant in me.rights.grants:
-        if not grant.revoked_by:
-            rights = [Right(one, grant.id, grant.granter) for one in grant.capabilities]
+        if grant.stands:
+            rights = [Right(one, grant.id, grant.granter) for one in grant.left]
             granted.setdefault(grant.recipient, []).extend(rights)
     for name, patterns in tuple(me.client.participants.items()):
         held = (*map(Right, patterns), *granted.get(name, ()))

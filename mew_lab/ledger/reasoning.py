@@ -36,9 +36,9 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.members import GATEWAYS
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import MAX_ID
-from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.text import MAX_NAME, cut
 from mew_lab.protocol.visible import one_line
 
@@ -51,7 +51,6 @@ MAX_PROPOSALS = 10_000  # that belong to sequences
 MAX_DEPTH = 16  # parts of a context that are looked at
 MAX_PATH = 200  # characters
 MAX_REASON = 200
-_GATEWAYS = (GATEWAY, "gateway")
 _CALLS = ("mcp/request", "mcp/proposal")
 # What may concern a sequence without a context.
 _WITHOUT_CONTEXT = frozenset(
@@ -245,7 +244,7 @@ class ReasoningLedger:
 
     def _left(self, entry: Entry) -> Iterator[ReasoningChange]:
         gone = entry.payload.get("participant")
-        if entry.sender not in _GATEWAYS or entry.payload.get("event") != "leave":
+        if entry.sender not in GATEWAYS or entry.payload.get("event") != "leave":
             return
         name = gone.get("id") if isinstance(gone, dict) else None
         for sequence in self.active():
@@ -261,7 +260,7 @@ class ReasoningLedger:
                 if sequence is not None and sequence.owner == entry.sender:
                     self._requests[entry.id] = sequence.key
                     return
-        elif entry.kind == "stream/open" and entry.sender in _GATEWAYS:
+        elif entry.kind == "stream/open" and entry.sender in GATEWAYS:
             stream = _stream_id(entry)
             for id in entry.correlation_id if stream else ():
                 sequence = self.sequence(self._requests.pop(id, 0))
@@ -280,7 +279,7 @@ class ReasoningLedger:
                 sequence is not None
                 and sequence.streaming
                 and sequence.stream == stream
-                and entry.sender in (sequence.owner, *_GATEWAYS)
+                and entry.sender in (sequence.owner, *GATEWAYS)
             ):
                 yield ReasoningChange("streamed", self._put(replace(sequence, streaming=False)), entry)
 

@@ -43,6 +43,7 @@ from mew_lab.errors import (
     ToolFailed,
 )
 from mew_lab.ledger.calls import CallIndex, Change, Proposal, unasked
+from mew_lab.ledger.members import GATEWAYS
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.visible import one_line
@@ -51,7 +52,7 @@ from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.results import result_of
 from mew_lab.sdk.words import refusal, require
 
-__all__ = ["ACCEPTED_WITHIN", "GATEWAYS", "MAX_WAITS", "UNANSWERED", "Correlations"]
+__all__ = ["ACCEPTED_WITHIN", "MAX_WAITS", "UNANSWERED", "Correlations"]
 
 logger = logging.getLogger(__name__)
 ACCEPTED_WITHIN = 10.0  # seconds for the gateway to echo or refuse a message
@@ -59,7 +60,6 @@ GRACE = 2.0  # seconds in which a participant whose reasoning was cancelled may 
 MAX_REASON = 300  # characters of a peer's reason inside an error
 MAX_SEQUENCES = 100  # sequences of reasoning that are followed for one question
 MAX_WAITS = 10_000  # as many as the ledger holds calls: of one more nobody could tell how it ends
-GATEWAYS = frozenset({GATEWAY, "gateway"})  # gateways in the field speak of streams by the short name
 UNANSWERED = frozenset(
     {"rate_limited", "declined", "dropped"}
 )  # acknowledgements after which no answer comes

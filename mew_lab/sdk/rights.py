@@ -1,11 +1,12 @@
-"""What may this participant do now, and who told it so?  Grants to it are acknowledged; it grants and revokes.
+"""The rights of one participant as they change: it grants, revokes, and acknowledges grants to itself.
 
-What it may do is the client's to know, from the welcome; here stands what follows from a change. A gateway relays a
-grant before or after the welcome that it causes: it is acknowledged once both were seen.
+What it may do now stands in the client, from the welcome; which grants were seen stands in `ledger.grants`. Here is what
+follows from a change. A gateway relays a grant before or after the welcome that it causes: it is acknowledged once both
+were seen.
 
-A participant knows its runtime id, not its name in the configuration, and a grant may go by that name. One to a name
-that nobody here bears is taken as its own when it is addressed to this participant alone, or when the very next
-welcome brings what it grants and nothing else explains that.
+A participant knows its runtime id, not its name in the configuration, and a grant may go by that name. A grant to a name
+that no present participant bears is taken as its own in two cases: it is addressed to this participant alone, or the
+very next welcome brings what it grants and nothing else explains that.
 
 Spec: §3.6.1 to §3.6.4, ruling R13.
 """
@@ -20,10 +21,10 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from mew_lab.errors import LocalProtocolError
+from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.grants import GRANT_KINDS, Grant, GrantChange, GrantLedger, Revocation
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.grants import Grant, Grants, Revocation
 from mew_lab.sdk.saying import Saying
 from mew_lab.sdk.signal import Signal
 
@@ -43,17 +44,17 @@ class CapabilitiesChange(NamedTuple):
 
 
 class Rights:
-    """The rights of one participant as they change. `grants` is the book of all grants and revokes that it saw."""
+    """The rights of one participant as they change. `grants` is the ledger of all grants and revokes that it saw."""
 
     def __init__(self, saying: Saying) -> None:
-        self.grants = Grants()
+        self.grants = GrantLedger()
         self._saying = saying
         self._held: Patterns | None = None
         self._awaited: dict[str, Grant] = {}
         self._possible: dict[str, Grant] = {}
         self._names: set[str] = set()
         self._changes: Signal[CapabilitiesChange] = Signal(on_fault=saying.client.report)
-        self._entries: Signal[Grant | Revocation] = Signal(on_fault=saying.client.report)
+        self._grants_changed: Signal[Grant | Revocation] = Signal(on_fault=saying.client.report)
         saying.client.on_welcome(self._welcomed)
 
     # --- who wants to be told; each returns a function that ends it ---
@@ -63,8 +64,8 @@ class Rights:
         return self._changes.add(handler)
 
     def on_grants_changed(self, handler: Callable[[Grant | Revocation], Any]) -> Callable[[], None]:
-        """Each entry of the book that is new or changed."""
-        return self._entries.add(handler)
+        """Each grant and each revocation that is new or changed."""
+        return self._grants_changed.add(handler)
 
     # --- giving and taking ---
 
@@ -98,7 +99,7 @@ class Rights:
                 recipient, capabilities, reason=reason, expires_at=expires_at, max_uses=max_uses
             )
         )
-        return self.grants.get(sent.id) or Grant.of(sent)
+        return self.grants.get(sent.id) or Grant.of(Entry.of(sent, 0))
 
     def complete_grant(
         self,
@@ -162,7 +163,7 @@ class Rights:
         if capabilities is not None:
             payload["capabilities"] = [dict(one) for one in capabilities]
         sent = await self._say("capability/revoke", payload, recipient, reason)
-        return self.grants.revocation(sent.id) or Revocation.of(sent)
+        return self.grants.revocation(sent.id) or Revocation.of(Entry.of(sent, 0))
 
     async def _say(self, kind: str, payload: dict[str, Any], to: str, reason: str | None) -> Envelope:
         given = {} if reason is None else {"reason": reason}
@@ -172,19 +173,24 @@ class Rights:
 
     def observe(self, envelope: Envelope) -> None:
         """Takes note of one message of the space."""
-        if envelope.sender == GATEWAY:
-            if envelope.kind == "system/error" and envelope.payload.get("error") == "revoke_partial":
-                self._kept(envelope)
-            return
-        entry = self.grants.observe(envelope)
-        if entry is None:
-            return
-        self._entries(entry)
-        if isinstance(entry, Revocation):
-            self._awaited.pop(entry.grant_id, None)
-            self._possible.pop(entry.grant_id, None)
-        elif envelope.kind == "capability/grant":
-            self._granted(entry)
+        if envelope.kind in GRANT_KINDS:
+            for change in self.grants.observe(Entry.of(envelope, 0)):
+                self._follow(change)
+
+    def _follow(self, change: GrantChange) -> None:
+        item = change.item
+        if isinstance(item, Revocation):
+            self._awaited.pop(item.grant_id, None)
+            self._possible.pop(item.grant_id, None)
+            if change.what == "remaining":
+                logger.warning(
+                    "%s keeps %d capabilities that overlap what was revoked",
+                    one_line(item.recipient, 80),
+                    len(item.remaining),
+                )
+        self._grants_changed(item)
+        if change.what == "granted" and isinstance(item, Grant):
+            self._granted(item)
 
     def lost(self) -> None:
         """The connection ended; another may follow."""
@@ -224,17 +230,6 @@ class Rights:
     def _acknowledge(self, grant: Grant) -> None:
         payload = {"status": "accepted", **grant.ends}
         self._saying.quietly("capability/grant-ack", payload, to=grant.granter, about=grant.id)
-
-    def _kept(self, error: Envelope) -> None:
-        for id in error.correlation_id:
-            revocation = self.grants.kept(id, error.payload.get("remaining"))
-            if revocation is not None:
-                logger.warning(
-                    "%s keeps %d capabilities that overlap what was revoked",
-                    one_line(revocation.recipient, 80),
-                    len(revocation.remaining),
-                )
-                self._entries(revocation)
 
 
 def _holds(patterns: Patterns, grant: Grant) -> bool:

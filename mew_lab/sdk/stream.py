@@ -1,7 +1,7 @@
-"""How does one hold an end of a stream?  `Stream`: what it is, writing, reading, and what its owner may do.
+"""One open stream for one participant: writing, reading, and what its owner may do.
 
-It decides nothing about itself: who owns it, who may write and whether it is open is what the gateway last said,
-told by whoever keeps the book of streams.
+It decides nothing about itself. Who owns it, who may write and whether it is open stands in its `facts`, a snapshot of
+`ledger.streams` that `sdk.streams` replaces.
 
 Spec: §3.10, SDK "Stream Lifecycle Helpers", ruling R16.
 """
@@ -16,10 +16,10 @@ from typing import Any
 from weakref import WeakSet
 
 from mew_lab.errors import LocalProtocolError, MewError
+from mew_lab.ledger.streams import StreamFacts
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.reader import LIMIT, Overflow, Reader
 from mew_lab.sdk.saying import Saying
-from mew_lab.sdk.stream_facts import StreamFacts
 
 __all__ = ["ANSWERED_WITHIN", "Stream"]
 
@@ -33,46 +33,20 @@ class Stream:
     closes a stream of one's own at the end: with the reason `complete`, or `error` or `cancelled`.
 
     Attributes:
-        id: as frames name it. `owner` is who asked for it, or was given it; `writers` who may write, the owner
-            first; `target` who gets the frames (empty: everybody).
-        fields: all that its request said: `direction`, `description`, custom fields.
-        closed: why it is closed, such as `complete` or `owner_left`; empty while it is open.
-        late: whether it was open already when this participant was told, so that frames went before.
-        request_id: of its stream/request, and `open_envelope_id` of its stream/open; empty where a welcome told.
-        created: when it was opened, by the gateway's clock; None where nobody said.
-        last_activity: when it last changed or brought a frame, by this participant's clock.
-        frames: how many frames came here, and `bytes` their data. Of a stream with targets only those get any.
-        refused: how many frames of this participant the gateway refused.
+        facts: What the ledger knows of it; most attributes below are read from there.
+        last_activity: When it last changed or brought a frame, by the clock of this participant.
+        frames: How many frames came here, and `bytes` their data. Of a stream with targets only those get any.
 
     Spec: §3.10.
     """
 
-    def __init__(
-        self,
-        facts: StreamFacts,
-        *,
-        saying: Saying,
-        at: datetime,
-        request_id: str = "",
-        open_envelope_id: str = "",
-        late: bool = False,
-    ) -> None:
-        self.id = facts.id
-        self.owner = facts.owner
-        self.writers = facts.writers
-        self.target = facts.target
-        self.fields: Mapping[str, Any] = facts.fields
-        self.created = facts.created
-        self.request_id = request_id
-        self.open_envelope_id = open_envelope_id
-        self.late = late
-        self.closed = ""
+    def __init__(self, facts: StreamFacts, *, saying: Saying, at: datetime) -> None:
+        self.facts = facts
         self.last_activity = at
         self.frames = 0
         self.bytes = 0
-        self.refused = 0
         self._saying = saying
-        self._readers: WeakSet[Reader] = WeakSet()  # who drops its reader has stopped reading
+        self._readers: WeakSet[Reader] = WeakSet()  # a reader that is dropped has stopped reading
         self._kept: list[Reader] = []
 
     def __repr__(self) -> str:
@@ -80,6 +54,61 @@ class Stream:
         return f"<Stream {self.id} of {self.owner}, {state}, {self.frames} frames>"
 
     # --- what it is ---
+
+    @property
+    def id(self) -> str:
+        """As frames name it."""
+        return self.facts.id
+
+    @property
+    def owner(self) -> str:
+        """The participant that asked for it, or that it was given to."""
+        return self.facts.owner
+
+    @property
+    def writers(self) -> tuple[str, ...]:
+        """The participants that may write, the owner first."""
+        return self.facts.writers
+
+    @property
+    def target(self) -> tuple[str, ...]:
+        """The participants that get the frames; empty for everybody."""
+        return self.facts.target
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """All that its request said: `direction`, `description`, custom fields."""
+        return self.facts.fields
+
+    @property
+    def created(self) -> datetime | None:
+        """When it was opened, by the clock of the gateway; None where that was not told."""
+        return self.facts.created
+
+    @property
+    def request_id(self) -> str:
+        """The id of its `stream/request`; empty where a welcome told of it."""
+        return self.facts.request_id
+
+    @property
+    def open_envelope_id(self) -> str:
+        """The id of its `stream/open`; empty where a welcome told of it."""
+        return self.facts.open_envelope_id
+
+    @property
+    def late(self) -> bool:
+        """Whether it was open already when this participant was told, so that frames went before."""
+        return self.facts.late
+
+    @property
+    def closed(self) -> str:
+        """Why it is closed, such as `complete` or `owner_left`; empty while it is open."""
+        return self.facts.reason if self.facts.state == "closed" else ""
+
+    @property
+    def refused(self) -> int:
+        """How many frames of this participant the gateway refused."""
+        return self.facts.refused_frames
 
     @property
     def mine(self) -> bool:
@@ -274,7 +303,7 @@ class Stream:
         except MewError as failed:  # what ended the block is what its caller must see
             self._client.report(failed)
 
-    # --- for whoever keeps the book ---
+    # --- for Streams ---
 
     def keep(self) -> Reader:
         """A reader from now on, for the next `read`."""
@@ -283,34 +312,20 @@ class Stream:
         return reader
 
     def drop(self, reader: Reader) -> None:
-        """Nobody came for a kept reader."""
+        """Ends a kept reader that no `read` took."""
         if reader in self._kept:
             self._kept.remove(reader)
             reader.close()
 
     def take(self, data: bytes, *, at: datetime) -> list[Reader]:
-        """A frame came; the readers that are full now and want to be waited for."""
+        """Hands a frame to all readers; returns those that are full now and want the sender to wait."""
         self.frames += 1
         self.bytes += len(data)
         self.last_activity = at
         return [reader for reader in tuple(self._readers) if reader.put(data)]
 
-    def learn(self, facts: StreamFacts, *, at: datetime) -> bool:
-        """A welcome told of it again; whether its owner, writers or targets are others now."""
-        before = self.owner, self.writers, self.target
-        self.owner, self.writers, self.target = after = facts.owner, facts.writers, facts.target
-        self.fields = facts.fields or self.fields
-        self.created = facts.created or self.created
-        self.last_activity = at
-        return before != after
-
-    def end(self, reason: str) -> None:
-        """It is closed, or nothing is known of it any more."""
-        self.closed = self.closed or reason
-        self.interrupt(None)
-
     def interrupt(self, error: MewError | None) -> None:
-        """Today's readers end here; `error` tells them of frames that may be missing."""
+        """Ends all present readers; `error` tells them of frames that may be missing."""
         for reader in tuple(self._readers):
             reader.end(error)
         self._readers.clear()

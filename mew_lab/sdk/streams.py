@@ -1,7 +1,7 @@
-"""Which streams are there, and who is told of them?  Asks for streams, and brings frames to those who read.
+"""The streams of one space for one participant: requests streams, and brings frames to their readers.
 
-What is believed about a stream stands in `stream_book`, how one end of it is held in `stream`, what a reader has
-not read yet in `reader`.
+Which streams are open, and who may write, is read from `ledger.streams`; one open stream is a `Stream` of `sdk.stream`;
+what a reader has not read yet stands in `sdk.reader`.
 
 Spec: §3.8.1, §3.10, SDK "Stream Support", "Stream Lifecycle Helpers", rulings R10, R16.
 """
@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
-from mew_lab.errors import LocalProtocolError, MewError, NoReply
+from mew_lab.errors import ConnectionLost, LocalProtocolError, MewError, NoReply
+from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.streams import STREAM_KINDS, StreamChange, StreamLedger
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.client import StreamData
@@ -22,7 +23,6 @@ from mew_lab.sdk.reader import taken
 from mew_lab.sdk.saying import Names, Saying, names
 from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.stream import ANSWERED_WITHIN, Stream
-from mew_lab.sdk.stream_book import StreamBook, StreamChange
 
 __all__ = ["Streams"]
 
@@ -33,25 +33,23 @@ class Streams:
     """The streams of one space, as one participant sees them.
 
     Attributes:
-        unknown_frames: how many frames came for no stream in the book, such as after a close; they are dropped.
+        active: Every open stream by its id, own ones and those of others, targeted ones too; at most 1000 of others.
+        unknown_frames: How many frames came for no stream that is open, such as after a close; they are dropped.
 
     A stream that was open before this participant came is described by the welcome, which does not say how its
-    stream/open was called: a close that names only that leaves it in the book until the next welcome.
+    `stream/open` was called: a close that names only that leaves it open here until the next welcome.
 
     Spec: §3.10.
     """
 
     def __init__(self, saying: Saying, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self.active: dict[str, Stream] = {}
         self.unknown_frames = 0
         self._saying = saying
         self._client = client = saying.client
         self._clock = clock
         self._given_up: BoundedDict[str, str] = BoundedDict(MAX_GIVEN_UP)  # a stream/request -> why
-        self._book = StreamBook(
-            me=lambda: client.id,
-            make=partial(Stream, saying=saying),
-            clock=clock,
-        )
+        self._ledger = StreamLedger(me="")
         self._offered: set[Stream] = set()
         self._opens: Signal[Stream] = Signal(on_fault=client.report)
         self._closes: Signal[Stream] = Signal(on_fault=client.report)
@@ -60,14 +58,9 @@ class Streams:
         client.on_stream_data(self._frame)
 
     @property
-    def active(self) -> dict[str, Stream]:
-        """Every open stream by its id, one's own and others', targeted ones too; at most 1000 of others."""
-        return self._book.active
-
-    @property
     def untold(self) -> int:
-        """How many streams of others were not taken into the full book."""
-        return self._book.untold
+        """How many streams of others came while 1000 were open already; they are unknown here."""
+        return self._ledger.untold
 
     # --- asking for one ---
 
@@ -130,9 +123,7 @@ class Streams:
         )
         settle = self._saying.correlations.send_settled
         try:
-            stream: Stream = await settle(
-                request, answer="stream/open", timeout=timeout, read=self._book.named
-            )
+            stream: Stream = await settle(request, answer="stream/open", timeout=timeout, read=self._named_by)
         except NoReply:
             self._given_up[request.id] = "timeout"
             raise
@@ -189,11 +180,11 @@ class Streams:
         return self._offers.add(offer)
 
     def on_open(self, handler: Callable[[Stream], Any]) -> Callable[[], None]:
-        """Each stream that comes into the book: opened now, or found in a welcome (`late`)."""
+        """Each stream that is opened now, or found in a welcome (`late`)."""
         return self._opens.add(handler)
 
     def on_close(self, handler: Callable[[Stream], Any]) -> Callable[[], None]:
-        """Each stream that left the book; `closed` says why."""
+        """Each stream that is open no longer; `closed` says why."""
         return self._closes.add(handler)
 
     def on_change(self, handler: Callable[[Stream], Any]) -> Callable[[], None]:
@@ -204,28 +195,62 @@ class Streams:
 
     def observe(self, envelope: Envelope) -> None:
         """Takes note of one message of the space."""
-        self._tell(self._book.observe(envelope))
+        if envelope.kind not in STREAM_KINDS:
+            return
+        self._ledger.me = self._client.id
+        self._tell(self._ledger.observe(Entry.of(envelope, 0)))
 
     def lost(self) -> None:
-        """The connection ended; another may follow. One's own streams are closed, others' may go on."""
-        for_good = self._client.state == "disconnected"
-        self._given_up.clear()
-        self._tell(self._book.lost(for_good=for_good, clean=for_good and self._client.failure is None))
+        """The connection ended; another may follow. Own streams are closed, those of others may go on.
 
-    def _tell(self, changes: list[StreamChange]) -> None:
-        for what, stream in changes:
-            if what == "opened":
-                self._opens(stream)
-                self._close_unwanted(stream)
-            elif what == "changed":
-                self._changes(stream)
-            else:
+        Readers end here, with an error unless the participant left on purpose.
+        """
+        for_good = self._client.state == "disconnected"
+        clean = for_good and self._client.failure is None
+        self._given_up.clear()
+        for stream in tuple(self.active.values()):
+            lost = f"The connection ended while {stream.id} was read; frames may be missing"
+            stream.interrupt(None if clean else ConnectionLost(lost))
+        self._tell(self._ledger.interrupted(for_good=for_good))
+
+    def _tell(self, changes: tuple[StreamChange, ...]) -> None:
+        """Takes over all changes, then tells of each: whoever is told sees the last state of all."""
+        for change, stream in [(change, self._apply(change)) for change in changes]:
+            if stream is None or change.what == "described":
+                continue
+            if change.what == "closed":
                 self._offered.discard(stream)
                 self._closes(stream)
                 continue
+            if change.what == "opened":
+                self._opens(stream)
+                self._close_unwanted(stream)
+            else:
+                self._changes(stream)
             reaches = not stream.target or self._client.id in stream.target or stream.may_write
             if reaches and not stream.closed:
                 self._offer(stream)
+
+    def _named_by(self, envelope: Envelope) -> Stream | None:
+        id = envelope.payload.get("stream_id")
+        return self.active.get(id) if isinstance(id, str) else None
+
+    def _apply(self, change: StreamChange) -> Stream | None:
+        facts, now = change.stream, self._clock()
+        if change.what in ("requested", "refused"):
+            return None
+        if change.what == "opened":
+            stream = Stream(facts, saying=self._saying, at=now)
+            self.active[facts.id] = stream
+            return stream
+        stream = self.active[facts.id]
+        stream.facts = facts
+        if change.what != "described":
+            stream.last_activity = now
+        if change.what == "closed":
+            del self.active[facts.id]
+            stream.interrupt(None)
+        return stream
 
     def _close_unwanted(self, stream: Stream) -> None:
         reason = self._given_up.pop(stream.request_id, "")

@@ -179,11 +179,12 @@ def _holds(frame: str, secret: str) -> bool:
 
 HOSTILE = """
 from dataclasses import replace
-from mew_lab.views.roster.model import Member, Paused, Told
+from mew_lab.ledger.members import PauseFacts
+from mew_lab.views.roster.model import MemberRow, MemberStatus
 def member(n, p):
-    return Member(
+    return MemberRow(
         name=f'{n}{p}', you=False, what=p, presence=p, since=1.0, ids=(p,), sentence=p, patterns=(p, p),
-        told=Told(1.0, p, 1, 2, 3, 4.0, ((p, p),)), paused=Paused(p, p, 1.0, None), against={d: p for d in ('pause', 'kick')})
+        told=MemberStatus(1.0, p, 1, 2, 3, 4.0, ((p, p),)), paused=PauseFacts(p, p, 1.0, None), against={d: p for d in ('pause', 'kick')})
 view._lab.space = PAYLOADS[0]
 view._members.rows = tuple(member(n, p) for n, p in enumerate(PAYLOADS))
 view._invited = {p: (p, 1.0, None) for p in PAYLOADS[:40]}

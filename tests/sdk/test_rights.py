@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mew_lab.errors import CapabilityViolation, LocalProtocolError, Refused
+from mew_lab.ledger.grants import Acknowledgement, Grant
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.sdk.grants import Acknowledgement, Grant
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.rights import CapabilitiesChange
 from mew_lab.sdk.tools import ToolBox

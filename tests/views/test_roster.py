@@ -13,7 +13,8 @@ import pytest
 from pages import Page
 
 from mew_lab.lab.lab import Lab
-from mew_lab.views.roster.model import Member, Paused, Told
+from mew_lab.ledger.members import PauseFacts
+from mew_lab.views.roster.model import MemberRow, MemberStatus
 from mew_lab.views.roster.widget import RosterView, view_of
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e\x1b[31m"
@@ -33,8 +34,8 @@ def view(lab: Lab) -> RosterView:
 
 def crowd(view: RosterView, count: int, **more: Any) -> None:
     """Puts so many participants into the model."""
-    told = Told(1.0, "active", 1, 2, 3, 4.0, ())
-    base = Member(
+    told = MemberStatus(1.0, "active", 1, 2, 3, 4.0, ())
+    base = MemberRow(
         name="p", you=False, what="elsewhere", presence="here", since=1.0, ids=(), sentence="may chat",
         patterns=('{"kind":"chat"}',), told=told, paused=None, against={},
     )  # fmt: skip
@@ -217,7 +218,7 @@ def test_what_peers_write_leaves_the_kernel_as_visible_text(
 ) -> None:
     crowd(
         view, 1, what=HOSTILE, patterns=(HOSTILE,), ids=(HOSTILE,),
-        told=Told(1.0, "calm", 1, 2, 3, 4.0, ()), paused=Paused(HOSTILE, "tea", 1.0, None),
+        told=MemberStatus(1.0, "calm", 1, 2, 3, 4.0, ()), paused=PauseFacts(HOSTILE, "tea", 1.0, None),
     )  # fmt: skip
     sent = json.dumps(browser(view).appear()["rows"], ensure_ascii=False)
     assert "\u202e" not in sent and "\x1b" not in sent

@@ -30,14 +30,14 @@ from mew_lab.lab.sentences import phrase
 from mew_lab.lab.session import Session
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.grants import Revocation
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.permit import CapabilitySet
 from mew_lab.protocol.text import local_time
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.grants import Revocation
 
 if TYPE_CHECKING:
-    from mew_lab.sdk.grants import Grant
+    from mew_lab.ledger.grants import Grant
 
 ROUNDED = 0.1  # seconds by which the end that a gateway was told may lie before the one that is kept here
 

@@ -1,11 +1,11 @@
-"""Who is in the space, how is each of them, and what may it do?  The model behind the roster.
+"""The participants of a space as rows: who is in it, how each of them is, and what it may do.
 
-Who is here, paused or shut down is read from the space where it runs here, and followed from what is heard where it
-runs elsewhere. What a participant says of itself (`participant/status`) is kept, the last word of each. Rows are
+Who is present, paused, shut down or removed is read from the space where it runs here, else from `ledger.members`,
+which also tells why and since when. The last `participant/status` of each is kept here. Rows are
 replaced, never changed, so any thread may read `rows`; they keep the order in which participants came to be known,
-and who has left stays in it. At most 1000 participants, 2000 statuses and pauses; sentences in bounded length.
+and those that left stay in it. At most 1000 participants, 2000 statuses; sentences in bounded length.
 
-It sends nothing (see `steering`), and knows no view.
+Nothing is sent from here; `lab.actions` does that.
 
 Spec: §3.7, §3.9.1, §3.9.4, ruling R14.
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -27,14 +27,14 @@ from mew_lab.lab.session import Session
 from mew_lab.lab.standing import Standing, logical, standings
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.members import MEMBER_KINDS, MemberLedger, PauseFacts
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import compact
-from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.visible import one_line
 
-__all__ = ["Member", "Members", "Paused", "Told"]
+__all__ = ["MemberRow", "MemberStatus", "RosterModel"]
 
-MOST_KEPT = 2000  # statuses, pauses and departures that are remembered
+MOST_KEPT = 2000  # statuses that are remembered
 MOST_TEXT = 300
 NEAR_LIMIT = 0.9  # of max_tokens: SDK "Context Usage & Status Telemetry"
 GATHERED = 0.1  # seconds in which changes become one
@@ -42,7 +42,7 @@ LONGEST_NAP = 3600.0
 _STANDARD = ("messages_in_context", "tokens", "max_tokens", "latency_ms", "status")
 
 
-class Told(NamedTuple):
+class MemberStatus(NamedTuple):
     """What a participant last said of itself, at `at` (epoch, seconds). None: it does not tell. Spec: §3.9.4."""
 
     at: float
@@ -66,17 +66,8 @@ class Told(NamedTuple):
         return (self.usage or 0.0) >= NEAR_LIMIT
 
 
-class Paused(NamedTuple):
-    """A pause in force: by whom and why, since when and until when (epoch, seconds; None: until it is resumed)."""
-
-    by: str
-    reason: str
-    since: float | None
-    until: float | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class MemberRow:
     """One participant as it is now.
 
     `presence` is `here`, `paused`, `shut down`, `left`, `removed` or `invited` (it never came); `since` when that
@@ -92,15 +83,15 @@ class Member:
     ids: tuple[str, ...]
     sentence: str
     patterns: tuple[str, ...]
-    told: Told | None
-    paused: Paused | None
+    told: MemberStatus | None
+    paused: PauseFacts | None
     against: Mapping[str, str]
 
 
-class Members:
+class RosterModel:
     """The participants of one lab's space. Made on any thread, `follow`ed on the loop's."""
 
-    kinds = ("system/presence", "system/welcome", "participant/", "capability/", "space/")
+    kinds = (*sorted(MEMBER_KINDS), "participant/status", "capability/", "space/")
 
     def __init__(
         self,
@@ -109,17 +100,12 @@ class Members:
         steering: Steering | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self.rows: tuple[Member, ...] = ()
+        self.rows: tuple[MemberRow, ...] = ()
         self.steering = steering or Steering(session)
         self._session = session
         self._clock = clock
-        self._told: BoundedDict[str, Told] = BoundedDict(MOST_KEPT, refresh=True)
-        self._paused: BoundedDict[str, Paused] = BoundedDict(MOST_KEPT, refresh=True)
-        self._shut_down: BoundedDict[str, None] = BoundedDict(MOST_KEPT, refresh=True)
-        self._since: BoundedDict[str, float] = BoundedDict(MOST_KEPT, refresh=True)
-        # Of a space that runs elsewhere.
-        self._gone: BoundedDict[str, Standing] = BoundedDict(MOST_KEPT, refresh=True)
-        self._removed: BoundedDict[str, None] = BoundedDict(MOST_KEPT, refresh=True)
+        self._told: BoundedDict[str, MemberStatus] = BoundedDict(MOST_KEPT, refresh=True)
+        self._ledger = MemberLedger(logical=self._who)
         self._subscribers: Subscribers[()] = Subscribers()
         self._soon = Soon(self.refresh)
 
@@ -129,51 +115,20 @@ class Members:
         """Calls back, on the loop's thread, after `rows` were replaced; returns what ends it."""
         return self._subscribers.add(on_change)
 
-    def find(self, name: str) -> Member | None:
+    def find(self, name: str) -> MemberRow | None:
         """The participant of that name."""
         return next((one for one in self.rows if one.name == name), None)
 
-    # --- what is heard, on the loop's thread ---
+    # --- what the log tells, on the loop's thread ---
 
-    def take(self, heard: Entry) -> None:
-        """Takes note of one envelope that the gateway let pass."""
-        kind = heard.kind
-        if heard.refused:
+    def take(self, entry: Entry) -> None:
+        """Takes note of one envelope of the log."""
+        if entry.refused:
             return
-        if kind == "participant/status":
-            self._told[self._who(heard.sender)] = _told(heard)
-        elif kind == "system/presence" and heard.sender == GATEWAY:
-            self._present(heard)
-        elif kind == "participant/pause":
-            for name in self._addressed(heard):
-                self._paused[name] = _pause(heard)
-        elif kind == "participant/resume":
-            for name in self._addressed(heard):
-                if name != self._who(heard.sender):  # nobody ends its own pause
-                    self._paused.pop(name, None)
-        elif kind == "participant/shutdown":
-            for name in self._addressed(heard):
-                self._shut_down[name] = None
-        elif kind == "space/kick" and isinstance(one := heard.payload.get("participant_id"), str):
-            self._removed[self._who(one)] = None
+        if entry.kind == "participant/status":
+            self._told[self._who(entry.sender)] = _status(entry)
+        self._ledger.observe(entry)
         self.refresh_soon()
-
-    def _present(self, heard: Entry) -> None:
-        one = heard.payload.get("participant")
-        id = one.get("id") if isinstance(one, Mapping) else None
-        if not isinstance(id, str) or not isinstance(one, Mapping):
-            return
-        name, event = self._who(id), heard.payload.get("event")
-        self._since[name] = heard.t
-        if event == "join":
-            self._shut_down.pop(name, None)
-            self._removed.pop(name, None)
-            self._gone.pop(name, None)
-        elif event == "leave" and self._session.host is None and (before := self.find(name)) is not None:
-            self._gone[name] = Standing(name, (), (), before.patterns, certain=False)
-
-    def _addressed(self, heard: Entry) -> tuple[str, ...]:
-        return tuple(self._who(name) for name in heard.to[:MOST_KEPT])
 
     def _who(self, id: str) -> str:
         return logical(self._session, id)
@@ -188,10 +143,7 @@ class Members:
         """Makes `rows` anew; tells the subscribers where something is different."""
         self._soon.cancel()
         now = self._clock().timestamp()
-        found = standings(self._session)
-        here = {one.name for one in found}
-        found += [one for name, one in self._gone.items() if name not in here]
-        by_name = {one.name: one for one in found}
+        by_name = {standing.name: standing for standing in (*standings(self._session), *self._left())}
         # Places do not move: who was known stands where it stood.
         order = dict.fromkeys((*(row.name for row in self.rows if row.name in by_name), *by_name))
         rows = tuple(self._row(by_name[name], now) for name in order)
@@ -202,9 +154,18 @@ class Members:
             self.rows = rows
             self._subscribers.tell()
 
-    def _row(self, one: Standing, now: float) -> Member:
+    def _left(self) -> Iterator[Standing]:
+        """Those that have left a space that runs elsewhere, as they were; of its own space a lab knows everybody."""
+        here = self._session.me.participant.client.participants
+        for member in self._ledger if self._session.host is None else ():
+            row = self.find(member.name)
+            if row is not None and not row.you and member.came and not member.ids and member.name not in here:
+                yield Standing(member.name, (), (), row.patterns, certain=False)
+
+    def _row(self, one: Standing, now: float) -> MemberRow:
+        member = self._ledger.get(one.name)
         paused, shut_down = self._held_back(one, now)
-        kicked = one.kicked or (not one.certain and not one.ids and one.name in self._removed)
+        kicked = one.kicked or (not one.certain and not one.ids and member is not None and member.removed)
         against = {
             deed: why for deed in DEEDS if (why := self.steering.against(deed, self._judged(one, paused)))
         }
@@ -217,12 +178,12 @@ class Members:
             else "here"
         )  # fmt: skip
         seat = self._session.seats.get(one.name)
-        return Member(
+        return MemberRow(
             name=one.name,
             you=one.name == self._session.me.name,
             what=seat.what if seat is not None else "elsewhere",
             presence=presence,
-            since=self._since.get(one.name),
+            since=member.since if member is not None else None,
             ids=one.ids,
             sentence=_sentence(one.texts),
             patterns=one.texts,
@@ -231,22 +192,22 @@ class Members:
             against=against,
         )
 
-    def _held_back(self, one: Standing, now: float) -> tuple[Paused | None, bool]:
-        heard = self._paused.get(one.name)
+    def _held_back(self, one: Standing, now: float) -> tuple[PauseFacts | None, bool]:
+        member = self._ledger.get(one.name)
+        told = member.pause if member is not None else None
         if one.certain:
             if not one.paused_by:
                 return None, one.shut_down
-            known = heard if heard is not None and heard.by == one.paused_by else Paused("", "", None, None)
-            paused = Paused(one.paused_by, known.reason, known.since, one.until)
-        elif heard is None:
-            return None, one.name in self._shut_down
+            known = told if told is not None and told.by == one.paused_by else None
+            since, reason = (known.since, known.reason) if known is not None else (None, "")
+            paused: PauseFacts | None = PauseFacts(one.paused_by, reason, since, one.until)
         else:
-            paused = heard
-        over = paused.until is not None and now >= paused.until
-        return None if over else paused, one.shut_down or one.name in self._shut_down
+            paused = told
+        shut_down = one.shut_down if one.certain else member is not None and member.shut_down
+        return paused if paused is not None and paused.holds(now) else None, shut_down
 
     @staticmethod
-    def _judged(one: Standing, paused: Paused | None) -> Standing:
+    def _judged(one: Standing, paused: PauseFacts | None) -> Standing:
         return one._replace(paused_by=paused.by if paused else "")
 
 
@@ -255,21 +216,11 @@ def _sentence(patterns: tuple[str, ...]) -> str:
     return one_line(sentence([json.loads(one) for one in patterns]), 600)
 
 
-def _pause(heard: Entry) -> Paused:
-    seconds = _number(heard.payload.get("timeout_seconds"))
-    return Paused(
-        heard.sender,
-        _text(heard.payload.get("reason")),
-        heard.t,
-        None if seconds is None else heard.t + seconds,
-    )
-
-
-def _told(heard: Entry) -> Told:
-    payload = heard.payload
+def _status(entry: Entry) -> MemberStatus:
+    payload = entry.payload
     more = [(one_line(name, 40), _figure(value)) for name, value in payload.items() if name not in _STANDARD]
-    return Told(
-        heard.t,
+    return MemberStatus(
+        entry.t,
         _text(payload.get("status")),
         _count(payload.get("messages_in_context")),
         _count(payload.get("tokens")),

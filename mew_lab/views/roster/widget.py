@@ -23,11 +23,12 @@ from mew_lab.errors import MewError
 from mew_lab.lab.actions import DEEDS
 from mew_lab.lab.host import join_line
 from mew_lab.lab.sentences import sentence
+from mew_lab.ledger.members import PauseFacts
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.roster.inviting import Invitation, invite
-from mew_lab.views.roster.model import Member, Members, Paused, Told
+from mew_lab.views.roster.model import MemberRow, MemberStatus, RosterModel
 from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
 from mew_lab.views.ui.live import INSTALL, front_end
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
@@ -47,7 +48,7 @@ _GIVEN = ("reason", "timeout_seconds", "direction", "entries", "target_tokens")
 
 def view_of(lab: Lab) -> RosterView:
     """The one of this lab."""
-    members = Members(lab)
+    members = RosterModel(lab)
 
     def begin() -> None:
         lab.following.add(members)
@@ -65,11 +66,11 @@ class RosterView(ActingWidget):
     title = "roster"
     interval = 0.2
 
-    def __init__(self, lab: Lab, members: Members, **traits: Any) -> None:
+    def __init__(self, lab: Lab, members: RosterModel, **traits: Any) -> None:
         self._lab = lab
         self._members = members
         # Only the writer touches these two.
-        self._known: dict[str, Member] = {}
+        self._known: dict[str, MemberRow] = {}
         self._head: dict[str, Any] = {}
         # Guards the two below: an invitation ends on the loop's thread, a click comes on the kernel's.
         self._book = threading.Lock()
@@ -120,11 +121,11 @@ class RosterView(ActingWidget):
             items.append({"t": "head"} | head)
         return items
 
-    def _first_who_is_here(self) -> list[Member]:
+    def _first_who_is_here(self) -> list[MemberRow]:
         """Where not all can be shown, those who are gone are left out first."""
         return sorted(self._members.rows, key=lambda row: row.presence in GONE)
 
-    def _has_told(self, row: Member) -> bool:
+    def _has_told(self, row: MemberRow) -> bool:
         """Whether nothing has changed but what it says of itself."""
         known = self._known.get(row.name)
         return known is not None and replace(known, told=row.told) == row
@@ -263,7 +264,7 @@ def _wanted(can: object, text: object) -> list[dict[str, Any]] | None:
     return wanted
 
 
-def _shown(row: Member) -> dict[str, Any]:
+def _shown(row: MemberRow) -> dict[str, Any]:
     """A row as the views get it: `id` to be sent back, everything else visible text."""
     patterns = [one_line(one, PATTERN) for one in row.patterns[:MOST_PATTERNS]]
     return {
@@ -284,7 +285,7 @@ def _shown(row: Member) -> dict[str, Any]:
     }
 
 
-def _paused(paused: Paused) -> dict[str, Any]:
+def _paused(paused: PauseFacts) -> dict[str, Any]:
     return {
         "by": one_line(paused.by, 64),
         "reason": paused.reason,
@@ -293,7 +294,7 @@ def _paused(paused: Paused) -> dict[str, Any]:
     }
 
 
-def _told(told: Told | None) -> dict[str, Any] | None:
+def _told(told: MemberStatus | None) -> dict[str, Any] | None:
     if told is None:
         return None
     return told._asdict() | {
@@ -303,12 +304,12 @@ def _told(told: Told | None) -> dict[str, Any] | None:
     }
 
 
-def _until(paused: Paused) -> str:
+def _until(paused: PauseFacts) -> str:
     by = f"by {one_line(paused.by, 64)}"
     return f"{by} until resumed" if paused.until is None else f"{by} until {clock_time(paused.until)}"
 
 
-def _status(told: Told | None) -> str:
+def _status(told: MemberStatus | None) -> str:
     if told is None:
         return ""
     words = [told.status] if told.status else []

@@ -1,9 +1,7 @@
-"""How do the held frames of a stream become a file?  A new one, in a folder of ours, under a name of ours.
+"""Writes the held frames of a stream to a new file.
 
 Nothing in the name or the place is a peer's choice: of the stream's id only letters, digits, dot, dash and underscore
-remain, and behind a fixed beginning. A file that is there already is never touched, a link never followed.
-
-It does not know which stream it is.
+remain, behind a fixed beginning. A file that exists is never touched, and a link is never followed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""In which ways can a stream be looked at, and in which first?
+"""The ways in which a stream can be shown, and the one that is shown first.
 
-It does not know the bytes: they may be something else than was said, so a person can always choose another way.
+The bytes may be something else than its request said, so a person can always choose another way.
 
 Spec: §3.10.1.
 """

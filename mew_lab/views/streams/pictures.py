@@ -1,10 +1,8 @@
-"""Which picture did a stream bring last?  Whole ones of four kinds, told by their first bytes, whatever was announced.
+"""Finds the last whole picture that a stream brought, by its first bytes, whatever was announced.
 
-A frame that begins as a PNG, a JPEG, a GIF or a WebP begins a picture; frames that do not go on with it, until it is
-whole. SVG and HTML are none: they can hold script. A picture of more than 4 MiB, or of more pixels than a page should
-be asked to unpack, is not shown, and a sentence says so.
-
-It does not know who looks. What it finds in a picture is its size, nothing else.
+A frame that begins as a PNG, a JPEG, a GIF or a WebP begins a picture; later frames continue it until it is whole. SVG
+and HTML are no pictures here: they can hold script. A picture of more than 4 MiB, or of more pixels than a page should
+unpack, is not shown, and a sentence says so. Of a picture nothing but its size is read.
 
 Spec: §3.10.3.
 """

@@ -1,10 +1,8 @@
-"""What do the bytes of a stream say?  As text, as JSON lines, as hexadecimal, as numbers.
+"""Reads the bytes of a stream as text, as JSON lines, as hexadecimal or as numbers.
 
 A reader is fed pieces of data in their order, and gives what a page can show: plain JSON values in which every unseen
-character is written as an escape. Nothing that it is fed makes it fail; what it cannot read it marks or counts. What a
-reader keeps between two pieces is bounded: a line of at most 256 KiB, the rest of a character, of a number.
-
-It knows no stream, no page, and no picture (those are in `stream_pictures`).
+character is written as an escape. It never fails: what it cannot read it marks or counts. What a reader keeps between
+two pieces is bounded: a line of at most 256 KiB, the rest of a character, of a number. Pictures are read by `pictures`.
 
 Spec: §3.10.1, §3.10.3.
 """
@@ -22,7 +20,7 @@ from typing import Any, Protocol
 from mew_lab.protocol.visible import visible
 from mew_lab.views.streams.kinds import FLOATS
 
-__all__ = ["HEX_LINES", "HexReader", "JsonReader", "NumberReader", "Reader", "TextReader"]
+__all__ = ["HEX_LINES", "FrameReader", "HexReader", "JsonReader", "NumberReader", "TextReader"]
 
 LINE = 256 * 1024  # bytes of one line; a longer one is broken there, and marked
 ROW = 2000  # characters of a line that are shown
@@ -31,7 +29,7 @@ SERIES = 8
 POINTS = 2000
 
 
-class Reader(Protocol):
+class FrameReader(Protocol):
     """Reads one stream in one way."""
 
     def read(self, data: bytes, *, whole: bool) -> None:

@@ -1,6 +1,4 @@
-"""What does a list of streams say of one of them?  A row: data, bounded whatever a peer said.
-
-It does not know where rows are kept, nor who shows them.
+"""A row of the list of streams: data, bounded whatever a peer said.
 
 Spec: §3.10.1, §3.10.2, ruling R16.
 """
@@ -11,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from mew_lab.ledger.streams import StreamFacts
 from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.sdk.stream import Stream
 from mew_lab.views.streams.kinds import Kind, kind_of
 
-__all__ = ["DEEDS", "NAMES", "WORDS", "StreamRow", "people", "row_of", "text_in", "words_in"]
+__all__ = ["NAMES", "OWNER_ACTIONS", "WORDS", "StreamRow", "people", "row_of", "text_in", "words_in"]
 
 WORDS = 300  # characters of a text that a peer chose
 NAMES = 100  # writers or targets that a row names
-DEEDS = ("close", "grant-write", "revoke-write", "transfer-ownership")
+OWNER_ACTIONS = ("close", "grant-write", "revoke-write", "transfer-ownership")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +25,7 @@ class StreamRow:
     """One stream, or a request for one, as it is now. `key` is its own in this process; times are of the epoch.
 
     `id` is empty until the gateway has opened it. `reason` says why it is closed, or refused. `reaches`: whether its
-    frames come to this human. `may` holds those of DEEDS that are hers: she owns it, and holds the capability.
+    frames come to this human. `may` holds those of OWNER_ACTIONS that are hers: she owns it and holds the capability.
     """
 
     key: int
@@ -80,10 +78,10 @@ def words_in(fields: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def row_of(stream: Stream, *, key: int, me: MEWParticipant, since: float) -> StreamRow:
+def row_of(stream: StreamFacts, *, key: int, me: MEWParticipant, since: float) -> StreamRow:
     """The row of an open stream, as `me` sees it; `since` where nobody said when it was opened."""
-    about = {"stream_id": stream.id}
-    may = {deed for deed in DEEDS if stream.mine and me.can_send(f"stream/{deed}", about, "gateway")}
+    about, mine = {"stream_id": stream.id}, stream.owner == me.client.id
+    may = {name for name in OWNER_ACTIONS if mine and me.can_send(f"stream/{name}", about, "gateway")}
     return StreamRow(
         key=key,
         id=stream.id,
@@ -93,7 +91,7 @@ def row_of(stream: Stream, *, key: int, me: MEWParticipant, since: float) -> Str
         target=people(stream.target),
         since=stream.created.timestamp() if stream.created else since,
         late=stream.late,
-        mine=stream.mine,
+        mine=mine,
         reaches=not stream.target or me.client.id in stream.target,
         may=frozenset(may),
         **words_in(stream.fields),

@@ -1,15 +1,15 @@
-"""What does a saved notebook show of streams?  Rows of a plain table, and the last lines of the one looked into.
+"""The streams in a saved notebook: rows of a plain table, and the last lines of the stream that was looked into.
 
-It knows rows and held frames; that they are escaped is the picture's part.
+The table escapes its cells (`ui.pictures`).
 """
 
 from __future__ import annotations
 
 from mew_lab.protocol.visible import one_line
 from mew_lab.views.streams.kinds import Kind
-from mew_lab.views.streams.model import Streaming
+from mew_lab.views.streams.model import StreamsModel
 from mew_lab.views.streams.row import StreamRow
-from mew_lab.views.streams.watch import Watch
+from mew_lab.views.streams.watch import StreamWatch
 from mew_lab.views.ui.pictures import clock_time, picture
 
 __all__ = ["CODE", "COLUMNS", "cells_of", "last_lines"]
@@ -20,7 +20,7 @@ LAST_LINES = 20
 
 
 def cells_of(row: StreamRow, traffic: tuple[int, int, float]) -> tuple[str, ...]:
-    """The cells of a row, in the order of COLUMNS; `traffic` as `Streaming.traffic` tells it."""
+    """The cells of a row, in the order of COLUMNS; `traffic` as `StreamsModel.traffic` tells it."""
     state = f"{row.state}: {one_line(row.reason, 120)}" if row.reason else row.state
     type = " ".join(filter(None, (row.content_type, row.format)))
     to = ", ".join(row.target) or "everybody"
@@ -30,12 +30,12 @@ def cells_of(row: StreamRow, traffic: tuple[int, int, float]) -> tuple[str, ...]
     return (*words, *who, one_line(type, 80), state, *counts, clock_time(row.since))
 
 
-def last_lines(streaming: Streaming, key: int, kind: Kind) -> str:
+def last_lines(streaming: StreamsModel, key: int, kind: Kind) -> str:
     """A table of the last 20 lines that are held of a stream, read in that way; empty when it is not kept any more."""
-    held, row = streaming.held(key), streaming.row(key)
+    held, row = streaming.buffer(key), streaming.row(key)
     if held is None or row is None:
         return ""
-    shown = Watch(streaming.shelf, held, kind, format=row.format).next()
+    shown = StreamWatch(streaming.frames, held, kind, format=row.format).next()
     if kind == "image":
         size = f"{shown['type']}, {shown['width']} × {shown['height']}" if "type" in shown else "no picture"
         lines = [f"{size} {shown.get('note', '')}".strip()]

@@ -1,11 +1,9 @@
-"""What does one who watches a stream see next, and what was too much for him?
+"""Paces what is shown of one stream, and tells what was skipped.
 
 A watch begins with what is held, 256 KiB at most, and goes on with what comes: 256 KiB a second of what is sent, on
 average. What does not fit is skipped, the older first, and each skip is told in bytes. A paused watch stands still; what
 came meanwhile follows when it goes on, as far as it fits. A picture costs what it weighs, and the next waits until that
 is paid.
-
-It does not know who watches, nor where the bytes come from.
 """
 
 from __future__ import annotations
@@ -15,24 +13,24 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from mew_lab.views.streams.held_frames import EACH, HeldFrames, Mark, Shelf
+from mew_lab.views.streams.frame_buffer import EACH, FrameBuffer, FramePosition, FrameStore
 from mew_lab.views.streams.kinds import Kind
 from mew_lab.views.streams.pictures import PictureReader
 from mew_lab.views.streams.readers import (
     HEX_LINES,
+    FrameReader,
     HexReader,
     JsonReader,
     NumberReader,
-    Reader,
     TextReader,
 )
 
-__all__ = ["RATE", "Watch", "reader_of"]
+__all__ = ["RATE", "StreamWatch", "reader_of"]
 
 RATE = 256 * 1024  # bytes a second, and at once
 
 
-def reader_of(kind: Kind, *, format: str = "") -> Reader:
+def reader_of(kind: Kind, *, format: str = "") -> FrameReader:
     """A reader of that kind; `format` is what the stream's request said."""
     if kind == "json":
         return JsonReader()
@@ -43,13 +41,13 @@ def reader_of(kind: Kind, *, format: str = "") -> Reader:
     return PictureReader() if kind == "image" else TextReader()
 
 
-class Watch:
+class StreamWatch:
     """One look at one stream. `skipped` counts the bytes that were too much so far."""
 
     def __init__(
         self,
-        shelf: Shelf,
-        held: HeldFrames,
+        shelf: FrameStore,
+        held: FrameBuffer,
         kind: Kind,
         *,
         format: str = "",
@@ -62,7 +60,7 @@ class Watch:
         self._held = held
         self._clock = clock
         self._reader = reader_of(kind, format=format)
-        self._place = Mark()
+        self._place = FramePosition()
         self._began = False
         self._budget: float = RATE
         self._then = clock()

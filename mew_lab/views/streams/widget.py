@@ -5,7 +5,7 @@ read here, in Python, and goes as visible text, numbers, or a whole picture, to 
 256 KiB a second at most, what was skipped is told. At most 200 rows are in a page; her own, the watched, the open and
 the newest come first, and how many are left out is told.
 
-What a page asks for is done by `StreamDeeds`, whose refusals are the gateway's sentences. No path and no name of a file
+What a page asks for is done by `StreamActions`, whose refusals are the gateway's sentences. No path and no file name
 comes from a page or a peer.
 
 Spec: §3.10.
@@ -23,12 +23,12 @@ from mew_lab.errors import MewError
 from mew_lab.lab.loop import LoopThread
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.visible import one_line, visible
-from mew_lab.views.streams.deeds import StreamDeeds
+from mew_lab.views.streams.actions import StreamActions
 from mew_lab.views.streams.kinds import KINDS, Kind
-from mew_lab.views.streams.model import Streaming
+from mew_lab.views.streams.model import StreamsModel
 from mew_lab.views.streams.row import StreamRow
 from mew_lab.views.streams.stills import CODE, COLUMNS, cells_of, last_lines
-from mew_lab.views.streams.watch import Watch
+from mew_lab.views.streams.watch import StreamWatch
 from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
 from mew_lab.views.ui.live import INSTALL, front_end
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
@@ -50,7 +50,7 @@ EMPTY += 'await lab.me.participant.streams.request_stream(description="…").'
 
 def view_of(lab: Lab) -> StreamsView:
     """The one of this lab."""
-    streaming = Streaming(lab.me.participant)
+    streaming = StreamsModel(lab.me.participant)
     lab.loop.call(lambda: streaming.follow(lab.following))
     return StreamsView(streaming, loop=lab.loop)
 
@@ -58,7 +58,7 @@ def view_of(lab: Lab) -> StreamsView:
 class StreamsView(ActingWidget):
     """The streams of one lab. Show it as often as you like; each view looks into a stream of its own choice.
 
-    `streaming` and `deeds` are what it is made of, for code: rows, held frames, `deeds.save(key)` and the like.
+    `streaming` and `actions` are what it is made of, for code: rows, held frames, `actions.save(key)` and the like.
     """
 
     _esm = _ESM
@@ -66,13 +66,13 @@ class StreamsView(ActingWidget):
     title = "streams"
     interval = 0.1
 
-    def __init__(self, streaming: Streaming, *, loop: LoopThread, **traits: Any) -> None:
+    def __init__(self, streaming: StreamsModel, *, loop: LoopThread, **traits: Any) -> None:
         self.streaming = streaming
-        self.deeds = StreamDeeds(streaming)
+        self.actions = StreamActions(streaming)
         self._loop = loop
         # Put in by any thread; all below are the writer's alone.
         self._wishes: deque[dict[str, Any]] = deque(maxlen=1000)
-        self._watches: BoundedDict[str, tuple[int, Watch]] = BoundedDict(MOST_WATCHES)
+        self._watches: BoundedDict[str, tuple[int, StreamWatch]] = BoundedDict(MOST_WATCHES)
         self._sent: dict[int, StreamRow] = {}
         self._counts: dict[int, tuple[int, int, int]] = {}
         self._counted = 0.0
@@ -178,12 +178,12 @@ class StreamsView(ActingWidget):
                 self._watches[view][1].paused = wish.get("on") is True
             return
         self._watches.pop(view, None)
-        held = self.streaming.held(key) if isinstance(key, int) else None
+        held = self.streaming.buffer(key) if isinstance(key, int) else None
         row = self.streaming.row(key) if isinstance(key, int) else None
         if held is None or row is None or view not in self._views:
             return
         chosen: Kind = kind if kind in KINDS else row.kind
-        self._watches[view] = (row.key, Watch(self.streaming.shelf, held, chosen, format=row.format))
+        self._watches[view] = (row.key, StreamWatch(self.streaming.frames, held, chosen, format=row.format))
         self._looked = (row.key, chosen)
 
     def _acts(self) -> Mapping[str, Act]:
@@ -208,29 +208,29 @@ class StreamsView(ActingWidget):
             asked["target"] = target
 
         async def opened() -> Outcome:
-            row = await self.deeds.open(**asked)
+            row = await self.actions.open(**asked)
             return Outcome(f"{row.id} is open; you own it.", {"key": row.key})
 
         return self._do(opened())
 
     async def _close(self, key: int) -> Outcome:
-        await self.deeds.close(key)
+        await self.actions.close(key)
         return Outcome(f"{self._called(key)} is closed.")
 
     async def _grant_write(self, key: int, who: str) -> Outcome:
-        await self.deeds.grant_write(key, who)
+        await self.actions.grant_write(key, who)
         return Outcome(f"{who} may write to {self._called(key)}.")
 
     async def _revoke_write(self, key: int, who: str) -> Outcome:
-        await self.deeds.revoke_write(key, who)
+        await self.actions.revoke_write(key, who)
         return Outcome(f"{who} may write to {self._called(key)} no longer.")
 
     async def _transfer(self, key: int, who: str) -> Outcome:
-        await self.deeds.transfer_ownership(key, who)
+        await self.actions.transfer_ownership(key, who)
         return Outcome(f"{self._called(key)} belongs to {who} now.")
 
     async def _save(self, key: int, kind: Any) -> Outcome:
-        saved = await self.deeds.save(key, kind=kind if kind in KINDS else None)
+        saved = await self.actions.save(key, kind=kind if kind in KINDS else None)
         missing = f" The {saved.missing} bytes before are not held any more." if saved.missing else ""
         return Outcome(f"{saved.bytes} bytes of {self._called(key)} are in {saved.path}.{missing}")
 

@@ -16,7 +16,7 @@ from rooms import Watch
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import connect
 from mew_lab.protocol.permit import PROFILES
-from mew_lab.views.roster.model import Member, Members
+from mew_lab.views.roster.model import MemberRow, RosterModel
 
 
 class Room:
@@ -26,10 +26,10 @@ class Room:
         self.lab = lab
         for name, can in seats.items():
             lab.join(name, can=can)
-        self.members = Members(lab)
+        self.members = RosterModel(lab)
         self.until = Watch(lab, self.members).until
 
-    def of(self, name: str) -> Member:
+    def of(self, name: str) -> MemberRow:
         found = self.members.find(name)
         assert found is not None
         return found

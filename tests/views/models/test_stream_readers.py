@@ -13,15 +13,15 @@ from mew_lab.views.streams.readers import (
     LINE,
     POINTS,
     ROW,
+    FrameReader,
     HexReader,
     JsonReader,
     NumberReader,
-    Reader,
     TextReader,
 )
 
 
-def read(reader: Reader, *frames: bytes) -> Reader:
+def read(reader: FrameReader, *frames: bytes) -> FrameReader:
     for data in frames:
         reader.read(data, whole=True)
     return reader

@@ -6,9 +6,9 @@ import json
 import struct
 import zlib
 
-from mew_lab.views.streams.held_frames import HeldFrames, Shelf
+from mew_lab.views.streams.frame_buffer import FrameBuffer, FrameStore
 from mew_lab.views.streams.kinds import Kind
-from mew_lab.views.streams.watch import RATE, Watch
+from mew_lab.views.streams.watch import RATE, StreamWatch
 
 
 def chunk(name: bytes, data: bytes) -> bytes:
@@ -26,9 +26,9 @@ class Scene:
     """A stream, a clock, and one who watches."""
 
     def __init__(self, kind: Kind = "text", *frames: bytes) -> None:
-        self.shelf, self.held, self.now = Shelf(), HeldFrames(), 0.0
+        self.shelf, self.held, self.now = FrameStore(), FrameBuffer(), 0.0
         self.write(*frames)
-        self.watch = Watch(self.shelf, self.held, kind, clock=lambda: self.now)
+        self.watch = StreamWatch(self.shelf, self.held, kind, clock=lambda: self.now)
 
     def write(self, *frames: bytes) -> None:
         for data in frames:

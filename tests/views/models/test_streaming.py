@@ -15,10 +15,11 @@ from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import connect, up
 from mew_lab.lab.seat import Seat
 from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.streams import MAX_REQUESTS
 from mew_lab.sdk.stream import Stream
 from mew_lab.views.streams import model as module
-from mew_lab.views.streams.held_frames import Mark
-from mew_lab.views.streams.model import Streaming
+from mew_lab.views.streams.frame_buffer import FramePosition
+from mew_lab.views.streams.model import StreamsModel
 from mew_lab.views.streams.row import WORDS, StreamRow
 
 STREAMS = [{"kind": "stream/*"}]
@@ -34,8 +35,8 @@ def eventually(what: Callable[[], Any], *, deadline: float = 10.0) -> Any:
     raise AssertionError("it never came true")
 
 
-def follow(lab: Lab) -> Streaming:
-    streaming = Streaming(lab.me.participant)
+def follow(lab: Lab) -> StreamsModel:
+    streaming = StreamsModel(lab.me.participant)
     lab.loop.call(lambda: streaming.follow(lab.following))
     return streaming
 
@@ -54,15 +55,15 @@ def write(seat: Seat, stream: Stream, *frames: bytes) -> None:
         do(seat, stream.write(data))
 
 
-def only(streaming: Streaming) -> StreamRow:
+def only(streaming: StreamsModel) -> StreamRow:
     [row] = streaming.rows()
     return row
 
 
-def held(streaming: Streaming, row: StreamRow) -> list[bytes]:
-    frames = streaming.held(row.key)
+def held(streaming: StreamsModel, row: StreamRow) -> list[bytes]:
+    frames = streaming.buffer(row.key)
     assert frames is not None
-    return streaming.shelf.everything(frames).frames
+    return streaming.frames.everything(frames).frames
 
 
 @pytest.fixture
@@ -120,7 +121,7 @@ def test_rights_that_go_away_take_the_deeds_with_them(lab: Lab) -> None:
     with pytest.raises(Exception, match="owner"):  # who runs the space keeps every right
         other.send("capability/revoke", {"recipient": "human", "capabilities": STREAMS}, to="human")
     visitor = lab.join("visitor", can=STREAMS)
-    theirs = Streaming(visitor.participant)
+    theirs = StreamsModel(visitor.participant)
     lab.loop.call(lambda: theirs.follow(lab.following))
     request(visitor)
     mine = eventually(lambda: next((row for row in theirs.rows() if row.mine), None))
@@ -174,7 +175,7 @@ def test_who_comes_late_has_the_streams_of_the_welcome(lab: Lab, weather: Seat) 
         weather, description="began early", content_type="text/plain", target=["weather-service"]
     )
     late = lab.join("late", can=STREAMS)
-    streaming = Streaming(late.participant)
+    streaming = StreamsModel(late.participant)
     lab.loop.call(lambda: streaming.follow(connect_following(lab)))
     row = only(streaming)
     assert (row.id, row.late, row.state) == (stream.id, True, "open")
@@ -195,7 +196,7 @@ def connect_following(lab: Lab) -> Any:
 def test_the_end_of_a_connection_is_the_end_of_what_is_known(lab: Lab, weather: Seat) -> None:
     request(weather)
     late = lab.join("late", can=STREAMS)
-    streaming = Streaming(late.participant)
+    streaming = StreamsModel(late.participant)
     lab.loop.call(lambda: streaming.follow(connect_following(lab)))
     late.leave()
     assert eventually(lambda: (row := only(streaming)).state == "closed" and row).reason == "disconnected"
@@ -248,11 +249,11 @@ def opened(seq: int, id: str, about: str = "") -> Entry:
 
 
 @pytest.fixture
-def ears(lab: Lab) -> Streaming:
-    return Streaming(lab.me.participant)
+def ears(lab: Lab) -> StreamsModel:
+    return StreamsModel(lab.me.participant)
 
 
-def test_a_participants_own_word_opens_nothing_and_closes_nothing(ears: Streaming) -> None:
+def test_a_participants_own_word_opens_nothing_and_closes_nothing(ears: StreamsModel) -> None:
     ears.take(opened(1, "stream-1"))
     forged = heard(2, "stream/open", "mallory", payload={"stream_id": "stream-9", "owner": "human"})
     for one in (
@@ -269,7 +270,7 @@ def test_a_participants_own_word_opens_nothing_and_closes_nothing(ears: Streamin
     assert (only(ears).state, only(ears).reason) == ("closed", "error")
 
 
-def test_ten_thousand_streams_are_bounded_and_what_is_left_out_is_counted(ears: Streaming) -> None:
+def test_ten_thousand_streams_are_bounded_and_what_is_left_out_is_counted(ears: StreamsModel) -> None:
     for n in range(10_000):
         ears.take(opened(2 * n + 1, f"stream-{n}"))
         ears.take(heard(2 * n + 2, "stream/close", "mallory", payload={"stream_id": f"stream-{n}"}))
@@ -279,12 +280,12 @@ def test_ten_thousand_streams_are_bounded_and_what_is_left_out_is_counted(ears: 
     assert len(ears._opened) < 5000
 
 
-def test_requests_without_an_answer_are_bounded(ears: Streaming) -> None:
+def test_requests_without_an_answer_are_bounded(ears: StreamsModel) -> None:
     for n in range(700):
         ears.take(heard(n, "stream/request", payload={"description": "x" * 1000}))
     rows = ears.rows()
-    assert sum(row.state == "requested" for row in rows) == module.MOST_ASKED
-    assert len(rows) <= module.MOST_ASKED + module.MOST_OVER
+    assert sum(row.state == "requested" for row in rows) == MAX_REQUESTS
+    assert len(rows) <= MAX_REQUESTS + module.MOST_OVER
     ears.take(heard(700, "stream/request", payload={"description": "x" * 1_000_000}))
     assert all(len(row.description) == WORDS for row in ears.rows())
 
@@ -299,13 +300,13 @@ def test_requests_without_an_answer_are_bounded(ears: Streaming) -> None:
         "text",
     ],
 )
-def test_a_request_of_any_shape_is_a_row(ears: Streaming, payload: Any) -> None:
+def test_a_request_of_any_shape_is_a_row(ears: StreamsModel, payload: Any) -> None:
     ears.take(heard(1, "stream/request", payload=payload))
     row = only(ears)
     assert (row.description, row.content_type, row.direction, row.expected) == ("", "", "upload", None)
 
 
-def test_ids_that_repeat_are_new_streams(ears: Streaming) -> None:
+def test_ids_that_repeat_are_new_streams(ears: StreamsModel) -> None:
     ears.take(opened(1, "stream-1"))
     ears.take(opened(2, "stream-1"))
     assert [(row.state, row.reason) for row in ears.rows()] == [("closed", "replaced"), ("open", "")]
@@ -324,5 +325,5 @@ def test_a_space_that_runs_elsewhere_has_the_same_rows(lab: Lab, weather: Seat) 
     write(away.me, stream, b"hello")
     eventually(lambda: streaming.traffic(row.key)[:2] == (1, 5))
     assert (row.description, row.owner, len(streaming.rows())) == ("seen from afar", "human", 1)
-    frames = streaming.held(row.key)
-    assert frames is not None and frames.end == Mark(1, 5)
+    frames = streaming.buffer(row.key)
+    assert frames is not None and frames.end == FramePosition(1, 5)

@@ -1,8 +1,7 @@
-"""What can a human do about a stream?  Ask for one, end it, say who writes, give it away, keep what came.
+"""What a human can do about a stream: open one, close it, grant and revoke write access, transfer it, save its frames.
 
 The gateway decides whether she may; its own sentence is what she reads. Everything here is async and runs on the loop.
-
-It keeps nothing; which streams there are is in `streaming`.
+Which streams there are stands in `model`.
 
 Spec: §3.10.1, §3.10.4 to §3.10.7.
 """
@@ -18,14 +17,14 @@ from mew_lab.errors import MewError
 from mew_lab.sdk.stream import Stream
 from mew_lab.views.streams.file import file_name, write_new
 from mew_lab.views.streams.kinds import Kind
-from mew_lab.views.streams.model import Streaming
+from mew_lab.views.streams.model import StreamsModel
 from mew_lab.views.streams.pictures import last_picture
 from mew_lab.views.streams.row import StreamRow
 
-__all__ = ["Saved", "StreamDeeds"]
+__all__ = ["SavedStream", "StreamActions"]
 
 
-class Saved(NamedTuple):
+class SavedStream(NamedTuple):
     """A file with `bytes` of a stream; `missing` came earlier and is not held any more."""
 
     path: Path
@@ -33,10 +32,10 @@ class Saved(NamedTuple):
     missing: int
 
 
-class StreamDeeds:
+class StreamActions:
     """What the human of one lab does about its streams; a row's `key` names the stream."""
 
-    def __init__(self, streaming: Streaming) -> None:
+    def __init__(self, streaming: StreamsModel) -> None:
         self._streaming = streaming
 
     async def open(self, **asked: Any) -> StreamRow:
@@ -66,7 +65,7 @@ class StreamDeeds:
         """Gives a stream away. Raises as `Stream.grant_write`. Spec: §3.10.7."""
         await self._stream(key).transfer_ownership(participant)
 
-    async def save(self, key: int, *, folder: Path | None = None, kind: Kind | None = None) -> Saved:
+    async def save(self, key: int, *, folder: Path | None = None, kind: Kind | None = None) -> SavedStream:
         """Writes the frames that are held to a new file in `folder`, the working directory when absent.
 
         Looked at as pictures it is the last whole one alone, where there is one.
@@ -74,8 +73,8 @@ class StreamDeeds:
         Raises:
             MewError: nothing is held, or the file cannot be written.
         """
-        row, held = self._streaming.row(key), self._streaming.held(key)
-        some = None if held is None else self._streaming.shelf.everything(held)
+        row, held = self._streaming.row(key), self._streaming.buffer(key)
+        some = None if held is None else self._streaming.frames.everything(held)
         if row is None or some is None or not some.frames:
             raise MewError("Nothing of that stream is held here, so there is nothing to save")
         kind, frames, missing = kind or row.kind, some.frames, some.start.bytes
@@ -83,7 +82,7 @@ class StreamDeeds:
             frames, missing = [last.data], 0
         name = file_name(row.id, kind, first=frames[0], now=datetime.now(UTC))
         path = await asyncio.to_thread(write_new, folder or Path.cwd(), name, frames)
-        return Saved(path, sum(map(len, frames)), missing)
+        return SavedStream(path, sum(map(len, frames)), missing)
 
     def _stream(self, key: int) -> Stream:
         row, me = self._streaming.row(key), self._streaming.me

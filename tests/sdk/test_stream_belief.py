@@ -1,4 +1,4 @@
-"""What is believed of streams, and of whom; a gateway in the hand of the test says it."""
+"""Which messages about streams a participant believes, and of whom; the test speaks as the gateway."""
 
 from __future__ import annotations
 

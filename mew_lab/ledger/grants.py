@@ -1,0 +1,285 @@
+"""Tracks which grants were given in a space, who acknowledged them, and which were revoked or ended.
+
+How it works
+------------
+`GrantLedger.observe` takes every entry of a space, in order, and returns what it changed. A `Grant` or a `Revocation`
+is a snapshot: it never changes, and the ledger holds the newest one of each id.
+
+    grant   stands ─┬─ revoked   by its id, or all of its patterns by name
+                    └─ ended     its recipient or its granter was removed from the space
+
+- the gateway relays only what it accepted, so a relayed grant was given, and a relayed revoke took effect (R13);
+- only its recipient, or a participant that it was addressed to, acknowledges a grant;
+- a revoke by patterns takes what it names literally; what it takes besides, the gateway decides, and tells the recipient
+  alone in a welcome;
+- what a revoke by patterns left in place is told by a `revoke_partial` of the gateway, to the revoker alone.
+
+So a grant that is revoked or ended here is not held any more. One that stands here may have fallen: with its granter's
+right, by an overlapping pattern, or at its own end. Of its own rights a participant is told by its welcomes; a reader
+that runs in the gateway's process reads the space itself.
+
+Spec: §3.6.1 to §3.6.3, §3.6.7, rulings R13, R25.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.members import GATEWAYS
+from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.visible import one_line
+
+__all__ = ["GRANT_KINDS", "Acknowledgement", "Grant", "GrantChange", "GrantLedger", "Revocation"]
+
+GRANT_KINDS = frozenset(
+    {"capability/grant", "capability/grant-ack", "capability/revoke", "space/kick", "system/error"}
+)
+MAX_ENTRIES = 1000  # grants, and revokes; the oldest go
+MAX_BYTES = 4_000_000  # of the messages that they came in
+MAX_ACKNOWLEDGEMENTS = 8  # of one grant: as many connections as a participant may have
+MAX_TIME = 40  # characters of an RFC 3339 time
+MAX_TEXT = 300  # characters of a reason or a status
+
+Patterns = tuple[dict[str, Any], ...]
+
+
+class Acknowledgement(NamedTuple):
+    """One recipient's acknowledgement of a grant."""
+
+    by: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """One grant and what is known of it.
+
+    Attributes:
+        id: Its `grant_id`: the id of the `capability/grant`.
+        to: Whom the message was addressed to.
+        left: Those of its capabilities that no revoke named.
+        size: Characters of the message.
+        state: `stands`, `revoked` or `ended`; one that stands may have fallen all the same.
+        revoked_by: Who revoked it, or removed its recipient or granter; empty while it stands.
+        expires_at: When it ends as its granter stated it; empty where none was stated.
+        max_uses: After how many uses it ends as its granter stated it; None where none was stated.
+        t: When it was given, as `Entry.t`.
+    """
+
+    id: str
+    granter: str
+    recipient: str
+    to: tuple[str, ...]
+    capabilities: Patterns
+    left: Patterns
+    reason: str
+    size: int
+    acknowledged: tuple[Acknowledgement, ...] = ()
+    state: Literal["stands", "revoked", "ended"] = "stands"
+    revoked_by: str = ""
+    expires_at: str = ""
+    max_uses: int | None = None
+    t: float = 0.0
+
+    @property
+    def stands(self) -> bool:
+        """Whether nothing is known that took it away."""
+        return self.state == "stands"
+
+    @property
+    def ends(self) -> dict[str, Any]:
+        """The end as it stands in a payload; empty where none was stated."""
+        stated = {"expires_at": self.expires_at or None, "max_uses": self.max_uses}
+        return {key: value for key, value in stated.items() if value is not None}
+
+    @classmethod
+    def of(cls, entry: Entry) -> Grant:
+        """What a `capability/grant` states."""
+        payload = entry.payload
+        patterns = _patterns(payload.get("capabilities"))
+        until, uses = payload.get("expires_at"), payload.get("max_uses")
+        return cls(
+            id=entry.id,
+            granter=entry.sender,
+            recipient=_name(payload.get("recipient")),
+            to=entry.to,
+            capabilities=patterns,
+            left=patterns,
+            reason=_text(payload.get("reason")),
+            size=len(entry.raw),
+            expires_at=until if isinstance(until, str) and len(until) <= MAX_TIME else "",
+            max_uses=uses if type(uses) is int else None,
+            t=entry.t,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revocation:
+    """One revoke, by `grant_id` or by patterns.
+
+    `remaining` are capabilities that overlap the patterns and were kept, as the gateway tells the revoker alone.
+    """
+
+    id: str
+    by: str
+    recipient: str
+    grant_id: str
+    capabilities: Patterns
+    reason: str
+    size: int
+    remaining: Patterns = ()
+
+    @classmethod
+    def of(cls, entry: Entry) -> Revocation:
+        """What a `capability/revoke` states."""
+        payload = entry.payload
+        return cls(
+            id=entry.id,
+            by=entry.sender,
+            recipient=_name(payload.get("recipient")),
+            grant_id=_name(payload.get("grant_id")),
+            capabilities=_patterns(payload.get("capabilities")),
+            reason=_text(payload.get("reason")),
+            size=len(entry.raw),
+        )
+
+
+class GrantChange(NamedTuple):
+    """What one entry did; `item` is the grant or the revocation that is new or changed."""
+
+    what: Literal["granted", "acknowledged", "revoked", "ended", "revocation", "remaining"]
+    item: Grant | Revocation
+    entry: Entry
+
+
+class GrantLedger:
+    """The grants and revokes of a space, as one participant or one journal saw them.
+
+    Args:
+        logical: The participant that an id means; an observer that does not know it takes each id for a participant.
+    """
+
+    def __init__(self, *, logical: Callable[[str], str] = str) -> None:
+        self._logical = logical
+        self._grants: BoundedDict[str, Grant] = _bounded()
+        self._revocations: BoundedDict[str, Revocation] = _bounded()
+        self._rules: Mapping[str, Callable[[Entry], Iterator[GrantChange]]] = {
+            "capability/grant": self._granted,
+            "capability/grant-ack": self._acknowledged,
+            "capability/revoke": self._revoked,
+            "space/kick": self._kicked,
+            "system/error": self._remaining,
+        }
+
+    def __len__(self) -> int:
+        return len(self._grants)
+
+    def __iter__(self) -> Iterator[Grant]:
+        """The grants, the oldest first."""
+        return iter(tuple(self._grants.values()))
+
+    def get(self, id: str) -> Grant | None:
+        """The grant of that id; None when it was never seen, or long ago."""
+        return self._grants.get(id)
+
+    def given_by(self, granter: str) -> list[Grant]:
+        """The grants that one participant gave."""
+        return [grant for grant in self if grant.granter == granter]
+
+    def revocation(self, id: str) -> Revocation | None:
+        """The revoke that came in the message of that id."""
+        return self._revocations.get(id)
+
+    def observe(self, entry: Entry) -> tuple[GrantChange, ...]:
+        """Takes note of one entry; to be called for each of the space, in order, own echoes included."""
+        rule = self._rules.get(entry.kind)
+        if rule is None or entry.refused or not entry.id:
+            return ()
+        if (entry.kind == "system/error") is not (entry.sender in GATEWAYS):
+            return ()
+        return tuple(rule(entry))
+
+    # --- one rule a kind ---
+
+    def _granted(self, entry: Entry) -> Iterator[GrantChange]:
+        grant = Grant.of(entry)
+        if grant.recipient and grant.capabilities and grant.id not in self._grants:
+            yield self._keep("granted", grant, entry)
+
+    def _acknowledged(self, entry: Entry) -> Iterator[GrantChange]:
+        for id in entry.correlation_id:
+            grant = self._grants.get(id)
+            if grant is None or entry.sender not in (grant.recipient, *grant.to):
+                continue
+            others = tuple(one for one in grant.acknowledged if one.by != entry.sender)
+            if len(others) < MAX_ACKNOWLEDGEMENTS:
+                acknowledgement = Acknowledgement(entry.sender, _text(entry.payload.get("status")))
+                grant = replace(grant, acknowledged=(*others, acknowledgement))
+            yield self._keep("acknowledged", grant, entry)
+            return
+
+    def _revoked(self, entry: Entry) -> Iterator[GrantChange]:
+        revocation = Revocation.of(entry)
+        grant = self._grants.get(revocation.grant_id)
+        if grant is not None:
+            revocation = replace(revocation, recipient=revocation.recipient or grant.recipient)
+            yield self._end("revoked", grant, entry)
+        recipient, named = self._logical(revocation.recipient), set(map(_written, revocation.capabilities))
+        for grant in self if named else ():
+            if not grant.stands or self._logical(grant.recipient) != recipient:
+                continue
+            left = tuple(pattern for pattern in grant.left if _written(pattern) not in named)
+            if not left:
+                yield self._end("revoked", replace(grant, left=()), entry)
+            elif left != grant.left:
+                yield self._keep("revoked", replace(grant, left=left), entry)
+        self._revocations[revocation.id] = revocation
+        yield GrantChange("revocation", revocation, entry)
+
+    def _kicked(self, entry: Entry) -> Iterator[GrantChange]:
+        name = self._logical(_name(entry.payload.get("participant_id")))
+        for grant in self:
+            if grant.stands and name in (self._logical(grant.recipient), self._logical(grant.granter)):
+                yield self._end("ended", grant, entry)
+
+    def _remaining(self, entry: Entry) -> Iterator[GrantChange]:
+        """The gateway tells what a revoke left in place."""
+        for id in entry.correlation_id if entry.payload.get("error") == "revoke_partial" else ():
+            revocation = self._revocations.get(id)
+            if revocation is not None:
+                told = replace(revocation, remaining=_patterns(entry.payload.get("remaining")))
+                self._revocations[id] = told
+                yield GrantChange("remaining", told, entry)
+
+    # --- keeping ---
+
+    def _keep(self, what: Any, grant: Grant, entry: Entry) -> GrantChange:
+        self._grants[grant.id] = grant
+        return GrantChange(what, grant, entry)
+
+    def _end(self, state: Literal["revoked", "ended"], grant: Grant, entry: Entry) -> GrantChange:
+        return self._keep(state, replace(grant, state=state, revoked_by=entry.sender), entry)
+
+
+def _bounded() -> BoundedDict[str, Any]:
+    return BoundedDict(MAX_ENTRIES, max_size=MAX_BYTES, size_of=lambda item: item.size)
+
+
+def _patterns(value: object) -> Patterns:
+    return tuple(pattern for pattern in value if isinstance(pattern, dict)) if isinstance(value, list) else ()
+
+
+def _written(pattern: Mapping[str, Any]) -> str:
+    return json.dumps(pattern, sort_keys=True)  # for Python 1 and true are equal, for a gateway they are not
+
+
+def _name(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _text(value: object) -> str:
+    return one_line(value, MAX_TEXT) if isinstance(value, str) else ""

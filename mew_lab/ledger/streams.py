@@ -1,0 +1,411 @@
+"""Tracks which streams of a space are requested, open and closed, who owns them and who may write to them.
+
+How it works
+------------
+`StreamLedger.observe` takes every entry of a space, in order, and returns what it changed. `StreamFacts` is a snapshot:
+it never changes, and the ledger holds the newest one of each stream.
+
+    requested ─┬─ open ── closed
+               └─ refused
+
+The gateway decides about streams, so its word is what counts, whatever a participant says (R10, R16):
+
+- a stream is opened by a `stream/open` of the gateway, or listed by one of its welcomes;
+- its writers and its owner change by `stream/write-granted`, `stream/write-revoked` and
+  `stream/ownership-transferred` of the gateway;
+- it is closed by the gateway or by its owner; `payload.stream_id` names it, and where there is no such member, its
+  request or its `stream/open` in `correlation_id`; a `stream_id` that names no stream closes none;
+- it is closed, too, when its owner leaves; another writer that leaves is a writer no more;
+- a welcome that lists streams is right about all of them: the others are closed.
+
+A refused entry changes nothing, except that a refused `stream/request` is kept as such. There is no clock here: times
+are those of the entries.
+
+Spec: §3.8.1, §3.10, rulings R10, R16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.members import GATEWAYS, read_welcome
+from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.frames import MAX_ID
+from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.protocol.text import parse_timestamp
+from mew_lab.protocol.visible import one_line
+
+__all__ = [
+    "MAX_REQUESTS",
+    "MAX_STREAMS",
+    "STREAM_KINDS",
+    "StreamChange",
+    "StreamFacts",
+    "StreamLedger",
+    "described_streams",
+    "is_stream_id",
+    "names_in",
+    "opened_stream",
+]
+
+STREAM_KINDS = frozenset(
+    {
+        *("stream/request", "stream/open", "stream/close", "stream/write-granted", "stream/write-revoked"),
+        *("stream/ownership-transferred", "system/welcome", "system/presence", "system/error"),
+    }
+)
+MAX_STREAMS = 1000  # open streams of others
+MAX_CLOSED = 500
+MAX_REQUESTS = 100  # that the gateway has not answered
+MAX_REQUEST = 64 * 1024  # characters of a request of another; of a longer one no description is kept
+MAX_REASON = 300  # characters of the reason of a close
+_SERVER = frozenset({"stream_id", "owner", "authorized_writers", "created", "target"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StreamFacts:
+    """What is known of one stream.
+
+    Attributes:
+        id: As frames name it; empty before it is opened.
+        state: `requested`, `refused`, `open` or `closed`.
+        owner: Who requested it, or was given it.
+        writers: Who may write, the owner first; empty before it is opened.
+        target: Who gets its frames, as its request named them; empty for everybody.
+        fields: Everything else that its request said: `direction`, `description`, custom fields.
+        created: When it was opened, by the gateway's clock; None where that was not told.
+        request_id: The id of its `stream/request`; empty where a welcome told of it.
+        open_envelope_id: The id of its `stream/open`; empty where a welcome told of it.
+        late: Whether a welcome told of it, so that frames went before.
+        reason: Why it was closed or refused, one line.
+        by: Who closed or refused it; empty where the connection of this participant ended.
+        refused_frames: How many frames of this participant the gateway refused.
+        t: When its state was reached, as `Entry.t`.
+    """
+
+    id: str = ""
+    state: Literal["requested", "refused", "open", "closed"] = "open"
+    owner: str
+    writers: tuple[str, ...] = ()
+    target: tuple[str, ...] = ()
+    fields: Mapping[str, Any]
+    created: datetime | None = None
+    request_id: str = ""
+    open_envelope_id: str = ""
+    late: bool = False
+    reason: str = ""
+    by: str = ""
+    refused_frames: int = 0
+    t: float = 0.0
+
+
+class StreamChange(NamedTuple):
+    """What one entry did to one stream; `entry` is None where the end of a connection did it.
+
+    `changed` is its owner, its writers or its targets; `described` its fields, or the count of refused frames.
+    """
+
+    what: Literal["requested", "refused", "opened", "changed", "described", "closed"]
+    stream: StreamFacts
+    entry: Entry | None = None
+
+
+class StreamLedger:
+    """The streams of a space, as one participant or one journal saw them.
+
+    Attributes:
+        me: The id of the participant that sees them: only its own welcomes count, and only its own streams are known
+            beyond the limit. None for a journal, which sees every welcome that the gateway sends.
+        open: The open streams by id, the oldest first; at most 1000 of others.
+        closed: The last 500 that were closed, by id.
+        requests: The last 100 requests that opened no stream, by the id of the `stream/request`.
+        untold: How many streams of others did not fit in.
+    """
+
+    def __init__(self, *, me: str | None = None) -> None:
+        self.me = me
+        self.open: dict[str, StreamFacts] = {}
+        self.closed: BoundedDict[str, StreamFacts] = BoundedDict(MAX_CLOSED, refresh=True)
+        self.requests: BoundedDict[str, StreamFacts] = BoundedDict(MAX_REQUESTS, on_forget=self._unanswered)
+        self.untold = 0
+        self._interrupted = False
+        self._changes: list[StreamChange] = []
+        self._entry: Entry | None = None
+        self._rules: Mapping[str, Callable[[Entry], None]] = {
+            "system/welcome": self._welcome,
+            "system/presence": self._presence,
+            "system/error": self._error,
+            "stream/open": self._opened,
+            "stream/write-granted": self._writers_changed,
+            "stream/write-revoked": self._writers_changed,
+            "stream/ownership-transferred": self._transferred,
+        }
+
+    def __len__(self) -> int:
+        return len(self.open)
+
+    def get(self, id: object) -> StreamFacts | None:
+        """What is known of the stream of that id now; None when it was never seen, or long ago."""
+        return (self.open.get(id) or self.closed.get(id)) if isinstance(id, str) else None
+
+    def observe(self, entry: Entry) -> tuple[StreamChange, ...]:
+        """Takes note of one entry; to be called for each of the space, in order, own echoes included."""
+        if entry.kind not in STREAM_KINDS:
+            return ()
+        self._entry = entry
+        if entry.kind == "stream/request":
+            self._requested(entry)
+        elif entry.refused:
+            return ()
+        elif entry.kind == "stream/close":
+            self._close(entry)
+        elif entry.sender in GATEWAYS:
+            self._rules[entry.kind](entry)
+        return self._done()
+
+    def interrupted(self, *, for_good: bool = False) -> tuple[StreamChange, ...]:
+        """The connection ended: own streams are closed; those of others may go on, unless it ended `for_good`."""
+        self._entry = None
+        for stream in tuple(self.open.values()):
+            if stream.owner == self.me:
+                self._end(stream, "owner_left")
+            elif for_good:
+                self._end(stream, "disconnected")
+        self._interrupted = True
+        self.requests.clear()
+        return self._done()
+
+    def _done(self) -> tuple[StreamChange, ...]:
+        changes, self._changes, self._entry = tuple(self._changes), [], None
+        return changes
+
+    # --- one rule a kind ---
+
+    def _requested(self, entry: Entry) -> None:
+        long = entry.sender != self.me and len(entry.raw) > MAX_REQUEST
+        fields = {} if long else _description(entry.payload)
+        for stream in () if entry.refused else tuple(self.open.values()):
+            if stream.request_id == entry.id:  # some gateways pass the request on after they answered it
+                if stream.owner == entry.sender:
+                    self._keep("described", replace(stream, fields={**fields, **stream.fields}))
+                return
+        known = self.requests.get(entry.id)
+        if known is not None and (entry.refused or known.state == "requested"):
+            return
+        request = StreamFacts(
+            state="refused" if entry.refused else "requested",
+            owner=entry.sender,
+            target=() if long else names_in(entry.payload.get("target")) or (),
+            fields=fields,
+            request_id=entry.id,
+            reason=entry.code or ("refused" if entry.refused else ""),
+            by=GATEWAY if entry.refused else "",
+            t=entry.t,
+        )
+        self.requests[entry.id] = request
+        self._changes.append(StreamChange(request.state, request, entry))  # type: ignore[arg-type]
+
+    def _unanswered(self, id: str, request: StreamFacts) -> None:
+        if request.state == "requested":
+            unanswered = replace(request, state="refused", reason="no answer was heard")
+            self._changes.append(StreamChange("refused", unanswered, self._entry))
+
+    def _opened(self, entry: Entry) -> None:
+        request_id = next(iter(entry.correlation_id), "")
+        stream = opened_stream(entry, self.requests.pop(request_id, None))
+        if stream is not None:
+            self._add(stream)
+
+    def _close(self, entry: Entry) -> None:
+        if "stream_id" in entry.payload:
+            id = entry.payload["stream_id"]
+            stream = self.open.get(id) if isinstance(id, str) else None
+        else:
+            about = set(entry.correlation_id)
+            named = (one for one in self.open.values() if about & {one.request_id, one.open_envelope_id})
+            stream = next(named, None)
+        if stream is not None and (entry.sender in GATEWAYS or entry.sender == stream.owner):
+            reason = entry.payload.get("reason")
+            text = one_line(reason, MAX_REASON) if isinstance(reason, str) else ""
+            self._end(stream, text or "closed")
+
+    def _writers_changed(self, entry: Entry) -> None:
+        stream = self._named(entry)
+        if stream is None:
+            return
+        name = entry.payload.get("participant_id")
+        writers = names_in(entry.payload.get("authorized_writers"))
+        if writers is None and isinstance(name, str):
+            others = tuple(writer for writer in stream.writers if writer != name)
+            writers = (*others, name) if entry.kind == "stream/write-granted" else others
+        self._change(stream, owner=stream.owner, writers=stream.writers if writers is None else writers)
+
+    def _transferred(self, entry: Entry) -> None:
+        stream = self._named(entry)
+        owner = entry.payload.get("new_owner")
+        if stream is None or not isinstance(owner, str) or not owner:
+            return
+        writers = names_in(entry.payload.get("authorized_writers"))
+        if writers is None:
+            writers = tuple(writer for writer in stream.writers if writer != stream.owner)
+        self._change(stream, owner=owner, writers=writers)
+
+    def _presence(self, entry: Entry) -> None:
+        participant = entry.payload.get("participant")
+        gone = participant.get("id") if isinstance(participant, dict) else None
+        if entry.payload.get("event") != "leave" or not isinstance(gone, str):
+            return
+        for stream in tuple(self.open.values()):
+            if stream.owner == gone:
+                self._end(stream, "owner_left")
+            elif gone in stream.writers:
+                writers = tuple(writer for writer in stream.writers if writer != gone)
+                self._change(stream, owner=stream.owner, writers=writers)
+
+    def _error(self, entry: Entry) -> None:
+        for id in entry.correlation_id:
+            request = self.requests.pop(id, None)
+            if request is not None:
+                message = entry.payload.get("message")
+                reason = one_line(message, MAX_REASON) if isinstance(message, str) else ""
+                refused = replace(
+                    request, state="refused", reason=reason or "refused", by=entry.sender, t=entry.t
+                )
+                self._changes.append(StreamChange("refused", refused, entry))
+        if entry.payload.get("error") == "unauthorized_stream_write":
+            stream, before = self._named(entry), entry.payload.get("refused_before")
+            if stream is not None:
+                count = 1 + (before if type(before) is int and before > 0 else 0)
+                self._keep("described", replace(stream, refused_frames=stream.refused_frames + count))
+
+    def _welcome(self, entry: Entry) -> None:
+        welcome = read_welcome(entry)
+        if welcome is None or self.me not in (None, welcome.id):
+            return
+        listed = described_streams(entry.payload)
+        if listed is None and not self._interrupted:
+            return  # an update of rights that says nothing of streams
+        again, self._interrupted = self._interrupted, False
+        now = {stream.id: stream for stream in listed or ()}
+        for stream in tuple(self.open.values()):
+            found = now.get(stream.id)
+            if found is None:
+                self._end(stream, "gone")
+            elif again and found.created != stream.created:  # a gateway that began anew counts anew
+                self._end(stream, "replaced")
+        for stream in now.values():
+            known = self.open.get(stream.id)
+            if known is None:
+                self._add(replace(stream, t=entry.t))
+            else:
+                self._learn(known, stream)
+
+    # --- keeping ---
+
+    def _named(self, entry: Entry) -> StreamFacts | None:
+        id = entry.payload.get("stream_id")
+        return self.open.get(id) if isinstance(id, str) else None
+
+    def _add(self, stream: StreamFacts) -> None:
+        if stream.id in self.open:
+            self._end(self.open[stream.id], "replaced")
+        if len(self.open) >= MAX_STREAMS and stream.owner != self.me:
+            self.untold += 1
+            return
+        self._keep("opened", stream)
+
+    def _learn(self, known: StreamFacts, told: StreamFacts) -> None:
+        same = (known.owner, known.writers, known.target) == (told.owner, told.writers, told.target)
+        stream = replace(
+            known,
+            owner=told.owner,
+            writers=told.writers,
+            target=told.target,
+            fields=told.fields or known.fields,
+            created=told.created or known.created,
+        )
+        self._keep("described" if same else "changed", stream)
+
+    def _change(self, stream: StreamFacts, *, owner: str, writers: Sequence[str]) -> None:
+        ordered = (owner, *(writer for writer in writers if writer != owner))
+        same = (owner, ordered) == (stream.owner, stream.writers)
+        self._keep("described" if same else "changed", replace(stream, owner=owner, writers=ordered))
+
+    def _keep(self, what: Literal["opened", "changed", "described"], stream: StreamFacts) -> None:
+        self.open[stream.id] = stream
+        self._changes.append(StreamChange(what, stream, self._entry))
+
+    def _end(self, stream: StreamFacts, reason: str) -> None:
+        del self.open[stream.id]
+        entry = self._entry
+        by, t = (entry.sender, entry.t) if entry is not None else ("", stream.t)
+        closed = replace(stream, state="closed", reason=reason, by=by, t=t)
+        self.closed[stream.id] = closed
+        self._changes.append(StreamChange("closed", closed, entry))
+
+
+# --- what the wire tells of a stream ---
+
+
+def is_stream_id(value: object) -> bool:
+    """Whether frames can name it: 1 to 256 ASCII characters without `#`. Spec: §3.10.3."""
+    return isinstance(value, str) and 1 <= len(value) <= MAX_ID and value.isascii() and "#" not in value
+
+
+def names_in(value: object) -> tuple[str, ...] | None:
+    """The participants in a list, each once; None when it is no list."""
+    if not isinstance(value, list):
+        return None
+    return tuple(dict.fromkeys(name for name in value if isinstance(name, str) and name))
+
+
+def described_streams(payload: Mapping[str, Any]) -> list[StreamFacts] | None:
+    """The active streams that a welcome lists, at most 1000; None where it says nothing of streams.
+
+    Spec: §3.8.1, §3.10.8.
+    """
+    listed = payload.get("active_streams")
+    if not isinstance(listed, list):
+        return None
+    streams = (_stream(item, None, late=True) for item in listed[:MAX_STREAMS] if isinstance(item, dict))
+    return [stream for stream in streams if stream is not None]
+
+
+def opened_stream(entry: Entry, request: StreamFacts | None) -> StreamFacts | None:
+    """The stream of a `stream/open`; its description stands in the request, where that is known.
+
+    Spec: §3.10.2.
+    """
+    owner = request.owner if request is not None else next(iter(entry.to), "")
+    return _stream(
+        {"owner": owner, "created": entry.members.get("ts"), **entry.payload},
+        request,
+        request_id=next(iter(entry.correlation_id), ""),
+        open_envelope_id=entry.id,
+        t=entry.t,
+    )
+
+
+def _stream(told: Mapping[str, Any], request: StreamFacts | None, **facts: Any) -> StreamFacts | None:
+    id, owner = told.get("stream_id"), told.get("owner")
+    if not is_stream_id(id) or not isinstance(owner, str) or not owner:
+        return None
+    writers = names_in(told.get("authorized_writers")) or ()
+    return StreamFacts(
+        id=str(id),
+        owner=owner,
+        writers=(owner, *(writer for writer in writers if writer != owner)),
+        target=names_in(told.get("target")) or (request.target if request is not None else ()),
+        fields={**(request.fields if request is not None else {}), **_description(told)},
+        created=parse_timestamp(told.get("created")),
+        **facts,
+    )
+
+
+def _description(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """What a message says of a stream besides what is the gateway's to say. Spec: ruling R16."""
+    return {key: value for key, value in payload.items() if key not in _SERVER}

@@ -32,14 +32,15 @@ from mew_lab.views.approvals.card_texts import past, shown, still
 from mew_lab.views.approvals.faces import Faces, limits
 from mew_lab.views.approvals.values import whole
 from mew_lab.views.ui.acting import Act, ActingWidget
-from mew_lab.views.ui.live import counted, front_end
+from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.live import counted
 
 if TYPE_CHECKING:
     from mew_lab.lab.lab import Lab
 
 __all__ = ["ApprovalsView", "view_of"]
 
-_ESM, _CSS = front_end("approvals/reading", "approvals/cards", "approvals/groups", "approvals/view")
+_ESM, _CSS = front_end("approvals")
 
 KEPT = 200
 OPEN = 200

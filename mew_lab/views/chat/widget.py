@@ -22,7 +22,8 @@ from mew_lab.log.line import read_members
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.chat.model import REASONS, STATUSES, Said, Talk
 from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
-from mew_lab.views.ui.live import INSTALL, front_end
+from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.markdown import plain, tree
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ChatView", "view_of"]
 
-_ESM, _CSS = front_end("ui/conversing", "chat/view")
+_ESM, _CSS = front_end("chat")
 
 PAGE = 200
 NEWS = 40  # messages in one turn of the writer: what comes faster cannot be read, and can be asked for

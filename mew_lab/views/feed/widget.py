@@ -29,7 +29,8 @@ from mew_lab.protocol.visible import visible
 from mew_lab.views.feed.columns import DEFAULT, SIGNS, VALUES, Column, chosen
 from mew_lab.views.feed.detail import detail, why
 from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
-from mew_lab.views.ui.live import INSTALL, front_end
+from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Desk", "FeedView", "view_of"]
 
-_ESM, _CSS = front_end("feed/cells", "feed/filter", "feed/facets", "feed/detail", "feed/view")
+_ESM, _CSS = front_end("feed")
 
 RING = 20_000
 CHUNK = 2_000

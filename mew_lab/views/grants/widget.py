@@ -26,7 +26,8 @@ from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.grants.model import Holding, Holdings
 from mew_lab.views.grants.probing import Probe, probe
 from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
-from mew_lab.views.ui.live import INSTALL, front_end
+from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GrantsView", "view_of"]
 
-_ESM, _CSS = front_end("grants/view")
+_ESM, _CSS = front_end("grants")
 
 PATTERN = 2000
 MOST_HOLDERS = 1000

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from mew_lab.lab.following import Follower
 from mew_lab.ledger.entry import Entry
-from mew_lab.views.ui.live import LiveWidget, front_end
+from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.live import LiveWidget
 from mew_lab.views.ui.pictures import clock_time, picture
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PLACES", "PanelView", "view_of"]
 
-_ESM, _CSS = front_end("panel/view")
+_ESM, _CSS = front_end("panel")
 
 # Where each part stands; tabs in this order. What decides comes first in the page, for those who read or tab through it.
 PLACES: Mapping[str, str] = {

@@ -26,7 +26,8 @@ from mew_lab.views.reasoning.call_rows import CallRow
 from mew_lab.views.reasoning.model import REASONS, Thoughts
 from mew_lab.views.reasoning.sequences import Reasoning, Step
 from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
-from mew_lab.views.ui.live import INSTALL, front_end
+from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.markdown import plain
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ReasoningView", "view_of"]
 
-_ESM, _CSS = front_end("ui/conversing", "reasoning/view")
+_ESM, _CSS = front_end("reasoning")
 
 PAGE = 200  # steps in a snapshot, or asked for at once
 MOST_NEWS = 300  # steps in one message

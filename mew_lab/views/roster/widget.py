@@ -29,7 +29,8 @@ from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.roster.inviting import Invitation, invite
 from mew_lab.views.roster.model import Member, Members, Paused, Told
 from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
-from mew_lab.views.ui.live import INSTALL, front_end
+from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RosterView", "view_of"]
 
-_ESM, _CSS = front_end("roster/view")
+_ESM, _CSS = front_end("roster")
 
 MOST_PATTERNS, PATTERN = 60, 500
 MOST_INVITATIONS = 50

@@ -30,7 +30,8 @@ from mew_lab.views.streams.row import StreamRow
 from mew_lab.views.streams.stills import CODE, COLUMNS, cells_of, last_lines
 from mew_lab.views.streams.watch import Watch
 from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
-from mew_lab.views.ui.live import INSTALL, front_end
+from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["StreamsView", "view_of"]
 
-_ESM, _CSS = front_end("streams/plot", "streams/bytes", "streams/view")
+_ESM, _CSS = front_end("streams")
 
 COUNTS_EVERY = 0.5
 MOST_OTHERS = 200

@@ -25,7 +25,8 @@ from mew_lab.protocol.visible import middle, visible
 from mew_lab.views.timeline.exchanges import Exchanges
 from mew_lab.views.timeline.model import Beat, Tempo
 from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
-from mew_lab.views.ui.live import INSTALL, front_end
+from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TimelineView", "view_of"]
 
-_ESM, _CSS = front_end("timeline/view")
+_ESM, _CSS = front_end("timeline")
 
 STRIPS = ("request", "decision")
 MOST_POINTS = 500

@@ -26,7 +26,8 @@ from mew_lab.views.tools.model import Catalogue, Checked, Palette
 from mew_lab.views.tools.runs import Run
 from mew_lab.views.tools.search import found
 from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
-from mew_lab.views.ui.live import INSTALL, front_end
+from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ToolsView", "view_of"]
 
-_ESM, _CSS = front_end("ui/json", "ui/form", "tools/view")
+_ESM, _CSS = front_end("tools")
 
 PAGE = 100
 PATIENCE = 1.5  # seconds that the first picture waits for the participants' answers

@@ -12,13 +12,14 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from weakref import WeakSet, ref
 
-if TYPE_CHECKING:
-    from mew_lab.lab.lab import Lab
+from mew_lab.lab.decisions.granting import Granting
+from mew_lab.lab.rows import LiveRows
+from mew_lab.lab.session import Session
 
-__all__ = ["PARTS", "Views", "close_views", "prepare"]
+__all__ = ["PARTS", "ViewedSession", "Views", "close_views", "prepare"]
 
 _all: WeakSet[Views] = WeakSet()
 
@@ -38,34 +39,50 @@ PARTS: dict[str, str] = {
 }
 
 
+class ViewedSession(Session, Protocol):
+    """What the views need of a space.
+
+    Attributes:
+        rows: The rows of the feed; `granting` gives and takes back capabilities.
+        on_down: What is called when the space is down, with the lab.
+    """
+
+    @property
+    def rows(self) -> LiveRows: ...
+    @property
+    def granting(self) -> Granting: ...
+    @property
+    def on_down(self) -> list[Callable[[Any], None]]: ...
+
+
 class Views:
     """`lab.view`: the widgets of one lab. To be used on the kernel's main thread, as all display is."""
 
-    def __init__(self, lab: Lab) -> None:
-        self._lab = lab
+    def __init__(self, session: ViewedSession) -> None:
+        self._session = session
         self._made: dict[str, Any] = {}
         _all.add(self)
         me = ref(self)
 
-        def over(lab: Lab) -> None:
+        def over(_lab: Any) -> None:
             if (views := me()) is not None:
-                views._over(lab)
+                views._over()
 
-        lab.on_down.append(over)
+        session.on_down.append(over)
 
     def __getattr__(self, name: str) -> Any:
         if name not in PARTS:
             raise AttributeError(f"lab.view has no {name!r}; its parts are {', '.join(PARTS)}")
         if name not in self._made:
-            self._made[name] = _makers()[name](self._lab)
-            if self._lab.closed:
-                self._over(self._lab)
+            self._made[name] = _makers()[name](self._session, self)
+            if self._session.closed:
+                self._over()
         return self._made[name]
 
-    def _over(self, lab: Lab) -> None:
+    def _over(self) -> None:
         for view in tuple(self._made.values()):
             view.end(
-                f"{lab.name} is down: what is shown here is over. Start it again, then run this cell again."
+                f"{self._session.name} is down: what is shown here is over. Start it again, then run this cell again."
             )
 
     def __dir__(self) -> list[str]:
@@ -107,7 +124,7 @@ def _load() -> None:
 
 
 @cache
-def _makers() -> Mapping[str, Callable[[Lab], Any]]:
+def _makers() -> Mapping[str, Callable[[ViewedSession, Views], Any]]:
     from mew_lab.views.approvals import widget as approvals
     from mew_lab.views.chat import widget as chat
     from mew_lab.views.feed import widget as feed
@@ -120,14 +137,14 @@ def _makers() -> Mapping[str, Callable[[Lab], Any]]:
     from mew_lab.views.tools import widget as tools
 
     return {
-        "approvals": approvals.view_of,
-        "chat": chat.view_of,
-        "feed": feed.view_of,
-        "grants": grants.view_of,
+        "approvals": lambda session, _: approvals.view_of(session, session.granting),
+        "chat": lambda session, _: chat.view_of(session, session.rows),
+        "feed": lambda session, _: feed.view_of(session, session.rows),
+        "grants": lambda session, _: grants.view_of(session, session.granting),
         "panel": panel.view_of,
-        "reasoning": reasoning.view_of,
-        "roster": roster.view_of,
-        "streams": streams.view_of,
-        "timeline": timeline.view_of,
-        "tools": tools.view_of,
+        "reasoning": lambda session, _: reasoning.view_of(session, session.rows),
+        "roster": lambda session, _: roster.view_of(session),
+        "streams": lambda session, _: streams.view_of(session),
+        "timeline": lambda session, _: timeline.view_of(session, session.rows),
+        "tools": lambda session, _: tools.view_of(session),
     }

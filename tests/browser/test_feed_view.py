@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from access import accessible, focus_path
 from corpus import PAYLOADS, as_python, harmless, listen
 from playwright.sync_api import Locator
-from real_lab import Notebook, Page
-
-WIDGETS = Path(__file__).parents[2] / "mew_lab" / "views" / "feed"
-CASES = json.loads((Path(__file__).parents[1] / "views" / "filter_cases.json").read_text("utf-8"))
+from real_lab import Notebook
 
 UP = """
 import json, mew_lab
@@ -72,31 +68,6 @@ def row(book: Notebook, index: int, seq: int) -> Locator:
 
 def told(book: Notebook, index: int) -> Any:
     return json.loads(book.text(index))
-
-
-def test_the_filter_of_the_page_is_that_of_python(page: Page) -> None:
-    source = (WIDGETS / "filter.js").read_text("utf-8")
-    signs = {"accepted": "✓", "refused": "✗", "sent": "·"}
-    rows = [
-        [one["seq"], 0, one["sender"], ", ".join(one["to"]), one["kind"], one["what"].replace("\u202e", "\\u202e"),
-         one["context"], 0, f"{signs.get(one['verdict'], '')} {one['code']}".strip(), 0]
-        for one in CASES["rows"]
-    ]  # fmt: skip
-    run = (
-        "([rows, texts]) => {" + source + """
-        return texts.map(text => {
-          try { const meant = compileFilter(text); return rows.filter(meant).map(row => row[0]); }
-          catch (error) { return error.message; } }); }"""
-    )  # fmt: skip
-    texts = [text for text, _ in [*CASES["meant"], *CASES["refused"]]]
-    bounds = ["a" * 500, "a" * 501, " ".join("a" * 51)]
-    answers = page.tab.evaluate(run, [rows, [*texts, *bounds]])
-    for (text, expected), answer in zip([*CASES["meant"], *CASES["refused"]], answers, strict=False):
-        if isinstance(expected, str):
-            assert expected in answer, text
-        else:
-            assert answer == expected, text
-    assert answers[-3:] == [[], "A filter has at most 500 characters.", "A filter has at most 50 words."]
 
 
 def test_rows_are_chosen_opened_followed_copied_and_saved(notebook: Callable[..., Notebook]) -> None:
@@ -219,20 +190,6 @@ def test_rows_are_chosen_opened_followed_copied_and_saved(notebook: Callable[...
     book.page.until(lambda: count.get_attribute("aria-rowcount") == everything, "every row")
     assert box.input_value() == "" and chats_only.get_attribute("aria-pressed") == "false"
     assert box.evaluate("b => b === document.activeElement") and not clear.is_visible()
-
-
-def test_a_minute_of_arrivals_is_counted_in_twenty_slots(page: Page) -> None:
-    source = (WIDGETS / "facets.js").read_text("utf-8")
-    answers = page.tab.evaluate(
-        "() => {" + source + """
-        const tally = new Tally(), at = 300000;  // seconds; a slot has three
-        for (const t of [at, at + 1, at + 2.9, at + 3, at + 30, at - 100]) tally.add(t);
-        const now = Math.floor((at + 30) / 3);
-        return [tally.count, tally.last(now), tally.last(now + 15), tally.last(now + 40).reduce((a, b) => a + b, 0), tally.last(now - 5)]; }"""
-    )  # fmt: skip
-    early = [0] * 9 + [3, 1] + [0] * 8 + [1]
-    behind = [0] * 14 + [3, 1] + [0] * 4  # a clock that is slow sees no bar twice
-    assert answers == [6, early, [0] * 4 + [1] + [0] * 15, 0, behind]
 
 
 def test_an_opened_row_learns_of_its_answers_and_a_closed_clipboard_is_no_end(

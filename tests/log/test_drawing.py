@@ -79,7 +79,7 @@ def test_the_data_for_a_front_end_is_the_same_tree() -> None:
 
 
 def test_the_page_allows_the_same_shapes() -> None:
-    script = (HERE.parent / "mew_lab/views/timeline/widget.js").read_text("utf-8")
+    script = (HERE.parent / "mew_lab/views/timeline/view.js").read_text("utf-8")
     for name, allowed in (("SHAPES", drawing.TAGS), ("TRAITS", drawing.ATTRIBUTES)):
         listed = re.search(rf"const {name} = new Set\(\[(.*?)\]\)", script, re.DOTALL)
         assert listed is not None and set(re.findall(r'"([^"]+)"', listed[1])) == allowed

@@ -235,7 +235,7 @@ def test_the_view_of_a_lab_hears_what_was_before_and_nothing_once_it_is_closed(
     lab = mew_lab.up("chat-test", journal=None)
     try:
         lab.chat("hello")
-        view = view_of(lab)
+        view = view_of(lab, lab.rows)
         page = browser(view)
         page.until(lambda: lab.loop.call(lambda: lab.following.caught_up(view._talk)))
         assert repr(view) == "Chat: 1 message, 0 to acknowledge"

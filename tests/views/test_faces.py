@@ -27,7 +27,7 @@ class Page:
 
     def __init__(self, lab: Lab, browser: Callable[..., Any]) -> None:
         self.lab = lab
-        self.view: ApprovalsView = view_of(lab)
+        self.view: ApprovalsView = view_of(lab, lab.granting)
         self.now = 0.0
         lab.decisions.gate._clock = lambda: self.now
         self.page = browser(self.view)
@@ -237,7 +237,7 @@ def test_threat_09_a_flood_of_proposals_fills_no_more_than_its_place_and_the_res
     page.lab.loop.run(flood(), timeout=20, doing="flooding")
     page.page.until(lambda: len(page.lab.decisions.pending()) == OPEN + 30)
     page.page.until(lambda: page.page.of("head") and page.page.of("head")[-1]["more"] == 30)
-    fresh = browser(view_of(page.lab)).appear()
+    fresh = browser(view_of(page.lab, page.lab.granting)).appear()
     assert len(fresh["cards"]) == OPEN and fresh["more"] == 30
     gaps = [b - a for a, b in zip(page.page.moments, page.page.moments[1:], strict=False)]
     assert min(gaps) > 0.03, "at most 25 messages a second"

@@ -26,7 +26,7 @@ def lab(lab: Lab) -> Lab:
 
 @pytest.fixture
 def view(lab: Lab) -> GrantsView:
-    return view_of(lab)
+    return view_of(lab, lab.granting)
 
 
 def held(view: GrantsView, count: int, **more: Any) -> None:

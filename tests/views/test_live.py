@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from mew_lab.views.ui import live
+from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.live import LiveWidget, can_click_while_waiting, free_the_comm
+from mew_lab.views.views import PARTS
 
 
 class Counter(LiveWidget):
@@ -315,8 +317,8 @@ def test_the_front_end_uses_no_way_to_turn_text_into_markup() -> None:
         "new Function",
         "srcdoc",
     )
-    for name in ("approvals/view", "feed/view"):
-        module, _ = live.front_end(name)
+    for part in PARTS:
+        module, _ = front_end(part)
         assert [word for word in forbidden if word in module] == []
 
 
@@ -353,26 +355,13 @@ def test_a_view_that_is_over_says_so_to_those_that_look_and_to_those_that_come(
     assert page.appear("later")["over"] == "It is over."
 
 
-def test_no_part_of_a_view_takes_a_name_of_what_all_views_share() -> None:
-    """Two parts of one module with one name at the top are a page that draws nothing."""
-    named = re.compile(r"^(?:const|let|function|async function) +(\w+)", re.MULTILINE)
-    views = Path(live.__file__).parents[1]
-    shared = set(named.findall((views / "ui/live.js").read_text("utf-8")))
-    for path in sorted(views.glob("*/*.js")):
-        if path.name != "live.js":
-            assert shared.isdisjoint(named.findall(path.read_text("utf-8"))), path.name
-    parts = [
-        named.findall((views / f"approvals/{one}.js").read_text("utf-8"))
-        for one in ("reading", "cards", "groups", "view")
-    ]
-    assert len({name for part in parts for name in part}) == sum(map(len, parts))
-
-
 SHEETS = sorted(Path(live.__file__).parents[1].glob("*/*.css"))
 
 
 @pytest.mark.parametrize(
-    "sheet", [one for one in SHEETS if one.stem != "live"], ids=lambda one: f"{one.parent.name}-{one.stem}"
+    "sheet",
+    [one for one in SHEETS if one.stem != "elements"],
+    ids=lambda one: f"{one.parent.name}-{one.stem}",
 )
 def test_a_view_s_style_sheet_means_its_own_view_alone(sheet: Path) -> None:
     # All sheets of a page mean all of its views: a rule for a class of any view changes the others that have one.

@@ -221,7 +221,7 @@ def test_the_view_of_a_lab_hears_what_was_before_and_nothing_once_it_is_closed(
     lab = mew_lab.up("reasoning-test", journal=None)
     try:
         lab.send("reasoning/start", {"message": "rain"})
-        view = view_of(lab)
+        view = view_of(lab, lab.rows)
         page = browser(view)
         page.until(lambda: lab.loop.call(lambda: lab.following.caught_up(view._thoughts)))
         assert repr(view) == "Reasoning: 1 active, 0 ended, newest: human “rain”"

@@ -2,16 +2,20 @@
 // what it says yes to is named by the digest of what it shows. Its button arms when it stood still and in sight, what is
 // folded was opened, all of it was in sight, and the kernel knows since when.
 
+import { doer, make, write } from "../ui/elements.js";
+import { clockTime, grouped, shortly } from "../ui/text.js";
+import { marked, partOf, readerOf } from "./reading.js";
+
 const ARMING = 500;
 const SHORT = 40;
 const SIGNS = { fulfilled: "✓", rejected: "✕", withdrawn: "–", done: "✓", lapsed: "–", open: "●", deciding: "●" };
 
-function isOpen(data) {
+export function isOpen(data) {
   return data.state === "open" || data.state === "deciding";
 }
 
 // Who is asked; the kernel gives names shortly and counts the others, and a row has all of them.
-function whomOf(data) {
+export function whomOf(data) {
   return data.to.length ? data.to.join(", ") : "anybody";
 }
 
@@ -19,7 +23,7 @@ function sentence(data) {
   return `${data.proposer} asks ${whomOf(data)} to run ${data.tool || data.method}`;
 }
 
-function titled(data) {
+export function titled(data) {
   const line = make("span", { class: "mew-says" });
   line.append(make("bdi", { class: "mew-who", text: data.proposer }), " asks ", make("bdi", { class: "mew-who", text: whomOf(data) }),
     " to run ", make("bdi", { class: "mew-tool mew-code", text: data.tool || data.method }));
@@ -28,7 +32,7 @@ function titled(data) {
 }
 
 // A proposer's name that the title cuts stands in no row: it is opened here, and must be.
-function titleFolds(data, face) {
+export function titleFolds(data, face) {
   if ([...data.from].length <= SHORT) return [];
   const text = make("div", { class: "mew-text mew-code", hidden: true });
   face.closed.add("proposer");
@@ -40,17 +44,13 @@ function titleFolds(data, face) {
   return [make("div", { class: "mew-fold" }, text, open)];
 }
 
-function write(node, text) {
-  if (node.textContent !== text) node.textContent = text;
-}
-
 // aria-disabled rather than disabled: a button that has the keyboard must not lose it for half a second.
 function toggle(button, off) {
   const value = off ? "true" : "false";
   if (button.getAttribute("aria-disabled") !== value) button.setAttribute("aria-disabled", value);
 }
 
-function isOff(button) {
+export function isOff(button) {
   return button.getAttribute("aria-disabled") === "true";
 }
 
@@ -68,7 +68,7 @@ function inSight(node, around) {
 }
 
 // What needs no reading, as the kernel says: it is sent like every row, and is shown to whoever asks for it.
-function isRoutine(argument) {
+export function isRoutine(argument) {
   return Boolean(argument.routine && (argument.how ?? "same") === "same");
 }
 
@@ -90,7 +90,7 @@ function hintOf() {
   return make("span", { class: "mew-hint", id: `mew-hint-${hints}-${Math.floor(performance.now())}` });
 }
 
-function faceOf(card, name, digest) {
+export function faceOf(card, name, digest) {
   const node = make("div", { class: `mew-face mew-face-${name}` });
   return { card, name, digest, node, closed: new Set(), cells: new Map(), others: [], watch: [], told: null, since: null, hint: hintOf(), still: performance.now(), rect: null };
 }
@@ -100,7 +100,7 @@ function toSee(face) {
   return [...(face.card.top?.watch ?? []), ...(face.base?.watch ?? []), ...face.watch];
 }
 
-function lookAt(face, known) {
+export function lookAt(face, known) {
   if (document.hidden) return;
   const around = face.card.node, box = around.getBoundingClientRect(), clip = known.get("pane");
   if (!box.width || box.bottom < clip.top || box.top > clip.bottom || around.checkVisibility?.({ opacityProperty: true, visibilityProperty: true }) === false) return;
@@ -118,13 +118,13 @@ function unseen(face) {
 }
 
 // Where what decides stands, and whether it can be seen there.
-function sight(face) {
+export function sight(face) {
   const node = face.primary ?? face.card.node;
   return { here: place(node), seen: inSight(node, face.card.node) };
 }
 
 // Arms when the button stood still and in sight for half a second: what is clicked is what was seen there.
-function arm(face, { here, seen } = sight(face)) {
+export function arm(face, { here, seen } = sight(face)) {
   if (!face.primary) return;
   const card = face.card, now = performance.now(), base = face.base ?? face;
   if (here !== face.rect || !seen) {
@@ -150,13 +150,13 @@ function arm(face, { here, seen } = sight(face)) {
   toggle(face.primary, hint !== "");
 }
 
-function rearm(face) {
+export function rearm(face) {
   face.still = performance.now();
   arm(face);
 }
 
 // A button that decides: it wants a real press, on what stood still since the finger went down, when it is armed.
-function decider(face, text, run, attributes) {
+export function decider(face, text, run, attributes) {
   const button = make("button", { type: "button", text, "aria-disabled": "true", "aria-describedby": face.hint.id, ...attributes });
   let pressed = null;
   button.addEventListener("pointerdown", () => { pressed = place(button); });
@@ -170,7 +170,7 @@ function decider(face, text, run, attributes) {
 }
 
 // A warning that says where it was found goes there when it is pressed; `go` does it.
-function warnings(list, go) {
+export function warnings(list, go) {
   return list.map((warning) => {
     const said = make("bdi", { text: warning.text });
     const what = warning.row === undefined ? said : make("button", { type: "button", class: "mew-goto", title: "Show it in the text", onclick: () => go(warning) }, said);
@@ -178,7 +178,7 @@ function warnings(list, go) {
   });
 }
 
-function spot(cell, warning) {
+export function spot(cell, warning) {
   const hit = warning.end > warning.start ? marked(cell.text, warning.start, warning.end) : null;
   if (cell.reader) cell.reader.remark = () => marked(cell.text, warning.start, warning.end);
   cell.text.tabIndex = cell.text.classList.contains("mew-whole") ? 0 : -1;
@@ -187,7 +187,7 @@ function spot(cell, warning) {
 }
 
 // To the line that a warning means; what is folded is opened first, and it goes there when the text has come.
-function goIn(face) {
+export function goIn(face) {
   return (warning) => {
     const cell = face.cells.get(warning.row);
     if (!cell) return;
@@ -197,12 +197,12 @@ function goIn(face) {
   };
 }
 
-function watched(face, node) {
+export function watched(face, node) {
   face.watch.push(partOf(node));
   return node;
 }
 
-function named(face, name) {
+export function named(face, name) {
   return make("th", { scope: "row", class: "mew-code", dir: "ltr" }, watched(face, make("span", { class: "mew-name", text: name })));
 }
 
@@ -228,7 +228,7 @@ function valued(face, argument, index) {
 }
 
 // The whole text in place of what was folded; the keyboard that asked for it goes there. It must be seen whole.
-function showWhole(face, text, whole, open, name) {
+export function showWhole(face, text, whole, open, name) {
   const had = open?.contains(document.activeElement);
   const read = readerOf(text, name, whole);
   if (text.getClientRects().length) read.cut();
@@ -260,7 +260,7 @@ function readerBar(text, read) {
   return make("div", { class: "mew-readbar" }, tall, next, told);
 }
 
-function openedIn(face, index, text) {
+export function openedIn(face, index, text) {
   const cell = face.cells.get(index);
   if (!cell || cell.reader) return;
   cell.reader = showWhole(face, cell.text, text, cell.open, cell.name);
@@ -460,7 +460,7 @@ function grantFace(card) {
   ask();
 }
 
-function cardOf(data, desk) {
+export function cardOf(data, desk) {
   const says = sentence(data);
   const node = make("li", { class: "mew-card", tabindex: 0, "aria-label": says });
   const card = { data, desk, node, says, sent: null, seen: false, top: { watch: [], closed: new Set() } };
@@ -480,13 +480,13 @@ function cardOf(data, desk) {
   return card;
 }
 
-function settle(card, deciding) {
+export function settle(card, deciding) {
   card.node.classList.toggle("mew-deciding", deciding);
   card.sent = deciding ? (card.sent ?? performance.now()) : null;
   if (card.face) arm(card.face);
 }
 
-function collapse(card) {
+export function collapse(card) {
   const had = card.node.contains(document.activeElement), data = card.data;
   card.node.className = "mew-card mew-past";
   card.node.setAttribute("aria-label", `${card.says}: ${data.past}`);

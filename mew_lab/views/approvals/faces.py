@@ -9,21 +9,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mew_lab.errors import MewError
 from mew_lab.lab.decisions.cards import Click
 from mew_lab.lab.decisions.editing import Field, Review
 from mew_lab.lab.decisions.folding import LONG_NAME
+from mew_lab.lab.decisions.granting import Granting
 from mew_lab.lab.decisions.offers import LIMITS, Offer, Offers
+from mew_lab.lab.session import Session
 from mew_lab.protocol.visible import middle, visible
 from mew_lab.views.approvals.marks import placed
 from mew_lab.views.approvals.values import argument, compared, lines_of
 from mew_lab.views.ui.acting import Act, Outcome
 from mew_lab.views.ui.pictures import clock_time
-
-if TYPE_CHECKING:
-    from mew_lab.lab.lab import Lab
 
 __all__ = ["Faces", "limits", "short"]
 
@@ -31,9 +30,9 @@ __all__ = ["Faces", "limits", "short"]
 class Faces:
     """The forms, edits and offers of one lab's cards."""
 
-    def __init__(self, lab: Lab) -> None:
-        self._lab = lab
-        self._offers = Offers(lab, lab.granting)
+    def __init__(self, session: Session, granting: Granting) -> None:
+        self._session = session
+        self._offers = Offers(session, granting)
 
     def acts(self) -> Mapping[str, Act]:
         """What a view may ask for."""
@@ -43,16 +42,16 @@ class Faces:
         self, proposal: str, *, digest: str, offer: str, click: Click, target: tuple[str, ...]
     ) -> Future[str]:
         """Approves the proposal by that click, and grants what was offered."""
-        return self._lab.loop.submit(
+        return self._session.loop.submit(
             self._offers.take(proposal, digest=digest, offer=offer, click=click, target=target)
         )
 
     def _form(self, given: Mapping[str, Any]) -> Future[Outcome]:
         async def form() -> Outcome:
-            fields = await self._lab.decisions.editing.form(_id(given))
+            fields = await self._session.decisions.editing.form(_id(given))
             return Outcome("The arguments can be changed.", [_field(one) for one in fields])
 
-        return self._lab.loop.submit(form())
+        return self._session.loop.submit(form())
 
     def _review(self, given: Mapping[str, Any]) -> Future[Outcome]:
         changes = given.get("changes")
@@ -60,10 +59,10 @@ class Faces:
             raise MewError("The view sent no changes, so nothing was changed.")
 
         async def review() -> Outcome:
-            made = self._lab.decisions.editing.review(_id(given), changes)
+            made = self._session.decisions.editing.review(_id(given), changes)
             return Outcome("This is what would be sent.", _reviewed(made))
 
-        return self._lab.loop.submit(review())
+        return self._session.loop.submit(review())
 
     def _offer(self, given: Mapping[str, Any]) -> Future[Outcome]:
         values, limit, target = given.get("values"), given.get("limit"), given.get("target", "")
@@ -75,7 +74,7 @@ class Faces:
             made = await self._offers.offer(_id(given), values=values, limit=limit, target=to)
             return Outcome("This is what would be granted.", _offered(made))
 
-        return self._lab.loop.submit(offer())
+        return self._session.loop.submit(offer())
 
 
 def limits() -> list[str]:

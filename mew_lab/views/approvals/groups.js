@@ -1,9 +1,13 @@
 // Open cards that differ in nothing but values, as one table: a row a proposal, each decided by its own digest. Who comes
 // later does not join. Its button arms when every cell was in sight and what is folded was opened and seen whole.
 
+import { make, write } from "../ui/elements.js";
+import { shortly } from "../ui/text.js";
+import { arm, decider, faceOf, goIn, isOff, isOpen, isRoutine, lookAt, named, rearm, showWhole, spot, titleFolds, titled, warnings, watched } from "./cards.js";
+
 const ALIKE = 3;
 
-function groupOf(cards, desk) {
+export function groupOf(cards, desk) {
   const sorted = [...cards].sort((a, b) => b.data.warnings.length - a.data.warnings.length || a.data.seq - b.data.seq);
   const first = sorted[0], valuesOf = (card) => new Map(card.data.arguments.map((one) => [one.pointer, one]));
   // What is routine in one alone is read in all of them.
@@ -150,7 +154,7 @@ function groupOf(cards, desk) {
 }
 
 // Sets of at least three open cards of one shape that are in no group yet.
-function alike(cards) {
+export function alike(cards) {
   const shapes = new Map();
   for (const card of cards) {
     if (!isOpen(card.data) || card.group || card.picker || card.face !== card.front) continue;

@@ -2,9 +2,12 @@
 // uncovered, with the tab in front, at two looks in a row. Of a part that is taller than its window, what was in sight adds up; when it is laid
 // out anew half-way, it is to be seen anew. A long text is cut into parts, so that each line of it must have been there.
 
+import { make } from "../ui/elements.js";
+import { grouped, shortly } from "../ui/text.js";
+
 const PARTS = 8000, PIECE = 200, BLOCK = 100;
 
-function meet(a, b) {
+export function meet(a, b) {
   return { left: Math.max(a.left, b.left), top: Math.max(a.top, b.top), right: Math.min(a.right, b.right), bottom: Math.min(a.bottom, b.bottom) };
 }
 
@@ -35,7 +38,7 @@ function clipOf(node, known) {
 }
 
 // Output of other front ends stands in a frame that is as high as the output: what is in sight of it, only the browser knows.
-function frameWatch(root) {
+export function frameWatch(root) {
   if (window === window.top || !window.IntersectionObserver) return { pane, end() {} };
   let last = { left: 0, top: 0, right: 0, bottom: 0 };
   const observer = new IntersectionObserver((entries) => { last = entries.at(-1).intersectionRect; });
@@ -54,7 +57,7 @@ function uncovered(box, around) {
 
 // `wide` is what must be in sight from side to side: of a text that wraps its whole column, for a space at the end of a
 // line may hang out of it.
-function partOf(node, wide = node) {
+export function partOf(node, wide = node) {
   let from = null, to = null, shape = "", before = null;
   const part = {
     node, done: false,
@@ -81,7 +84,7 @@ function partOf(node, wide = node) {
 }
 
 // Where a long text is cut: at the end of each line, and within a long one.
-function pieces(text) {
+export function pieces(text) {
   const rows = text.split("\n").length, size = Math.max(PIECE, Math.ceil(text.length / PARTS)), most = Math.ceil(rows / PARTS);
   const found = [];
   for (let at = 0, next = -1; at < text.length;) {
@@ -112,7 +115,7 @@ function blocksOf(parts) {
 }
 
 // A text that must be seen whole; `name` is what it is called in the sentence that says what of it is still to be seen.
-function readerOf(node, name, text = node.textContent) {
+export function readerOf(node, name, text = node.textContent) {
   const rows = text.split("\n").length;
   let parts = null, first = 0;
   const seen = () => {
@@ -159,16 +162,8 @@ function readerOf(node, name, text = node.textContent) {
   return reader;
 }
 
-// A name, shortened in its middle.
-function shortly(text, most = 64) {
-  const signs = text.length > most ? Array.from(text) : [];
-  if (signs.length <= most) return text;
-  const head = (most - 1) >> 1;
-  return `${signs.slice(0, head).join("")}…${signs.slice(head + 1 - most).join("")}`;
-}
-
 // Marks the characters from `start` to `end` of what a node shows, and nothing else in its view; gives the first mark.
-function marked(node, start, end) {
+export function marked(node, start, end) {
   for (const old of (node.closest(".mew") ?? node).querySelectorAll("mark")) {
     const around = old.parentNode;
     old.replaceWith(...old.childNodes);

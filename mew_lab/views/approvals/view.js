@@ -1,6 +1,13 @@
 // Cards in order of arrival; a card never changes what it shows and never moves but by scrolling. It says yes or no with
 // the id and the digest of what it shows, the decision, and the nonce that a live kernel gave; never with a payload.
 
+import { connect } from "../ui/connection.js";
+import { announcer, keepKeys, make, write } from "../ui/elements.js";
+import { clockTime, waited } from "../ui/text.js";
+import { arm, cardOf, collapse, isOff, isOpen, lookAt, openedIn, settle, sight, whomOf } from "./cards.js";
+import { alike, groupOf } from "./groups.js";
+import { frameWatch } from "./reading.js";
+
 const KEPT = 200;
 const UNTOLD = "what became of it was lost on the way";
 

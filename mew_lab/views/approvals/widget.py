@@ -22,24 +22,24 @@ from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mew_lab.errors import MewError
 from mew_lab.lab.decisions.cards import REASONS, Card, Click, Decisions
+from mew_lab.lab.decisions.granting import Granting
 from mew_lab.lab.decisions.pace import hurry, shares
+from mew_lab.lab.session import Session
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.approvals.card_texts import past, shown, still
 from mew_lab.views.approvals.faces import Faces, limits
 from mew_lab.views.approvals.values import whole
 from mew_lab.views.ui.acting import Act, ActingWidget
-from mew_lab.views.ui.live import counted, front_end
-
-if TYPE_CHECKING:
-    from mew_lab.lab.lab import Lab
+from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.live import counted
 
 __all__ = ["ApprovalsView", "view_of"]
 
-_ESM, _CSS = front_end("approvals/reading", "approvals/cards", "approvals/groups", "approvals/view")
+_ESM, _CSS = front_end("approvals")
 
 KEPT = 200
 OPEN = 200
@@ -48,9 +48,11 @@ VIEW_CHARACTERS = 40  # of the name that a page gives itself
 _MEMBERS = frozenset({"t", "id", "digest", "decision", "reason", "target", "nonce", "offer", "view"})
 
 
-def view_of(lab: Lab) -> ApprovalsView:
-    """The one of this lab."""
-    return ApprovalsView(lab.decisions, faces=Faces(lab), me=lab.me.participant.client.id)
+def view_of(session: Session, granting: Granting) -> ApprovalsView:
+    """Makes the view of this space."""
+    return ApprovalsView(
+        session.decisions, faces=Faces(session, granting), me=session.me.participant.client.id
+    )
 
 
 class ApprovalsView(ActingWidget):

@@ -1,6 +1,12 @@
 // Messages, the newest at the bottom, each with who has seen it; below, what is said next. What is shown of somebody's
 // Markdown is a tree that Python made, and only elements of this list are made of it.
 
+import { connect } from "../ui/connection.js";
+import { announcer, atHand, doer, keepKeys, make, write } from "../ui/elements.js";
+import { follower } from "../ui/follower.js";
+import { whyForm } from "../ui/reason_form.js";
+import { clockTime, grouped } from "../ui/text.js";
+
 const MARKS = new Set(["p", "strong", "em", "s", "code", "pre", "ul", "ol", "li", "blockquote", "hr", "br", "a", "table", "thead", "tbody", "tr", "th", "td"]);
 const HELD = 600;
 
@@ -246,7 +252,7 @@ function render({ model, el }) {
 
   function age(node) {
     const t = Number(node.dataset.t), since = Date.now() / 1000 + offset - t;
-    put(node, `${node.dataset.text} · ${since < 60 ? `${Math.max(0, Math.floor(since))} s` : clockTime(t)}`);
+    write(node, `${node.dataset.text} · ${since < 60 ? `${Math.max(0, Math.floor(since))} s` : clockTime(t)}`);
     node.classList.toggle("mew-young", since < 60);
   }
 
@@ -283,10 +289,10 @@ function render({ model, el }) {
     empty.hidden = messages.size > 0;
     root.dataset.last = String(last);
     root.dataset.waiting = String(head.waiting);
-    put(counts, `${grouped(last)} message${last === 1 ? "" : "s"}`);
+    write(counts, `${grouped(last)} message${last === 1 ? "" : "s"}`);
     queue.hidden = head.waiting === 0;
-    put(queued, `${grouped(head.waiting)} await${head.waiting === 1 ? "s" : ""} your acknowledgement${head.addressed ? `, ${head.addressed} addressed to you` : ""}`);
-    put(all, `Acknowledge all ${grouped(head.waiting)}`);
+    write(queued, `${grouped(head.waiting)} await${head.waiting === 1 ? "s" : ""} your acknowledgement${head.addressed ? `, ${head.addressed} addressed to you` : ""}`);
+    write(all, `Acknowledge all ${grouped(head.waiting)}`);
     for (const one of [all, status]) one.disabled = !head.may["chat/acknowledge"];
     tail.settle();
     ticks ??= setInterval(() => { if (root.clientHeight) for (const node of list.querySelectorAll(".mew-young")) age(node); }, 1000);
@@ -336,7 +342,7 @@ function render({ model, el }) {
 
     function labels() {
       const shown = [...chosen].map((id) => people.find((pair) => pair[0] === id)?.[1] ?? `${id.slice(0, 40)} (has left)`);
-      put(whom, `to: ${shown.length ? shown.slice(0, 3).join(", ") + (shown.length > 3 ? ` and ${shown.length - 3} more` : "") : "everybody"} ▾`);
+      write(whom, `to: ${shown.length ? shown.slice(0, 3).join(", ") + (shown.length > 3 ? ` and ${shown.length - 3} more` : "") : "everybody"} ▾`);
       for (const box of boxes.querySelectorAll("input")) box.checked = chosen.has(box.value);
     }
 
@@ -388,7 +394,7 @@ function render({ model, el }) {
       people(item) {
         may = item.may.chat;
         for (const one of [text, say, whom, markdown]) one.disabled = !may;
-        put(hint, may ? "" : `${item.me} may not chat in this space`);
+        write(hint, may ? "" : `${item.me} may not chat in this space`);
         const wanted = JSON.stringify(item.people);
         if (boxes.dataset.people !== wanted) {
           boxes.dataset.people = wanted;

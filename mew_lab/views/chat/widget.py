@@ -15,23 +15,23 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mew_lab.errors import MewError
+from mew_lab.lab.rows import LiveRows
+from mew_lab.lab.session import Session
 from mew_lab.log.line import read_members
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.chat.model import REASONS, STATUSES, ChatModel, ChatRow
 from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
-from mew_lab.views.ui.live import INSTALL, front_end
+from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.markdown import plain, tree
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 
-if TYPE_CHECKING:
-    from mew_lab.lab.lab import Lab
-
 __all__ = ["ChatView", "view_of"]
 
-_ESM, _CSS = front_end("ui/conversing", "chat/view")
+_ESM, _CSS = front_end("chat")
 
 PAGE = 200
 NEWS = 40  # messages in one turn of the writer: what comes faster cannot be read, and can be asked for
@@ -42,17 +42,17 @@ MOST_PEOPLE = 200
 SHOWN_SEEN = 8  # acknowledgements of a message that are told one by one
 
 
-def view_of(lab: Lab) -> ChatView:
-    """The one of this lab."""
-    talk = lab.loop.call(lambda: ChatModel(lab.me.participant))
-    view = ChatView(talk, submit=lab.loop.submit, raw=lab.rows.raw)
+def view_of(session: Session, rows: LiveRows) -> ChatView:
+    """Makes the view of this space."""
+    talk = session.loop.call(lambda: ChatModel(session.me.participant))
+    view = ChatView(talk, submit=session.loop.submit, raw=rows.raw)
 
     def leave() -> None:
         talk.close()
-        lab.following.remove(talk)
+        session.following.remove(talk)
 
-    view.on_close(lambda: lab.loop.post(leave))
-    lab.loop.call(lambda: lab.following.add(talk))
+    view.on_close(lambda: session.loop.post(leave))
+    session.loop.call(lambda: session.following.add(talk))
     return view
 
 

@@ -1,7 +1,11 @@
 // How a row becomes the cells of the columns that there is room for. The columns come from columns.py, as data.
 
+import { make } from "../ui/elements.js";
+import { family } from "../ui/families.js";
+import { clockTime, grouped } from "../ui/text.js";
+
 const NARROW = 900, WIDE = 1100, TIGHT = 48, LEAST_WHAT = 120;
-const [SEQ, TIME, FROM, TO, KIND, WHAT, CONTEXT, ANSWERS, VERDICT, SIZE] = Array.from({ length: 10 }, (_, n) => n);
+export const [SEQ, TIME, FROM, TO, KIND, WHAT, CONTEXT, ANSWERS, VERDICT, SIZE] = Array.from({ length: 10 }, (_, n) => n);
 
 // What a column, or the mouse over it, shows of a row: the names of columns.py.
 const VALUES = {
@@ -20,12 +24,12 @@ const VALUES = {
 };
 
 // The rows that a packed row answers, the first it names first.
-function answersOf(row) {
+export function answersOf(row) {
   return [...(row[ANSWERS] ? [row[ANSWERS]] : []), ...(row[10] ?? [])];
 }
 
 // Those of the columns that fit into so many pixels; `key` says whether it is the same choice as another.
-function fitting(columns, room) {
+export function fitting(columns, room) {
   const narrow = room < NARROW, wide = room >= WIDE;
   const list = columns.filter((one) => room >= one.least);
   const width = (one) => (narrow && one.narrow) || (wide && one.code ? Math.round(one.width * 1.4) : one.width);
@@ -41,7 +45,7 @@ function fitting(columns, room) {
 }
 
 // `followed` has the answers of each row, `jump(seq)` goes to a row.
-function cellsOf({ followed, jump }) {
+export function cellsOf({ followed, jump }) {
   function fillFollows(cell, seq) {
     const answers = followed.get(seq);
     if (!answers) return;

@@ -1,8 +1,13 @@
 // A row that was opened: why it passed, what caused it and what it caused, its exact text and the same laid out.
 
+import { atHand, doer, make } from "../ui/elements.js";
+import { family } from "../ui/families.js";
+import { grouped, seconds } from "../ui/text.js";
+import { answersOf } from "./cells.js";
+
 // `on.jump(seq)` goes to a row, `on.whole(seq)` asks for the rest of the text, `on.shut()` closes, `on.act(name, given)`
 // has Python do something.
-function detailPane(on) {
+export function detailPane(on) {
   const pane = make("div", { class: "mew-detail", role: "region", "aria-label": "The opened row", hidden: true });
   let shown = null;
 
@@ -97,8 +102,4 @@ function detailPane(on) {
       pane.replaceChildren();
     },
   };
-}
-
-function seconds(s) {
-  return s < 1 ? `${Math.max(0, Math.round(s * 1000))} ms` : s < 10 ? `${s.toFixed(2)} s` : s < 120 ? `${s.toFixed(1)} s` : waited(s);
 }

@@ -1,9 +1,12 @@
 // Who, what and where, as buttons: each value of a column with how many of the rows held have it, and when within the last
 // minute they came. A button stays where it came; which ones stand there is decided anew when the reader opens them.
 
-const SLOTS = 20, SLOT = 3, MOST_CHIPS = 12, MOST_LISTED = 200;
+import { make } from "../ui/elements.js";
+import { grouped } from "../ui/text.js";
 
-class Tally {
+export const SLOTS = 20, SLOT = 3, MOST_CHIPS = 12, MOST_LISTED = 200;
+
+export class Tally {
   constructor() {
     this.count = 0;
     this.newest = -Infinity;
@@ -27,7 +30,7 @@ class Tally {
 }
 
 // The outline of the bars; the colour is the style sheet's, so it follows the theme.
-function outline(bars) {
+export function outline(bars) {
   const most = Math.max(1, ...bars), points = ["0 100%"];
   bars.forEach((bar, n) => {
     const top = `${Math.round(100 - (bar ? 12 + (88 * bar) / most : 0))}%`;
@@ -37,7 +40,7 @@ function outline(bars) {
 }
 
 // `label` names the group, `key` gives a row's value (empty: none), `order` the fixed order of its buttons if there is one.
-function facet({ label, key, all = false, order = null, look, changed }) {
+export function facet({ label, key, all = false, order = null, look, changed }) {
   const tallies = new Map(), chosen = new Set(), buttons = new Map();
   const group = make("div", { class: "mew-chips", role: "group", "aria-label": label });
   const more = make("button", { type: "button", class: "mew-more", "aria-expanded": "false", hidden: true, onclick: () => { wide = !wide; rank(); paint(drawn); more.focus(); } });

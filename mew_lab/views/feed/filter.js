@@ -10,7 +10,7 @@ function verdictText(packed) {
 }
 
 // A function of a packed row; throws an Error whose message is for the person who typed.
-function compileFilter(text) {
+export function compileFilter(text) {
   const terms = filterTerms(text);
   if (!terms.length) return () => true;
   return (row) => {

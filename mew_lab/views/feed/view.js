@@ -2,6 +2,16 @@
 // asked for, and never because it has painted. The cells, the filter, the buttons that choose and the opened row stand in
 // files of their own.
 
+import { connect } from "../ui/connection.js";
+import { announcer, doer, keepKeys, make, write } from "../ui/elements.js";
+import { family, glyphOf } from "../ui/families.js";
+import { FAMILIES } from "../ui/family_table.js";
+import { grouped } from "../ui/text.js";
+import { ANSWERS, CONTEXT, FROM, KIND, SEQ, TIME, VERDICT, WHAT, answersOf, cellsOf, fitting } from "./cells.js";
+import { detailPane } from "./detail.js";
+import { SLOT, SLOTS, facet } from "./facets.js";
+import { compileFilter } from "./filter.js";
+
 const HEIGHT = 24, AROUND = 6, MOST_SELECTED = 2000;
 
 function render({ model, el }) {
@@ -25,8 +35,8 @@ function render({ model, el }) {
   const hint = make("div", { class: "mew-hint", role: "status", hidden: true });
   const note = make("span", { class: "mew-note" });
 
-  const families = facet({ label: "Kinds", key: (row) => family(row[KIND]).name, all: true, order: MEW_FAMILIES.map((one) => one[2]).concat("system"), changed: refilter,
-    look: (name) => ({ glyph: MEW_FAMILIES.find((one) => one[2] === name)?.[1] ?? "SY", css: `mew-is-${name}` }) });
+  const families = facet({ label: "Kinds", key: (row) => family(row[KIND]).name, all: true, order: FAMILIES.map((one) => one.name), changed: refilter,
+    look: (name) => ({ glyph: glyphOf(name), css: `mew-is-${name}` }) });
   const plain = (name) => ({ glyph: name.length > 28 ? `${name.slice(0, 14)}…${name.slice(-12)}` : name, css: "mew-is-plain" });
   const senders = facet({ label: "From", key: (row) => row[FROM], look: plain, changed: refilter });
   const contexts = facet({ label: "Context", key: (row) => row[CONTEXT], look: plain, changed: refilter });
@@ -339,10 +349,6 @@ function render({ model, el }) {
     const now = slotNow();
     families.paint(now);
     for (const { one, panel } of openers) if (!panel.hidden) one.paint(now);
-  }
-
-  function write(node, text) {
-    if (node.textContent !== text) node.textContent = text;
   }
 
   function paintHead() {

@@ -20,24 +20,24 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from mew_lab.errors import MewError
 from mew_lab.lab.decisions.cards import Row, Rows
 from mew_lab.lab.extract import as_python, members_of, save_log
+from mew_lab.lab.rows import LiveRows
+from mew_lab.lab.session import Session
 from mew_lab.protocol.visible import visible
 from mew_lab.views.feed.columns import DEFAULT, SIGNS, VALUES, Column, chosen
 from mew_lab.views.feed.detail import detail, why
 from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
-from mew_lab.views.ui.live import INSTALL, front_end
+from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
-
-if TYPE_CHECKING:
-    from mew_lab.lab.lab import Lab
 
 __all__ = ["Desk", "FeedView", "view_of"]
 
-_ESM, _CSS = front_end("feed/cells", "feed/filter", "feed/facets", "feed/detail", "feed/view")
+_ESM, _CSS = front_end("feed")
 
 RING = 20_000
 CHUNK = 2_000
@@ -57,20 +57,20 @@ class Desk(Protocol):
         """The seat of this process that speaks as `sender`; None for you, and for who has none here."""
 
 
-class _LabDesk:
-    def __init__(self, lab: Lab) -> None:
-        self._lab = lab
+class _SessionDesk:
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     def save(self) -> Future[str]:
-        return self._lab.loop.submit(save_log(self._lab.log, Path.cwd(), datetime.now(UTC)))
+        return self._session.loop.submit(save_log(self._session.log, Path.cwd(), datetime.now(UTC)))
 
     def as_id(self, sender: str) -> str | None:
-        return sender if sender in self._lab.seats and sender != self._lab.me.name else None
+        return sender if sender in self._session.seats and sender != self._session.me.name else None
 
 
-def view_of(lab: Lab) -> FeedView:
-    """The one of this lab."""
-    return FeedView(lab.rows, desk=_LabDesk(lab))
+def view_of(session: Session, rows: LiveRows) -> FeedView:
+    """Makes the view of this space."""
+    return FeedView(rows, desk=_SessionDesk(session))
 
 
 class FeedView(ActingWidget):

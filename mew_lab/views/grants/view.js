@@ -1,5 +1,9 @@
 // Who may do what, and a form that gives more. Whatever is picked in the form becomes the pattern that stands in it.
 
+import { connect } from "../ui/connection.js";
+import { announcer, atHand, doer, keepKeys, make, write } from "../ui/elements.js";
+import { clockTime, grouped } from "../ui/text.js";
+
 const ORIGINS = { configured: "configured", everybody: "everybody holds it", told: "as it joined" };
 const METHODS = ["tools/call", "tools/list", "resources/read", "resources/list", "prompts/get", "prompts/list"];
 const ARMING = 500, PAGE = 200, PAUSE = 250;
@@ -38,7 +42,6 @@ function render({ model, el }) {
     done: paint,
   });
 
-  const write = (node, text) => { if (node.textContent !== text) node.textContent = text; };
   const set = (node, name, value) => { if (node.getAttribute(name) !== value) node.setAttribute(name, value); };
 
   function lead(item) {

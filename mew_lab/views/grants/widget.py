@@ -15,26 +15,26 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mew_lab.errors import MewError
+from mew_lab.lab.decisions.granting import Granting
 from mew_lab.lab.report import gather_tools
 from mew_lab.lab.sentences import phrase
+from mew_lab.lab.session import Session
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.grants.model import Holding, Holdings
 from mew_lab.views.grants.probing import Probe, probe
 from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
-from mew_lab.views.ui.live import INSTALL, front_end
+from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
-
-if TYPE_CHECKING:
-    from mew_lab.lab.lab import Lab
 
 __all__ = ["GrantsView", "view_of"]
 
-_ESM, _CSS = front_end("grants/view")
+_ESM, _CSS = front_end("grants")
 
 PATTERN = 2000
 MOST_HOLDERS = 1000
@@ -42,28 +42,28 @@ MOST_TOOLS = 300
 PATIENCE = 3.0  # seconds for those who are asked for their tools
 
 
-def view_of(lab: Lab) -> GrantsView:
-    """The one of this lab."""
-    holdings = Holdings(lab, lab.granting)
+def view_of(session: Session, granting: Granting) -> GrantsView:
+    """Makes the view of this space."""
+    holdings = Holdings(session, granting)
 
     def begin() -> None:
-        lab.following.add(holdings)
+        session.following.add(holdings)
         holdings.refresh()
 
-    lab.loop.call(begin)
-    return GrantsView(lab, holdings)
+    session.loop.call(begin)
+    return GrantsView(session, holdings)
 
 
 class GrantsView(ActingWidget):
-    """The grants editor of one lab's space. Show it as often as you like."""
+    """The grants editor of one space. Show it as often as you like."""
 
     _esm = _ESM
     _css = _CSS
     title = "grants"
     interval = 0.1
 
-    def __init__(self, lab: Lab, holdings: Holdings, **traits: Any) -> None:
-        self._lab = lab
+    def __init__(self, session: Session, holdings: Holdings, **traits: Any) -> None:
+        self._session = session
         self._holdings = holdings
         # Only the writer touches these two.
         self._known: dict[str, Holding] = {}
@@ -75,7 +75,7 @@ class GrantsView(ActingWidget):
         def leave() -> None:
             unsubscribe()
             holdings.close()
-            lab.loop.post(lambda: lab.following.remove(holdings))
+            session.loop.post(lambda: session.following.remove(holdings))
 
         self._leave = leave
 
@@ -86,7 +86,7 @@ class GrantsView(ActingWidget):
         rows = self._holdings.rows[:MOST_ROWS]
         return {
             "now": self.clock().timestamp(),
-            "me": visible(self._lab.me.name),
+            "me": visible(self._session.me.name),
             "choices": _choices(),
             "rows": [_shown(row) for row in rows],
         } | self._head
@@ -121,7 +121,7 @@ class GrantsView(ActingWidget):
         rows = self._holdings.rows
         holders = [[name, middle(name, 40)] for name in self._holdings.holders[:MOST_HOLDERS]]
         return {
-            "space": visible(self._lab.space),
+            "space": visible(self._session.space),
             "total": len(rows),
             "granted": sum(bool(row.grant) for row in rows),
             "holders": holders,
@@ -141,11 +141,11 @@ class GrantsView(ActingWidget):
     def _probe(self, given: Mapping[str, Any]) -> Future[Outcome]:
         to, text = _words(given, "to", "pattern")
         self._question += 1
-        return self._lab.loop.submit(self._answer(to, text, self._question))
+        return self._session.loop.submit(self._answer(to, text, self._question))
 
     async def _answer(self, to: str, text: str, number: int) -> Outcome:
         try:
-            found = await probe(self._lab, to, text, wanted=lambda: number == self._question)
+            found = await probe(self._session, to, text, wanted=lambda: number == self._question)
         except MewError as fault:
             # What is half written is no failure that somebody has to dismiss.
             return Outcome("", {"fault": one_line(str(fault), 300)})
@@ -157,19 +157,19 @@ class GrantsView(ActingWidget):
         for limit in (minutes, uses):
             if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float)):
                 raise MewError("For how long is a number of minutes or of uses.")
-        return self._lab.loop.submit(
+        return self._session.loop.submit(
             self._holdings.grant(to, text, minutes=minutes, uses=None if uses is None else int(uses))
         )
 
     def _revoke(self, given: Mapping[str, Any]) -> Future[str]:
         (key,) = _words(given, "key")
-        return self._lab.loop.submit(self._holdings.revoke(key))
+        return self._session.loop.submit(self._holdings.revoke(key))
 
     def _tools(self, given: Mapping[str, Any]) -> Future[Outcome]:
-        return self._lab.loop.submit(self._look_up())
+        return self._session.loop.submit(self._look_up())
 
     async def _look_up(self) -> Outcome:
-        found, silent = await gather_tools(self._lab, None, patience=PATIENCE)
+        found, silent = await gather_tools(self._session, None, patience=PATIENCE)
         names = [
             [who, str(tool.get("name"))[:128], one_line(f"{who}/{tool.get('name')}", 80)]
             for who, tool in found[:MOST_TOOLS]
@@ -192,13 +192,13 @@ class GrantsView(ActingWidget):
     def _static_text(self) -> str:
         rows = self._holdings.rows
         granted = sum(bool(row.grant) for row in rows)
-        return f"Grants in {self._lab.space}: {len(rows)} capabilities held, {granted} of them granted"
+        return f"Grants in {self._session.space}: {len(rows)} capabilities held, {granted} of them granted"
 
     def _static_html(self) -> str:
         # Of many rows the granted ones are those that somebody would look for.
         rows = sorted(self._holdings.rows, key=lambda row: bool(row.grant))
         cells = [(row.holder, row.phrase, row.pattern[:PATTERN], _origin(row)) for row in rows]
-        title = f"Grants in {self._lab.space} as of {clock_time(self.clock())}, {len(rows)} capabilities"
+        title = f"Grants in {self._session.space} as of {clock_time(self.clock())}, {len(rows)} capabilities"
         notes = [
             "" if rows else 'Nobody holds anything yet. lab.join("helper") seats somebody.',
             f"A picture: nothing can be granted here. The live view {INSTALL}.",

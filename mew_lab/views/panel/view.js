@@ -1,5 +1,8 @@
 // Every part in its place. A part draws itself; this module gives it a place, and the tabs their counts.
 
+import { connect } from "../ui/connection.js";
+import { announcer, make } from "../ui/elements.js";
+
 function render({ model, el, host, signal }) {
   const root = make("section", { class: "mew mew-panel", "aria-label": "Control room" });
   const places = {

@@ -10,19 +10,18 @@ It knows the parts' names and places, and nothing of what they show.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mew_lab.lab.following import Follower
+from mew_lab.lab.session import Session
 from mew_lab.ledger.entry import Entry
-from mew_lab.views.ui.live import LiveWidget, front_end
+from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.live import LiveWidget
 from mew_lab.views.ui.pictures import clock_time, picture
-
-if TYPE_CHECKING:
-    from mew_lab.lab.lab import Lab
 
 __all__ = ["PLACES", "PanelView", "view_of"]
 
-_ESM, _CSS = front_end("panel/view")
+_ESM, _CSS = front_end("panel")
 
 # Where each part stands; tabs in this order. What decides comes first in the page, for those who read or tab through it.
 PLACES: Mapping[str, str] = {
@@ -38,11 +37,11 @@ PLACES: Mapping[str, str] = {
 }
 
 
-def view_of(lab: Lab) -> PanelView:
-    """The one of this lab; its parts are those of `lab.view`."""
-    view = PanelView(lab.space, {name: getattr(lab.view, name) for name in PLACES})
-    lab.loop.call(lambda: lab.following.add(view.ear, earlier=False))
-    view.on_close(lambda: lab.loop.post(lambda: lab.following.remove(view.ear)))
+def view_of(session: Session, views: Any) -> PanelView:
+    """Makes the panel of this space; its parts are attributes of `views` by name, as of `lab.view`."""
+    view = PanelView(session.space, {name: getattr(views, name) for name in PLACES})
+    session.loop.call(lambda: session.following.add(view.ear, earlier=False))
+    view.on_close(lambda: session.loop.post(lambda: session.following.remove(view.ear)))
     return view
 
 

@@ -1,6 +1,13 @@
 // One branch a sequence, in order of arrival, the newest last; its steps in place below it. A sequence that has ended
 // and was seen folds when the next one begins; nothing else moves by itself.
 
+import { connect } from "../ui/connection.js";
+import { announcer, keepKeys, make, write } from "../ui/elements.js";
+import { family } from "../ui/families.js";
+import { follower } from "../ui/follower.js";
+import { whyForm } from "../ui/reason_form.js";
+import { grouped, lasted } from "../ui/text.js";
+
 const SEEN_AFTER = 4;
 const STATES = {
   proposed: ["●", "waits for a decision"], waiting: ["●", "waits for the answer"], answered: ["✓", "answered"], failed: ["✕", "failed"],
@@ -156,17 +163,17 @@ function render({ model, el }) {
   function paint(branch) {
     if (!branch) return;
     const one = branch.one, active = isActive(branch);
-    put(branch.sign, ENDS[one.state][0]);
+    write(branch.sign, ENDS[one.state][0]);
     branch.node.className = `mew-item mew-sequence mew-state-${one.state}`;
     const facts = [
       active ? "" : ending(one),
       `${grouped(one.thoughts)} thought${one.thoughts === 1 ? "" : "s"}`, one.calls ? `${grouped(one.calls)} call${one.calls === 1 ? "" : "s"}` : "",
       one.open ? `${one.open} wait${one.open === 1 ? "s" : ""}` : "",
     ];
-    put(branch.facts, facts.filter(Boolean).join(" · "));
+    write(branch.facts, facts.filter(Boolean).join(" · "));
     elapsed(branch);
     branch.dropped.hidden = one.dropped === 0;
-    put(branch.dropped, `${grouped(one.dropped)} earlier steps are not held here any more: lab.log.df has them.`);
+    write(branch.dropped, `${grouped(one.dropped)} earlier steps are not held here any more: lab.log.df has them.`);
     for (const [n, step] of branch.steps) {
       if (n > one.dropped) break;
       if (!step.one.child) step.node.remove();
@@ -195,7 +202,7 @@ function render({ model, el }) {
 
   function elapsed(branch) {
     const { one } = branch;
-    put(branch.time, lasted((one.ended ?? now()) - one.started));
+    write(branch.time, lasted((one.ended ?? now()) - one.started));
   }
 
   const open = (node) => node.getAttribute("aria-expanded") === "true";
@@ -298,7 +305,7 @@ function render({ model, el }) {
     step.told.replaceChildren(state, " ", step.since, make("bdi", { dir: "ltr", text: by }));
     if (call.result) step.told.append(make("bdi", { class: "mew-result", dir: "ltr", text: `: ${call.result}` }));
     for (const claim of call.claims) step.told.append(make("bdi", { class: "mew-claim", dir: "ltr", text: ` · not believed: ${claim}` }));
-    put(step.since, waits ? `for ${lasted(now() - one.t)}` : `in ${lasted(call.ended - one.t)}`);
+    write(step.since, waits ? `for ${lasted(now() - one.t)}` : `in ${lasted(call.ended - one.t)}`);
   }
 
   function whole(branch, n, row) {
@@ -308,14 +315,14 @@ function render({ model, el }) {
       if (shown) {
         shown.remove();
         button.setAttribute("aria-expanded", "false");
-        put(button, "▸ all");
+        write(button, "▸ all");
         return;
       }
       const done = await link.act("whole", { key: branch.one.key, n });
       if (!done || row.parentNode.querySelector(":scope > .mew-whole")) return;
       row.after(make("pre", { class: "mew-whole mew-code", dir: "ltr", tabindex: 0, "aria-label": "All of it", text: done.value.text }));
       button.setAttribute("aria-expanded", "true");
-      put(button, "▾ all");
+      write(button, "▾ all");
       tail.hold();
     } });
     return button;
@@ -332,15 +339,15 @@ function render({ model, el }) {
         const done = branch.opened ? null : await link.act("stream", { key: one.key });
         if (!done && !branch.opened) return;
         branch.opened = !branch.opened;
-        put(branch.said, branch.opened ? done.value.text : branch.latest);
+        write(branch.said, branch.opened ? done.value.text : branch.latest);
         branch.said.classList.toggle("mew-opened", branch.opened);
-        put(all, branch.opened ? "▾ newest" : "▸ all");
+        write(all, branch.opened ? "▾ newest" : "▸ all");
         all.setAttribute("aria-expanded", String(branch.opened));
         tail.hold();
       } });
       mirror.append(make("div", { class: "mew-row mew-dim" }, branch.saying, all), branch.said);
     }
-    put(branch.saying, `${one.streaming ? "● live" : "was said"} on ${one.stream}${branch.total ? ` · ${grouped(branch.total)} characters` : ""}`);
+    write(branch.saying, `${one.streaming ? "● live" : "was said"} on ${one.stream}${branch.total ? ` · ${grouped(branch.total)} characters` : ""}`);
     mirror.hidden = !branch.total || !open(branch.node);
   }
 
@@ -350,7 +357,7 @@ function render({ model, el }) {
     branch.total = item.total;
     branch.latest = item.text;
     mirrored(branch);
-    if (!branch.opened) put(branch.said, item.text);
+    if (!branch.opened) write(branch.said, item.text);
   }
 
   // --- what happens by itself ---
@@ -373,7 +380,7 @@ function render({ model, el }) {
         const box = branch.node.getBoundingClientRect();
         branch.seen = box.bottom > view.top && box.top < view.bottom;
       }
-      if (branch.one.open) for (const step of branch.steps.values()) if (step.one.call?.ended === null) put(step.since, `for ${lasted(now() - step.one.t)}`);
+      if (branch.one.open) for (const step of branch.steps.values()) if (step.one.call?.ended === null) write(step.since, `for ${lasted(now() - step.one.t)}`);
     }
   }
 
@@ -382,8 +389,8 @@ function render({ model, el }) {
     empty.hidden = all.length > 0;
     tree.hidden = all.length === 0;
     lost.hidden = forgotten === 0;
-    put(lost, `${grouped(forgotten)} earlier sequences are not held here any more: lab.log.df has them.`);
-    put(counts, `${active.length} active · ${all.length - active.length} ended`);
+    write(lost, `${grouped(forgotten)} earlier sequences are not held here any more: lab.log.df has them.`);
+    write(counts, `${active.length} active · ${all.length - active.length} ended`);
     root.dataset.active = String(active.length);
     root.dataset.steps = String(all.reduce((sum, one) => sum + one.steps.size, 0));
     for (const branch of all) if (branch.mirror.hidden === open(branch.node) && branch.total) branch.mirror.hidden = !open(branch.node);

@@ -17,25 +17,25 @@ import threading
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mew_lab.errors import MewError
+from mew_lab.lab.rows import LiveRows
+from mew_lab.lab.session import Session
 from mew_lab.log.line import read_members
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.reasoning.call_rows import CallRow
 from mew_lab.views.reasoning.model import REASONS, ReasoningModel
 from mew_lab.views.reasoning.sequences import SequenceRow, StepRow
 from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
-from mew_lab.views.ui.live import INSTALL, front_end
+from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.markdown import plain
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 
-if TYPE_CHECKING:
-    from mew_lab.lab.lab import Lab
-
 __all__ = ["ReasoningView", "view_of"]
 
-_ESM, _CSS = front_end("ui/conversing", "reasoning/view")
+_ESM, _CSS = front_end("reasoning")
 
 PAGE = 200  # steps in a snapshot, or asked for at once
 MOST_NEWS = 300  # steps in one message
@@ -47,25 +47,25 @@ WHOLE = 1_000_000
 HEAD = 160  # characters of what a sequence set out to do; the rest when it is asked for
 
 
-def view_of(lab: Lab) -> ReasoningView:
-    """The one of this lab."""
-    me = lab.me.participant
+def view_of(session: Session, rows: LiveRows) -> ReasoningView:
+    """Makes the view of this space."""
+    me = session.me.participant
     thoughts = ReasoningModel(me)
-    view = ReasoningView(thoughts, submit=lab.loop.submit, raw=lab.rows.raw)
+    view = ReasoningView(thoughts, submit=session.loop.submit, raw=rows.raw)
 
     def join() -> None:
         ends.append(me.client.on_stream_data(thoughts.frame))
         ends.append(me.rights.on_capabilities_changed(lambda change: thoughts.rights_changed()))
-        lab.following.add(thoughts)
+        session.following.add(thoughts)
 
     def leave() -> None:
-        lab.following.remove(thoughts)
+        session.following.remove(thoughts)
         for end in ends:
             end()
 
     ends: list[Callable[[], None]] = []
-    view.on_close(lambda: lab.loop.post(leave))
-    lab.loop.call(join)
+    view.on_close(lambda: session.loop.post(leave))
+    session.loop.call(join)
     return view
 
 

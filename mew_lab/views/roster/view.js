@@ -1,5 +1,9 @@
 // Who is here. A row is built once and then changed in place, so nothing moves and what has the keyboard keeps it.
 
+import { connect } from "../ui/connection.js";
+import { announcer, atHand, doer, keepKeys, make, write } from "../ui/elements.js";
+import { clockTime, grouped, waited } from "../ui/text.js";
+
 const PRESENCE = { here: "●", paused: "‖", "shut down": "■", left: "○", removed: "×", invited: "◌" };
 const ARMING = 500, PAGE = 200, GONE = new Set(["left", "removed"]);
 const VERBS = { status: "Request status", pause: "Pause…", resume: "Resume", forget: "Forget…", compact: "Compact…", clear: "Clear…", restart: "Restart…", shutdown: "Shut down…", kick: "Remove…" };
@@ -45,7 +49,6 @@ function render({ model, el }) {
   });
 
   const now = () => Date.now() / 1000 + offset;
-  const write = (node, text) => { if (node.textContent !== text) node.textContent = text; };
   const set = (node, name, value) => { if (node.getAttribute(name) !== value) node.setAttribute(name, value); };
 
   function lead(item) {

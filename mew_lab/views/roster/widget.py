@@ -17,12 +17,13 @@ import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mew_lab.errors import MewError
 from mew_lab.lab.actions import DEEDS
 from mew_lab.lab.host import join_line
 from mew_lab.lab.sentences import sentence
+from mew_lab.lab.session import Session
 from mew_lab.ledger.members import PauseFacts
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.permit import PROFILES
@@ -30,15 +31,13 @@ from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.roster.inviting import Invitation, invite
 from mew_lab.views.roster.model import MemberRow, MemberStatus, RosterModel
 from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
-from mew_lab.views.ui.live import INSTALL, front_end
+from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
-
-if TYPE_CHECKING:
-    from mew_lab.lab.lab import Lab
 
 __all__ = ["RosterView", "view_of"]
 
-_ESM, _CSS = front_end("roster/view")
+_ESM, _CSS = front_end("roster")
 
 MOST_PATTERNS, PATTERN = 60, 500
 MOST_INVITATIONS = 50
@@ -46,28 +45,28 @@ GONE = ("left", "removed")
 _GIVEN = ("reason", "timeout_seconds", "direction", "entries", "target_tokens")
 
 
-def view_of(lab: Lab) -> RosterView:
-    """The one of this lab."""
-    members = RosterModel(lab)
+def view_of(session: Session) -> RosterView:
+    """Makes the view of this space."""
+    members = RosterModel(session)
 
     def begin() -> None:
-        lab.following.add(members)
+        session.following.add(members)
         members.refresh()
 
-    lab.loop.call(begin)
-    return RosterView(lab, members)
+    session.loop.call(begin)
+    return RosterView(session, members)
 
 
 class RosterView(ActingWidget):
-    """The participants of one lab's space. Show it as often as you like."""
+    """The participants of one space. Show it as often as you like."""
 
     _esm = _ESM
     _css = _CSS
     title = "roster"
     interval = 0.2
 
-    def __init__(self, lab: Lab, members: RosterModel, **traits: Any) -> None:
-        self._lab = lab
+    def __init__(self, session: Session, members: RosterModel, **traits: Any) -> None:
+        self._session = session
         self._members = members
         # Only the writer touches these two.
         self._known: dict[str, MemberRow] = {}
@@ -84,7 +83,7 @@ class RosterView(ActingWidget):
 
         def leave() -> None:
             unsubscribe()
-            lab.loop.post(lambda: lab.following.remove(members))
+            session.loop.post(lambda: session.following.remove(members))
 
         self._leave = leave
 
@@ -95,7 +94,7 @@ class RosterView(ActingWidget):
         rows = self._first_who_is_here()
         return {
             "now": self.clock().timestamp(),
-            "me": visible(self._lab.me.name),
+            "me": visible(self._session.me.name),
             "profiles": [[name, sentence(patterns)] for name, patterns in PROFILES.items()],
             "deeds": [[name, deed.about, deed.grave] for name, deed in DEEDS.items()],
             "rows": [_shown(row) for row in rows[:MOST_ROWS]],
@@ -141,7 +140,7 @@ class RosterView(ActingWidget):
                 for id, (name, at, shown) in self._invited.items()
             ]
         return {
-            "space": visible(self._lab.space),
+            "space": visible(self._session.space),
             "total": len(rows),
             "counts": list(counts.items()),
             "barred": self._barred(),
@@ -150,12 +149,12 @@ class RosterView(ActingWidget):
 
     def _barred(self) -> str:
         """Why the human may not invite; empty when nothing speaks against it."""
-        me = self._lab.me
-        if self._lab.closed or me.participant.client.state != "ready":
+        me = self._session.me
+        if self._session.closed or me.participant.client.state != "ready":
             return "You are not connected to the space."
         if me.participant.can_send("space/invite", {"participant_id": "somebody"}):
             return ""
-        help = f": lab.enrol({me.name!r}, can=…) changes that" if self._lab.host is not None else ""
+        help = f": lab.enrol({me.name!r}, can=…) changes that" if self._session.host is not None else ""
         return f"You ({me.name}) do not hold space/invite{help}."
 
     # What the views send.
@@ -168,7 +167,7 @@ class RosterView(ActingWidget):
         if not isinstance(deed, str) or not isinstance(target, str) or self._members.find(target) is None:
             raise MewError("That participant is not known here, so nothing was sent.")
         choices = {name: given[name] for name in _GIVEN if given.get(name) not in (None, "")}
-        return self._lab.loop.submit(self._members.steering.do(deed, target, choices))
+        return self._session.loop.submit(self._members.steering.do(deed, target, choices))
 
     def _invite(self, given: Mapping[str, Any]) -> Future[Outcome]:
         name, can, reason = given.get("name"), given.get("can"), given.get("reason")
@@ -176,10 +175,10 @@ class RosterView(ActingWidget):
             raise MewError("Who is invited? Give an id of letters, digits, dots and dashes.")
         patterns = _wanted(can, given.get("patterns"))
         why = reason[:300] if isinstance(reason, str) else ""
-        return self._lab.loop.submit(self._bring_in(name.strip()[:200], patterns, why))
+        return self._session.loop.submit(self._bring_in(name.strip()[:200], patterns, why))
 
     async def _bring_in(self, name: str, patterns: list[dict[str, Any]] | None, reason: str) -> Outcome:
-        invitation = await invite(self._lab.me.participant, name, patterns, reason=reason or None)
+        invitation = await invite(self._session.me.participant, name, patterns, reason=reason or None)
         with self._book:
             self._tokens[invitation.id] = invitation
             self._invited[invitation.id] = (invitation.participant, self.clock().timestamp(), None)
@@ -201,7 +200,7 @@ class RosterView(ActingWidget):
                 f"The token was shown{when}, and is not shown twice{again}." if name else "No such token."
             )
         self.wake()
-        line = join_line(found.url or "URL", space=self._lab.space, token_env="MEW_TOKEN")
+        line = join_line(found.url or "URL", space=self._session.space, token_env="MEW_TOKEN")
         return Outcome(
             f"The token of {name} is shown, this once",
             {"token": found.token.reveal(), "url": visible(found.url), "line": visible(line)},
@@ -222,7 +221,7 @@ class RosterView(ActingWidget):
     def _static_text(self) -> str:
         rows = self._members.rows
         here = sum(bool(row.ids) for row in rows)
-        return f"Roster of {self._lab.space}: {len(rows)} participants, {here} here"
+        return f"Roster of {self._session.space}: {len(rows)} participants, {here} here"
 
     def _static_html(self) -> str:
         rows = self._first_who_is_here()
@@ -238,7 +237,7 @@ class RosterView(ActingWidget):
             for row in rows[:MOST_ROWS]
         ]
         left_out = len(rows) - len(cells)
-        title = f"Roster of {self._lab.space} as of {clock_time(moment)}, {len(rows)} participants"
+        title = f"Roster of {self._session.space} as of {clock_time(moment)}, {len(rows)} participants"
         notes = [
             f"{left_out} more participants are not shown: lab.who() lists all." if left_out else "",
             "" if rows else 'Nobody is here yet. lab.join("helper") seats somebody.',

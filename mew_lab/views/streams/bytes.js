@@ -1,6 +1,9 @@
 // What came on a stream, as text, as JSON lines, as hexadecimal, or as the last picture. Each has a node, takes items, paints
 // what is new, and holds a bounded tail: 256 Ki characters, 1 000 lines of JSON, 1 024 of hexadecimal, one picture.
 
+import { make } from "../ui/elements.js";
+import { grouped } from "../ui/text.js";
+
 const TEXT = 256 * 1024, JSON_ROWS = 1000, HEX_ROWS = 1024;
 
 // A box that follows its end for as long as the reader stays there.
@@ -16,7 +19,7 @@ function tail(label, content) {
   };
 }
 
-function textViewer() {
+export function textViewer() {
   const pre = make("pre", { class: "mew-code" });
   const { box, keep } = tail("Text of the stream", pre);
   let fresh = "", length = 0;
@@ -43,7 +46,7 @@ function textViewer() {
 }
 
 // Indents visible JSON without reading it anew: escapes stay as they are.
-function indented(text) {
+export function indented(text) {
   let out = "", depth = 0, quoted = false;
   const line = () => `\n${"  ".repeat(Math.min(depth, 40))}`;
   for (let n = 0; n < text.length; n++) {
@@ -64,7 +67,7 @@ function indented(text) {
   return out;
 }
 
-function jsonViewer() {
+export function jsonViewer() {
   const list = make("div", { class: "mew-jsonlines", role: "list" });
   const { box, keep } = tail("JSON lines of the stream", list);
   const toggle = make("button", { type: "button", class: "mew-indent", text: "indent", "aria-pressed": "false", onclick: () => {
@@ -104,7 +107,7 @@ function jsonViewer() {
   };
 }
 
-function hexViewer() {
+export function hexViewer() {
   const pre = make("pre", { class: "mew-code mew-hex" });
   const { box, keep } = tail("Bytes of the stream, hexadecimal", pre);
   let fresh = [];
@@ -132,7 +135,7 @@ function hexViewer() {
   };
 }
 
-function pictureViewer() {
+export function pictureViewer() {
   const image = make("img", { alt: "The last picture of the stream", hidden: true });
   const said = make("div", { class: "mew-dim", text: "No whole picture has come yet." });
   const node = make("div", { class: "mew-picture" }, image, said);

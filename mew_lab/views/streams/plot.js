@@ -1,18 +1,14 @@
 // Numbers as lines over their order of arrival: the last 2 000 points, with the least, the greatest and the last of each series
 // in a table beside, so that nothing is told by a line or a colour alone.
 
+import { make, write } from "../ui/elements.js";
+import { brief, grouped } from "../ui/text.js";
+
 const POINTS = 2000, SERIES = 8;
 const SERIES_INK = ["mcp", "error", "capability", "reasoning", "proposal", "chat", "participant", "stream"];
 const SERIES_DASH = [[], [6, 3], [2, 2], [8, 2, 2, 2], [4, 4], [1, 3], [10, 4], [3, 1]];
 
-function brief(value) {
-  if (value === null || value === undefined) return "–";
-  const size = Math.abs(value);
-  if (size !== 0 && (size >= 1e7 || size < 1e-3)) return value.toExponential(3);
-  return String(Math.round(value * 1e4) / 1e4);
-}
-
-function plot() {
+export function plot() {
   const canvas = make("canvas", { role: "img", "aria-label": "Plot of the numbers" });
   const high = make("span", { class: "mew-axis mew-num" }), low = make("span", { class: "mew-axis mew-num" });
   const legend = make("tbody");
@@ -29,10 +25,6 @@ function plot() {
     lost = item.bad;
     points.push(...item.points);
     if (points.length > POINTS) points.splice(0, points.length - POINTS);
-  }
-
-  function write(cell, text) {
-    if (cell.textContent !== text) cell.textContent = text;
   }
 
   function paint() {

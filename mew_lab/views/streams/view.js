@@ -1,16 +1,16 @@
 // The streams of a space as a table; one of them opened below it. What stands stays: rows keep the order in which they came.
 
+import { connect } from "../ui/connection.js";
+import { announcer, atHand, doer, keepKeys, make, write } from "../ui/elements.js";
+import { amount, grouped, waited } from "../ui/text.js";
+import { hexViewer, jsonViewer, pictureViewer, textViewer } from "./bytes.js";
+import { plot } from "./plot.js";
+
 const VIEWERS = { text: textViewer, json: jsonViewer, hex: hexViewer, numbers: plot, image: pictureViewer };
 const KIND_NAMES = [["text", "text"], ["json", "JSON lines"], ["hex", "hex"], ["numbers", "numbers"], ["image", "image"]];
 const HEADS = [["stream", ""], ["what for", "mew-what"], ["owner", "mew-owner"], ["writers", "mew-writers"], ["to", "mew-to"], ["type", "mew-type"], ["state", "mew-state"], ["frames", "mew-num mew-frames"], ["bytes", "mew-num mew-bytes"], ["B/s", "mew-num mew-rate"], ["age", "mew-num mew-age"]];
 const STATES = { requested: "◌", open: "●", closed: "■", refused: "✗" };
 const TYPES = ["text/plain", "application/x-ndjson", "application/octet-stream", "image/png"];
-
-function amount(bytes) {
-  if (bytes < 1024) return `${bytes} B`;
-  const [value, unit] = bytes < 1048576 ? [bytes / 1024, "KiB"] : [bytes / 1048576, "MiB"];
-  return `${value < 10 ? value.toFixed(1) : grouped(Math.round(value))} ${unit}`;
-}
 
 function render({ model, el }) {
   const root = make("section", { class: "mew mew-streams", "aria-label": "Streams" });
@@ -85,11 +85,6 @@ function render({ model, el }) {
 
   function paintSoon() {
     frame ||= requestAnimationFrame(paint);
-  }
-
-  function write(node, text, hover) {
-    if (node.textContent !== text) node.textContent = text;
-    if (hover !== undefined && node.title !== hover) node.title = hover;
   }
 
   function paint() {

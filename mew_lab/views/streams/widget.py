@@ -17,10 +17,11 @@ import time
 from collections import deque
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mew_lab.errors import MewError
 from mew_lab.lab.loop import LoopThread
+from mew_lab.lab.session import Session
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.views.streams.actions import StreamActions
@@ -30,15 +31,13 @@ from mew_lab.views.streams.row import StreamRow
 from mew_lab.views.streams.stills import CODE, COLUMNS, cells_of, last_lines
 from mew_lab.views.streams.watch import StreamWatch
 from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
-from mew_lab.views.ui.live import INSTALL, front_end
+from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
-
-if TYPE_CHECKING:
-    from mew_lab.lab.lab import Lab
 
 __all__ = ["StreamsView", "view_of"]
 
-_ESM, _CSS = front_end("streams/plot", "streams/bytes", "streams/view")
+_ESM, _CSS = front_end("streams")
 
 COUNTS_EVERY = 0.5
 MOST_OTHERS = 200
@@ -48,11 +47,11 @@ EMPTY = "No stream was opened yet. A participant opens one with stream/request, 
 EMPTY += 'await lab.me.participant.streams.request_stream(description="…").'
 
 
-def view_of(lab: Lab) -> StreamsView:
-    """The one of this lab."""
-    streaming = StreamsModel(lab.me.participant)
-    lab.loop.call(lambda: streaming.follow(lab.following))
-    return StreamsView(streaming, loop=lab.loop)
+def view_of(session: Session) -> StreamsView:
+    """Makes the view of this space."""
+    streaming = StreamsModel(session.me.participant)
+    session.loop.call(lambda: streaming.follow(session.following))
+    return StreamsView(streaming, loop=session.loop)
 
 
 class StreamsView(ActingWidget):

@@ -1,6 +1,10 @@
 // Bars and points are drawn here from counts; the sequence diagram comes as a list of shapes. Either way each node is made
 // by name from a short list, and text is text.
 
+import { connect } from "../ui/connection.js";
+import { announcer, doer, keepKeys, make, write } from "../ui/elements.js";
+import { clockTime, duration, grouped, waited } from "../ui/text.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 const SHAPES = new Set(["circle", "g", "line", "path", "rect", "text", "title", "tspan"]);
 const TRAITS = new Set([
@@ -27,14 +31,6 @@ function drawn([tag, attributes, inside]) {
   if (typeof inside === "string") node.textContent = inside;
   else node.append(...inside.map(drawn));
   return node;
-}
-
-function lasted(seconds) {
-  if (seconds < 0.9995) return `${Math.round(seconds * 1000)} ms`;
-  for (const [unit, size, most] of [["s", 1, 99.5], ["min", 60, 99.5], ["h", 3600, 47.5], ["d", 86400, Infinity]]) {
-    const value = seconds / size;
-    if (value < most) return `${value < 9.95 ? String(Math.round(value * 10) / 10) : Math.round(value)} ${unit}`;
-  }
 }
 
 const held = (value, low, high) => Math.min(Math.max(value, low), high);
@@ -190,10 +186,6 @@ function render({ model, el }) {
     timer = busy || dots.some(Boolean) || Object.values(strips).some((part) => part.told.waiting) ? setInterval(paintSoon, 1000) : null;
   }
 
-  function write(node, text) {
-    if (node.textContent !== text) node.textContent = text;
-  }
-
   function heads(view) {
     const recent = [...seconds].slice(-12).filter(([start]) => start >= now() - 10);
     const perSecond = recent.reduce((sum, [, counts]) => sum + counts.reduce((all, [, n]) => all + n, 0), 0) / 10;
@@ -203,7 +195,7 @@ function render({ model, el }) {
 
   function headOf(part) {
     const { of, p50, p95, mine, waiting, oldest } = part.told;
-    const took = of ? `median ${lasted(p50)}, p95 ${lasted(p95)}, of ${grouped(of)}${mine ? `, ${grouped(mine)} by you` : ""}` : `none ${part.ended} yet`;
+    const took = of ? `median ${duration(p50)}, p95 ${duration(p95)}, of ${grouped(of)}${mine ? `, ${grouped(mine)} by you` : ""}` : `none ${part.ended} yet`;
     write(part.took, `${took}${waiting ? ` · ${grouped(waiting)} waiting` : ""}`);
     part.oldest.hidden = !oldest.length;
     if (!oldest.length) return;
@@ -249,10 +241,10 @@ function render({ model, el }) {
     rate.say = (n) => {
       const many = sums[n].reduce((a, b) => a + b, 0);
       const parts = families.map(([, glyph], place) => (sums[n][place] ? `${glyph} ${grouped(sums[n][place])}` : "")).filter(Boolean);
-      const when = `${clockTime(view.first + n * view.length)}, ${lasted(view.length)}`;
+      const when = `${clockTime(view.first + n * view.length)}, ${duration(view.length)}`;
       return many ? `${when}: ${grouped(many)} ${many === 1 ? "message" : "messages"} · ${parts.join(" · ")}` : `${when}: nothing`;
     };
-    rate.rest = `Messages per second; a bar is ${lasted(view.length)}; ${grouped(totals.reduce((a, b) => a + b, 0))} shown`;
+    rate.rest = `Messages per second; a bar is ${duration(view.length)}; ${grouped(totals.reduce((a, b) => a + b, 0))} shown`;
     rate.settle();
     families.forEach((_, place) => {
       const chip = legend.children[place];
@@ -325,7 +317,7 @@ function render({ model, el }) {
     };
     part.say = (n) => {
       const one = seen[n];
-      return `${HOW[one[ENDED]]?.[0] ?? ""} ${clockTime(one[WHEN])} ${lasted(one[TOOK])}: ${one[ENDED]} by ${one[BY]} · #${one[ASKED]} ${one[ASKER]}: ${one[LABEL]}`;
+      return `${HOW[one[ENDED]]?.[0] ?? ""} ${clockTime(one[WHEN])} ${duration(one[TOOK])}: ${one[ENDED]} by ${one[BY]} · #${one[ASKED]} ${one[ASKER]}: ${one[LABEL]}`;
     };
     part.rest = seen.length ? `${part.marks}; press one to see its exchange` : `Nothing was ${part.ended} in this time.`;
     part.settle();

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from mew_lab.errors import JournalError
 from mew_lab.lab.decisions.cards import Rows
 from mew_lab.lab.loop import LoopThread
+from mew_lab.lab.rows import LiveRows
+from mew_lab.lab.session import Session
 from mew_lab.log.charts import latency_of, rate_of
 from mew_lab.log.drawing import STYLE, Drawing, lasted
 from mew_lab.log.pairs import Pair
@@ -25,16 +27,16 @@ from mew_lab.protocol.visible import middle, visible
 from mew_lab.views.timeline.exchanges import Exchanges
 from mew_lab.views.timeline.model import Beat, Tempo
 from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
-from mew_lab.views.ui.live import INSTALL, front_end
+from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 
 if TYPE_CHECKING:
-    from mew_lab.lab.lab import Lab
     from mew_lab.log.chains import Exchange
 
 __all__ = ["TimelineView", "view_of"]
 
-_ESM, _CSS = front_end("timeline/view")
+_ESM, _CSS = front_end("timeline")
 
 STRIPS = ("request", "decision")
 MOST_POINTS = 500
@@ -42,17 +44,19 @@ MOST_WAITING = 5
 HOUR, DAY = 3600, 86400
 
 
-def view_of(lab: Lab) -> TimelineView:
-    """The one of this lab."""
-    tempo, exchanges = Tempo(), Exchanges(lab.following)
-    view = TimelineView(tempo, exchanges, lab.rows, loop=lab.loop, me=lab.me.name, timeout=lab.timeout)
-    lab.loop.call(lambda: lab.following.add(tempo))
+def view_of(session: Session, rows: LiveRows) -> TimelineView:
+    """Makes the view of this space."""
+    tempo, exchanges = Tempo(), Exchanges(session.following)
+    view = TimelineView(
+        tempo, exchanges, rows, loop=session.loop, me=session.me.name, timeout=session.timeout
+    )
+    session.loop.call(lambda: session.following.add(tempo))
     ended = view._leave
 
     def leave() -> None:
         ended()
-        lab.loop.post(lambda: lab.following.remove(tempo))
-        lab.loop.post(exchanges.close)
+        session.loop.post(lambda: session.following.remove(tempo))
+        session.loop.post(exchanges.close)
 
     view._leave = leave
     return view

@@ -1,6 +1,11 @@
 // Tools on the left, the form of the chosen one on the right, the calls below. What is shown of a tool is what Python
 // made visible; what is sent is its name and the JSON text of the form. A press sends once.
 
+import { connect } from "../ui/connection.js";
+import { announcer, atHand, doer, keepKeys, make, write } from "../ui/elements.js";
+import { schemaForm } from "../ui/form.js";
+import { grouped, waited } from "../ui/text.js";
+
 const WAITING = 150;
 const STATES = { unknown: "was not asked yet", asking: "is being asked", failed: "did not tell its tools", none: "has none" };
 const SIGN = { answered: "✓", failed: "✕", rejected: "✕", withdrawn: "–", open: "●", fulfilled: "●" };
@@ -281,10 +286,6 @@ function render({ model, el }) {
   function off(button, value) {
     const text = value ? "true" : "false";
     if (button.getAttribute("aria-disabled") !== text) button.setAttribute("aria-disabled", text);
-  }
-
-  function write(node, text) {
-    if (node.textContent !== text) node.textContent = text;
   }
 
   async function start(how) {

@@ -18,6 +18,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import MewError
+from mew_lab.lab.session import Session
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.sdk.discovered import DiscoveredTool
 from mew_lab.views.tools.blocks import blocks
@@ -26,16 +27,16 @@ from mew_lab.views.tools.model import Catalogue, Checked, Palette
 from mew_lab.views.tools.runs import Run
 from mew_lab.views.tools.search import found
 from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
-from mew_lab.views.ui.live import INSTALL, front_end
+from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 
 if TYPE_CHECKING:
-    from mew_lab.lab.lab import Lab
     from mew_lab.tools_agent.definition import AgentDefinition
 
 __all__ = ["ToolsView", "view_of"]
 
-_ESM, _CSS = front_end("ui/json", "ui/form", "tools/view")
+_ESM, _CSS = front_end("tools")
 
 PAGE = 100
 PATIENCE = 1.5  # seconds that the first picture waits for the participants' answers
@@ -44,10 +45,12 @@ MAX_SHOWN = 600  # characters of a description in the list
 Submit = Callable[[Coroutine[Any, Any, Any]], "Future[Any]"]
 
 
-def view_of(lab: Lab) -> ToolsView:
-    """The one of this lab. Every participant is asked for its tools from when it is first shown."""
-    palette = Palette(lab.me.participant, following=lab.following)
-    return ToolsView(palette, submit=lab.loop.submit, patience=0.0 if lab.loop.threadless else PATIENCE)
+def view_of(session: Session) -> ToolsView:
+    """Makes the view of this space. Each participant is asked for its tools once the view is first shown."""
+    palette = Palette(session.me.participant, following=session.following)
+    return ToolsView(
+        palette, submit=session.loop.submit, patience=0.0 if session.loop.threadless else PATIENCE
+    )
 
 
 class ToolsView(ActingWidget):

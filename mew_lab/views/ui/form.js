@@ -3,12 +3,15 @@
 // A field that is not given is absent, which differs from empty: typing gives it, clearing takes it back, the tick does both.
 // Parts are built when they are opened, so that a schema without end costs nothing.
 
+import { make } from "./elements.js";
+import { JSON_NUMBER, JsonNumber, readJson, writeJson } from "./json.js";
+
 const ABSENT = Symbol("absent"), BAD = Symbol("bad");
 const MOST_ROWS = 200;
 let formCount = 0;
 
 // Whether a field of this plan can hold the value; what none can hold is shown as JSON.
-function formHolds(plan, value) {
+export function formHolds(plan, value) {
   switch (plan.kind) {
     case "string": return typeof value === "string";
     case "number": case "integer": return value instanceof JsonNumber;
@@ -24,7 +27,7 @@ function formHolds(plan, value) {
 }
 
 // Of several forms that could hold an object, the one that names most of its members.
-function formFitting(plan, value) {
+export function formFitting(plan, value) {
   let best = -1, most = -1;
   plan.variants.forEach((one, n) => {
     if (!formHolds(one, value)) return;
@@ -36,12 +39,12 @@ function formFitting(plan, value) {
   return best;
 }
 
-function formKindWord(plan) {
+export function formKindWord(plan) {
   if (plan.kind === "array") return plan.items ? `list of ${plan.items.kind === "json" ? "anything" : formKindWord(plan.items)}` : "list";
   return { json: "JSON", variants: "one of several", tuple: "list", choice: "choice", constant: "fixed", string: plan.format || "text", integer: "whole number" }[plan.kind] ?? plan.kind;
 }
 
-function schemaForm(plan, { changed }) {
+export function schemaForm(plan, { changed }) {
   formCount += 1;
   const prefix = `mew-form-${formCount}-${Math.random().toString(36).slice(2, 8)}`;
   let ids = 0;

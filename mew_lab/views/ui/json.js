@@ -1,14 +1,14 @@
 // JSON as a person wrote it: a number stays the text that it was, a name may be anything, `__proto__` too.
 // Objects are Maps, numbers are JsonNumber, the rest is what it is in JavaScript.
 
-class JsonNumber {
+export class JsonNumber {
   constructor(text) { this.text = text; }
 }
 
-const JSON_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
+export const JSON_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 const JSON_DEPTH = 60;
 
-function readJson(text) {
+export function readJson(text) {
   const token = /\s*(?:([{}[\],:])|("(?:[^"\\\u0000-\u001f]|\\.)*")|(-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)|(true|false|null)(?![a-z]))/y;
   let at = 0;
   function next() {
@@ -66,7 +66,7 @@ function readJson(text) {
 }
 
 // `indent` "" writes one line; else each level is indented by it.
-function writeJson(value, indent = "", before = "") {
+export function writeJson(value, indent = "", before = "") {
   if (value instanceof JsonNumber) return value.text;
   const inside = before + indent, line = indent ? `\n${inside}` : "", end = indent ? `\n${before}` : "", comma = indent ? "," : ", ";
   if (Array.isArray(value)) {

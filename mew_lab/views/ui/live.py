@@ -35,7 +35,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from importlib import metadata
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import anywidget
@@ -50,13 +49,11 @@ __all__ = [
     "can_click_while_waiting",
     "counted",
     "free_the_comm",
-    "front_end",
 ]
 
 log = logging.getLogger("mew_lab.views")
 log.addHandler(logging.NullHandler())
 
-_VIEWS = Path(__file__).parents[1]
 # Threads on which messages from any front end were handled so far: whether it uses subshells is seen, never
 # told.
 _seen: set[str] = set()
@@ -65,23 +62,6 @@ _seen: set[str] = set()
 FIRST_REMINDER, LAST_REMINDER = 1.0, 64.0
 PING, HEARD_FOR = 4.0, 12.0  # between a page's signs of life, and for how long each keeps the beats going
 INSTALL = "needs anywidget where JupyterLab runs: pip install anywidget, then reload the page"
-
-
-def front_end(*names: str) -> tuple[str, str]:
-    """Joins the ES module and the style sheet of a view: what all views share, then these parts, its own the last.
-
-    Args:
-        names: Paths below `views/` without a suffix, such as `chat/view`; a part may have a script, a style or both.
-    """
-    texts = [
-        [
-            path.read_text("utf-8")
-            for part in ("ui/live", *names)
-            if (path := _VIEWS / f"{part}.{suffix}").is_file()
-        ]
-        for suffix in ("js", "css")
-    ]
-    return "\n".join(texts[0]), "\n".join(texts[1])
 
 
 class ClickProbe(NamedTuple):

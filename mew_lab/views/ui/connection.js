@@ -1,44 +1,3 @@
-// What all views share. Text from anybody reaches the page through textContent and attributes only.
-
-const MEW_FAMILIES = [
-  ["chat", "CH", "chat"], ["mcp/request", "MC", "mcp"], ["mcp/response", "MC", "mcp"],
-  ["mcp/proposal", "PR", "proposal"], ["mcp/reject", "ER", "error"], ["mcp/withdraw", "ER", "error"],
-  ["mcp/", "MC", "mcp"], ["system/error", "ER", "error"], ["reasoning/", "RE", "reasoning"],
-  ["capability/", "CA", "capability"], ["space/", "CA", "capability"], ["participant/", "PA", "participant"],
-  ["stream/", "ST", "stream"],
-];
-
-function family(kind) {
-  for (const [start, glyph, name] of MEW_FAMILIES) if (kind.startsWith(start)) return { glyph, name };
-  return { glyph: "SY", name: "system" };
-}
-
-function make(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (value === undefined || value === null || value === false) continue;
-    if (name === "text") node.textContent = value;
-    else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else node.setAttribute(name, value === true && !name.startsWith("aria-") ? "" : String(value));
-  }
-  node.append(...children);
-  return node;
-}
-
-function clockTime(seconds) {
-  return new Date(seconds * 1000).toLocaleTimeString([], { hour12: false });
-}
-
-function waited(seconds) {
-  const s = Math.max(0, Math.floor(seconds));
-  const two = (n) => String(n).padStart(2, "0");
-  return s < 3600 ? `${Math.floor(s / 60)}:${two(s % 60)}` : `${Math.floor(s / 3600)}:${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;
-}
-
-function grouped(n) {
-  return String(n).replace(/\B(?=(\d{3})+$)/g, "\u202f");
-}
-
 // Ties a view to its Python side: asks for a snapshot until one comes, hands over each item of each message, says
 // farewell. `on.item(item)` gets everything but other views' snapshots; `on.from()` says what the view has already.
 // `act(name, given, tell)` has Python do something: its promise gives {said, value}, or null when it failed, which is then
@@ -46,6 +5,9 @@ function grouped(n) {
 // the way, all is asked for once more, and what was not answered by then counts as failed.
 // A view whose kernel sends a beat a second, or whose space has ended, is told so by `on.off()` when it is over and when it
 // goes on after all; `isOff()` says which.
+
+import { make } from "./elements.js";
+
 const KERNEL_GONE = "The kernel that ran this is gone: run the cell again.";
 const KERNEL_QUIET = "The kernel does not answer. It goes on when the running cell has ended; when none runs, run this cell again.";
 const KERNEL_SILENT = 2500;
@@ -61,7 +23,7 @@ function kernelOf(model) {
 }
 const LOST = "A message of the kernel was lost on the way, so it is not known whether this was done. Look at what is shown now before you try again.";
 
-function connect(model, root, on) {
+export function connect(model, root, on) {
   const view = Array.from(crypto.getRandomValues(new Uint32Array(3)), (n) => n.toString(36)).join("");
   const silence = make("div", { class: "mew-silence", role: "status", hidden: true });
   const notices = make("div", { class: "mew-notices" });
@@ -235,40 +197,4 @@ function connect(model, root, on) {
       try { model.send({ t: "bye", view }); } catch (error) { /* the kernel is gone: nobody to say it to */ }
     },
   };
-}
-
-// What changes is read out politely, at most once a second.
-function announcer(root) {
-  const line = make("div", { class: "mew-heard", "aria-live": "polite", role: "status" });
-  root.append(line);
-  let next = null, wanted = "";
-  return (text) => {
-    wanted = text;
-    if (next) return;
-    line.textContent = wanted;
-    next = setTimeout(() => { next = null; if (line.textContent !== wanted) line.textContent = wanted; }, 1000);
-  };
-}
-
-// JupyterLab's shortcuts must not see keys that were meant for a view: `d d` would delete the cell.
-function keepKeys(root) {
-  root.setAttribute("data-lm-suppress-shortcuts", "true");
-  for (const kind of ["keydown", "keyup", "keypress"]) root.addEventListener(kind, (event) => event.stopPropagation());
-}
-
-// Whether the keyboard is in there, or nowhere: what took a while moves it from there, and from nowhere else, for the
-// reader may write something elsewhere by now.
-function atHand(node) {
-  const here = document.activeElement;
-  return !here || here === document.body || node.contains(here);
-}
-
-// A button that does something in Python: while that is under way it does nothing more, and it keeps the keyboard.
-function doer(text, run, attributes = {}) {
-  const button = make("button", { type: "button", text, ...attributes, onclick: async (event) => {
-    if (button.getAttribute("aria-disabled") === "true" || !event.isTrusted) return;
-    button.setAttribute("aria-disabled", "true");
-    try { await run(event); } finally { button.setAttribute("aria-disabled", "false"); }
-  } });
-  return button;
 }

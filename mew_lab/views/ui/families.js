@@ -1,0 +1,12 @@
+// The family of a kind: the table of mew_lab/protocol/families.py, which is joined to this module as family_table.js.
+
+import { FAMILIES, KIND_STARTS } from "./family_table.js";
+
+export function family(kind) {
+  const [, name] = KIND_STARTS.find(([start]) => kind.startsWith(start)) ?? ["", "system"];
+  return { name, glyph: glyphOf(name) };
+}
+
+export function glyphOf(name) {
+  return FAMILIES.find((one) => one.name === name)?.glyph ?? "SY";
+}

@@ -1,0 +1,47 @@
+// A list follows its newest entry unless the reader has gone elsewhere; then the button tells how many came. `back` is
+// called when it follows again.
+
+import { grouped } from "./text.js";
+
+export function follower(scroller, button, back = () => {}) {
+  let following = true, unseen = 0, placed = -1;
+  function told() {
+    button.hidden = following;
+    const text = unseen ? `${grouped(unseen)} new ▾ follow` : "▾ follow";
+    if (button.textContent !== text) button.textContent = text;
+  }
+  function atEnd() {
+    return scroller.scrollTop + scroller.clientHeight >= scroller.scrollHeight - 4;
+  }
+  function end() {
+    scroller.scrollTop = scroller.scrollHeight;
+    placed = scroller.scrollTop;
+  }
+  scroller.addEventListener("scroll", () => {
+    if (!scroller.clientHeight || Math.abs(scroller.scrollTop - placed) < 1) return;
+    placed = -1;
+    following = atEnd();
+    if (following) unseen = 0;
+    told();
+    if (following) back();
+  });
+  button.addEventListener("click", () => {
+    following = true;
+    unseen = 0;
+    end();
+    told();
+    scroller.focus({ preventScroll: true });
+    back();
+  });
+  // Out of the layout just now (a theme is being changed, a tab lies behind): it goes on where it was when it is back.
+  const sizes = new ResizeObserver(() => { if (following && scroller.clientHeight) end(); });
+  sizes.observe(scroller);
+  told();
+  return {
+    follows: () => following,
+    arrived(n) { if (!following) unseen += n; told(); },
+    settle() { if (following && scroller.clientHeight) end(); },
+    hold() { following = atEnd(); told(); },
+    stop() { sizes.disconnect(); },
+  };
+}

@@ -1,0 +1,179 @@
+"""The text of a view's front end: its ES modules joined into one, and its style sheets.
+
+A view is `<part>/view.js`, which imports what it needs from modules beside it and from those in `ui/`. anywidget takes
+one text, so `front_end` joins them: each module once, after those that it imports, without the lines of `import` and the
+words of `export`. The style sheet beside a module, such as `form.css` beside `form.js`, comes along with it. The same
+sources give the same text. One module is not a file: `ui/family_table.js` and the accents of the families are written
+here from `protocol/families.py`, which is the one table of them.
+
+To join is simple because the modules keep to few forms; anything else is refused with a `ValueError`:
+
+- `import { name, other } from "./module.js";`, on one line, without another name for what is imported;
+- `export` before a declaration, and `export default { render };` as the last line of a view;
+- names at the top of modules that are joined differ, for they share one scope.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from mew_lab.protocol.families import FAMILIES, STARTS
+
+__all__ = ["VIEWS", "Module", "family_css", "family_table", "front_end", "join_modules", "read_module"]
+
+VIEWS = Path(__file__).parents[1]
+FAMILY_TABLE = "ui/family_table.js"
+
+_IMPORT = re.compile(r'import \{ ([\w$]+(?:, [\w$]+)*) \} from "(\.\.?/[\w./]+\.js)";')
+_DECLARATION = re.compile(r"(export )?(?:(?:async )?function|class|const|let) ")
+_DEFAULT = "export default { render };"
+
+
+class Module(NamedTuple):
+    """One ES module: what it imports by path, the names at its top, those that it exports, its text without both."""
+
+    path: str
+    imports: Mapping[str, tuple[str, ...]]
+    names: tuple[str, ...]
+    exports: tuple[str, ...]
+    text: str
+    is_view: bool
+
+
+def read_module(path: str, source: str) -> Module:
+    """Takes a module apart.
+
+    Args:
+        path: Below `views/`, such as `feed/view.js`; imports are relative to it.
+
+    Raises:
+        ValueError: for a form of `import` or `export` that is not joined.
+    """
+    imports: dict[str, tuple[str, ...]] = {}
+    names, exports, lines = list[str](), list[str](), list[str]()
+    is_view = source.endswith(f"\n{_DEFAULT}\n")
+    for line in source.removesuffix(f"{_DEFAULT}\n" if is_view else "").splitlines():
+        if found := _IMPORT.fullmatch(line):
+            target = posixpath.normpath(posixpath.join(posixpath.dirname(path), found[2]))
+            imports[target] = (*imports.get(target, ()), *found[1].split(", "))
+            continue
+        if found := _DECLARATION.match(line):
+            declared = _declared(line.removeprefix("export "))
+            names += declared
+            if found[1]:
+                exports += declared
+                line = line.removeprefix("export ")
+        if re.match(r"(import|export)\b", line):
+            raise ValueError(f"{path}: {line!r} is a form of import or export that is not joined")
+        lines.append(line)
+    text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n")
+    return Module(path, imports, tuple(names), tuple(exports), text, is_view)
+
+
+def _declared(line: str) -> list[str]:
+    """The names that the first line of a declaration binds: `const A = 1, [B, C] = …` binds three."""
+    word, rest = line.removeprefix("async ").split(" ", 1)
+    if word in ("function", "class"):
+        return re.findall(r"^[\w$]+", rest)
+    names, opened, pattern = list[str](), 0, True
+    for token in re.findall(r"\"(?:\\.|[^\"\\])*\"|`[^`]*`|/(?![/*])[^/]+/|=>|[\w$.]+|\S", rest):
+        if opened == 0 and token == "=":
+            pattern = False
+        elif opened == 0 and token == ",":
+            pattern = True
+        elif pattern and re.fullmatch(r"[A-Za-z_$][\w$]*", token):
+            names.append(token)
+        opened += (token in "([{") - (token in ")]}")
+    return names
+
+
+def join_modules(entry: str, sources: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+    """Joins the module `entry` with all that it imports; the text, and the paths in their order.
+
+    Args:
+        sources: The texts of the modules by path.
+
+    Raises:
+        ValueError: where a module or a name is missing, two modules import each other, or two names clash.
+    """
+    ordered: dict[str, Module] = {}
+    opened: list[str] = []
+
+    def visit(path: str) -> Module:
+        if path in ordered:
+            return ordered[path]
+        if path in opened:
+            raise ValueError(f"modules import each other: {' → '.join([*opened, path])}")
+        if path not in sources:
+            raise ValueError(f"{opened[-1] if opened else 'a view'} imports {path}, which does not exist")
+        opened.append(path)
+        module = read_module(path, sources[path])
+        for target, names in module.imports.items():
+            if missing := set(names) - {*visit(target).exports}:
+                raise ValueError(
+                    f"{path} imports {', '.join(sorted(missing))}, which {target} does not export"
+                )
+        opened.pop()
+        ordered[path] = module
+        return module
+
+    if not visit(entry).is_view:
+        raise ValueError(f"{entry} does not end with {_DEFAULT}")
+    owners: dict[str, str] = {}
+    for module in ordered.values():
+        for name in module.names:
+            if owners.setdefault(name, module.path) != module.path:
+                raise ValueError(
+                    f"{name} stands at the top of {owners[name]} and of {module.path}, which are joined"
+                )
+    text = "\n\n".join(f"// --- {module.path}\n{module.text}" for module in ordered.values())
+    return f"{text}\n\n{_DEFAULT}\n", tuple(ordered)
+
+
+def family_table() -> str:
+    """The families of kinds as the ES module `ui/family_table.js`."""
+    families = [{"name": family.name, "glyph": family.glyph} for family in FAMILIES]
+    rows = ",\n  ".join(json.dumps(row) for row in families)
+    starts = ",\n  ".join(json.dumps(row) for row in STARTS)
+    return (
+        "// The families of kinds, and how a kind of each begins: the first row that fits counts.\n\n"
+        f"export const FAMILIES = [\n  {rows},\n];\n"
+        f"export const KIND_STARTS = [\n  {starts},\n];\n"
+    )
+
+
+def family_css() -> str:
+    """The accents of the families, for light and dark grounds, as a style sheet; `.mew-is-<family>` selects one."""
+    light = " ".join(f"--mew-{family.name}: {family.light};" for family in FAMILIES)
+    dark = " ".join(
+        f"--mew-{family.name}: {family.dark};" for family in FAMILIES if family.dark != family.light
+    )
+    uses = "\n".join(
+        f".mew-is-{family.name} {{ --mew-family: var(--mew-{family.name}); }}" for family in FAMILIES
+    )
+    return f'.mew {{ {light} }}\nbody[data-jp-theme-light="false"] .mew {{ {dark} }}\n{uses}\n'
+
+
+@cache
+def _sources() -> Mapping[str, str]:
+    files = {path.relative_to(VIEWS).as_posix(): path.read_text("utf-8") for path in VIEWS.glob("*/*.js")}
+    return {FAMILY_TABLE: family_table(), **files}
+
+
+@cache
+def front_end(part: str) -> tuple[str, str]:
+    """The ES module and the style sheet of a view, such as `feed`, as anywidget takes them.
+
+    Raises:
+        ValueError: where its modules cannot be joined; the sentence names the module.
+    """
+    text, paths = join_modules(f"{part}/view.js", _sources())
+    sheets = [(VIEWS / path).with_suffix(".css") for path in paths]
+    styles = [sheet.read_text("utf-8") for sheet in sheets if sheet.is_file()]
+    return text, "\n".join([family_css(), *styles])

@@ -1,0 +1,30 @@
+// Asks for a reason below what it is about; `run(reason)` says whether it was done. One that is open is shut first.
+
+import { atHand, doer, make } from "./elements.js";
+
+export function whyForm(opener, host, reasons, label, run) {
+  const open = host.querySelector(".mew-why-form");
+  if (open) {
+    open.remove();
+    opener.setAttribute("aria-expanded", "false");
+    return;
+  }
+  const select = make("select", { "aria-label": "Reason" },
+    ...reasons.map(([code, meaning]) => make("option", { value: code, text: code.replaceAll("_", " "), title: meaning })));
+  const words = make("input", { type: "text", maxlength: 80, placeholder: "or in your own words", "aria-label": "Reason in your own words" });
+  const shut = (to) => {
+    const had = atHand(form);
+    form.remove();
+    opener.setAttribute("aria-expanded", "false");
+    if (had && to.isConnected) to.focus({ preventScroll: true });
+  };
+  const form = make("div", { class: "mew-why-form", role: "group", "aria-label": label }, select, words,
+    make("button", { type: "button", text: "Keep", onclick: () => shut(opener) }),
+    doer(label, async () => { if (await run(words.value.trim() || select.value)) shut(host); }));
+  form.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") { event.stopPropagation(); shut(opener); }
+  });
+  opener.setAttribute("aria-expanded", "true");
+  host.append(form);
+  select.focus({ preventScroll: true });
+}

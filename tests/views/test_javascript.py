@@ -1,0 +1,54 @@
+"""The pure parts of the front ends, run by Node: each `js/*.test.mjs` imports the modules as they stand in the tree."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mew_lab.views.ui.front_end import FAMILY_TABLE, VIEWS, family_table
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of the modules and their tests in which Node finds ES modules; nothing is written beside the sources."""
+    for path in [*VIEWS.glob("*/*.js"), *HERE.glob("js/*"), *HERE.glob("*.json")]:
+        copy = tmp_path / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
+    (tmp_path / VIEWS.relative_to(ROOT) / FAMILY_TABLE).write_text(family_table(), "utf-8")
+    (tmp_path / "package.json").write_text('{"type": "module"}', "utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def node() -> str:
+    found = shutil.which("node")
+    if found is None:
+        pytest.skip("no node on PATH: the pure parts of the front ends are not tested here")
+    version = subprocess.run([found, "--version"], capture_output=True, text=True, check=True).stdout
+    if int(version.strip("v\n").split(".")[0]) < 20:
+        pytest.skip(f"node {version.strip()} is on PATH, and `node --test` needs 20 or later")
+    return found
+
+
+def test_the_pure_parts_do_what_their_tests_say(node: str, tree: Path) -> None:
+    tests = sorted(str(path) for path in tree.rglob("*.test.mjs"))
+    run = subprocess.run([node, "--test", *tests], cwd=tree, capture_output=True, text=True, timeout=50)
+    assert run.returncode == 0, run.stdout[-6000:] + run.stderr
+    assert "# fail 0\n" in run.stdout and len(tests) > 5
+
+
+def test_each_module_can_be_loaded_by_itself(node: str, tree: Path) -> None:
+    """Nothing at the top of a module needs a page, and all that it imports is there."""
+    modules = sorted(path.as_uri() for path in (tree / VIEWS.relative_to(ROOT)).rglob("*.js"))
+    script = "for (const module of process.argv.slice(1)) await import(module);"
+    run = subprocess.run(
+        [node, "--input-type=module", "-e", script, *modules], capture_output=True, text=True, timeout=50
+    )
+    assert run.returncode == 0, run.stderr

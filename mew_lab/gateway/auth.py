@@ -1,4 +1,4 @@
-"""Whose token is this?  Mints tokens, knows whose they are, and keeps them in files that only we can read.
+"""Mints tokens, finds the participant of each, and keeps them in files that their owner alone can read.
 
 It decides nothing about admission and knows neither capabilities nor the wire.
 
@@ -46,7 +46,7 @@ def mint() -> Token:
     return Token(secrets.token_urlsafe(TOKEN_BYTES))
 
 
-class _Entry(NamedTuple):
+class _TokenOwner(NamedTuple):
     digest: bytes
     space: str
     participant: str
@@ -67,8 +67,8 @@ class Tokens:
 
     def __init__(self) -> None:
         self._key = secrets.token_bytes(32)
-        self._entries: dict[bytes, _Entry] = {}
-        self._nobody = _Entry(secrets.token_bytes(32), "", "")
+        self._entries: dict[bytes, _TokenOwner] = {}
+        self._nobody = _TokenOwner(secrets.token_bytes(32), "", "")
         self.on_mint: Callable[[str, str, Token], None] | None = None
         """Told space, participant and token of each that is minted: whoever keeps them."""
 
@@ -90,7 +90,7 @@ class Tokens:
         digest = self._digest(space, token)
         entry = self._entries.get(digest)
         if entry is None:
-            entry = self._entries[digest] = _Entry(digest, space, participant, token)
+            entry = self._entries[digest] = _TokenOwner(digest, space, participant, token)
             _known[token.reveal()] += 1
             remember(token)
         elif entry.participant != participant:
@@ -108,7 +108,7 @@ class Tokens:
             self.on_mint(space, participant, token)
         return token
 
-    def whose(self, space: str, token: str) -> str | None:
+    def participant_of(self, space: str, token: str) -> str | None:
         """The participant that `token` belongs to; None when it, or the space, is unknown."""
         digest = self._digest(space, token)
         entry = self._entries.get(digest, self._nobody)
@@ -120,7 +120,7 @@ class Tokens:
         Spec: §3.6.7.
         """
         if token is not None:
-            mine = [self._digest(space, token)] if self.whose(space, token) == participant else []
+            mine = [self._digest(space, token)] if self.participant_of(space, token) == participant else []
         else:
             mine = [one for one, entry in self._entries.items() if entry[1:3] == (space, participant)]
         self._drop(mine)

@@ -1,7 +1,7 @@
-"""What is a space configured to be?  Settings that are checked; reading them from files is somebody else's work.
+"""The configuration of a space as checked models; `space_file` reads them from files.
 
-Every model refuses a key that it does not know, except `x-…`: a misspelt one must not be a setting silently not
-made. A key without a value counts as absent. What a value was is never told again where it may be a secret.
+Every model refuses a key that it does not know, except `x-…`, so that a misspelt setting is not silently left out. A
+key without a value counts as absent. No error shows a value that may be a secret.
 
 Spec: §4.1 (profiles), §5.1.
 """
@@ -170,7 +170,7 @@ class Section(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _said(cls, members: object) -> object:
+    def _drop_notes(cls, members: object) -> object:
         if members is None:
             return {}
         if not isinstance(members, dict):
@@ -243,12 +243,12 @@ class LimitsConfig(Section):
     @property
     def of_space(self) -> SpaceLimits:
         """Those that a space watches over."""
-        return SpaceLimits(**self._given(SpaceLimits._fields))
+        return SpaceLimits(**self._set_values(SpaceLimits._fields))
 
     @property
     def of_server(self) -> Limits:
         """Those that a port watches over."""
-        return Limits(**self._given(one.name for one in fields(Limits)))
+        return Limits(**self._set_values(one.name for one in fields(Limits)))
 
     @property
     def of_journal(self) -> JournalLimits:
@@ -261,7 +261,7 @@ class LimitsConfig(Section):
         }
         return JournalLimits(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
 
-    def _given(self, names: Iterable[str]) -> dict[str, Any]:
+    def _set_values(self, names: Iterable[str]) -> dict[str, Any]:
         return {name: value for name in names if (value := getattr(self, name, None)) is not None}
 
 
@@ -344,7 +344,7 @@ class SpaceConfig(SpaceSettings):
     short_tokens: bool = False
 
     @model_validator(mode="after")
-    def _hard_to_guess(self) -> SpaceConfig:
+    def _refuse_short_tokens(self) -> SpaceConfig:
         short = [
             name
             for name, one in self.participants.items()
@@ -357,7 +357,7 @@ class SpaceConfig(SpaceSettings):
             )
         return self
 
-    def weighed(self) -> SpaceLimits:
+    def check_limits(self) -> SpaceLimits:
         """The limits of the space.
 
         Raises:

@@ -1,4 +1,4 @@
-"""How do programs run beside a gateway, and for how long?  Started, restarted by their policy, ended with it.
+"""Runs the programs of a space beside its gateway: starts them, restarts them by their policy, ends them with it.
 
 Each runs under a keeper (`keeper.py`), a process that ends it when we say so or when we are gone, for whatever
 reason. It has no open files of ours and a process group of its own; what it says goes into its log.

@@ -1,4 +1,4 @@
-"""Which programs does a space.yaml want to run, and what is each of them given?
+"""Derives the programs of a space.yaml: command line, environment and token of each.
 
 A clean environment with what the file names and its own token; `${PORT}`, `${SPACE}` and `${TOKEN}` in its arguments
 are filled in as the peers do. It starts nothing, and how a bridge is started is told to it from above.
@@ -71,7 +71,11 @@ def programs_of(
         if not one.starts:
             continue
         token = keys[name].token
-        given = {**inherited_environment(environ), **_filled(one.env, environ), variable(name): token.reveal()}
+        given = {
+            **inherited_environment(environ),
+            **_fill_environment(one.env, environ),
+            variable(name): token.reveal(),
+        }
         program = Program(
             participant=name,
             command=(),
@@ -108,7 +112,7 @@ def _bridge(
 ) -> Program:
     server, settings = one.mcp_server, one.bridge_config
     assert server is not None  # the file was checked
-    env = {**program.env, **_filled(server.env, environ)}
+    env = {**program.env, **_fill_environment(server.env, environ)}
     handed_on = [word for name in (*one.env, *server.env) for word in ("--env", name)]
     wait = ["--init-timeout", f"{settings.init_timeout / 1000:g}"]
     command = (*words, *wait, *handed_on, "--", server.command, *server.args)
@@ -123,7 +127,7 @@ def _bridge(
     )
 
 
-def _filled(env: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+def _fill_environment(env: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
     return {name: fill_variables(value, environ) for name, value in env.items()}
 
 

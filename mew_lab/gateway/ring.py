@@ -1,7 +1,7 @@
-"""What was said in a space lately?  A bounded memory of delivered envelopes, for who asks by HTTP instead of listening.
+"""Keeps the last delivered envelopes of a space, bounded, for participants that poll by HTTP.
 
-Each stands under the time at which the gateway received it, whatever its own `ts` says. It knows no token and no
-request, and of the rules only which kinds are private to their addressee.
+Each is kept under the time at which the gateway received it, whatever its own `ts` says. This module knows no token
+and no request, and of the rules only which kinds are private to their addressee.
 
 Spec: §5.3 (rulings on retrieval).
 """
@@ -35,7 +35,7 @@ class Page(NamedTuple):
     more: bool
 
 
-class _Kept(NamedTuple):
+class _SentEnvelope(NamedTuple):
     at: datetime
     text: str
     size: int
@@ -66,7 +66,7 @@ class Ring:
         self._participant_of = participant_of
         self._max_envelopes = max_envelopes
         self._max_bytes = max_bytes
-        self._kept: deque[_Kept] = deque()
+        self._kept: deque[_SentEnvelope] = deque()
         self._bytes = 0
         self._last = self._forgotten = begins
 
@@ -79,7 +79,7 @@ class Ring:
         at = record.now if record.now > self._last else self._last + TICK
         self._last = at
         size = len(text) if text.isascii() else len(text.encode())
-        self._kept.append(_Kept(at, text, size, only))
+        self._kept.append(_SentEnvelope(at, text, size, only))
         self._bytes += size
         while self._bytes > self._max_bytes or len(self._kept) > self._max_envelopes:
             oldest = self._kept.popleft()
@@ -109,7 +109,7 @@ class Ring:
         """
         if after is not None and after < self._forgotten:
             return None
-        found: list[_Kept] = []
+        found: list[_SentEnvelope] = []
         for one in reversed(self._kept):
             if after is not None and one.at <= after:
                 break

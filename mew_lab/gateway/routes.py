@@ -1,7 +1,7 @@
-"""What is answered over HTTP?  The routes of a gateway, one method each.
+"""The HTTP routes of a gateway, one method each.
 
-HTTP is the same pipeline as WebSocket: what comes in is handed to the gateway, and what it says is the answer. Host
-and Origin were judged before a request comes here.
+HTTP is the same pipeline as WebSocket: a body is handed to the gateway, and its reply is the answer. Host and Origin
+were judged before a request comes here.
 
 Spec: §5.3.
 """
@@ -23,7 +23,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from mew_lab.gateway.door import MISSING_BEARER, Identity, bearer, whose, without_join
+from mew_lab.gateway.admission import MISSING_BEARER, Identity, bearer, identify, without_join
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.limits import Limits, Rates
 from mew_lab.gateway.openapi import DESCRIPTION
@@ -130,7 +130,7 @@ class Routes:
         body = _without_join(body, limit=self._gateway.message_bytes(identity.space))
         reply = self._gateway.post(identity.space, request.path_params["id"], body)
         self._rotation.spend(time() - began)
-        await asyncio.sleep(0)  # outboxes write at the end of a turn, and the answer is to come last
+        await asyncio.sleep(0)  # delivery queues write at the end of a turn, and the answer is to come last
         said = reply.body
         if said.get("code") in NOT_AN_ENVELOPE:  # here the peers' answer is the sentence itself
             said = {**said, "error": said["message"]}
@@ -155,14 +155,14 @@ class Routes:
             )
         return _Messages(page, within=self._limits.body)
 
-    # --- what a request says ---
+    # --- reading a request ---
 
     async def _identity(self, request: Request) -> Identity:
         token = bearer(request.headers.get("authorization"))
         if token is None:
             raise HTTPException(401, MISSING_BEARER, {"www-authenticate": "Bearer"})
         asked = request.query_params.get("space", "")
-        identity = whose(self._gateway.tokens, token, spaces=self._gateway.spaces, asked=asked)
+        identity = identify(self._gateway.tokens, token, spaces=self._gateway.spaces, asked=asked)
         if identity is None:
             await self._refusal_delay()
             raise HTTPException(403, BAD_TOKEN)
@@ -233,7 +233,7 @@ def _limit(text: str) -> int:
     raise HTTPException(400, f"limit must be a number from 1 to {MAX_ENVELOPES}, and not {text[:40]!r}")
 
 
-# --- what is answered -----------------------------------------------------------------------------------------
+# --- answers -----------------------------------------------------------------------------------------
 
 
 class _Messages(Response):

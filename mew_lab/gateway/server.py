@@ -1,7 +1,7 @@
-"""How is a gateway reached from other processes?  One port for WebSocket and HTTP, which prints nothing.
+"""Serves a gateway to other processes: one port for WebSocket and HTTP, which prints nothing.
 
-Every request passes the same door first: `Host` must name us, `Origin` must be configured. Behind it sockets.py
-and routes.py answer; what they say to whom is not known here.
+Every request passes the same two checks first: `Host` must name this gateway, `Origin` must be configured. After them
+`sockets` and `routes` answer.
 
 Spec: §5.2, §5.3.
 """
@@ -20,7 +20,7 @@ from typing import Any
 import uvicorn
 
 from mew_lab.errors import ConfigError
-from mew_lab.gateway.door import Hosts
+from mew_lab.gateway.admission import Hosts
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.limits import Limits, Rates
 from mew_lab.gateway.protocol import DirectProtocol
@@ -87,7 +87,7 @@ class Uvicorn(uvicorn.Server):
         await self.leave.wait()
 
 
-class _Muffle(logging.Filter):
+class _ServerLogFilter(logging.Filter):
     """Takes what the server library logs about our server to our logger; others' servers keep theirs."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -149,7 +149,7 @@ class Server:
         self._uvicorn: Uvicorn | None = None
         self._running: asyncio.Task[None] | None = None
         self._sweeping: asyncio.Task[None] | None = None
-        self._muffle: _Muffle | None = None
+        self._log_filter: _ServerLogFilter | None = None
 
     # --- start and stop ---
 
@@ -171,16 +171,16 @@ class Server:
         largest = max(limits, default=MAX_MESSAGE)
         self._uvicorn = Uvicorn(settings(self, message_bytes=largest, ping=self._limits.ping))
         loop = asyncio.get_running_loop()
-        self._muffle = _Muffle(loop)
+        self._log_filter = _ServerLogFilter(loop)
         for name in LOGGERS:
-            logging.getLogger(name).addFilter(self._muffle)
+            logging.getLogger(name).addFilter(self._log_filter)
         running = loop.create_task(self._uvicorn.serve(sockets=[listener]))
         listening = loop.create_task(self._uvicorn.listening.wait())
         await asyncio.wait({running, listening}, return_when=asyncio.FIRST_COMPLETED)
         if not listening.done():
             listening.cancel()
             listener.close()
-            self._unmuffle()
+            self._remove_log_filter()
             await running  # raises what went wrong
         self._running = running
         self._sweeping = loop.create_task(self._sweep(self._uvicorn))
@@ -198,12 +198,12 @@ class Server:
         await asyncio.wait({running}, timeout=LAST_REQUESTS)
         hang_up(server.server_state.connections)
         await running
-        self._unmuffle()
+        self._remove_log_filter()
 
-    def _unmuffle(self) -> None:
+    def _remove_log_filter(self) -> None:
         for name in LOGGERS:
-            if self._muffle is not None:
-                logging.getLogger(name).removeFilter(self._muffle)
+            if self._log_filter is not None:
+                logging.getLogger(name).removeFilter(self._log_filter)
 
     def _bind(self) -> socket.socket:
         at = f"port {self.port} of {self.host}"
@@ -242,7 +242,7 @@ class Server:
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """One request, as ASGI hands it over."""
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        no = self._turned_away(headers)
+        no = self._find_refusal(headers)
         if scope["type"] == "websocket":
             if no:
                 return await refuse_upgrade(send, *no)
@@ -251,7 +251,7 @@ class Server:
             return await refusal(*no)(scope, receive, send)
         return await self._routes(scope, receive, send)
 
-    def _turned_away(self, headers: Mapping[str, str]) -> tuple[int, str, str] | None:
+    def _find_refusal(self, headers: Mapping[str, str]) -> tuple[int, str, str] | None:
         """Status and words for who must not come in at all, before anything else is looked at.
 
         Spec: §5.2 (rulings on hosts and origins).

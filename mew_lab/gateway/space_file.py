@@ -1,4 +1,4 @@
-"""What does a space.yaml say?  The whole of it checked at once: a `SpaceFile`, or every fault in one error.
+"""Reads a space.yaml and checks all of it at once: gives a `SpaceFile`, or every fault in one error.
 
 The keys are those of the peers in the field, so that their files are read unchanged, and a few of our own. A key
 that means something to other programs only is read and left alone. It opens one file and starts nothing.

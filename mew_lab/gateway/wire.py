@@ -1,9 +1,8 @@
-"""What do we use of the server library's inside?  One attribute, looked up in one guarded function.
+"""Reaches the server library's protocol object: one attribute, looked up in one guarded function.
 
-`wire_of` finds the library's protocol object behind an ASGI `send`, and gives its socket a face: write an
-encoded frame, see how much waits, ping, read nothing for a while, hang up. Where the inside is not as expected it
-gives None, and all that uses it has another way: slower, without ghost probes, but right. A canary test says when
-it happens.
+`wire_of` finds that object behind an ASGI `send` and wraps its socket: write an encoded frame, tell how much waits,
+ping, pause reading, hang up. Where the library is not as expected it gives None; its users then have another way,
+which is slower and has no ghost probes. A canary test fails when that happens.
 """
 
 from __future__ import annotations
@@ -112,24 +111,24 @@ class Wire:
         """
         protocol = self._protocol
 
-        def counted(handle: Callable[..., None], size: int, messages: int) -> Callable[..., None]:
-            def handled(*event: Any) -> None:
+        def count_calls(handle: Callable[..., None], size: int, messages: int) -> Callable[..., None]:
+            def handle_and_count(*event: Any) -> None:
                 handle(*event)
                 seconds = count(size, messages)
                 if seconds:
                     self.pause(seconds)
 
-            return handled
+            return handle_and_count
 
         if hasattr(protocol, "handle_ping") and hasattr(protocol, "handle_cont"):
-            protocol.handle_ping = counted(protocol.handle_ping, PIECE, 1)
-            protocol.handle_cont = counted(protocol.handle_cont, PIECE, 0)
+            protocol.handle_ping = count_calls(protocol.handle_ping, PIECE, 1)
+            protocol.handle_cont = count_calls(protocol.handle_cont, PIECE, 0)
 
     def _patience(self, seconds: float) -> float:
         """How much of a time in which an answer must come is left: it counts while the socket is read."""
         return seconds if self._timer is not None else seconds - (self._loop.time() - self._read_since)
 
-    # --- is anybody there? ---
+    # --- liveness ---
 
     async def ping(self, timeout: float) -> bool:
         """Whether the other end answers a ping within `timeout` seconds in which its socket is read."""

@@ -24,7 +24,7 @@ from mcp import MCPError, types
 from mcp.server.lowlevel import Server
 
 from mew_lab.errors import ConfigError
-from mew_lab.gateway.door import MISSING_BEARER, Hosts, bearer
+from mew_lab.gateway.admission import MISSING_BEARER, Hosts, bearer
 from mew_lab.gateway.server import Uvicorn, settings
 from mew_lab.gateway.wire import hang_up
 from mew_lab.protocol.token import Token

@@ -12,8 +12,8 @@ import secrets
 from typing import Any
 
 from mew_lab.errors import JournalError
-from mew_lab.gateway.outbox import Frame
-from mew_lab.gateway.running import Running
+from mew_lab.gateway.delivery import Frame
+from mew_lab.gateway.hosted_space import HostedSpace
 from mew_lab.protocol.envelope import PROTOCOL, compact
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.text import timestamp
@@ -33,7 +33,14 @@ from mew_lab.space.events import (
 )
 from mew_lab.space.turn import Turn
 
-__all__ = ["JOURNAL_MESSAGE", "NO_ROOM", "note_counts", "note_refused", "over_share", "unrecorded"]
+__all__ = [
+    "JOURNAL_MESSAGE",
+    "NO_ROOM",
+    "answer_unrecorded",
+    "note_refused",
+    "note_unrecorded",
+    "refuse_over_share",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -48,64 +55,68 @@ LOG_EVERY = 1.0  # seconds between two lines about a journal that cannot be writ
 MAX_OWED = 10_000  # effects of leaves and notes that wait for the journal
 
 
-def over_share(running: Running, event: Event, turn: Turn, who: str, why: str) -> tuple[object, ...]:
+def refuse_over_share(
+    hosted: HostedSpace, event: Event, turn: Turn, who: str, why: str
+) -> tuple[object, ...]:
     """Refuses what a participant may not make the journal keep; nothing of it is kept but a count."""
-    assert running.shares is not None
-    share = running.shares.of(who, running.last)
+    assert hosted.shares is not None
+    share = hosted.shares.of(who, hosted.last)
     text = event.text if isinstance(event, Received) else b""
-    if share.refuse(len(text), running.last):
-        note_refused(running, who)
+    if share.refuse(len(text), hosted.last):
+        note_refused(hosted, who)
     if isinstance(event, Joined):
         return (Close(event.connection, 1013, f"limit_exceeded: {why}"[:120]),)
     connection = getattr(event, "connection", None)
     if connection is None:
         return (Reply(429, {"error": "limit_exceeded", "message": why}),)
-    peer = running.peers.get(connection)
-    if peer is not None and (not isinstance(event, FrameReceived) or share.may_tell(running.last)):
-        peer.put(Frame(_complaint(running, connection, turn, "limit_exceeded", why)))
+    peer = hosted.peers.get(connection)
+    if peer is not None and (not isinstance(event, FrameReceived) or share.may_tell(hosted.last)):
+        peer.put(Frame(_system_error(hosted, connection, turn, "limit_exceeded", why)))
     return ()
 
 
-def note_refused(running: Running, who: str) -> None:
+def note_refused(hosted: HostedSpace, who: str) -> None:
     """Has the journal told how much of a participant was over its share."""
-    assert running.shares is not None
-    count = running.shares.of(who, running.last).take_count()
+    assert hosted.shares is not None
+    count = hosted.shares.of(who, hosted.last).take_count()
     if count is not None:
-        running.queue.append(Noted("over_share", who, compact(count)))
+        hosted.queue.append(Noted("over_share", who, compact(count)))
 
 
-def unrecorded(running: Running, event: Event, turn: Turn, fault: JournalError) -> tuple[object, ...]:
+def answer_unrecorded(
+    hosted: HostedSpace, event: Event, turn: Turn, fault: JournalError
+) -> tuple[object, ...]:
     """Answers an event whose records could not be written; what has happened already is written later."""
-    if running.logged is None or (running.last - running.logged).total_seconds() >= LOG_EVERY:
-        logger.error("%s: %s", running.space.name, fault)
-        running.logged = running.last
+    if hosted.logged is None or (hosted.last - hosted.logged).total_seconds() >= LOG_EVERY:
+        logger.error("%s: %s", hosted.space.name, fault)
+        hosted.logged = hosted.last
     if isinstance(event, HAPPENED):
         turn.commit()
-        if len(running.owed) < MAX_OWED:
-            running.owed.append(turn)
+        if len(hosted.owed) < MAX_OWED:
+            hosted.owed.append(turn)
         return ()
     if isinstance(event, Joined | Enrolled | RefusedBefore):
         raise fault
     accepted = any(type(one) is Record and one.verdict == "accepted" for one in turn.effects)
-    running.unrecorded["accepted" if accepted else "refused"] += 1
+    hosted.unrecorded["accepted" if accepted else "refused"] += 1
     connection = event.connection
     if connection is not None:
-        peer = running.peers.get(connection)
-        if peer and connection in running.space.state.connections:
-            complaint = _complaint(running, connection, turn, "journal_unavailable", JOURNAL_MESSAGE)
+        peer = hosted.peers.get(connection)
+        if peer and connection in hosted.space.state.connections:
+            complaint = _system_error(hosted, connection, turn, "journal_unavailable", JOURNAL_MESSAGE)
             peer.put(Frame(complaint))
         return ()
     return (Reply(503, {"error": "journal_unavailable", "message": JOURNAL_MESSAGE}),)
 
 
-def _complaint(running: Running, connection: str, turn: Turn, error: str, message: str) -> str:
+def _system_error(hosted: HostedSpace, connection: str, turn: Turn, error: str, message: str) -> str:
     """A system/error outside the space's own count, since no record of it will ever be."""
     members: dict[str, Any] = {
         "protocol": PROTOCOL,
         "id": f"unrecorded-{secrets.token_hex(8)}",
-        "ts": timestamp(running.last),
+        "ts": timestamp(hosted.last),
         "from": GATEWAY,
-        "to": [running.space.state.connections[connection].runtime_id],
+        "to": [hosted.space.state.connections[connection].runtime_id],
         "kind": "system/error",
     }
     would_be = next((effect.envelope for effect in turn.effects if type(effect) is Deliver), None)
@@ -116,8 +127,8 @@ def _complaint(running: Running, connection: str, turn: Turn, error: str, messag
     return compact(members)
 
 
-def note_counts(running: Running) -> None:
+def note_unrecorded(hosted: HostedSpace) -> None:
     """Has the journal told how many messages it could not take, now that it takes some again."""
-    if any(running.unrecorded.values()):
-        count, running.unrecorded = running.unrecorded, {"accepted": 0, "refused": 0}
-        running.queue.append(Noted("unrecorded", running.space.state.owner, compact(count)))
+    if any(hosted.unrecorded.values()):
+        count, hosted.unrecorded = hosted.unrecorded, {"accepted": 0, "refused": 0}
+        hosted.queue.append(Noted("unrecorded", hosted.space.state.owner, compact(count)))

@@ -27,7 +27,7 @@ MISSING_BEARER = "Missing or invalid authorization header"
 
 
 class Hosts:
-    """The names under which we may be addressed: the loopback ones with our port, and configured ones.
+    """The names under which this gateway may be addressed: loopback names with its port, and configured ones.
 
     A configured name without a port is good with any. Names are compared ignoring case.
     """
@@ -99,10 +99,10 @@ def read_join(text: str, *, limit: int) -> JoinFrame | None:
 
 
 def without_join(text: str, *, limit: int) -> str:
-    """An ordinary message as it is; of a join frame that comes too late only its kind, for it holds a token.
+    """An ordinary message as it is; of a late join frame only its kind, because it holds a token.
 
-    What is no strict JSON, and could hold one all the same, has the secrets that we know masked: it will be
-    refused, but the journal keeps what was refused.
+    In a text that is no strict JSON the known secrets are masked: it will be refused, but the journal keeps refused
+    messages.
 
     Spec: §5.2.
     """

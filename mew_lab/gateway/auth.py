@@ -59,9 +59,9 @@ _known: Counter[str] = Counter()
 
 
 class Tokens:
-    """Which token belongs to which participant of which space; one may have several, all valid at once.
+    """Maps tokens to the participants of spaces; a participant may have several tokens, all valid at once.
 
-    Keyed hashes are compared. A wrong token costs the same work as a right one, so the time tells nothing. A token
+    Keyed hashes are compared. A wrong token costs the same work as a right one, so that time reveals nothing. A token
     that no registry of this process knows any more is no longer masked either.
     """
 
@@ -78,10 +78,10 @@ class Tokens:
         return hmac.new(named, secret.encode("utf-8", "surrogatepass"), hashlib.sha256).digest()
 
     def add(self, space: str, participant: str, token: Token) -> None:
-        """Makes `token` one of the participant's.
+        """Adds `token` to those of the participant.
 
         Raises:
-            ConfigError: when it is empty, or another participant's already: it could not tell who comes.
+            ConfigError: when it is empty, or belongs to another participant already.
         """
         if not token.reveal():
             raise ConfigError(
@@ -115,7 +115,7 @@ class Tokens:
         return entry.participant if hmac.compare_digest(entry.digest, digest) else None
 
     def void(self, space: str, participant: str, token: Token | None = None) -> int:
-        """Forgets one token of a participant, or all of them; says how many.
+        """Forgets one token of a participant, or all of them; returns how many.
 
         Spec: §3.6.7.
         """
@@ -216,7 +216,7 @@ def write_token_file(folder: Path | str, space: str, participant: str, token: To
 
 
 def short_allowed() -> bool:
-    """Whether the environment says that short tokens in files of others may be used."""
+    """Whether the environment allows short tokens in token files of other programs."""
     return os.environ.get(SHORT_TOKENS, "").strip().lower() in {"1", "true", "yes", "on"}
 
 
@@ -264,7 +264,7 @@ def read_token_file(path: Path | str, *, short: bool = True) -> Token:
 
 
 def known_tokens(folder: Path | str, space: str) -> list[Token]:
-    """The tokens of a space whose files below a folder of tokens are ours alone to read; masked from now on."""
+    """The tokens of a space from files that their owner alone can read; masked from now on."""
     found = []
     for path in sorted(token_path(folder, space, "any").parent.glob("*.token")):
         with contextlib.suppress(ConfigError):

@@ -21,7 +21,7 @@ class Writer(Protocol):
     """An object with collected writes."""
 
     def flush(self) -> None:
-        """Writes what was collected."""
+        """Writes everything that was collected."""
 
 
 class WriteCoalescer:
@@ -35,7 +35,7 @@ class WriteCoalescer:
         self._held = False
 
     def add(self, writer: Writer) -> None:
-        """Sees to it that `writer` is flushed soon; to be called once until it was."""
+        """Has `writer` flushed in this turn of the loop; to be called once between two flushes."""
         self._writers.append(writer)
         if not self._held and not self._scheduled:
             self._scheduled = True

@@ -100,7 +100,7 @@ def _faults_of(pattern: Mapping[str, Any]) -> Iterator[ConfigError]:
 
 
 def _take_out(part: Any, wanted: str, key: str = "") -> bool:
-    """Removes what lies at a key path; an element of a list leaves its place to an innocent one."""
+    """Removes the value at a key path; in a list a valid element takes its place."""
     for name, inner in list(part.items() if isinstance(part, dict) else enumerate(part)):
         path = f"{key}[{name}]" if isinstance(part, list) else f"{key}.{name}" if key else str(name)
         if path == wanted:
@@ -125,7 +125,7 @@ def _secret(token: object) -> Token:
 
 
 def _word(value: object) -> object:
-    """What a program is given is text; a whole number or a truth value is taken as it is written."""
+    """A word of a command line or environment: a whole number or a truth value becomes its text."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, int) else value
@@ -200,19 +200,19 @@ class BridgeConfig(Section):
 
 
 class Defaults(Section):
-    """`default_to` of peers in the field: whom their own front ends address."""
+    """`default_to` of peers in the field: the participants that their own front ends address."""
 
     chat: list[str] = Field(default_factory=list)
 
 
 class LimitsConfig(Section):
-    """How much may be asked of a space and its port; None is what the house grants.
+    """Limits of a space and its port; None is the default of `SpaceLimits`, `Limits` or `JournalLimits`.
 
-    One participant, with whom it invited, may take one part in `share` of what is counted a space; 1: all of it.
-    `rights_bytes` and `capability_bytes` bound what welcomes tell of capabilities, `welcome_bytes` the welcomes that one
-    event tells of changed rights before the others are left to the next; `steps` and `turn_steps` what
-    judging one message, and one event, may cost. The journal's are bytes: a second and at once of one participant
-    (2 MiB, 64 MiB), in all of one participant (`journal_bytes`, 4 GiB), and to be left free on the disk
+    One participant, together with those that it invited, may take one part in `share` of each count of a space; 1
+    lets it take all. `rights_bytes` and `capability_bytes` bound the capabilities in a welcome. `welcome_bytes` bounds
+    the welcomes that one event sends; the others are sent by the next event. `steps` and `turn_steps` bound the cost
+    of judging one message, and one event. The limits of the journal are bytes: a second and at once of one
+    participant (2 MiB, 64 MiB), in all of one participant (`journal_bytes`, 4 GiB), and to be left free on the disk
     (`journal_floor`, 128 MiB).
     """
 
@@ -252,7 +252,7 @@ class LimitsConfig(Section):
 
     @property
     def of_journal(self) -> JournalLimits:
-        """Those of what a journal takes; `journal_bytes` is the total."""
+        """The limits of the journal; `journal_bytes` is the total."""
         given = {
             "bytes_per_second": self.journal_bytes_per_second,
             "burst": self.journal_burst,
@@ -266,7 +266,7 @@ class LimitsConfig(Section):
 
 
 class LogsConfig(Section):
-    """Which of the peers' log files are written beside our journal; `asked` when somebody said so."""
+    """The peers' log files that are written beside the journal; `asked` when the file or environment names them."""
 
     envelope_history: bool = True
     capability_decisions: bool = True
@@ -279,12 +279,12 @@ class LogsConfig(Section):
 
 
 class ParticipantConfig(Section):
-    """One participant of a space: what it may send, how it shows who it is, and what runs as it.
+    """One participant of a space: its capabilities, its tokens, and the program that runs as it.
 
-    `command`, `args` and `env` are a program that is started where `auto_start` says so; `mcp_server` is what a
-    participant of type `mcp-bridge` brings in. `output_log` names a file that is given all it would receive,
-    from the start (`auto_connect`) or from its first HTTP message. `fifo`, `io` and `default_to` mean something
-    to other programs only.
+    `command`, `args` and `env` are a program that is started if `auto_start` is true; `mcp_server` is the server that
+    a participant of type `mcp-bridge` connects. `output_log` names a file that gets every message for it, from the
+    start (`auto_connect`) or from its first HTTP message. `fifo`, `io` and `default_to` have a meaning for other
+    programs only.
     """
 
     capabilities: Capabilities = Field(default_factory=list)
@@ -306,19 +306,19 @@ class ParticipantConfig(Section):
 
     @property
     def starts(self) -> bool:
-        """Whether a program is to be started as it; a bridge is unless the file says that it is not."""
+        """Whether its program is started: a bridge unless `auto_start` is false, others if it is true."""
         if self.type == "mcp-bridge":
             return self.auto_start is not False
         return bool(self.auto_start)
 
 
 class SpaceSettings(Section):
-    """What a space is given beside its participants.
+    """The settings of a space beside its participants.
 
-    `owner` is who cannot be revoked or kicked; `default_participant` whom a person is seated as; `baseline` what
-    everyone holds besides their own; `hosts` and `origins` further names of this gateway and web pages that may come;
-    `message_bytes` the largest message taken, frames included; `queue_bytes` how much may wait for one slow reader
-    before it is cut.
+    `owner` cannot be revoked or kicked; `default_participant` is the seat of a person; `baseline` are the capabilities
+    that every participant holds besides its own. `hosts` and `origins` are further names of this gateway, and the web
+    pages that may use it. `message_bytes` is the largest message, frames included; `queue_bytes` the most that waits
+    for one slow reader before it is cut.
     """
 
     owner: ParticipantId | None = None

@@ -66,7 +66,7 @@ class Frame:
 
 
 class Peer(Protocol):
-    """The gateway's end of one connection, of whatever make."""
+    """The gateway's end of one connection, over any transport."""
 
     def put(self, frame: Frame) -> None:
         """Queues a message. Never waits, never raises; after a close or a cut it does nothing."""
@@ -170,7 +170,7 @@ class DeliveryQueue:
 
     @property
     def dismissed(self) -> bool:
-        """Whether a close or a cut of ours has begun: what still comes in is to be dropped."""
+        """Whether this end has begun a close or a cut: messages that still come in are to be dropped."""
         return self._closing_here.is_set()
 
     def put(self, frame: Frame) -> None:
@@ -207,7 +207,7 @@ class DeliveryQueue:
         return await self._wire.ping(timeout) and self._close_reason is None
 
     async def unread(self, seconds: float) -> None:
-        """Returns after so many seconds, or when a close of ours begins; until then nothing is read from the socket."""
+        """Returns after so many seconds, or when this end begins a close; until then nothing is read from the socket."""
         if self._wire is not None:
             self._wire.pause(seconds)
         with contextlib.suppress(TimeoutError):
@@ -230,7 +230,7 @@ class DeliveryQueue:
             self._wire.take_directly(take, taken)
 
     def pause(self, seconds: float) -> None:
-        """Nothing is read from the socket for so many seconds, or until a close of ours begins."""
+        """Reads nothing from the socket for so many seconds, or until this end begins a close."""
         if self._wire is not None:
             self._wire.pause(seconds)
 
@@ -240,7 +240,7 @@ class DeliveryQueue:
             self._wire.take_queued()
 
     def detach(self) -> None:
-        """Forgets what was queued; to be called when the socket is gone."""
+        """Forgets the queued messages; to be called when the socket is gone."""
         self._ended = True
         self._close_reason = self._close_reason or (1006, "")
         self._queue.clear()
@@ -268,7 +268,7 @@ class DeliveryQueue:
             self._ensure_pump()
 
     def _write(self) -> bool:
-        """Writes what waits as long as the reader is prompt; says whether nothing is left."""
+        """Writes queued frames as long as the reader is prompt; returns whether nothing is left."""
         wire, queue = self._wire, self._queue
         while queue:
             if wire is None or wire.waiting() > CALM or wire.closing():
@@ -303,7 +303,7 @@ class DeliveryQueue:
             self.flush()  # something may have come since it found nothing more
 
     async def _drain(self) -> None:
-        """Sends by the ASGI `send`, which waits for a slow reader; writes to the socket again once the reader is prompt."""
+        """Sends by the ASGI `send`, which waits for a slow reader; a prompt reader is written to directly again."""
         while self._queue:
             frame = self._queue.popleft()
             self._size -= len(frame.wire)

@@ -22,9 +22,9 @@ __all__ = ["apply_effects"]
 def apply_effects(
     effects: Iterable[Effect], *, space: str, peers: Mapping[str, Peer], tokens: Tokens, url: str
 ) -> tuple[Effect, ...]:
-    """Delivers, closes, mints and voids; returns the effects, a reply that has to carry a token with it in place.
+    """Delivers, closes, mints and voids; returns the effects, with the token in a reply that carries one.
 
-    `url` is where the invited may connect, empty where nobody can.
+    `url` is the address for an invited participant; empty while nothing serves the gateway.
     """
     token: Token | None = None
     done: list[Effect] = []

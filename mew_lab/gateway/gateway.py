@@ -72,9 +72,9 @@ class Gateway:
     """Several isolated spaces, their connections and their journals.
 
     `clock` gives the wall time in UTC, `new_epoch` a number of 64 random bits a space, and `observe` is called with
-    every record after it was journaled, before its message is delivered. `connection_url` is what an invitation
-    says of where to connect; empty while nobody serves this gateway. `before_post` is called with space and
-    participant before an HTTP message is taken: a log sink that waits for the first one is then attached.
+    every record after it was journaled, before its message is delivered. `connection_url` is the address in an
+    invitation; empty while nothing serves this gateway. `before_post` is called with space and participant before an
+    HTTP message is taken: a log sink that waits for the first one is then attached.
     """
 
     def __init__(
@@ -137,13 +137,13 @@ class Gateway:
         used: Mapping[str, int] | None = None,
         limits: JournalLimits | None = None,
     ) -> None:
-        """Goes on with a space that ran before, as it was then; whoever was connected has left.
+        """Resumes a space that ran before, as it was then; its connections have left.
 
         Args:
-            since: When it was last heard of: its time never runs backwards.
+            since: The time of its last record: its time never runs backwards.
             connections: The highest number in a name of its connections, so that no name comes twice.
             used: How many bytes of the journal each participant has caused before.
-            limits: What the journal takes; the standard ones unless given.
+            limits: The limits of the journal; the standard ones unless given.
 
         Raises:
             ValueError: when one of that name runs here already.
@@ -170,14 +170,14 @@ class Gateway:
         """Lets a participant join, or changes what it may do; one that is connected learns it by a new welcome.
 
         Raises:
-            ValueError: when nobody can be called so.
+            ValueError: when that is no participant id.
             ConfigError: when a capability is not a pattern.
             JournalError: when the journal cannot be written.
         """
         self._feed(self._spaces[space], Enrolled(participant, tuple(capabilities)))
 
     def participants(self, space: str) -> list[dict[str, Any]]:
-        """Who is enrolled: `{"id", "connected", "capabilities"}` each, as `GET /participants` answers."""
+        """The enrolled participants: `{"id", "connected", "capabilities"}` each, as `GET /participants` answers."""
         return [
             {
                 "id": member.name,
@@ -200,7 +200,7 @@ class Gateway:
     def history(
         self, space: str, participant: str, *, after: datetime | None, limit: int | None = None
     ) -> Page | None:
-        """What the participant may see of what went out lately, as `Ring.since` gives it. Spec: §5.3."""
+        """The recent envelopes that the participant may see, as `Ring.since` gives them. Spec: §5.3."""
         return self._spaces[space].ring.since(after, participant=participant, limit=limit)
 
     def logical(self, space: str, name: str) -> str:
@@ -311,7 +311,7 @@ class Gateway:
         raise AssertionError("a post always has a reply")
 
     def leave(self, space: str, connection: str, reason: str = "") -> None:
-        """A connection is gone, whatever the cause; harmless when it was gone before."""
+        """Removes a connection that is gone, for any cause; harmless when it was removed before."""
         hosted = self._spaces.get(space)
         if hosted is not None:
             hosted.peers.pop(connection, None)
@@ -321,7 +321,7 @@ class Gateway:
             self._feed(hosted, Left(connection, reason))
 
     def note(self, space: str, event: str, *, participant: str, detail: str) -> None:
-        """Writes something beside the wire into the journal, such as who or what decided a proposal."""
+        """Writes a note into the journal that no message carries, such as the policy that decided a proposal."""
         self._feed(self._spaces[space], Noted(event, participant, detail))
 
     def close(self, code: int = 1012, reason: str = "the gateway stops") -> None:
@@ -402,7 +402,7 @@ class Gateway:
                 self.observe(record)
 
     def _pay(self, hosted: HostedSpace) -> None:
-        """Records and delivers what a full disk has left waiting, in its order."""
+        """Records and delivers the turns that wait because the disk was full, in their order."""
         while hosted.owed:
             turn = hosted.owed[0]
             self._write(hosted, [effect for effect in turn.effects if type(effect) is Record])

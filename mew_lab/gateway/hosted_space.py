@@ -29,7 +29,7 @@ SHORTEST = 0.001
 
 
 class Recorder(Protocol):
-    """What the gateway needs of a journal."""
+    """A journal, as the gateway uses it."""
 
     def append(self, records: Iterable[Record]) -> None:
         """Writes the records to the operating system, or raises JournalError and writes nothing."""
@@ -87,7 +87,7 @@ class WakeTimer:
 
 
 class HostedSpace:
-    """One space with what it runs on; `last` is the time that it was given last.
+    """One space and everything that it runs with; `last` is the last time that it was given.
 
     `timer` is set for the end of its next grant and for the welcomes that it owes; it calls `wake`.
     """

@@ -1,6 +1,6 @@
-"""Answers what the journal does not take: above a participant's share, at the floor of free space, on a full disk.
+"""Answers events that the journal does not take: above a share, at the floor of free space, on a full disk.
 
-Nothing of it comes to the space, so no state changes; the sender is told, and the journal later has a count.
+Such an event does not reach the space, so no state changes. Its sender is told, and the journal later has a count.
 
 Spec: §3.6.8 (ruling on the size of a journal).
 """
@@ -58,7 +58,7 @@ MAX_OWED = 10_000  # effects of leaves and notes that wait for the journal
 def refuse_over_share(
     hosted: HostedSpace, event: Event, turn: Turn, who: str, why: str
 ) -> tuple[object, ...]:
-    """Refuses what a participant may not make the journal keep; nothing of it is kept but a count."""
+    """Refuses an event above its participant's share of the journal; only a count of it is kept."""
     assert hosted.shares is not None
     share = hosted.shares.of(who, hosted.last)
     text = event.text if isinstance(event, Received) else b""
@@ -76,7 +76,7 @@ def refuse_over_share(
 
 
 def note_refused(hosted: HostedSpace, who: str) -> None:
-    """Has the journal told how much of a participant was over its share."""
+    """Queues a note of how much of a participant was over its share."""
     assert hosted.shares is not None
     count = hosted.shares.of(who, hosted.last).take_count()
     if count is not None:
@@ -86,7 +86,7 @@ def note_refused(hosted: HostedSpace, who: str) -> None:
 def answer_unrecorded(
     hosted: HostedSpace, event: Event, turn: Turn, fault: JournalError
 ) -> tuple[object, ...]:
-    """Answers an event whose records could not be written; what has happened already is written later."""
+    """Answers an event whose records could not be written; an event that has happened already is written later."""
     if hosted.logged is None or (hosted.last - hosted.logged).total_seconds() >= LOG_EVERY:
         logger.error("%s: %s", hosted.space.name, fault)
         hosted.logged = hosted.last
@@ -128,7 +128,7 @@ def _system_error(hosted: HostedSpace, connection: str, turn: Turn, error: str, 
 
 
 def note_unrecorded(hosted: HostedSpace) -> None:
-    """Has the journal told how many messages it could not take, now that it takes some again."""
+    """Queues a note of how many messages the journal could not take, now that it takes some again."""
     if any(hosted.unrecorded.values()):
         count, hosted.unrecorded = hosted.unrecorded, {"accepted": 0, "refused": 0}
         hosted.queue.append(Noted("unrecorded", hosted.space.state.owner, compact(count)))

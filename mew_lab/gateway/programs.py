@@ -1,7 +1,8 @@
 """Derives the programs of a space.yaml: command line, environment and token of each.
 
-A clean environment with what the file names and its own token; `${PORT}`, `${SPACE}` and `${TOKEN}` in its arguments
-are filled in as the peers do. It starts nothing, and how a bridge is started is told to it from above.
+A program gets a clean environment with the variables that the file names and its own token; `${PORT}`, `${SPACE}` and
+`${TOKEN}` in its arguments are replaced as the peers do. This module starts nothing; its caller gives the command of a
+bridge.
 
 Spec: threat 28.
 """
@@ -29,7 +30,7 @@ RESTARTS = 5  # in a row
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """What is to be run for one participant. Its arguments and its environment may hold its token."""
+    """A program that runs as one participant. Its arguments and its environment may hold its token."""
 
     participant: str
     command: tuple[str, ...] = field(repr=False)
@@ -42,7 +43,7 @@ class Program:
 
     @property
     def command_line(self) -> str:
-        """The exact command, as a shell would take it; only secrets that we know are masked."""
+        """The exact command, as a shell would take it; only known secrets are masked."""
         return one_line(mask(shlex.join(self.command)), 500)
 
 
@@ -62,8 +63,8 @@ def programs_of(
     Args:
         keys: each participant's own token.
         url: where the gateway is reached, and `port` its port.
-        bridge: the words of the command that brings an MCP server into a space, and `bridge_env` what it needs.
-        environ: what `${NAME}` in the file's `env` means; kept as it stands where it is not set.
+        bridge: the command that connects an MCP server to a space, and `bridge_env` its environment.
+        environ: the variables for `${NAME}` in the file's `env`; one that is not set stays as it stands.
         logs: a folder for their logs, below that of the file's logs.
     """
     programs = []

@@ -28,7 +28,7 @@ TICK = timedelta(microseconds=1)
 
 
 class Page(NamedTuple):
-    """Exact texts in their order, the time to ask from for what follows, and whether some of it is here already."""
+    """Exact texts in their order, the time to ask from for the next page, and whether that page has texts already."""
 
     texts: tuple[str, ...]
     next: datetime
@@ -48,9 +48,9 @@ _PAYLOAD = ',"payload":'  # stands within no string of JSON as it is here
 class Ring:
     """The last envelopes of one space: at most so many, and at most so many bytes of them.
 
-    Times are unique: what comes within one microsecond stands a microsecond apart, so that whoever asks from the
-    time of any envelope misses none and sees none twice. `participant_of` says whose a runtime id is; what was
-    before `begins` is not here. Tokens never come here: a record holds a placeholder in their place.
+    Times are unique: envelopes of one microsecond are kept a microsecond apart, so that a poll from the time of any
+    envelope misses none and gets none twice. `participant_of` gives the participant of a runtime id; envelopes from
+    before `begins` are not here. Tokens never come here: a record holds a placeholder in their place.
     """
 
     __slots__ = ("_bytes", "_forgotten", "_kept", "_last", "_max_bytes", "_max_envelopes", "_participant_of")
@@ -71,7 +71,7 @@ class Ring:
         self._last = self._forgotten = begins
 
     def take(self, record: Record) -> None:
-        """Keeps the envelope that a record tells of, if it tells of one that went out; forgets the oldest."""
+        """Keeps the envelope of a record, if it was delivered; forgets the oldest."""
         text = record.raw
         if text is None or record.verdict not in DELIVERED:
             return
@@ -87,9 +87,9 @@ class Ring:
             self._forgotten = oldest.at
 
     def _addressees(self, text: str) -> frozenset[str] | None:
-        """Whom the gateway said this to; None when it was said to everybody.
+        """The participants that a message of the gateway is for; None when it is for all.
 
-        By the kind and not by the record's receivers: a private message that reached nobody is no public one.
+        The kind decides, not the record's receivers: a private message without a receiver is still private.
         """
         head, rest, _ = text.partition(_PAYLOAD)  # the gateway writes it last, and a welcome has a long one
         members = json.loads(f"{head}}}" if rest else text)
@@ -98,14 +98,14 @@ class Ring:
         return frozenset(map(self._participant_of, members.get("to", ())))
 
     def since(self, after: datetime | None, *, participant: str, limit: int | None = None) -> Page | None:
-        """What `participant` may see of all that was received strictly later than `after`, the oldest first.
+        """The envelopes received strictly later than `after` that `participant` may see, the oldest first.
 
         Args:
-            after: None for all that is here.
+            after: None for all that are kept.
             limit: the most envelopes to give; None for no limit.
 
         Returns:
-            None when some of it is not here any more.
+            None when some of them are not kept any more.
         """
         if after is not None and after < self._forgotten:
             return None

@@ -137,7 +137,7 @@ class Routes:
         return _answer(said, status=reply.status)
 
     async def _messages(self, request: Request) -> Response:
-        """What went out lately, to poll for: all that is still here, or what came after `since`.
+        """The recent envelopes for a participant that polls: all that are kept, or those after `since`.
 
         Spec: §5.3 (rulings on retrieval).
         """
@@ -169,7 +169,7 @@ class Routes:
         return identity
 
     async def _owner(self, request: Request) -> Identity:
-        """Whose token it is, if that is the participant that the path names."""
+        """The identity of the token, if the path names its participant."""
         identity = await self._identity(request)
         if self._gateway.logical(identity.space, request.path_params["id"]) != identity.participant:
             raise HTTPException(403, BAD_TOKEN)
@@ -218,7 +218,7 @@ def _without_join(body: str | bytes, *, limit: int) -> str | bytes:
 
 
 def _moment(text: str) -> datetime:
-    """The time that an RFC 3339 timestamp of any offset says."""
+    """The time of an RFC 3339 timestamp with any offset."""
     # A plus that was not escaped in the URL arrives as a blank.
     moment = parse_rfc3339(f"{text[:-6]}+{text[-5:]}" if text[-6:-5] == " " else text)
     if moment is not None:
@@ -237,7 +237,7 @@ def _limit(text: str) -> int:
 
 
 class _Messages(Response):
-    """A page of exact texts. It is never held as a whole: a slow reader must not cost what all of it weighs."""
+    """A page of exact texts, sent in parts: a slow reader must not hold the whole of it in memory."""
 
     media_type = "application/json"
 
@@ -276,7 +276,7 @@ def _answer(body: Mapping[str, Any], *, status: int = 200, **headers: str) -> JS
 
 
 def refusal(status: int, error: str, message: str = "", **headers: str) -> JSONResponse:
-    """A refusal; the connection closes after it, so that a body which nobody reads holds nothing up."""
+    """A refusal; the connection closes after it, because the body of the request is not read."""
     body = {"error": error, "message": message} if message else {"error": error}
     return _answer(body, status=status, connection="close", **headers)
 

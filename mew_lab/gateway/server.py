@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 
 def settings(app: Callable[..., Any], *, message_bytes: int, ping: float = 20.0) -> uvicorn.Config:
-    """How every server of ours is set up, for an ASGI application, messages of this size, and pings so often."""
+    """The uvicorn settings of every server here, for messages of this size and a ping every `ping` seconds."""
     return uvicorn.Config(
         app,
         http="h11",
@@ -68,7 +68,7 @@ def settings(app: Callable[..., Any], *, message_bytes: int, ping: float = 20.0)
 
 
 class Uvicorn(uvicorn.Server):
-    """uvicorn as a part of somebody else's process: no signal handlers, no clock that ticks while idle."""
+    """uvicorn within another program's process: no signal handlers, no timer while idle."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -88,7 +88,7 @@ class Uvicorn(uvicorn.Server):
 
 
 class _ServerLogFilter(logging.Filter):
-    """Takes what the server library logs about our server to our logger; others' servers keep theirs."""
+    """Sends the library's log records about this server to the logger of this module; other servers keep theirs."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()
@@ -110,12 +110,12 @@ class Server:
     """One port of one gateway. To be used on the gateway's own event loop.
 
     Args:
-        gateway: what is reached here.
+        gateway: the gateway that is served.
         host: the address to listen on; other machines can reach it only where it is not a loopback one.
         port: 0 takes a free one.
         allowed_hosts: further names that `Host` may hold, each good with any port unless it has one.
         allowed_origins: web pages that may come here, such as `http://localhost:8888`; none unless named.
-        limits: what everybody is granted.
+        limits: the limits of connections, rates and times.
 
     Spec: §5.2, §5.3.
     """
@@ -157,7 +157,7 @@ class Server:
         """Listens; returns the port.
 
         Raises:
-            ConfigError: when nobody can listen there.
+            ConfigError: when the address or port cannot be used.
         """
         if self._uvicorn is not None:
             raise RuntimeError("a server starts once; make another one")
@@ -229,7 +229,7 @@ class Server:
         return listener
 
     async def _sweep(self, server: Uvicorn) -> None:
-        """Hangs up on sockets that connect and then say nothing."""
+        """Ends sockets that connect and then send nothing."""
         before: set[object] = set()
         while True:
             await asyncio.sleep(self._limits.first_frame)
@@ -252,7 +252,7 @@ class Server:
         return await self._routes(scope, receive, send)
 
     def _find_refusal(self, headers: Mapping[str, str]) -> tuple[int, str, str] | None:
-        """Status and words for who must not come in at all, before anything else is looked at.
+        """Status, code and sentence of a refusal by `Host` or `Origin`; None lets the request in.
 
         Spec: §5.2 (rulings on hosts and origins).
         """

@@ -1,9 +1,9 @@
 """Writes a participant's `output_log`: a sink beside its connections writes every delivered message into a file.
 
-One line a message, compact JSON, beginning with its welcome; a frame of a stream is a line
-`{"type":"Buffer","data":[…]}`, as peers in the field write it. A delivery only notes the message: one writer makes
-the lines some milliseconds later and writes them, many at once. A kill loses the last of them and never their order.
-What cannot be written is told once and counted; the space never waits for it.
+Each message is one line of compact JSON, beginning with the welcome; a frame of a stream is a line
+`{"type":"Buffer","data":[…]}`, as peers in the field write it. A delivery only queues the message: one writer makes
+the lines some milliseconds later and writes many at once. A kill loses the last of them and never their order. Lines
+that cannot be written are reported once and counted; the space never waits for them.
 
 Spec: §3.6.4 (rulings on log sinks), threat 27.
 """
@@ -32,7 +32,7 @@ MAX_WAITING = 16 * 1024 * 1024  # characters and bytes of messages that wait to 
 
 
 class SinkWriter:
-    """Writes what sinks hear, in its order, off the way of the deliveries.
+    """Writes the messages of sinks, in their order, apart from the deliveries.
 
     Where no loop runs, it writes at once.
 
@@ -95,7 +95,7 @@ class SinkWriter:
 
 
 class LogSink:
-    """The gateway's end of a connection that nobody is at: a `Peer` that has messages written."""
+    """The gateway's end of a connection without a client: a `Peer` that has messages written."""
 
     def __init__(self, take: Callable[[Frame], object]) -> None:
         self._take = take
@@ -141,10 +141,10 @@ class Sinks:
                     self._waiting.add(name)
 
     def open(self) -> None:
-        """Attaches those that are to hear everything from the start.
+        """Attaches the sinks with `auto_connect`.
 
         Raises:
-            NotAdmitted: when the space does not take one.
+            NotAdmitted: when the space does not admit one.
         """
         others = self._gateway.before_post
 

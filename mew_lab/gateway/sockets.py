@@ -96,7 +96,7 @@ class Sockets:
         self._stopping = False
 
     async def serve(self, headers: Mapping[str, str], query: str, receive: Receive, send: Send) -> None:
-        """One socket, whole: from its upgrade request, whose host and origin were found good, to its end."""
+        """Drives one socket from its upgrade request, whose host and origin were judged before, to its end."""
         asked = next(iter(parse_qs(query).get("space", ())), "")
         try:
             known = await self._upgrade(headers.get("authorization"), asked)
@@ -129,9 +129,9 @@ class Sockets:
                     await self._none_open.wait()
 
     async def refusal_delay(self) -> None:
-        """Makes a guess take its time; where too many wait already, the answer comes at once.
+        """Delays the answer to a wrong token; where too many wait already, the answer comes at once.
 
-        It is logged, at most once in `TELL_EVERY` seconds, without what was guessed.
+        It is logged, at most once in `TELL_EVERY` seconds, without the token.
         """
         self._wrong += 1
         now = asyncio.get_running_loop().time()
@@ -144,7 +144,7 @@ class Sockets:
                 await asyncio.sleep(self.limits.refusal_delay)
 
     async def _upgrade(self, authorization: str | None, asked: str) -> Identity | None:
-        """Whose token the header holds; None where there is no header, so that a join frame must follow."""
+        """The identity of the token in the header; None without a header: a join frame must then follow."""
         if self._stopping:
             raise _Refused(503, "stopping", "this gateway stops")
         if authorization is None:
@@ -167,7 +167,7 @@ class Sockets:
         return self.gateway.connections(space) + self._probing[space] >= self.limits.connections
 
     async def answers(self, holder: Peer, space: str) -> bool:
-        """Whether the connection that has an id lives; who waits for that counts as a connection."""
+        """Whether the connection that has an id answers; the newcomer that waits counts as a connection."""
         self._probing[space] += 1
         try:
             return await holder.alive(self.limits.probe)
@@ -239,7 +239,7 @@ class _SocketSession:
     # --- identification ---
 
     async def _identify(self) -> tuple[Identity, str]:
-        """Who it is, and the runtime id it wants.
+        """The identity of the socket, and the runtime id that it asks for.
 
         Spec: §5.2; §3.6.4 for the runtime id.
         """
@@ -307,10 +307,10 @@ class _SocketSession:
     # --- messages ---
 
     async def _converse(self, identity: Identity) -> str:
-        """Hands every message to the gateway; says why it ended.
+        """Hands every message to the gateway; returns why it ended.
 
         While none waits here, messages are handled as they are read, where the server can do that; else they come by
-        `receive`. Who is ahead of its rate is not read for a while; nothing that it sent is dropped.
+        `receive`. A socket that is ahead of its rate is not read for a while; nothing that it sent is dropped.
         """
         turn = _MessageIntake(self._sockets, self.queue, identity, self._name)
         coalescer, receive = self._sockets.coalescer, self._receive
@@ -389,7 +389,7 @@ class _MessageIntake:
             await self._queue.unread(ahead)
 
     def _take(self, message: str | bytes) -> bool:
-        """Handles a message that was just read; says no where it has to wait, so that it is queued."""
+        """Handles a message that was just read; returns False where it has to wait, so that it is queued."""
         now = self._now()
         if not self.idle or now < self._unread or (now > self._free and self._rotation.over):
             return False

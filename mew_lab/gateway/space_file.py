@@ -40,7 +40,7 @@ NO = frozenset({"false", "0", "no", "off", "n", "disabled"})
 
 
 class SpaceFile(NamedTuple):
-    """A space.yaml that was read. `remarks` are sentences about what may be meant otherwise than it is written."""
+    """A space.yaml that was read. `remarks` are sentences about settings that may not mean what was intended."""
 
     path: Path
     config: SpaceConfig
@@ -59,7 +59,7 @@ class SpaceFile(NamedTuple):
 
     @property
     def command_lines(self) -> tuple[str, ...]:
-        """What is started with the space, as the file says it: for showing it before it is."""
+        """The commands that start with the space, to be shown before they do."""
         lines = []
         for name, one in self.config.participants.items():
             if one.starts:
@@ -165,7 +165,7 @@ def _config(file: _File, switches: Mapping[str, bool]) -> SpaceConfig:
 
 
 def _switches(environ: Mapping[str, str]) -> tuple[dict[str, bool], list[Fault]]:
-    """What the environment says about the peers' log files, as those peers read it."""
+    """The switches of the peers' log files in the environment, as those peers read them."""
     found, faults = {}, []
     for name in ("GATEWAY_LOGGING", "ENVELOPE_HISTORY", "CAPABILITY_DECISIONS"):
         word = environ.get(name, "").strip().lower()
@@ -211,7 +211,7 @@ def _capability_lists(said: object) -> Iterator[tuple[str, object]]:
 
 
 def _across(said: object) -> Iterator[Fault]:
-    """Faults between keys. It looks at what stands in the file, sound or not, so that none hides another."""
+    """Faults between keys. They are found in the file as written, sound or not, so that none hides another."""
     participants = _participants(said)
     folded: dict[str, str] = {}
     owners: dict[str, str] = {}

@@ -92,7 +92,7 @@ class Wire:
                 self._protocol.transport.resume_reading()
 
     def take_directly(self, take: Callable[[str | bytes], bool], taken: Callable[[], object]) -> None:
-        """Has messages in one piece handed to `take` as they are read, where the server can; `DirectProtocol` says how.
+        """Has messages in one piece handed to `take` as they are read, where the server can: see `DirectProtocol`.
 
         Each that it does not handle, and every other event, comes the usual way.
         """
@@ -105,9 +105,9 @@ class Wire:
             self._protocol.take = None
 
     def count_extras(self, count: Callable[[int, int], float]) -> None:
-        """Has `count(bytes, messages)` told of each ping and each piece of a message.
+        """Calls `count(bytes, messages)` for each ping and each piece of a message.
 
-        What it answers is for how many seconds the socket is not to be read.
+        It returns the seconds for which the socket is not to be read.
         """
         protocol = self._protocol
 
@@ -148,7 +148,7 @@ class Wire:
 
 
 def wire_of(send: Any) -> Wire | None:
-    """The wire behind the ASGI `send` of an accepted WebSocket; None if the server is not one we know."""
+    """The wire behind the ASGI `send` of an accepted WebSocket; None if the server is not a known one."""
     try:
         protocol = send.__self__
         transport = protocol.transport
@@ -162,7 +162,7 @@ def wire_of(send: Any) -> Wire | None:
 
 
 def hang_up(connections: Iterable[Any]) -> None:
-    """Ends the library's connections at once, whatever they wait for."""
+    """Ends the library's connections at once."""
     for protocol in tuple(connections):
         transport = getattr(protocol, "transport", None)
         if transport is not None:

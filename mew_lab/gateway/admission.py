@@ -91,10 +91,10 @@ def read_join(text: str, *, limit: int) -> JoinFrame | None:
         return None
     if members is None:
         return None
-    said = [members.get(key) or "" for key in ("space", "token", "participantId")]
-    if not all(isinstance(one, str) for one in said):
+    values = [members.get(key) or "" for key in ("space", "token", "participantId")]
+    if not all(isinstance(value, str) for value in values):
         raise ProtocolError("space, token and participantId of a join frame must be strings", section="§5.2")
-    space, secret, runtime_id = said
+    space, secret, runtime_id = values
     return JoinFrame(space, Token(secret, remember=False) if secret else None, runtime_id)
 
 
@@ -119,9 +119,9 @@ def without_join(text: str, *, limit: int) -> str:
 
 def identify(tokens: Tokens, token: Token, *, spaces: Collection[str], asked: str) -> Identity | None:
     """The participant of a token in the space `asked` for; where it is empty, in the only space that knows the token."""
-    found = [
+    identities = [
         Identity(space, participant)
         for space in spaces
         if asked in ("", space) and (participant := tokens.participant_of(space, token)) is not None
     ]
-    return found[0] if len(found) == 1 else None
+    return identities[0] if len(identities) == 1 else None

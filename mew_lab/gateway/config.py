@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 
-MAX_FAULTS = 20  # told of one capability
+MAX_FAULTS = 20  # of one capability
 
 
 def _participant_id(name: str) -> str:
@@ -82,15 +82,15 @@ def _capability(pattern: dict[str, Any]) -> dict[str, Any]:
 def _faults_of(pattern: Mapping[str, Any]) -> Iterator[ConfigError]:
     """Every fault of a capability: the part at fault is taken out, and the rest looked at again."""
     rest = copy.deepcopy(dict(pattern))
-    told: set[str] = set()
-    while len(told) < MAX_FAULTS:
+    judged: set[str] = set()
+    while len(judged) < MAX_FAULTS:
         try:
             Capability.of(rest)
         except ConfigError as fault:
-            if fault.key in told:
+            if fault.key in judged:
                 return
             yield fault
-            told.add(fault.key)
+            judged.add(fault.key)
             if fault.key == "kind":
                 rest["kind"] = "any"
             else:
@@ -347,8 +347,8 @@ class SpaceConfig(SpaceSettings):
     def _refuse_short_tokens(self) -> SpaceConfig:
         short = [
             name
-            for name, one in self.participants.items()
-            if any(len(token.reveal()) < LEAST_TOKEN for token in one.tokens)
+            for name, participant in self.participants.items()
+            if any(len(token.reveal()) < LEAST_TOKEN for token in participant.tokens)
         ]
         if short and not self.short_tokens:
             raise ValueError(
@@ -363,6 +363,6 @@ class SpaceConfig(SpaceSettings):
         Raises:
             ConfigError: when its capabilities are too large for a welcome, or too costly to judge.
         """
-        held = {name: one.capabilities for name, one in self.participants.items()}
+        held = {name: participant.capabilities for name, participant in self.participants.items()}
         configurable(held, self.baseline, self.limits.of_space)
         return self.limits.of_space

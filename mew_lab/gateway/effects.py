@@ -62,5 +62,5 @@ def _write_with_token(envelope: Envelope, token: Token, url: str) -> str:
     return compact({**envelope.members, "payload": _add_token(envelope.payload, token, url)})
 
 
-def _add_token(said: Mapping[str, Any], token: Token, url: str) -> dict[str, Any]:
-    return {**said, "token": token.reveal(), **({"connection_url": url} if url else {})}
+def _add_token(payload: Mapping[str, Any], token: Token, url: str) -> dict[str, Any]:
+    return {**payload, "token": token.reveal(), **({"connection_url": url} if url else {})}

@@ -97,7 +97,7 @@ def answer_unrecorded(
         return ()
     if isinstance(event, Joined | Enrolled | RefusedBefore):
         raise fault
-    accepted = any(type(one) is Record and one.verdict == "accepted" for one in turn.effects)
+    accepted = any(type(effect) is Record and effect.verdict == "accepted" for effect in turn.effects)
     hosted.unrecorded["accepted" if accepted else "refused"] += 1
     connection = event.connection
     if connection is not None:

@@ -68,13 +68,13 @@ def programs_of(
         logs: a folder for their logs, below that of the file's logs.
     """
     programs = []
-    for name, one in file.config.participants.items():
-        if not one.starts:
+    for name, participant in file.config.participants.items():
+        if not participant.starts:
             continue
         token = keys[name].token
         given = {
             **inherited_environment(environ),
-            **_fill_environment(one.env, environ),
+            **_fill_environment(participant.env, environ),
             variable(name): token.reveal(),
         }
         program = Program(
@@ -83,41 +83,45 @@ def programs_of(
             cwd=file.folder,
             env=given,
             log=file.logs / logs / f"{name}.log",
-            restart=one.restart_policy or "never",
-            secrets=(token, *one.tokens),
+            restart=participant.restart_policy or "never",
+            secrets=(token, *participant.tokens),
         )
-        if one.type == "mcp-bridge":
+        if participant.type == "mcp-bridge":
             words = (*bridge, url, "--space", file.config.name, "--as", name, "--token-env", variable(name))
-            programs.append(_bridge(program, one, words=words, more=bridge_env or {}, environ=environ))
+            programs.append(
+                _bridge(program, participant, words=words, more=bridge_env or {}, environ=environ)
+            )
         else:
-            programs.append(_agent(program, one, space=file.config.name, port=port, token=token))
+            programs.append(_agent(program, participant, space=file.config.name, port=port, token=token))
     return programs
 
 
-def _agent(program: Program, one: ParticipantConfig, *, space: str, port: int, token: Token) -> Program:
-    said = {"PORT": str(port), "SPACE": space, "TOKEN": token.reveal()}
+def _agent(
+    program: Program, participant: ParticipantConfig, *, space: str, port: int, token: Token
+) -> Program:
+    values = {"PORT": str(port), "SPACE": space, "TOKEN": token.reveal()}
     words = (
-        sys.executable if one.command == "python" else one.command,
-        *(_put(word, said) for word in one.args),
+        sys.executable if participant.command == "python" else participant.command,
+        *(_replace_once(word, values) for word in participant.args),
     )
-    return replace(program, command=words, env={**program.env, **said})
+    return replace(program, command=words, env={**program.env, **values})
 
 
 def _bridge(
     program: Program,
-    one: ParticipantConfig,
+    participant: ParticipantConfig,
     *,
     words: Sequence[str],
     more: Mapping[str, str],
     environ: Mapping[str, str],
 ) -> Program:
-    server, settings = one.mcp_server, one.bridge_config
+    server, settings = participant.mcp_server, participant.bridge_config
     assert server is not None  # the file was checked
     env = {**program.env, **_fill_environment(server.env, environ)}
-    handed_on = [word for name in (*one.env, *server.env) for word in ("--env", name)]
+    env_options = [word for name in (*participant.env, *server.env) for word in ("--env", name)]
     wait = ["--init-timeout", f"{settings.init_timeout / 1000:g}"]
-    command = (*words, *wait, *handed_on, "--", server.command, *server.args)
-    restart = one.restart_policy or ("on-failure" if settings.reconnect else "never")
+    command = (*words, *wait, *env_options, "--", server.command, *server.args)
+    restart = participant.restart_policy or ("on-failure" if settings.reconnect else "never")
     return replace(
         program,
         command=command,
@@ -132,8 +136,8 @@ def _fill_environment(env: Mapping[str, str], environ: Mapping[str, str]) -> dic
     return {name: fill_variables(value, environ) for name, value in env.items()}
 
 
-def _put(word: str, said: Mapping[str, str]) -> str:
+def _replace_once(word: str, values: Mapping[str, str]) -> str:
     """A word with the first `${PORT}`, `${SPACE}` and `${TOKEN}` in it filled in, as the peers do."""
-    for name, value in said.items():
+    for name, value in values.items():
         word = word.replace(f"${{{name}}}", value, 1)
     return word

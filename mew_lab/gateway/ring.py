@@ -109,14 +109,14 @@ class Ring:
         """
         if after is not None and after < self._forgotten:
             return None
-        found: list[_SentEnvelope] = []
-        for one in reversed(self._kept):
-            if after is not None and one.at <= after:
+        page: list[_SentEnvelope] = []
+        for kept in reversed(self._kept):
+            if after is not None and kept.at <= after:
                 break
-            if one.only is None or participant in one.only:
-                found.append(one)
-        found.reverse()
-        if limit is not None and len(found) > limit:
-            del found[limit:]
-            return Page(tuple(one.text for one in found), found[-1].at, True)
-        return Page(tuple(one.text for one in found), max(after or self._last, self._last), False)
+            if kept.only is None or participant in kept.only:
+                page.append(kept)
+        page.reverse()
+        if limit is not None and len(page) > limit:
+            del page[limit:]
+            return Page(tuple(kept.text for kept in page), page[-1].at, True)
+        return Page(tuple(kept.text for kept in page), max(after or self._last, self._last), False)

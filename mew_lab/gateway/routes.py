@@ -131,10 +131,10 @@ class Routes:
         reply = self._gateway.post(identity.space, request.path_params["id"], body)
         self._rotation.spend(time() - began)
         await asyncio.sleep(0)  # delivery queues write at the end of a turn, and the answer is to come last
-        said = reply.body
-        if said.get("code") in NOT_AN_ENVELOPE:  # here the peers' answer is the sentence itself
-            said = {**said, "error": said["message"]}
-        return _answer(said, status=reply.status)
+        answer = reply.body
+        if answer.get("code") in NOT_AN_ENVELOPE:  # here the peers' answer is the sentence itself
+            answer = {**answer, "error": answer["message"]}
+        return _answer(answer, status=reply.status)
 
     async def _messages(self, request: Request) -> Response:
         """The recent envelopes for a participant that polls: all that are kept, or those after `since`.
@@ -223,8 +223,8 @@ def _moment(text: str) -> datetime:
     moment = parse_rfc3339(f"{text[:-6]}+{text[-5:]}" if text[-6:-5] == " " else text)
     if moment is not None:
         return moment
-    said = "since must be an RFC 3339 timestamp such as 2026-01-09T10:00:00Z"
-    raise HTTPException(400, f"{said}, and not {text[:40]!r}")
+    message = "since must be an RFC 3339 timestamp such as 2026-01-09T10:00:00Z"
+    raise HTTPException(400, f"{message}, and not {text[:40]!r}")
 
 
 def _limit(text: str) -> int:
@@ -259,16 +259,16 @@ class _Messages(Response):
             pass  # the answer is not whole, so the server hangs up
 
     def _parts(self) -> Iterator[str]:
-        said, size = ['{"messages":['], 0
+        chunk, size = ['{"messages":['], 0
         for at, text in enumerate(self._page.texts):
-            said.append(f",{text}" if at else text)
+            chunk.append(f",{text}" if at else text)
             size += len(text)
             if size > CHUNK:
-                yield "".join(said)
-                said, size = [], 0
+                yield "".join(chunk)
+                chunk, size = [], 0
         following = self._page.next.isoformat(timespec="microseconds").replace("+00:00", "Z")
-        said.append(f'],"next":"{following}","more":{"true" if self._page.more else "false"}}}')
-        yield "".join(said)
+        chunk.append(f'],"next":"{following}","more":{"true" if self._page.more else "false"}}}')
+        yield "".join(chunk)
 
 
 def _answer(body: Mapping[str, Any], *, status: int = 200, **headers: str) -> JSONResponse:

@@ -100,8 +100,8 @@ class _ServerLogFilter(logging.Filter):
                 return True
         except RuntimeError:
             return True
-        told = record.exc_info or record.levelno >= logging.CRITICAL
-        if told and record.msg != NO_UTF_8:
+        is_fault = record.exc_info or record.levelno >= logging.CRITICAL
+        if is_fault and record.msg != NO_UTF_8:
             logger.error("%s", mask(logging.Formatter().format(record)))
         return False
 
@@ -221,10 +221,10 @@ class Server:
         except OSError as fault:
             listener.close()
             if fault.errno == errno.EADDRINUSE:
-                said = f"{at} is in use already; choose another port, or 0 for any free one"
+                message = f"{at} is in use already; choose another port, or 0 for any free one"
             else:
-                said = f"the gateway cannot listen on {at}: {fault.strerror}"
-            raise ConfigError(said, key="port") from None
+                message = f"the gateway cannot listen on {at}: {fault.strerror}"
+            raise ConfigError(message, key="port") from None
         listener.setblocking(False)
         return listener
 

@@ -132,12 +132,12 @@ class Sinks:
         self._space = file.config.name
         self._fault = fault
         self._waiting: set[str] = set()
-        for name, one in file.config.participants.items():
-            if one.output_log:
+        for name, participant in file.config.participants.items():
+            if participant.output_log:
                 self.files[name] = AppendedFile(
-                    file.folder, one.output_log, fault=partial(self._report, name), private=True
+                    file.folder, participant.output_log, fault=partial(self._report, name), private=True
                 )
-                if not one.auto_connect:
+                if not participant.auto_connect:
                     self._waiting.add(name)
 
     def open(self) -> None:

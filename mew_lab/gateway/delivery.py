@@ -23,10 +23,10 @@ from mew_lab.transport.memory import MemoryLink
 __all__ = ["MAX_QUEUED", "DeliveryQueue", "Frame", "MemoryPeer", "Peer", "encode"]
 
 MAX_QUEUED = 8 * 1024 * 1024  # bytes that may wait for one reader
-STALL = 10.0  # seconds in which a reader with a queue must take something
-FAREWELL = 1.0  # seconds that a closing reader has to take what is left
+STALL_SECONDS = 10.0  # seconds in which a reader with a queue must take something
+CLOSE_SECONDS = 1.0  # seconds that a closing reader has to take what is left
 CHUNK = 256 * 1024  # bytes handed to the operating system at a time
-CALM = 64 * 1024  # bytes waiting in the operating system below which a reader counts as prompt
+PROMPT_BYTES = 64 * 1024  # bytes waiting in the operating system below which a reader counts as prompt
 CLOSE_SLOW = 1008  # policy violation (RFC 6455 §7.4.1)
 TEXT, BINARY = 0x81, 0x82  # FIN and the opcode (RFC 6455 §5.2)
 
@@ -145,7 +145,7 @@ class DeliveryQueue:
         *,
         coalescer: WriteCoalescer,
         limit: int = MAX_QUEUED,
-        stall: float = STALL,
+        stall: float = STALL_SECONDS,
         on_cut: Callable[[str], object] = lambda reason: None,
     ) -> None:
         self._send = send
@@ -271,7 +271,7 @@ class DeliveryQueue:
         """Writes queued frames as long as the reader is prompt; returns whether nothing is left."""
         wire, queue = self._wire, self._queue
         while queue:
-            if wire is None or wire.waiting() > CALM or wire.closing():
+            if wire is None or wire.waiting() > PROMPT_BYTES or wire.closing():
                 return False
             if self._size <= CHUNK:
                 wire.write(queue[0].wire if len(queue) == 1 else b"".join([frame.wire for frame in queue]))
@@ -308,7 +308,7 @@ class DeliveryQueue:
             frame = self._queue.popleft()
             self._size -= len(frame.wire)
             key = "text" if isinstance(frame.message, str) else "bytes"
-            patience = FAREWELL if self._close_reason else self._stall
+            patience = CLOSE_SECONDS if self._close_reason else self._stall
             try:
                 async with asyncio.timeout(patience):
                     await self._send({"type": "websocket.send", key: frame.message})
@@ -324,7 +324,7 @@ class DeliveryQueue:
         """Sends the close frame; ends the connection of a reader that does not take it in time."""
         short = reason.encode()[:123].decode(errors="ignore")
         try:
-            async with asyncio.timeout(FAREWELL):
+            async with asyncio.timeout(CLOSE_SECONDS):
                 await self._send({"type": "websocket.close", "code": code, "reason": short})
         except TimeoutError:
             if self._wire is not None:

@@ -334,7 +334,7 @@ class Gateway:
             self.tokens.void_space(name)
             del self._spaces[name]
 
-    # --- the one way ---
+    # --- the way of every event ---
 
     def _feed(self, hosted: HostedSpace, event: Event) -> tuple[object, ...]:
         """Plans, records, commits, applies. An event that comes while another is applied waits its turn."""
@@ -368,7 +368,7 @@ class Gateway:
         try:
             if size and hosted.room is not None and hosted.room.low(size) and not isinstance(event, HAPPENED):
                 raise JournalError(f"Cannot go on with the journal of {hosted.space.name}: {NO_ROOM}")
-            self._pay(hosted)
+            self._write_owed(hosted)
             self._write(hosted, records)
         except JournalError as fault:
             answer = answer_unrecorded(hosted, event, turn, fault)
@@ -401,7 +401,7 @@ class Gateway:
             for record in records:
                 self.observe(record)
 
-    def _pay(self, hosted: HostedSpace) -> None:
+    def _write_owed(self, hosted: HostedSpace) -> None:
         """Records and delivers the turns that wait because the disk was full, in their order."""
         while hosted.owed:
             turn = hosted.owed[0]

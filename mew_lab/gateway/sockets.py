@@ -41,7 +41,7 @@ Receive = Callable[[], Coroutine[Any, Any, Event]]
 UNAUTHENTICATED = 4401
 TAKEN = 4409
 TOO_BIG = 1009
-BUG = 1011
+INTERNAL_ERROR = 1011
 STOPPING = 1012
 TRY_LATER = 1013
 FULL = "this space takes no more connections"
@@ -223,7 +223,7 @@ class _SocketSession:
             self.queue.close(no.close_code, str(no))
         except Exception:
             logger.exception("a connection of %r ended by a fault of ours", self._runtime_id or "a stranger")
-            self.queue.close(BUG, "internal error")
+            self.queue.close(INTERNAL_ERROR, "internal error")
         finally:
             self._leave(reason)
             if self._first is not None:

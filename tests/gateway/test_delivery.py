@@ -9,7 +9,7 @@ from websockets.frames import Frame as ReferenceFrame
 from websockets.frames import Opcode
 
 from mew_lab.gateway.coalescer import WriteCoalescer
-from mew_lab.gateway.delivery import CALM, CHUNK, DeliveryQueue, Frame, MemoryPeer
+from mew_lab.gateway.delivery import CHUNK, PROMPT_BYTES, DeliveryQueue, Frame, MemoryPeer
 from mew_lab.transport.link import LinkClosed
 from mew_lab.transport.memory import pair
 
@@ -74,7 +74,7 @@ async def test_much_at_once_leaves_in_pieces(protocol: FakeProtocol) -> None:
 
 async def test_a_slow_reader_gets_everything_in_order_once_it_reads(protocol: FakeProtocol) -> None:
     outbox = DeliveryQueue(protocol.send, coalescer=WriteCoalescer())
-    protocol.transport.waiting = CALM + 1
+    protocol.transport.waiting = PROMPT_BYTES + 1
     protocol.writable.clear()
     for n in range(3):
         outbox.put(Frame(f"{n}"))
@@ -89,7 +89,7 @@ async def test_a_slow_reader_gets_everything_in_order_once_it_reads(protocol: Fa
 
 async def test_a_reader_that_caught_up_is_served_the_short_way_again(protocol: FakeProtocol) -> None:
     outbox = DeliveryQueue(protocol.send, coalescer=WriteCoalescer())
-    protocol.transport.waiting = CALM + 1
+    protocol.transport.waiting = PROMPT_BYTES + 1
     protocol.writable.clear()
     for n in range(3):
         outbox.put(Frame(f"{n}"))
@@ -109,7 +109,7 @@ async def test_a_reader_that_caught_up_is_served_the_short_way_again(protocol: F
 async def test_a_reader_whose_queue_is_full_is_cut_with_a_reason(protocol: FakeProtocol) -> None:
     reasons: list[str] = []
     outbox = DeliveryQueue(protocol.send, coalescer=WriteCoalescer(), limit=1000, on_cut=reasons.append)
-    protocol.transport.waiting = CALM + 1
+    protocol.transport.waiting = PROMPT_BYTES + 1
     protocol.writable.clear()
     for _ in range(10):
         outbox.put(Frame("x" * 98))  # 100 bytes on the wire
@@ -129,7 +129,7 @@ async def test_a_reader_whose_queue_is_full_is_cut_with_a_reason(protocol: FakeP
 async def test_a_reader_that_takes_nothing_for_a_while_is_cut(protocol: FakeProtocol) -> None:
     reasons: list[str] = []
     outbox = DeliveryQueue(protocol.send, coalescer=WriteCoalescer(), stall=0.01, on_cut=reasons.append)
-    protocol.transport.waiting = CALM + 1
+    protocol.transport.waiting = PROMPT_BYTES + 1
     protocol.writable.clear()
     outbox.put(Frame("x"))
     await until(lambda: reasons)
@@ -141,7 +141,7 @@ async def test_a_reader_that_takes_nothing_for_a_while_is_cut(protocol: FakeProt
 @pytest.mark.threat(9)
 async def test_one_slow_reader_holds_no_other_up() -> None:
     slow, prompt = FakeProtocol(), FakeProtocol()
-    slow.transport.waiting = CALM + 1
+    slow.transport.waiting = PROMPT_BYTES + 1
     slow.writable.clear()
     burst = WriteCoalescer()
     outboxes = [DeliveryQueue(one.send, coalescer=burst, limit=5000) for one in (slow, prompt)]

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from mew_lab.gateway import auth, duties, gateway, ring, routes, sockets
+from mew_lab.gateway import auth, effects, gateway, ring, routes, sockets
 from mew_lab.protocol import covers, permit
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.space import controls, core, grants, invites, membership, refusal, rights, state, streams, turn
@@ -128,7 +128,7 @@ def any_token() -> None:
     def whose(self: Any, space: str, token: Any) -> str | None:
         return next((one.participant for one in self._entries.values() if one.space == space), None)
 
-    auth.Tokens.whose = whose  # type: ignore[method-assign]
+    auth.Tokens.participant_of = whose  # type: ignore[method-assign]
 
 
 def no_sockets() -> None:
@@ -217,7 +217,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "tokens": any_token,
     "minting": set_to(auth.Tokens, "mint", lambda self, *whose: auth.mint()),
     "voiding": set_to(auth.Tokens, "void", lambda self, *whose: 0),
-    "token in the ack": set_to(duties, "_filled", lambda said, token, url: dict(said)),
+    "token in the ack": set_to(effects, "_add_token", lambda said, token, url: dict(said)),
     "sockets": no_sockets,
     "posting": set_to(gateway.Gateway, "post", lambda self, *said: HttpReply(200, {})),
     "mail of others": anybodys_mail,

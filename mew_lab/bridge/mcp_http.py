@@ -18,7 +18,7 @@ from typing import Any
 
 from mew_lab.bridge.mcp_server import MAX_REQUEST, McpSurface, mcp_server
 from mew_lab.errors import ConfigError
-from mew_lab.gateway.door import MISSING_BEARER, Hosts, bearer
+from mew_lab.gateway.admission import MISSING_BEARER, Hosts, bearer
 from mew_lab.gateway.server import Uvicorn, settings
 from mew_lab.gateway.wire import hang_up
 from mew_lab.protocol.token import Token

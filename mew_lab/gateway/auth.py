@@ -1,4 +1,4 @@
-"""Whose token is this?  Mints tokens, knows whose they are, and keeps them in files that only we can read.
+"""Mints tokens, finds the participant of each, and keeps them in files that their owner alone can read.
 
 It decides nothing about admission and knows neither capabilities nor the wire.
 
@@ -46,7 +46,7 @@ def mint() -> Token:
     return Token(secrets.token_urlsafe(TOKEN_BYTES))
 
 
-class _Entry(NamedTuple):
+class _TokenOwner(NamedTuple):
     digest: bytes
     space: str
     participant: str
@@ -59,16 +59,16 @@ _known: Counter[str] = Counter()
 
 
 class Tokens:
-    """Which token belongs to which participant of which space; one may have several, all valid at once.
+    """Maps tokens to the participants of spaces; a participant may have several tokens, all valid at once.
 
-    Keyed hashes are compared. A wrong token costs the same work as a right one, so the time tells nothing. A token
+    Keyed hashes are compared. A wrong token costs the same work as a right one, so that time reveals nothing. A token
     that no registry of this process knows any more is no longer masked either.
     """
 
     def __init__(self) -> None:
         self._key = secrets.token_bytes(32)
-        self._entries: dict[bytes, _Entry] = {}
-        self._nobody = _Entry(secrets.token_bytes(32), "", "")
+        self._entries: dict[bytes, _TokenOwner] = {}
+        self._nobody = _TokenOwner(secrets.token_bytes(32), "", "")
         self.on_mint: Callable[[str, str, Token], None] | None = None
         """Told space, participant and token of each that is minted: whoever keeps them."""
 
@@ -78,10 +78,10 @@ class Tokens:
         return hmac.new(named, secret.encode("utf-8", "surrogatepass"), hashlib.sha256).digest()
 
     def add(self, space: str, participant: str, token: Token) -> None:
-        """Makes `token` one of the participant's.
+        """Adds `token` to those of the participant.
 
         Raises:
-            ConfigError: when it is empty, or another participant's already: it could not tell who comes.
+            ConfigError: when it is empty, or belongs to another participant already.
         """
         if not token.reveal():
             raise ConfigError(
@@ -90,7 +90,7 @@ class Tokens:
         digest = self._digest(space, token)
         entry = self._entries.get(digest)
         if entry is None:
-            entry = self._entries[digest] = _Entry(digest, space, participant, token)
+            entry = self._entries[digest] = _TokenOwner(digest, space, participant, token)
             _known[token.reveal()] += 1
             remember(token)
         elif entry.participant != participant:
@@ -108,19 +108,19 @@ class Tokens:
             self.on_mint(space, participant, token)
         return token
 
-    def whose(self, space: str, token: str) -> str | None:
+    def participant_of(self, space: str, token: str) -> str | None:
         """The participant that `token` belongs to; None when it, or the space, is unknown."""
         digest = self._digest(space, token)
         entry = self._entries.get(digest, self._nobody)
         return entry.participant if hmac.compare_digest(entry.digest, digest) else None
 
     def void(self, space: str, participant: str, token: Token | None = None) -> int:
-        """Forgets one token of a participant, or all of them; says how many.
+        """Forgets one token of a participant, or all of them; returns how many.
 
         Spec: §3.6.7.
         """
         if token is not None:
-            mine = [self._digest(space, token)] if self.whose(space, token) == participant else []
+            mine = [self._digest(space, token)] if self.participant_of(space, token) == participant else []
         else:
             mine = [one for one, entry in self._entries.items() if entry[1:3] == (space, participant)]
         self._drop(mine)
@@ -216,7 +216,7 @@ def write_token_file(folder: Path | str, space: str, participant: str, token: To
 
 
 def short_allowed() -> bool:
-    """Whether the environment says that short tokens in files of others may be used."""
+    """Whether the environment allows short tokens in token files of other programs."""
     return os.environ.get(SHORT_TOKENS, "").strip().lower() in {"1", "true", "yes", "on"}
 
 
@@ -264,7 +264,7 @@ def read_token_file(path: Path | str, *, short: bool = True) -> Token:
 
 
 def known_tokens(folder: Path | str, space: str) -> list[Token]:
-    """The tokens of a space whose files below a folder of tokens are ours alone to read; masked from now on."""
+    """The tokens of a space from files that their owner alone can read; masked from now on."""
     found = []
     for path in sorted(token_path(folder, space, "any").parent.glob("*.token")):
         with contextlib.suppress(ConfigError):

@@ -1,7 +1,7 @@
-"""What is a space configured to be?  Settings that are checked; reading them from files is somebody else's work.
+"""The configuration of a space as checked models; `space_file` reads them from files.
 
-Every model refuses a key that it does not know, except `x-…`: a misspelt one must not be a setting silently not
-made. A key without a value counts as absent. What a value was is never told again where it may be a secret.
+Every model refuses a key that it does not know, except `x-…`, so that a misspelt setting is not silently left out. A
+key without a value counts as absent. No error shows a value that may be a secret.
 
 Spec: §4.1 (profiles), §5.1.
 """
@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 
-MAX_FAULTS = 20  # told of one capability
+MAX_FAULTS = 20  # of one capability
 
 
 def _participant_id(name: str) -> str:
@@ -82,15 +82,15 @@ def _capability(pattern: dict[str, Any]) -> dict[str, Any]:
 def _faults_of(pattern: Mapping[str, Any]) -> Iterator[ConfigError]:
     """Every fault of a capability: the part at fault is taken out, and the rest looked at again."""
     rest = copy.deepcopy(dict(pattern))
-    told: set[str] = set()
-    while len(told) < MAX_FAULTS:
+    judged: set[str] = set()
+    while len(judged) < MAX_FAULTS:
         try:
             Capability.of(rest)
         except ConfigError as fault:
-            if fault.key in told:
+            if fault.key in judged:
                 return
             yield fault
-            told.add(fault.key)
+            judged.add(fault.key)
             if fault.key == "kind":
                 rest["kind"] = "any"
             else:
@@ -100,7 +100,7 @@ def _faults_of(pattern: Mapping[str, Any]) -> Iterator[ConfigError]:
 
 
 def _take_out(part: Any, wanted: str, key: str = "") -> bool:
-    """Removes what lies at a key path; an element of a list leaves its place to an innocent one."""
+    """Removes the value at a key path; in a list a valid element takes its place."""
     for name, inner in list(part.items() if isinstance(part, dict) else enumerate(part)):
         path = f"{key}[{name}]" if isinstance(part, list) else f"{key}.{name}" if key else str(name)
         if path == wanted:
@@ -125,7 +125,7 @@ def _secret(token: object) -> Token:
 
 
 def _word(value: object) -> object:
-    """What a program is given is text; a whole number or a truth value is taken as it is written."""
+    """A word of a command line or environment: a whole number or a truth value becomes its text."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, int) else value
@@ -170,7 +170,7 @@ class Section(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _said(cls, members: object) -> object:
+    def _drop_notes(cls, members: object) -> object:
         if members is None:
             return {}
         if not isinstance(members, dict):
@@ -200,19 +200,19 @@ class BridgeConfig(Section):
 
 
 class Defaults(Section):
-    """`default_to` of peers in the field: whom their own front ends address."""
+    """`default_to` of peers in the field: the participants that their own front ends address."""
 
     chat: list[str] = Field(default_factory=list)
 
 
 class LimitsConfig(Section):
-    """How much may be asked of a space and its port; None is what the house grants.
+    """Limits of a space and its port; None is the default of `SpaceLimits`, `Limits` or `JournalLimits`.
 
-    One participant, with whom it invited, may take one part in `share` of what is counted a space; 1: all of it.
-    `rights_bytes` and `capability_bytes` bound what welcomes tell of capabilities, `welcome_bytes` the welcomes that one
-    event tells of changed rights before the others are left to the next; `steps` and `turn_steps` what
-    judging one message, and one event, may cost. The journal's are bytes: a second and at once of one participant
-    (2 MiB, 64 MiB), in all of one participant (`journal_bytes`, 4 GiB), and to be left free on the disk
+    One participant, together with those that it invited, may take one part in `share` of each count of a space; 1
+    lets it take all. `rights_bytes` and `capability_bytes` bound the capabilities in a welcome. `welcome_bytes` bounds
+    the welcomes that one event sends; the others are sent by the next event. `steps` and `turn_steps` bound the cost
+    of judging one message, and one event. The limits of the journal are bytes: a second and at once of one
+    participant (2 MiB, 64 MiB), in all of one participant (`journal_bytes`, 4 GiB), and to be left free on the disk
     (`journal_floor`, 128 MiB).
     """
 
@@ -243,16 +243,16 @@ class LimitsConfig(Section):
     @property
     def of_space(self) -> SpaceLimits:
         """Those that a space watches over."""
-        return SpaceLimits(**self._given(SpaceLimits._fields))
+        return SpaceLimits(**self._set_values(SpaceLimits._fields))
 
     @property
     def of_server(self) -> Limits:
         """Those that a port watches over."""
-        return Limits(**self._given(one.name for one in fields(Limits)))
+        return Limits(**self._set_values(one.name for one in fields(Limits)))
 
     @property
     def of_journal(self) -> JournalLimits:
-        """Those of what a journal takes; `journal_bytes` is the total."""
+        """The limits of the journal; `journal_bytes` is the total."""
         given = {
             "bytes_per_second": self.journal_bytes_per_second,
             "burst": self.journal_burst,
@@ -261,12 +261,12 @@ class LimitsConfig(Section):
         }
         return JournalLimits(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
 
-    def _given(self, names: Iterable[str]) -> dict[str, Any]:
+    def _set_values(self, names: Iterable[str]) -> dict[str, Any]:
         return {name: value for name in names if (value := getattr(self, name, None)) is not None}
 
 
 class LogsConfig(Section):
-    """Which of the peers' log files are written beside our journal; `asked` when somebody said so."""
+    """The peers' log files that are written beside the journal; `asked` when the file or environment names them."""
 
     envelope_history: bool = True
     capability_decisions: bool = True
@@ -279,12 +279,12 @@ class LogsConfig(Section):
 
 
 class ParticipantConfig(Section):
-    """One participant of a space: what it may send, how it shows who it is, and what runs as it.
+    """One participant of a space: its capabilities, its tokens, and the program that runs as it.
 
-    `command`, `args` and `env` are a program that is started where `auto_start` says so; `mcp_server` is what a
-    participant of type `mcp-bridge` brings in. `output_log` names a file that is given all it would receive,
-    from the start (`auto_connect`) or from its first HTTP message. `fifo`, `io` and `default_to` mean something
-    to other programs only.
+    `command`, `args` and `env` are a program that is started if `auto_start` is true; `mcp_server` is the server that
+    a participant of type `mcp-bridge` connects. `output_log` names a file that gets every message for it, from the
+    start (`auto_connect`) or from its first HTTP message. `fifo`, `io` and `default_to` have a meaning for other
+    programs only.
     """
 
     capabilities: Capabilities = Field(default_factory=list)
@@ -306,19 +306,19 @@ class ParticipantConfig(Section):
 
     @property
     def starts(self) -> bool:
-        """Whether a program is to be started as it; a bridge is unless the file says that it is not."""
+        """Whether its program is started: a bridge unless `auto_start` is false, others if it is true."""
         if self.type == "mcp-bridge":
             return self.auto_start is not False
         return bool(self.auto_start)
 
 
 class SpaceSettings(Section):
-    """What a space is given beside its participants.
+    """The settings of a space beside its participants.
 
-    `owner` is who cannot be revoked or kicked; `default_participant` whom a person is seated as; `baseline` what
-    everyone holds besides their own; `hosts` and `origins` further names of this gateway and web pages that may come;
-    `message_bytes` the largest message taken, frames included; `queue_bytes` how much may wait for one slow reader
-    before it is cut.
+    `owner` cannot be revoked or kicked; `default_participant` is the seat of a person; `baseline` are the capabilities
+    that every participant holds besides its own. `hosts` and `origins` are further names of this gateway, and the web
+    pages that may use it. `message_bytes` is the largest message, frames included; `queue_bytes` the most that waits
+    for one slow reader before it is cut.
     """
 
     owner: ParticipantId | None = None
@@ -344,11 +344,11 @@ class SpaceConfig(SpaceSettings):
     short_tokens: bool = False
 
     @model_validator(mode="after")
-    def _hard_to_guess(self) -> SpaceConfig:
+    def _refuse_short_tokens(self) -> SpaceConfig:
         short = [
             name
-            for name, one in self.participants.items()
-            if any(len(token.reveal()) < LEAST_TOKEN for token in one.tokens)
+            for name, participant in self.participants.items()
+            if any(len(token.reveal()) < LEAST_TOKEN for token in participant.tokens)
         ]
         if short and not self.short_tokens:
             raise ValueError(
@@ -357,12 +357,12 @@ class SpaceConfig(SpaceSettings):
             )
         return self
 
-    def weighed(self) -> SpaceLimits:
+    def check_limits(self) -> SpaceLimits:
         """The limits of the space.
 
         Raises:
             ConfigError: when its capabilities are too large for a welcome, or too costly to judge.
         """
-        held = {name: one.capabilities for name, one in self.participants.items()}
+        held = {name: participant.capabilities for name, participant in self.participants.items()}
         configurable(held, self.baseline, self.limits.of_space)
         return self.limits.of_space

@@ -1,9 +1,20 @@
-"""How do spaces run?  Feed, record, commit, apply; and nothing decides here what a message may do.
+"""Runs spaces: feeds each event to its space, records the plan, commits it, applies its effects.
 
-One gateway belongs to one event loop, and every method is called on it; that is why there is no lock. Transports
-authenticate, then hand over a `Peer` for each connection. Whatever happens goes through `_feed`: the space plans,
-the journal takes the records, only then the plan is committed and delivered. What a journal cannot take is refused
-and leaves no trace in the space.
+One gateway belongs to one event loop, and every method is called on that loop; that is why there is no lock. A
+transport (`sockets`, `routes`, `local`) authenticates, then hands over a `Peer` for each connection. The gateway
+decides nothing about a message. Each event takes one way, `_feed`:
+
+```
+transport ── receive / post / admit / leave ──▶ _feed          an event that comes meanwhile waits in the queue
+_turn      space.plan(event, now)                              pure; the space does not change
+           Record effects ──▶ journal, then `observe`          refused or failed: `journal_refusals`, and no commit
+           turn.commit()                                       the space changes
+_apply     Record ──▶ ring; other effects ──▶ apply_effects    peers, tokens
+```
+
+An event that the journal cannot take is refused and leaves no trace in the space. Events that have happened already,
+such as a connection's end, are committed at once and written later (`owed`). A timer of each space (`WakeTimer`)
+feeds the ends of grants and the welcomes that are due.
 
 Spec: §3.6, §4.2, §5.
 """
@@ -19,20 +30,19 @@ from typing import Any
 from mew_lab.errors import JournalError, NotAdmitted
 from mew_lab.gateway.auth import Tokens
 from mew_lab.gateway.config import SpaceConfig
-from mew_lab.gateway.duties import carry_out
-from mew_lab.gateway.ends import AT_ONCE
-from mew_lab.gateway.outbox import Peer
-from mew_lab.gateway.ring import Page
-from mew_lab.gateway.running import Kept, Recorder, Running
-from mew_lab.gateway.shares import JournalLimits, journal_bytes, payer
-from mew_lab.gateway.unrecorded import (
+from mew_lab.gateway.delivery import Peer
+from mew_lab.gateway.effects import apply_effects
+from mew_lab.gateway.hosted_space import AT_ONCE, HostedSpace, JournalFile, Recorder
+from mew_lab.gateway.journal_refusals import (
     JOURNAL_MESSAGE,
     NO_ROOM,
-    note_counts,
+    answer_unrecorded,
     note_refused,
-    over_share,
-    unrecorded,
+    note_unrecorded,
+    refuse_over_share,
 )
+from mew_lab.gateway.ring import Page
+from mew_lab.gateway.shares import JournalLimits, journal_bytes, payer
 from mew_lab.space.core import Space, resumption_note
 from mew_lab.space.events import (
     HAPPENED,
@@ -62,9 +72,9 @@ class Gateway:
     """Several isolated spaces, their connections and their journals.
 
     `clock` gives the wall time in UTC, `new_epoch` a number of 64 random bits a space, and `observe` is called with
-    every record after it was journaled, before its message is delivered. `connection_url` is what an invitation
-    says of where to connect; empty while nobody serves this gateway. `before_post` is called with space and
-    participant before an HTTP message is taken: a log sink that waits for the first one is then attached.
+    every record after it was journaled, before its message is delivered. `connection_url` is the address in an
+    invitation; empty while nothing serves this gateway. `before_post` is called with space and participant before an
+    HTTP message is taken: a log sink that waits for the first one is then attached.
     """
 
     def __init__(
@@ -81,7 +91,7 @@ class Gateway:
         self.started = clock()
         self._clock = clock
         self._new_epoch = new_epoch
-        self._spaces: dict[str, Running] = {}
+        self._spaces: dict[str, HostedSpace] = {}
 
     # --- spaces and participants ---
 
@@ -105,13 +115,13 @@ class Gateway:
             owner=config.owner or "",
             baseline=config.baseline,
             limit=config.message_bytes,
-            limits=config.weighed(),
+            limits=config.check_limits(),
         )
         limits = config.limits.of_journal
-        running = Running(space, journal, queue_bytes=config.queue_bytes, wake=self._wake, limits=limits)
-        running.last = self._clock()
-        self._write(running, [opening_record(space, running.last)])
-        self._spaces[config.name] = running
+        hosted = HostedSpace(space, journal, queue_bytes=config.queue_bytes, wake=self._wake, limits=limits)
+        hosted.last = self._clock()
+        self._write(hosted, [opening_record(space, hosted.last)])
+        self._spaces[config.name] = hosted
         for name, participant in config.participants.items():
             self.enrol(config.name, name, participant.capabilities)
         return space
@@ -127,13 +137,13 @@ class Gateway:
         used: Mapping[str, int] | None = None,
         limits: JournalLimits | None = None,
     ) -> None:
-        """Goes on with a space that ran before, as it was then; whoever was connected has left.
+        """Resumes a space that ran before, as it was then; its connections have left.
 
         Args:
-            since: When it was last heard of: its time never runs backwards.
+            since: The time of its last record: its time never runs backwards.
             connections: The highest number in a name of its connections, so that no name comes twice.
             used: How many bytes of the journal each participant has caused before.
-            limits: What the journal takes; the standard ones unless given.
+            limits: The limits of the journal; the standard ones unless given.
 
         Raises:
             ValueError: when one of that name runs here already.
@@ -141,7 +151,7 @@ class Gateway:
         """
         if space.name in self._spaces:
             raise ValueError(f"a space {space.name!r} runs in this gateway already; choose another name")
-        running = Running(
+        hosted = HostedSpace(
             space,
             journal,
             queue_bytes=queue_bytes,
@@ -150,24 +160,24 @@ class Gateway:
             used=used,
             limits=limits,
         )
-        running.connections = connections
-        self._feed(running, resumption_note(space.state.owner))
-        self._spaces[space.name] = running
+        hosted.connections = connections
+        self._feed(hosted, resumption_note(space.state.owner))
+        self._spaces[space.name] = hosted
         for name in (*space.state.connections, *space.state.sinks):
-            self._feed(running, Left(name, "the gateway was started anew"))
+            self._feed(hosted, Left(name, "the gateway was started anew"))
 
     def enrol(self, space: str, participant: str, capabilities: Sequence[Mapping[str, Any]]) -> None:
         """Lets a participant join, or changes what it may do; one that is connected learns it by a new welcome.
 
         Raises:
-            ValueError: when nobody can be called so.
+            ValueError: when that is no participant id.
             ConfigError: when a capability is not a pattern.
             JournalError: when the journal cannot be written.
         """
         self._feed(self._spaces[space], Enrolled(participant, tuple(capabilities)))
 
     def participants(self, space: str) -> list[dict[str, Any]]:
-        """Who is enrolled: `{"id", "connected", "capabilities"}` each, as `GET /participants` answers."""
+        """The enrolled participants: `{"id", "connected", "capabilities"}` each, as `GET /participants` answers."""
         return [
             {
                 "id": member.name,
@@ -190,7 +200,7 @@ class Gateway:
     def history(
         self, space: str, participant: str, *, after: datetime | None, limit: int | None = None
     ) -> Page | None:
-        """What the participant may see of what went out lately, as `Ring.since` gives it. Spec: §5.3."""
+        """The recent envelopes that the participant may see, as `Ring.since` gives them. Spec: §5.3."""
         return self._spaces[space].ring.since(after, participant=participant, limit=limit)
 
     def logical(self, space: str, name: str) -> str:
@@ -213,16 +223,16 @@ class Gateway:
 
     def holder(self, space: str, runtime_id: str) -> Peer | None:
         """The connection that has this runtime id now: a newcomer of the same name is let in when it is dead."""
-        running = self._spaces[space]
-        connection = running.space.state.live.get(runtime_id)
-        return running.peers.get(connection.name) if connection else None
+        hosted = self._spaces[space]
+        connection = hosted.space.state.live.get(runtime_id)
+        return hosted.peers.get(connection.name) if connection else None
 
     def replace(self, space: str, runtime_id: str) -> None:
         """Drops the connection that has this runtime id (4409): it did not answer, and its successor is here."""
-        running = self._spaces[space]
-        connection = running.space.state.live.get(runtime_id)
+        hosted = self._spaces[space]
+        connection = hosted.space.state.live.get(runtime_id)
         if connection:
-            peer = running.peers.get(connection.name)
+            peer = hosted.peers.get(connection.name)
             if peer:
                 peer.close(4409, "replaced by a new connection of the same participant", drop=True)
             self.leave(space, connection.name, "replaced")
@@ -238,27 +248,27 @@ class Gateway:
         Raises:
             NotAdmitted: with the close code that the wire wants.
         """
-        running = self._spaces[space]
-        running.connections += 1
-        name = f"c{running.connections}"
-        running.peers[name] = peer
+        hosted = self._spaces[space]
+        hosted.connections += 1
+        name = f"c{hosted.connections}"
+        hosted.peers[name] = peer
         event = Joined(name, participant, runtime_id or participant, via)
         if (
-            participant == running.space.state.owner
-            and isinstance(running.journal, Kept)
-            and not running.owed
+            participant == hosted.space.state.owner
+            and isinstance(hosted.journal, JournalFile)
+            and not hosted.owed
         ):
-            self._feed(running, Noted(JOURNAL_HEAD, participant, running.journal.head[1].decode()))
+            self._feed(hosted, Noted(JOURNAL_HEAD, participant, hosted.journal.head[1].decode()))
         try:
-            effects = self._feed(running, event)
+            effects = self._feed(hosted, event)
         except JournalError:
-            running.peers.pop(name, None)
+            hosted.peers.pop(name, None)
             raise NotAdmitted(
                 f"cannot admit {participant!r} to {space!r}: {JOURNAL_MESSAGE}", space=space, close_code=1013
             ) from None
         for effect in effects:
             if type(effect) is Close and effect.connection == name:
-                running.peers.pop(name, None)
+                hosted.peers.pop(name, None)
                 raise NotAdmitted(
                     f"cannot admit {participant!r} to {space!r}: {effect.reason}",
                     space=space,
@@ -268,149 +278,144 @@ class Gateway:
 
     def receive(self, space: str, connection: str, message: str | bytes) -> None:
         """A whole message came in on a connection."""
-        running = self._spaces.get(space)
-        if running is None:
+        hosted = self._spaces.get(space)
+        if hosted is None:
             return
-        limit = running.space.limit
+        limit = hosted.space.limit
         if len(message) * 4 > limit:  # no character has more than four bytes
             data = message if isinstance(message, bytes) else message.encode("utf-8", "surrogatepass")
             if len(data) > limit:
-                self._feed(running, Oversize(connection, len(data), sha256(data).hexdigest()))
+                self._feed(hosted, Oversize(connection, len(data), sha256(data).hexdigest()))
                 return
         if isinstance(message, bytes):
-            self._feed(running, FrameReceived(connection, message, False))
+            self._feed(hosted, FrameReceived(connection, message, False))
         elif message.startswith("#"):
-            self._feed(running, FrameReceived(connection, message.encode("utf-8", "replace"), True))
+            self._feed(hosted, FrameReceived(connection, message.encode("utf-8", "replace"), True))
         else:
-            self._feed(running, Received(message, connection))
+            self._feed(hosted, Received(message, connection))
 
     def post(self, space: str, name: str, text: str | bytes) -> HttpReply:
         """A message came in by HTTP, from an authenticated participant posting under `name`. Spec: §5.3."""
-        running = self._spaces[space]
+        hosted = self._spaces[space]
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         who = (self.logical(space, name), name)
         self.before_post(space, who[0])
         event: Event = (
             Oversize(None, len(data), sha256(data).hexdigest(), *who)
-            if len(data) > running.space.limit
+            if len(data) > hosted.space.limit
             else Received(text, None, *who)
         )
-        for effect in self._feed(running, event):
+        for effect in self._feed(hosted, event):
             if type(effect) is HttpReply:
                 return effect
         raise AssertionError("a post always has a reply")
 
     def leave(self, space: str, connection: str, reason: str = "") -> None:
-        """A connection is gone, whatever the cause; harmless when it was gone before."""
-        running = self._spaces.get(space)
-        if running is not None:
-            running.peers.pop(connection, None)
-            left = running.space.state.connections.get(connection)
-            if left is not None and running.shares is not None:
-                note_refused(running, left.participant)
-            self._feed(running, Left(connection, reason))
+        """Removes a connection that is gone, for any cause; harmless when it was removed before."""
+        hosted = self._spaces.get(space)
+        if hosted is not None:
+            hosted.peers.pop(connection, None)
+            left = hosted.space.state.connections.get(connection)
+            if left is not None and hosted.shares is not None:
+                note_refused(hosted, left.participant)
+            self._feed(hosted, Left(connection, reason))
 
     def note(self, space: str, event: str, *, participant: str, detail: str) -> None:
-        """Writes something beside the wire into the journal, such as who or what decided a proposal."""
+        """Writes a note into the journal that no message carries, such as the policy that decided a proposal."""
         self._feed(self._spaces[space], Noted(event, participant, detail))
 
     def close(self, code: int = 1012, reason: str = "the gateway stops") -> None:
         """Closes every connection of every space; the spaces are gone afterwards."""
-        for name, running in list(self._spaces.items()):
-            for connection, peer in list(running.peers.items()):
+        for name, hosted in list(self._spaces.items()):
+            for connection, peer in list(hosted.peers.items()):
                 peer.close(code, reason)
                 self.leave(name, connection, reason)
-            running.ends.cancel()
+            hosted.timer.cancel()
             self.tokens.void_space(name)
             del self._spaces[name]
 
-    # --- the one way ---
+    # --- the way of every event ---
 
-    def _feed(self, running: Running, event: Event) -> tuple[object, ...]:
+    def _feed(self, hosted: HostedSpace, event: Event) -> tuple[object, ...]:
         """Plans, records, commits, applies. An event that comes while another is applied waits its turn."""
-        if running.busy:
-            running.queue.append(event)
+        if hosted.busy:
+            hosted.queue.append(event)
             return ()
-        running.busy = True
+        hosted.busy = True
         try:
-            effects = self._turn(running, event)
-            while running.queue:
-                self._turn(running, running.queue.popleft())
+            effects = self._turn(hosted, event)
+            while hosted.queue:
+                self._turn(hosted, hosted.queue.popleft())
         finally:
-            running.busy = False
+            hosted.busy = False
         return effects
 
-    def _turn(self, running: Running, event: Event) -> tuple[object, ...]:
-        now = running.last = max(running.last, self._clock())
-        if running.space.state.over(now) and isinstance(event, (Received, Joined, Enrolled)):
-            self._turn(running, GrantEnded())  # its timer is late
-        if running.space.state.due and not running.ends.waits and type(event) is not WelcomesDue:
-            self._turn(running, WelcomesDue())  # without a loop there is no timer
-        turn = running.space.plan(event, now)
+    def _turn(self, hosted: HostedSpace, event: Event) -> tuple[object, ...]:
+        now = hosted.last = max(hosted.last, self._clock())
+        if hosted.space.state.over(now) and isinstance(event, (Received, Joined, Enrolled)):
+            self._turn(hosted, GrantEnded())  # its timer is late
+        if hosted.space.state.due and not hosted.timer.waits and type(event) is not WelcomesDue:
+            self._turn(hosted, WelcomesDue())  # without a loop there is no timer
+        turn = hosted.space.plan(event, now)
         records = [effect for effect in turn.effects if type(effect) is Record]
-        shares, share, size = running.shares, None, 0
-        if shares is not None and (records or running.room is not None):
+        shares, share, size = hosted.shares, None, 0
+        if shares is not None and (records or hosted.room is not None):
             size = journal_bytes(records)
-            if who := payer(event, running.space.state):
+            if who := payer(event, hosted.space.state):
                 share = shares.of(who, now)
                 if size and (why := share.exceeded(now)) and not isinstance(event, HAPPENED):
-                    return over_share(running, event, turn, who, why)
+                    return refuse_over_share(hosted, event, turn, who, why)
         try:
-            if (
-                size
-                and running.room is not None
-                and running.room.low(size)
-                and not isinstance(event, HAPPENED)
-            ):
-                raise JournalError(f"Cannot go on with the journal of {running.space.name}: {NO_ROOM}")
-            self._pay(running)
-            self._write(running, records)
+            if size and hosted.room is not None and hosted.room.low(size) and not isinstance(event, HAPPENED):
+                raise JournalError(f"Cannot go on with the journal of {hosted.space.name}: {NO_ROOM}")
+            self._write_owed(hosted)
+            self._write(hosted, records)
         except JournalError as fault:
-            answer = unrecorded(running, event, turn, fault)
-            self._set_timer(running)
+            answer = answer_unrecorded(hosted, event, turn, fault)
+            self._set_timer(hosted)
             return answer
         if share is not None:
             share.charge(size)
             if share.messages:
-                note_refused(running, who)
-        note_counts(running)
+                note_refused(hosted, who)
+        note_unrecorded(hosted)
         turn.commit()
-        self._set_timer(running)
-        return self._apply(running, turn)
+        self._set_timer(hosted)
+        return self._apply(hosted, turn)
 
-    def _set_timer(self, running: Running) -> None:
-        state = running.space.state
-        running.ends.set(AT_ONCE if state.due else state.next_end, self._clock)
+    def _set_timer(self, hosted: HostedSpace) -> None:
+        state = hosted.space.state
+        hosted.timer.set(AT_ONCE if state.due else state.next_end, self._clock)
 
-    def _wake(self, running: Running) -> None:
-        if running.space.state.over(max(running.last, self._clock())):
-            self._feed(running, GrantEnded())
-        elif running.space.state.due:
-            self._feed(running, WelcomesDue())
-        self._set_timer(running)
+    def _wake(self, hosted: HostedSpace) -> None:
+        if hosted.space.state.over(max(hosted.last, self._clock())):
+            self._feed(hosted, GrantEnded())
+        elif hosted.space.state.due:
+            self._feed(hosted, WelcomesDue())
+        self._set_timer(hosted)
 
-    def _write(self, running: Running, records: list[Record]) -> None:
-        if running.journal is not None:
-            running.journal.append(records)
+    def _write(self, hosted: HostedSpace, records: list[Record]) -> None:
+        if hosted.journal is not None:
+            hosted.journal.append(records)
         if self.observe is not None:
             for record in records:
                 self.observe(record)
 
-    def _pay(self, running: Running) -> None:
-        """Records and delivers what a full disk has left waiting, in its order."""
-        while running.owed:
-            turn = running.owed[0]
-            self._write(running, [effect for effect in turn.effects if type(effect) is Record])
-            self._apply(running, running.owed.pop(0))
+    def _write_owed(self, hosted: HostedSpace) -> None:
+        """Records and delivers the turns that wait because the disk was full, in their order."""
+        while hosted.owed:
+            turn = hosted.owed[0]
+            self._write(hosted, [effect for effect in turn.effects if type(effect) is Record])
+            self._apply(hosted, hosted.owed.pop(0))
 
-    def _apply(self, running: Running, turn: Turn) -> tuple[Effect, ...]:
+    def _apply(self, hosted: HostedSpace, turn: Turn) -> tuple[Effect, ...]:
         for effect in turn.effects:
             if type(effect) is Record:
-                running.ring.take(effect)
-        return carry_out(
+                hosted.ring.take(effect)
+        return apply_effects(
             turn.effects,
-            space=running.space.name,
-            peers=running.peers,
+            space=hosted.space.name,
+            peers=hosted.peers,
             tokens=self.tokens,
             url=self.connection_url,
         )

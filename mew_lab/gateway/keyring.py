@@ -1,8 +1,8 @@
-"""Which tokens open a space that a file describes?  From the file, the environment and token files, or fresh ones.
+"""Collects the tokens of a space file: from the file, the environment and token files, or fresh ones.
 
 Every participant has one token of its own: from the environment variable `MEW_TOKEN_<ID>`, else from a token file,
 else minted and written where its owner alone can read it. What `tokens` of the file lists is good beside it.
-It admits nobody: all it finds goes into a `Tokens`.
+It admits no participant: every token goes into a `Tokens`.
 
 Spec: §5.1, §5.2.
 """

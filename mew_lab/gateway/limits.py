@@ -1,7 +1,7 @@
 """The limits of one server, and the bucket that says when a participant is ahead of its rate.
 
-Every limit of numbers has the code `limit_exceeded`; whoever meets one is told so, and nobody else notices. A rate is
-no limit of that kind: a WebSocket above it is read later, and nothing that it sends is lost.
+A limit of a number has the code `limit_exceeded`; only the participant that reaches it is told. A rate is not such a
+limit: a WebSocket above it is read later, and nothing that it sends is lost.
 
 Spec: §5.2 (rulings on limits before admission).
 """
@@ -19,7 +19,7 @@ PORTION = 0.02  # seconds of its rate that a slowed connection is read at a time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one server grants; sizes in bytes, times in seconds."""
+    """The limits of one server; sizes in bytes, times in seconds."""
 
     connections: int = 512
     """WebSockets of one space."""
@@ -62,7 +62,7 @@ class _Level:
         self._at = now
 
     def take(self, amount: float, now: float) -> float:
-        """Takes so much, and says how much is left."""
+        """Takes so much; returns how much is left."""
         most = self._most
         left = self._left + (now - self._at) * self._rate
         left = (left if left < most else most) - (amount if amount < most else most)
@@ -108,12 +108,12 @@ class Bucket:
         return min(UNREAD, max(messages.until(messages.portion, now), size.until(size.portion, now)))
 
     def retry_after(self, now: float) -> int:
-        """Whole seconds after which a client may try again, as `Retry-After` says them."""
+        """Whole seconds after which a client may try again, for `Retry-After`."""
         return max(1, math.ceil(self.wait(now)))
 
 
 class Rates:
-    """One bucket for each participant, whatever way its messages come."""
+    """One bucket for each participant, shared by WebSocket and HTTP."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits

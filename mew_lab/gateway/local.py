@@ -1,4 +1,4 @@
-"""How does a participant of this very process connect?  A driver over the memory link; it holds no rule.
+"""Connects a participant of this process over a memory link; it holds no rule.
 
 Spec: §5.2, with the token's place taken by the host's own word.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 
+from mew_lab.gateway.delivery import MemoryPeer
 from mew_lab.gateway.gateway import Gateway
-from mew_lab.gateway.outbox import MemoryPeer
 from mew_lab.transport.link import Link, LinkClosed
 from mew_lab.transport.memory import MemoryLink, pair
 

@@ -1,4 +1,4 @@
-"""What can be asked over HTTP, in the words that tools understand?  An OpenAPI 3.1 description: data, and nothing else.
+"""The OpenAPI 3.1 description of the HTTP routes: data, and nothing else.
 
 `tests/gateway/test_openapi.py` holds the routes to it.
 

@@ -1,9 +1,9 @@
-"""How do programs run beside a gateway, and for how long?  Started, restarted by their policy, ended with it.
+"""Runs the programs of a space beside its gateway: starts them, restarts them by their policy, ends them with it.
 
-Each runs under a keeper (`keeper.py`), a process that ends it when we say so or when we are gone, for whatever
-reason. It has no open files of ours and a process group of its own; what it says goes into its log.
+Each runs under a keeper (`keeper.py`), a process that ends it on request or when this process is gone, for any
+reason. It has none of this process's open files and a process group of its own; its output goes into its log.
 
-It knows no protocol, and not why a program is to run.
+This module knows no protocol, and not why a program is to run.
 
 Spec: threat 28.
 """
@@ -84,7 +84,7 @@ class Processes:
         """The process id of each program that runs now, by participant."""
 
     async def start(self) -> None:
-        """Starts all of them; one that cannot be started is told, and hinders nobody.
+        """Starts all programs; one that cannot be started is reported, and the others run.
 
         Raises:
             ConfigError: where programs cannot be ended for certain, because the system has no process groups.
@@ -189,7 +189,7 @@ class Processes:
         return _Ended(fault=f"cannot be started: {said.get('fault', 'it has no keeper')}")
 
     def _kill(self, name: str, *, lost: bool) -> None:
-        """Ends what a lost keeper has left: the process group bears its number as long as somebody is in it."""
+        """Ends the programs of a lost keeper: its process group keeps its number as long as a process is in it."""
         process = self._keepers.pop(name, None)
         if process is not None and lost:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -202,7 +202,7 @@ def _done(future: asyncio.Future[None]) -> None:
 
 
 def _report(line: bytes) -> dict[str, Any]:
-    """What a keeper reports; whatever else it says is a fault of its own."""
+    """The report of a keeper; any other output is a fault of the keeper."""
     try:
         said = json.loads(line)
     except ValueError:

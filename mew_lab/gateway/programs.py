@@ -1,7 +1,8 @@
-"""Which programs does a space.yaml want to run, and what is each of them given?
+"""Derives the programs of a space.yaml: command line, environment and token of each.
 
-A clean environment with what the file names and its own token; `${PORT}`, `${SPACE}` and `${TOKEN}` in its arguments
-are filled in as the peers do. It starts nothing, and how a bridge is started is told to it from above.
+A program gets a clean environment with the variables that the file names and its own token; `${PORT}`, `${SPACE}` and
+`${TOKEN}` in its arguments are replaced as the peers do. This module starts nothing; its caller gives the command of a
+bridge.
 
 Spec: threat 28.
 """
@@ -29,7 +30,7 @@ RESTARTS = 5  # in a row
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """What is to be run for one participant. Its arguments and its environment may hold its token."""
+    """A program that runs as one participant. Its arguments and its environment may hold its token."""
 
     participant: str
     command: tuple[str, ...] = field(repr=False)
@@ -42,7 +43,7 @@ class Program:
 
     @property
     def command_line(self) -> str:
-        """The exact command, as a shell would take it; only secrets that we know are masked."""
+        """The exact command, as a shell would take it; only known secrets are masked."""
         return one_line(mask(shlex.join(self.command)), 500)
 
 
@@ -62,18 +63,18 @@ def programs_of(
     Args:
         keys: each participant's own token.
         url: where the gateway is reached, and `port` its port.
-        bridge: the words of the command that brings an MCP server into a space, and `bridge_env` what it needs.
-        environ: what `${NAME}` in the file's `env` means; kept as it stands where it is not set.
+        bridge: the command that connects an MCP server to a space, and `bridge_env` its environment.
+        environ: the variables for `${NAME}` in the file's `env`; one that is not set stays as it stands.
         logs: a folder for their logs, below that of the file's logs.
     """
     programs = []
-    for name, one in file.config.participants.items():
-        if not one.starts:
+    for name, participant in file.config.participants.items():
+        if not participant.starts:
             continue
         token = keys[name].token
         given = {
             **inherited_environment(environ),
-            **_filled(one.env, environ),
+            **_fill_environment(participant.env, environ),
             variable(name): token.reveal(),
         }
         program = Program(
@@ -82,41 +83,45 @@ def programs_of(
             cwd=file.folder,
             env=given,
             log=file.logs / logs / f"{name}.log",
-            restart=one.restart_policy or "never",
-            secrets=(token, *one.tokens),
+            restart=participant.restart_policy or "never",
+            secrets=(token, *participant.tokens),
         )
-        if one.type == "mcp-bridge":
+        if participant.type == "mcp-bridge":
             words = (*bridge, url, "--space", file.config.name, "--as", name, "--token-env", variable(name))
-            programs.append(_bridge(program, one, words=words, more=bridge_env or {}, environ=environ))
+            programs.append(
+                _bridge(program, participant, words=words, more=bridge_env or {}, environ=environ)
+            )
         else:
-            programs.append(_agent(program, one, space=file.config.name, port=port, token=token))
+            programs.append(_agent(program, participant, space=file.config.name, port=port, token=token))
     return programs
 
 
-def _agent(program: Program, one: ParticipantConfig, *, space: str, port: int, token: Token) -> Program:
-    said = {"PORT": str(port), "SPACE": space, "TOKEN": token.reveal()}
+def _agent(
+    program: Program, participant: ParticipantConfig, *, space: str, port: int, token: Token
+) -> Program:
+    values = {"PORT": str(port), "SPACE": space, "TOKEN": token.reveal()}
     words = (
-        sys.executable if one.command == "python" else one.command,
-        *(_put(word, said) for word in one.args),
+        sys.executable if participant.command == "python" else participant.command,
+        *(_replace_once(word, values) for word in participant.args),
     )
-    return replace(program, command=words, env={**program.env, **said})
+    return replace(program, command=words, env={**program.env, **values})
 
 
 def _bridge(
     program: Program,
-    one: ParticipantConfig,
+    participant: ParticipantConfig,
     *,
     words: Sequence[str],
     more: Mapping[str, str],
     environ: Mapping[str, str],
 ) -> Program:
-    server, settings = one.mcp_server, one.bridge_config
+    server, settings = participant.mcp_server, participant.bridge_config
     assert server is not None  # the file was checked
-    env = {**program.env, **_filled(server.env, environ)}
-    handed_on = [word for name in (*one.env, *server.env) for word in ("--env", name)]
+    env = {**program.env, **_fill_environment(server.env, environ)}
+    env_options = [word for name in (*participant.env, *server.env) for word in ("--env", name)]
     wait = ["--init-timeout", f"{settings.init_timeout / 1000:g}"]
-    command = (*words, *wait, *handed_on, "--", server.command, *server.args)
-    restart = one.restart_policy or ("on-failure" if settings.reconnect else "never")
+    command = (*words, *wait, *env_options, "--", server.command, *server.args)
+    restart = participant.restart_policy or ("on-failure" if settings.reconnect else "never")
     return replace(
         program,
         command=command,
@@ -127,12 +132,12 @@ def _bridge(
     )
 
 
-def _filled(env: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+def _fill_environment(env: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
     return {name: fill_variables(value, environ) for name, value in env.items()}
 
 
-def _put(word: str, said: Mapping[str, str]) -> str:
+def _replace_once(word: str, values: Mapping[str, str]) -> str:
     """A word with the first `${PORT}`, `${SPACE}` and `${TOKEN}` in it filled in, as the peers do."""
-    for name, value in said.items():
+    for name, value in values.items():
         word = word.replace(f"${{{name}}}", value, 1)
     return word

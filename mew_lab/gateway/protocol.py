@@ -35,7 +35,7 @@ CONTROL = 0x8  # opcodes from here on belong to no message
 class DirectProtocol(WebSocketsSansIOProtocol):
     """The library's protocol of one WebSocket, with a short way for messages in one piece.
 
-    `take` is called with each such message and says whether it has handled it; one that it has not, the library queues
+    `take` is called with each such message and returns whether it has handled it; the library queues the others
     as usual. `taken` is called when all that was read at once is handled, if any of it was taken. While `take` is None
     every frame goes to the library.
     """
@@ -104,7 +104,7 @@ class DirectProtocol(WebSocketsSansIOProtocol):
                 self._upgraded = self._framed = True
 
     def _follow(self, first: int, size: int) -> None:
-        """Keeps in mind what the library is in the middle of."""
+        """Tracks whether the library is within a message in pieces, or after a close."""
         if first & OPCODE < CONTROL:
             self._in_pieces = not first & FIN
             self._room = self._room - size if self._in_pieces else self._most

@@ -1,7 +1,7 @@
-"""What was said in a space lately?  A bounded memory of delivered envelopes, for who asks by HTTP instead of listening.
+"""Keeps the last delivered envelopes of a space, bounded, for participants that poll by HTTP.
 
-Each stands under the time at which the gateway received it, whatever its own `ts` says. It knows no token and no
-request, and of the rules only which kinds are private to their addressee.
+Each is kept under the time at which the gateway received it, whatever its own `ts` says. This module knows no token
+and no request, and of the rules only which kinds are private to their addressee.
 
 Spec: §5.3 (rulings on retrieval).
 """
@@ -28,14 +28,14 @@ TICK = timedelta(microseconds=1)
 
 
 class Page(NamedTuple):
-    """Exact texts in their order, the time to ask from for what follows, and whether some of it is here already."""
+    """Exact texts in their order, the time to ask from for the next page, and whether that page has texts already."""
 
     texts: tuple[str, ...]
     next: datetime
     more: bool
 
 
-class _Kept(NamedTuple):
+class _SentEnvelope(NamedTuple):
     at: datetime
     text: str
     size: int
@@ -48,9 +48,9 @@ _PAYLOAD = ',"payload":'  # stands within no string of JSON as it is here
 class Ring:
     """The last envelopes of one space: at most so many, and at most so many bytes of them.
 
-    Times are unique: what comes within one microsecond stands a microsecond apart, so that whoever asks from the
-    time of any envelope misses none and sees none twice. `participant_of` says whose a runtime id is; what was
-    before `begins` is not here. Tokens never come here: a record holds a placeholder in their place.
+    Times are unique: envelopes of one microsecond are kept a microsecond apart, so that a poll from the time of any
+    envelope misses none and gets none twice. `participant_of` gives the participant of a runtime id; envelopes from
+    before `begins` are not here. Tokens never come here: a record holds a placeholder in their place.
     """
 
     __slots__ = ("_bytes", "_forgotten", "_kept", "_last", "_max_bytes", "_max_envelopes", "_participant_of")
@@ -66,12 +66,12 @@ class Ring:
         self._participant_of = participant_of
         self._max_envelopes = max_envelopes
         self._max_bytes = max_bytes
-        self._kept: deque[_Kept] = deque()
+        self._kept: deque[_SentEnvelope] = deque()
         self._bytes = 0
         self._last = self._forgotten = begins
 
     def take(self, record: Record) -> None:
-        """Keeps the envelope that a record tells of, if it tells of one that went out; forgets the oldest."""
+        """Keeps the envelope of a record, if it was delivered; forgets the oldest."""
         text = record.raw
         if text is None or record.verdict not in DELIVERED:
             return
@@ -79,7 +79,7 @@ class Ring:
         at = record.now if record.now > self._last else self._last + TICK
         self._last = at
         size = len(text) if text.isascii() else len(text.encode())
-        self._kept.append(_Kept(at, text, size, only))
+        self._kept.append(_SentEnvelope(at, text, size, only))
         self._bytes += size
         while self._bytes > self._max_bytes or len(self._kept) > self._max_envelopes:
             oldest = self._kept.popleft()
@@ -87,9 +87,9 @@ class Ring:
             self._forgotten = oldest.at
 
     def _addressees(self, text: str) -> frozenset[str] | None:
-        """Whom the gateway said this to; None when it was said to everybody.
+        """The participants that a message of the gateway is for; None when it is for all.
 
-        By the kind and not by the record's receivers: a private message that reached nobody is no public one.
+        The kind decides, not the record's receivers: a private message without a receiver is still private.
         """
         head, rest, _ = text.partition(_PAYLOAD)  # the gateway writes it last, and a welcome has a long one
         members = json.loads(f"{head}}}" if rest else text)
@@ -98,25 +98,25 @@ class Ring:
         return frozenset(map(self._participant_of, members.get("to", ())))
 
     def since(self, after: datetime | None, *, participant: str, limit: int | None = None) -> Page | None:
-        """What `participant` may see of all that was received strictly later than `after`, the oldest first.
+        """The envelopes received strictly later than `after` that `participant` may see, the oldest first.
 
         Args:
-            after: None for all that is here.
+            after: None for all that are kept.
             limit: the most envelopes to give; None for no limit.
 
         Returns:
-            None when some of it is not here any more.
+            None when some of them are not kept any more.
         """
         if after is not None and after < self._forgotten:
             return None
-        found: list[_Kept] = []
-        for one in reversed(self._kept):
-            if after is not None and one.at <= after:
+        page: list[_SentEnvelope] = []
+        for kept in reversed(self._kept):
+            if after is not None and kept.at <= after:
                 break
-            if one.only is None or participant in one.only:
-                found.append(one)
-        found.reverse()
-        if limit is not None and len(found) > limit:
-            del found[limit:]
-            return Page(tuple(one.text for one in found), found[-1].at, True)
-        return Page(tuple(one.text for one in found), max(after or self._last, self._last), False)
+            if kept.only is None or participant in kept.only:
+                page.append(kept)
+        page.reverse()
+        if limit is not None and len(page) > limit:
+            del page[limit:]
+            return Page(tuple(kept.text for kept in page), page[-1].at, True)
+        return Page(tuple(kept.text for kept in page), max(after or self._last, self._last), False)

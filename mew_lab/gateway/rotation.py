@@ -1,7 +1,7 @@
-"""Decides whose message is handled next, so that nobody holds the loop for all: not by many connections either.
+"""Decides whose message is handled next, so that no participant holds the loop, with many connections neither.
 
 All messages of one turn of the loop share one slice of time. When it is over, every sender waits for the next turn;
-who was served least recently goes first, however many connections others wait with.
+the sender that was served least recently goes first, however many connections others wait with.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Rotation:
 
     @property
     def over(self) -> bool:
-        """Whether who has a message must `wait`; where not, it is to be handled now."""
+        """Whether a sender with a message must `wait`; else the message is to be handled now."""
         return self._spent > SLICE or self._due > 0 or bool(self._waiting)
 
     def spend(self, seconds: float) -> None:
@@ -62,7 +62,7 @@ class Rotation:
                 return
 
     def _notice(self) -> None:
-        """Has the next turn of the loop begin a new slice."""
+        """Schedules a new slice for the next turn of the loop."""
         loop = self._loop = self._loop or asyncio.get_running_loop()
         self._scheduled = True
         loop.call_soon(self._next)

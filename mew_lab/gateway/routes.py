@@ -1,7 +1,7 @@
-"""What is answered over HTTP?  The routes of a gateway, one method each.
+"""The HTTP routes of a gateway, one method each.
 
-HTTP is the same pipeline as WebSocket: what comes in is handed to the gateway, and what it says is the answer. Host
-and Origin were judged before a request comes here.
+HTTP is the same pipeline as WebSocket: a body is handed to the gateway, and its reply is the answer. Host and Origin
+were judged before a request comes here.
 
 Spec: §5.3.
 """
@@ -23,7 +23,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from mew_lab.gateway.door import MISSING_BEARER, Identity, bearer, whose, without_join
+from mew_lab.gateway.admission import MISSING_BEARER, Identity, bearer, identify, without_join
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.limits import Limits, Rates
 from mew_lab.gateway.openapi import DESCRIPTION
@@ -130,14 +130,14 @@ class Routes:
         body = _without_join(body, limit=self._gateway.message_bytes(identity.space))
         reply = self._gateway.post(identity.space, request.path_params["id"], body)
         self._rotation.spend(time() - began)
-        await asyncio.sleep(0)  # outboxes write at the end of a turn, and the answer is to come last
-        said = reply.body
-        if said.get("code") in NOT_AN_ENVELOPE:  # here the peers' answer is the sentence itself
-            said = {**said, "error": said["message"]}
-        return _answer(said, status=reply.status)
+        await asyncio.sleep(0)  # delivery queues write at the end of a turn, and the answer is to come last
+        answer = reply.body
+        if answer.get("code") in NOT_AN_ENVELOPE:  # here the peers' answer is the sentence itself
+            answer = {**answer, "error": answer["message"]}
+        return _answer(answer, status=reply.status)
 
     async def _messages(self, request: Request) -> Response:
-        """What went out lately, to poll for: all that is still here, or what came after `since`.
+        """The recent envelopes for a participant that polls: all that are kept, or those after `since`.
 
         Spec: §5.3 (rulings on retrieval).
         """
@@ -155,21 +155,21 @@ class Routes:
             )
         return _Messages(page, within=self._limits.body)
 
-    # --- what a request says ---
+    # --- reading a request ---
 
     async def _identity(self, request: Request) -> Identity:
         token = bearer(request.headers.get("authorization"))
         if token is None:
             raise HTTPException(401, MISSING_BEARER, {"www-authenticate": "Bearer"})
         asked = request.query_params.get("space", "")
-        identity = whose(self._gateway.tokens, token, spaces=self._gateway.spaces, asked=asked)
+        identity = identify(self._gateway.tokens, token, spaces=self._gateway.spaces, asked=asked)
         if identity is None:
             await self._refusal_delay()
             raise HTTPException(403, BAD_TOKEN)
         return identity
 
     async def _owner(self, request: Request) -> Identity:
-        """Whose token it is, if that is the participant that the path names."""
+        """The identity of the token, if the path names its participant."""
         identity = await self._identity(request)
         if self._gateway.logical(identity.space, request.path_params["id"]) != identity.participant:
             raise HTTPException(403, BAD_TOKEN)
@@ -218,13 +218,13 @@ def _without_join(body: str | bytes, *, limit: int) -> str | bytes:
 
 
 def _moment(text: str) -> datetime:
-    """The time that an RFC 3339 timestamp of any offset says."""
+    """The time of an RFC 3339 timestamp with any offset."""
     # A plus that was not escaped in the URL arrives as a blank.
     moment = parse_rfc3339(f"{text[:-6]}+{text[-5:]}" if text[-6:-5] == " " else text)
     if moment is not None:
         return moment
-    said = "since must be an RFC 3339 timestamp such as 2026-01-09T10:00:00Z"
-    raise HTTPException(400, f"{said}, and not {text[:40]!r}")
+    message = "since must be an RFC 3339 timestamp such as 2026-01-09T10:00:00Z"
+    raise HTTPException(400, f"{message}, and not {text[:40]!r}")
 
 
 def _limit(text: str) -> int:
@@ -233,11 +233,11 @@ def _limit(text: str) -> int:
     raise HTTPException(400, f"limit must be a number from 1 to {MAX_ENVELOPES}, and not {text[:40]!r}")
 
 
-# --- what is answered -----------------------------------------------------------------------------------------
+# --- answers -----------------------------------------------------------------------------------------
 
 
 class _Messages(Response):
-    """A page of exact texts. It is never held as a whole: a slow reader must not cost what all of it weighs."""
+    """A page of exact texts, sent in parts: a slow reader must not hold the whole of it in memory."""
 
     media_type = "application/json"
 
@@ -259,16 +259,16 @@ class _Messages(Response):
             pass  # the answer is not whole, so the server hangs up
 
     def _parts(self) -> Iterator[str]:
-        said, size = ['{"messages":['], 0
+        chunk, size = ['{"messages":['], 0
         for at, text in enumerate(self._page.texts):
-            said.append(f",{text}" if at else text)
+            chunk.append(f",{text}" if at else text)
             size += len(text)
             if size > CHUNK:
-                yield "".join(said)
-                said, size = [], 0
+                yield "".join(chunk)
+                chunk, size = [], 0
         following = self._page.next.isoformat(timespec="microseconds").replace("+00:00", "Z")
-        said.append(f'],"next":"{following}","more":{"true" if self._page.more else "false"}}}')
-        yield "".join(said)
+        chunk.append(f'],"next":"{following}","more":{"true" if self._page.more else "false"}}}')
+        yield "".join(chunk)
 
 
 def _answer(body: Mapping[str, Any], *, status: int = 200, **headers: str) -> JSONResponse:
@@ -276,7 +276,7 @@ def _answer(body: Mapping[str, Any], *, status: int = 200, **headers: str) -> JS
 
 
 def refusal(status: int, error: str, message: str = "", **headers: str) -> JSONResponse:
-    """A refusal; the connection closes after it, so that a body which nobody reads holds nothing up."""
+    """A refusal; the connection closes after it, because the body of the request is not read."""
     body = {"error": error, "message": message} if message else {"error": error}
     return _answer(body, status=status, connection="close", **headers)
 

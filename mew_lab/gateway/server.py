@@ -1,7 +1,7 @@
-"""How is a gateway reached from other processes?  One port for WebSocket and HTTP, which prints nothing.
+"""Serves a gateway to other processes: one port for WebSocket and HTTP, which prints nothing.
 
-Every request passes the same door first: `Host` must name us, `Origin` must be configured. Behind it sockets.py
-and routes.py answer; what they say to whom is not known here.
+Every request passes the same two checks first: `Host` must name this gateway, `Origin` must be configured. After them
+`sockets` and `routes` answer.
 
 Spec: §5.2, §5.3.
 """
@@ -20,7 +20,7 @@ from typing import Any
 import uvicorn
 
 from mew_lab.errors import ConfigError
-from mew_lab.gateway.door import Hosts
+from mew_lab.gateway.admission import Hosts
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.limits import Limits, Rates
 from mew_lab.gateway.protocol import DirectProtocol
@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 
 def settings(app: Callable[..., Any], *, message_bytes: int, ping: float = 20.0) -> uvicorn.Config:
-    """How every server of ours is set up, for an ASGI application, messages of this size, and pings so often."""
+    """The uvicorn settings of every server here, for messages of this size and a ping every `ping` seconds."""
     return uvicorn.Config(
         app,
         http="h11",
@@ -68,7 +68,7 @@ def settings(app: Callable[..., Any], *, message_bytes: int, ping: float = 20.0)
 
 
 class Uvicorn(uvicorn.Server):
-    """uvicorn as a part of somebody else's process: no signal handlers, no clock that ticks while idle."""
+    """uvicorn within another program's process: no signal handlers, no timer while idle."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -87,8 +87,8 @@ class Uvicorn(uvicorn.Server):
         await self.leave.wait()
 
 
-class _Muffle(logging.Filter):
-    """Takes what the server library logs about our server to our logger; others' servers keep theirs."""
+class _ServerLogFilter(logging.Filter):
+    """Sends the library's log records about this server to the logger of this module; other servers keep theirs."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()
@@ -100,8 +100,8 @@ class _Muffle(logging.Filter):
                 return True
         except RuntimeError:
             return True
-        told = record.exc_info or record.levelno >= logging.CRITICAL
-        if told and record.msg != NO_UTF_8:
+        is_fault = record.exc_info or record.levelno >= logging.CRITICAL
+        if is_fault and record.msg != NO_UTF_8:
             logger.error("%s", mask(logging.Formatter().format(record)))
         return False
 
@@ -110,12 +110,12 @@ class Server:
     """One port of one gateway. To be used on the gateway's own event loop.
 
     Args:
-        gateway: what is reached here.
+        gateway: the gateway that is served.
         host: the address to listen on; other machines can reach it only where it is not a loopback one.
         port: 0 takes a free one.
         allowed_hosts: further names that `Host` may hold, each good with any port unless it has one.
         allowed_origins: web pages that may come here, such as `http://localhost:8888`; none unless named.
-        limits: what everybody is granted.
+        limits: the limits of connections, rates and times.
 
     Spec: §5.2, §5.3.
     """
@@ -149,7 +149,7 @@ class Server:
         self._uvicorn: Uvicorn | None = None
         self._running: asyncio.Task[None] | None = None
         self._sweeping: asyncio.Task[None] | None = None
-        self._muffle: _Muffle | None = None
+        self._log_filter: _ServerLogFilter | None = None
 
     # --- start and stop ---
 
@@ -157,7 +157,7 @@ class Server:
         """Listens; returns the port.
 
         Raises:
-            ConfigError: when nobody can listen there.
+            ConfigError: when the address or port cannot be used.
         """
         if self._uvicorn is not None:
             raise RuntimeError("a server starts once; make another one")
@@ -171,16 +171,16 @@ class Server:
         largest = max(limits, default=MAX_MESSAGE)
         self._uvicorn = Uvicorn(settings(self, message_bytes=largest, ping=self._limits.ping))
         loop = asyncio.get_running_loop()
-        self._muffle = _Muffle(loop)
+        self._log_filter = _ServerLogFilter(loop)
         for name in LOGGERS:
-            logging.getLogger(name).addFilter(self._muffle)
+            logging.getLogger(name).addFilter(self._log_filter)
         running = loop.create_task(self._uvicorn.serve(sockets=[listener]))
         listening = loop.create_task(self._uvicorn.listening.wait())
         await asyncio.wait({running, listening}, return_when=asyncio.FIRST_COMPLETED)
         if not listening.done():
             listening.cancel()
             listener.close()
-            self._unmuffle()
+            self._remove_log_filter()
             await running  # raises what went wrong
         self._running = running
         self._sweeping = loop.create_task(self._sweep(self._uvicorn))
@@ -198,12 +198,12 @@ class Server:
         await asyncio.wait({running}, timeout=LAST_REQUESTS)
         hang_up(server.server_state.connections)
         await running
-        self._unmuffle()
+        self._remove_log_filter()
 
-    def _unmuffle(self) -> None:
+    def _remove_log_filter(self) -> None:
         for name in LOGGERS:
-            if self._muffle is not None:
-                logging.getLogger(name).removeFilter(self._muffle)
+            if self._log_filter is not None:
+                logging.getLogger(name).removeFilter(self._log_filter)
 
     def _bind(self) -> socket.socket:
         at = f"port {self.port} of {self.host}"
@@ -221,15 +221,15 @@ class Server:
         except OSError as fault:
             listener.close()
             if fault.errno == errno.EADDRINUSE:
-                said = f"{at} is in use already; choose another port, or 0 for any free one"
+                message = f"{at} is in use already; choose another port, or 0 for any free one"
             else:
-                said = f"the gateway cannot listen on {at}: {fault.strerror}"
-            raise ConfigError(said, key="port") from None
+                message = f"the gateway cannot listen on {at}: {fault.strerror}"
+            raise ConfigError(message, key="port") from None
         listener.setblocking(False)
         return listener
 
     async def _sweep(self, server: Uvicorn) -> None:
-        """Hangs up on sockets that connect and then say nothing."""
+        """Ends sockets that connect and then send nothing."""
         before: set[object] = set()
         while True:
             await asyncio.sleep(self._limits.first_frame)
@@ -242,7 +242,7 @@ class Server:
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """One request, as ASGI hands it over."""
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        no = self._turned_away(headers)
+        no = self._find_refusal(headers)
         if scope["type"] == "websocket":
             if no:
                 return await refuse_upgrade(send, *no)
@@ -251,8 +251,8 @@ class Server:
             return await refusal(*no)(scope, receive, send)
         return await self._routes(scope, receive, send)
 
-    def _turned_away(self, headers: Mapping[str, str]) -> tuple[int, str, str] | None:
-        """Status and words for who must not come in at all, before anything else is looked at.
+    def _find_refusal(self, headers: Mapping[str, str]) -> tuple[int, str, str] | None:
+        """Status, code and sentence of a refusal by `Host` or `Origin`; None lets the request in.
 
         Spec: §5.2 (rulings on hosts and origins).
         """

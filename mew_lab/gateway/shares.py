@@ -1,7 +1,7 @@
 """Bounds what participants can make a journal keep: a share each, and a floor of free space for all.
 
-Both are decided here and not in the space: what is refused here leaves no line, so a replay never meets it. How
-much was refused so is noted in the journal later, as a count.
+Both are decided here and not in the space: a message that is refused here leaves no line, so that a replay never
+meets it. The journal later has a count of them.
 
 A share counts what a participant causes: its messages, the errors and welcomes that answer them, its joins. Seats
 of this process are not counted; the floor holds for them too.
@@ -42,7 +42,7 @@ TELL_EVERY = 0.1  # seconds between two errors about stream frames
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalLimits:
-    """What a journal takes, in bytes."""
+    """The limits of a journal, in bytes."""
 
     bytes_per_second: float = 2 * 1024 * 1024
     """Of one participant, in the long run."""
@@ -66,7 +66,7 @@ def journal_bytes(records: Iterable[Record]) -> int:
 
 
 def payer(event: Event, state: State) -> str:
-    """Whose share an event counts to; empty for the host's own, and for a seat of this process."""
+    """The participant whose share an event counts to; empty for the host, and for a seat of this process."""
     if isinstance(event, Joined):
         return "" if event.via in UNCOUNTED else event.participant
     if isinstance(event, WelcomesDue):
@@ -81,7 +81,7 @@ def payer(event: Event, state: State) -> str:
 
 
 class Share:
-    """What one participant may still cause, and what it was refused since the last note."""
+    """The bytes that one participant may still cause, and those that were refused since the last note."""
 
     __slots__ = ("_at", "_left", "_limits", "messages", "noted", "refused_bytes", "told", "used")
 
@@ -114,7 +114,7 @@ class Share:
         return ""
 
     def charge(self, size: int) -> None:
-        """It has caused so many bytes; one message never costs more than what is taken at once."""
+        """Counts so many bytes; one message never costs more than the burst."""
         self.used += size
         left, least = self._left - size, -self._limits.burst
         self._left = left if left > least else float(least)
@@ -135,7 +135,7 @@ class Share:
         return True
 
     def take_count(self) -> dict[str, int] | None:
-        """What was refused since the last note; None where nothing was."""
+        """Takes the count of refusals since the last note; None where there were none."""
         if not self.messages:
             return None
         count = {"messages": self.messages, "bytes": self.refused_bytes}
@@ -145,7 +145,7 @@ class Share:
 
 
 class Shares:
-    """The share of each participant of one space; `used` is what the journal held of each before."""
+    """The share of each participant of one space; `used` are the bytes of each that the journal held before."""
 
     def __init__(self, limits: JournalLimits, used: Mapping[str, int] | None = None) -> None:
         self._limits = limits

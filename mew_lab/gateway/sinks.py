@@ -1,9 +1,9 @@
-"""Where does a participant's `output_log` go?  A sink beside its connections writes all that it hears into a file.
+"""Writes a participant's `output_log`: a sink beside its connections writes every delivered message into a file.
 
-One line a message, compact JSON, beginning with its welcome; a frame of a stream is a line
-`{"type":"Buffer","data":[…]}`, as peers in the field write it. A delivery only notes the message: one writer makes
-the lines some milliseconds later and writes them, many at once. A kill loses the last of them and never their order.
-What cannot be written is told once and counted; the space never waits for it.
+Each message is one line of compact JSON, beginning with the welcome; a frame of a stream is a line
+`{"type":"Buffer","data":[…]}`, as peers in the field write it. A delivery only queues the message: one writer makes
+the lines some milliseconds later and writes many at once. A kill loses the last of them and never their order. Lines
+that cannot be written are reported once and counted; the space never waits for them.
 
 Spec: §3.6.4 (rulings on log sinks), threat 27.
 """
@@ -17,8 +17,8 @@ from collections.abc import Callable
 from functools import partial
 
 from mew_lab.errors import NotAdmitted
+from mew_lab.gateway.delivery import Frame
 from mew_lab.gateway.gateway import Gateway
-from mew_lab.gateway.outbox import Frame
 from mew_lab.gateway.space_file import SpaceFile
 from mew_lab.protocol.envelope import compact
 from mew_lab.space.events import LOG_SINK
@@ -32,7 +32,7 @@ MAX_WAITING = 16 * 1024 * 1024  # characters and bytes of messages that wait to 
 
 
 class SinkWriter:
-    """Writes what sinks hear, in its order, off the way of the deliveries.
+    """Writes the messages of sinks, in their order, apart from the deliveries.
 
     Where no loop runs, it writes at once.
 
@@ -95,7 +95,7 @@ class SinkWriter:
 
 
 class LogSink:
-    """The gateway's end of a connection that nobody is at: a `Peer` that has messages written."""
+    """The gateway's end of a connection without a client: a `Peer` that has messages written."""
 
     def __init__(self, take: Callable[[Frame], object]) -> None:
         self._take = take
@@ -132,29 +132,29 @@ class Sinks:
         self._space = file.config.name
         self._fault = fault
         self._waiting: set[str] = set()
-        for name, one in file.config.participants.items():
-            if one.output_log:
+        for name, participant in file.config.participants.items():
+            if participant.output_log:
                 self.files[name] = AppendedFile(
-                    file.folder, one.output_log, fault=partial(self._told, name), private=True
+                    file.folder, participant.output_log, fault=partial(self._report, name), private=True
                 )
-                if not one.auto_connect:
+                if not participant.auto_connect:
                     self._waiting.add(name)
 
     def open(self) -> None:
-        """Attaches those that are to hear everything from the start.
+        """Attaches the sinks with `auto_connect`.
 
         Raises:
-            NotAdmitted: when the space does not take one.
+            NotAdmitted: when the space does not admit one.
         """
         others = self._gateway.before_post
 
-        def posted(space: str, participant: str) -> None:
+        def before_post(space: str, participant: str) -> None:
             if space == self._space:
-                self._posted(participant)
+                self._attach_waiting(participant)
             else:
                 others(space, participant)
 
-        self._gateway.before_post = posted
+        self._gateway.before_post = before_post
         for name in self.files:
             if name not in self._waiting:
                 self._attach(name)
@@ -169,17 +169,17 @@ class Sinks:
         for file in self.files.values():
             file.finish()
 
-    def _told(self, participant: str, sentence: str) -> None:
+    def _report(self, participant: str, sentence: str) -> None:
         self._fault(f"{participant}: {sentence}")
 
-    def _posted(self, participant: str) -> None:
+    def _attach_waiting(self, participant: str) -> None:
         """A participant is about to speak by HTTP."""
         if participant in self._waiting:
             self._waiting.discard(participant)
             try:
                 self._attach(participant)
             except NotAdmitted as refused:
-                self._told(participant, f"{refused}; its output_log stays empty")
+                self._report(participant, f"{refused}; its output_log stays empty")
 
     def _attach(self, participant: str) -> None:
         sink = LogSink(partial(self._writer.put, self.files[participant]))

@@ -1,7 +1,7 @@
-"""How does a WebSocket become a connection of a space, and what happens to it until it ends?
+"""Drives each WebSocket: identifies its participant, admits it to a space, hands over its messages until it ends.
 
-A driver: it waits, asks the door whose token it is, hands the gateway whole messages, and has every timer
-that belongs to one socket (first frame, ghost probe). What a message may do is not decided here.
+`admission` reads tokens and join frames; the gateway takes whole messages. The timers of one socket (first frame,
+ghost probe) are here. This module does not decide what a message may do.
 
 Spec: §5.2.
 """
@@ -18,11 +18,19 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from mew_lab.errors import NotAdmitted, ProtocolError
-from mew_lab.gateway.burst import Burst
-from mew_lab.gateway.door import MISSING_BEARER, Claim, Identity, bearer, read_join, whose, without_join
+from mew_lab.gateway.admission import (
+    MISSING_BEARER,
+    Identity,
+    JoinFrame,
+    bearer,
+    identify,
+    read_join,
+    without_join,
+)
+from mew_lab.gateway.coalescer import WriteCoalescer
+from mew_lab.gateway.delivery import DeliveryQueue, Peer, Send
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.limits import Limits, Rates
-from mew_lab.gateway.outbox import Outbox, Peer, Send
 from mew_lab.gateway.rotation import QUANTUM, Rotation
 
 __all__ = ["Sockets", "refuse_upgrade"]
@@ -33,7 +41,7 @@ Receive = Callable[[], Coroutine[Any, Any, Event]]
 UNAUTHENTICATED = 4401
 TAKEN = 4409
 TOO_BIG = 1009
-BUG = 1011
+INTERNAL_ERROR = 1011
 STOPPING = 1012
 TRY_LATER = 1013
 FULL = "this space takes no more connections"
@@ -77,18 +85,18 @@ class Sockets:
         self.gateway = gateway
         self.limits = limits
         self.rates = rates
-        self.burst = Burst()
+        self.coalescer = WriteCoalescer()
         self.rotation = Rotation()
         self._strangers = 0
         self._wrong = 0  # wrong tokens since that was logged
         self._tell_at = 0.0
         self._probing: Counter[str] = Counter()  # newcomers a space that wait whether an older one answers
-        self._open: set[Outbox] = set()
+        self._open: set[DeliveryQueue] = set()
         self._none_open = asyncio.Event()
         self._stopping = False
 
     async def serve(self, headers: Mapping[str, str], query: str, receive: Receive, send: Send) -> None:
-        """One socket, whole: from its upgrade request, whose host and origin were found good, to its end."""
+        """Drives one socket from its upgrade request, whose host and origin were judged before, to its end."""
         asked = next(iter(parse_qs(query).get("space", ())), "")
         try:
             known = await self._upgrade(headers.get("authorization"), asked)
@@ -96,15 +104,15 @@ class Sockets:
             return await refuse_upgrade(send, no.code, no.error, no.message)
         with contextlib.ExitStack() as stranger:
             if known is None:
-                stranger.enter_context(self._counted())
+                stranger.enter_context(self._count_stranger())
             await receive()  # the request itself
             await send({"type": "websocket.accept"})
-            visit = _Visit(self, receive, send, asked=asked, known=known, identified=stranger.close)
-            self._open.add(visit.outbox)
+            session = _SocketSession(self, receive, send, asked=asked, known=known, identified=stranger.close)
+            self._open.add(session.queue)
             try:
-                await visit.run()
+                await session.run()
             finally:
-                self._open.discard(visit.outbox)
+                self._open.discard(session.queue)
                 if not self._open:
                     self._none_open.set()
         return None
@@ -113,17 +121,17 @@ class Sockets:
         """Closes every socket (1012) and takes no new one; waits until they are gone, but not longer."""
         self._stopping = True
         self._none_open.clear()
-        for outbox in self._open:
-            outbox.close(STOPPING, "the gateway stops")
+        for queue in self._open:
+            queue.close(STOPPING, "the gateway stops")
         if self._open:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(within):
                     await self._none_open.wait()
 
     async def refusal_delay(self) -> None:
-        """Makes a guess take its time; where too many wait already, the answer comes at once.
+        """Delays the answer to a wrong token; where too many wait already, the answer comes at once.
 
-        It is logged, at most once in `TELL_EVERY` seconds, without what was guessed.
+        It is logged, at most once in `TELL_EVERY` seconds, without the token.
         """
         self._wrong += 1
         now = asyncio.get_running_loop().time()
@@ -132,11 +140,11 @@ class Sockets:
             logger.warning("refused since the last such line, for an unknown token or space: %d", self._wrong)
             self._wrong = 0
         if self._strangers < self.limits.unauthenticated:
-            with self._counted():
+            with self._count_stranger():
                 await asyncio.sleep(self.limits.refusal_delay)
 
     async def _upgrade(self, authorization: str | None, asked: str) -> Identity | None:
-        """Whose token the header holds; None where there is no header, so that a join frame must follow."""
+        """The identity of the token in the header; None without a header: a join frame must then follow."""
         if self._stopping:
             raise _Refused(503, "stopping", "this gateway stops")
         if authorization is None:
@@ -146,7 +154,7 @@ class Sockets:
         token = bearer(authorization)
         if token is None:
             raise _Refused(401, MISSING_BEARER)
-        known = whose(self.gateway.tokens, token, spaces=self.gateway.spaces, asked=asked)
+        known = identify(self.gateway.tokens, token, spaces=self.gateway.spaces, asked=asked)
         if known is None:
             await self.refusal_delay()
             raise _Refused(401, UNKNOWN)
@@ -159,7 +167,7 @@ class Sockets:
         return self.gateway.connections(space) + self._probing[space] >= self.limits.connections
 
     async def answers(self, holder: Peer, space: str) -> bool:
-        """Whether the connection that has an id lives; who waits for that counts as a connection."""
+        """Whether the connection that has an id answers; the newcomer that waits counts as a connection."""
         self._probing[space] += 1
         try:
             return await holder.alive(self.limits.probe)
@@ -167,7 +175,7 @@ class Sockets:
             self._probing[space] -= 1
 
     @contextlib.contextmanager
-    def _counted(self) -> Iterator[None]:
+    def _count_stranger(self) -> Iterator[None]:
         self._strangers += 1
         try:
             yield
@@ -175,7 +183,7 @@ class Sockets:
             self._strangers -= 1
 
 
-class _Visit:
+class _SocketSession:
     """One accepted WebSocket: identify, admit, converse, leave."""
 
     def __init__(
@@ -188,7 +196,7 @@ class _Visit:
         known: Identity | None,
         identified: Callable[[], None],
     ) -> None:
-        self.outbox = Outbox(send, burst=sockets.burst, on_cut=self._leave)
+        self.queue = DeliveryQueue(send, coalescer=sockets.coalescer, on_cut=self._leave)
         self._sockets = sockets
         self._gateway = sockets.gateway
         self._receive = receive
@@ -210,28 +218,28 @@ class _Visit:
         except _Gone:
             pass
         except _Refused as no:
-            self.outbox.close(no.code, no.error if not no.message else f"{no.error}: {no.message}")
+            self.queue.close(no.code, no.error if not no.message else f"{no.error}: {no.message}")
         except NotAdmitted as no:
-            self.outbox.close(no.close_code, str(no))
+            self.queue.close(no.close_code, str(no))
         except Exception:
             logger.exception("a connection of %r ended by a fault of ours", self._runtime_id or "a stranger")
-            self.outbox.close(BUG, "internal error")
+            self.queue.close(INTERNAL_ERROR, "internal error")
         finally:
             self._leave(reason)
             if self._first is not None:
                 self._first.cancel()
-            if self.outbox.closing:
-                await self.outbox.finished()
-            self.outbox.ended()
+            if self.queue.closing:
+                await self.queue.wait_closed()
+            self.queue.detach()
 
     def _leave(self, reason: str) -> None:
         if self._name:
             self._gateway.leave(self._space, self._name, reason)
 
-    # --- who is it? ---
+    # --- identification ---
 
     async def _identify(self) -> tuple[Identity, str]:
-        """Who it is, and the runtime id it wants.
+        """The identity of the socket, and the runtime id that it asks for.
 
         Spec: §5.2; §3.6.4 for the runtime id.
         """
@@ -239,11 +247,11 @@ class _Visit:
         patience = limits.first_frame if known is None else limits.header_wait
         self._first = asyncio.ensure_future(self._receive())
         await asyncio.wait({self._first}, timeout=patience)
-        claim = self._claim(self._first.result()) if self._first.done() else None
-        if claim is not None:
+        join = self._read_join(self._first.result()) if self._first.done() else None
+        if join is not None:
             self._first = None
-            identity = await self._agreed(claim)
-            return identity, claim.runtime_id or identity.participant
+            identity = await self._authenticate(join)
+            return identity, join.runtime_id or identity.participant
         if known is None:
             raise _Refused(
                 UNAUTHENTICATED,
@@ -253,7 +261,7 @@ class _Visit:
             )
         return known, known.participant
 
-    def _claim(self, event: Event) -> Claim | None:
+    def _read_join(self, event: Event) -> JoinFrame | None:
         if event["type"] != "websocket.receive":
             raise _Gone
         text = event.get("text")
@@ -262,17 +270,17 @@ class _Visit:
         except ProtocolError as fault:
             raise _Refused(UNAUTHENTICATED, str(fault)) from None
 
-    async def _agreed(self, claim: Claim) -> Identity:
-        """Whom header, query and join frame name together; every way of not agreeing looks alike."""
+    async def _authenticate(self, join: JoinFrame) -> Identity:
+        """The identity that header, query and join frame name together; every disagreement is refused alike."""
         known = self._known
-        spaces = {one for one in (claim.space, self._asked, known.space if known else "") if one}
+        spaces = {one for one in (join.space, self._asked, known.space if known else "") if one}
         found = None
         if len(spaces) <= 1:
-            if claim.token is None:
+            if join.token is None:
                 found = known
             else:
                 gateway, space = self._gateway, next(iter(spaces), "")
-                found = whose(gateway.tokens, claim.token, spaces=gateway.spaces, asked=space)
+                found = identify(gateway.tokens, join.token, spaces=gateway.spaces, asked=space)
         if found is None or known not in (None, found):
             await self._sockets.refusal_delay()
             raise _Refused(UNAUTHENTICATED, UNKNOWN)
@@ -292,25 +300,25 @@ class _Visit:
                 raise _Refused(TAKEN, f"{runtime_id!r} is connected already, and answers")
             if gateway.holder(space, runtime_id) is holder:
                 gateway.replace(space, runtime_id)
-        self.outbox.limit = gateway.queue_bytes(space)
-        self._name = gateway.admit(space, participant, self.outbox, runtime_id=runtime_id, via="websocket")
+        self.queue.limit = gateway.queue_bytes(space)
+        self._name = gateway.admit(space, participant, self.queue, runtime_id=runtime_id, via="websocket")
         self._space, self._runtime_id = space, runtime_id
 
-    # --- what does it say? ---
+    # --- messages ---
 
     async def _converse(self, identity: Identity) -> str:
-        """Hands every message to the gateway; says why it ended.
+        """Hands every message to the gateway; returns why it ended.
 
         While none waits here, messages are handled as they are read, where the server can do that; else they come by
-        `receive`. Who is ahead of its rate is not read for a while; nothing that it sent is dropped.
+        `receive`. A socket that is ahead of its rate is not read for a while; nothing that it sent is dropped.
         """
-        turn = _Floor(self._sockets, self.outbox, identity, self._name)
-        burst, receive = self._sockets.burst, self._receive
+        turn = _MessageIntake(self._sockets, self.queue, identity, self._name)
+        coalescer, receive = self._sockets.coalescer, self._receive
         first, self._first = self._first, None
         try:
             while True:
                 turn.idle = first is None
-                event = await (first or burst.before_waiting(receive()))
+                event = await (first or coalescer.before_waiting(receive()))
                 turn.idle = False
                 first = None
                 if turn.fault is not None:
@@ -319,24 +327,24 @@ class _Visit:
                     return f"closed with {event.get('code', 1005)} {event.get('reason') or ''}".rstrip()
                 text = event.get("text")
                 await turn.begin()
-                burst.hold()
+                coalescer.hold()
                 turn.handle(event["bytes"] if text is None else text)
                 await turn.slow_down()
         finally:
-            self.outbox.take_queued()
-            burst.flush()
+            self.queue.take_queued()
+            coalescer.flush()
 
 
-class _Floor:
-    """What one admitted connection may say and when: one message after the other, within its rate, in its turn."""
+class _MessageIntake:
+    """Takes the messages of one admitted connection: one after the other, within its rate, in its turn."""
 
-    def __init__(self, sockets: Sockets, outbox: Outbox, identity: Identity, name: str) -> None:
+    def __init__(self, sockets: Sockets, queue: DeliveryQueue, identity: Identity, name: str) -> None:
         self.idle = False  # nothing that has come waits to be handled
         self.fault: Exception | None = None  # of ours, in a message that was handled as it was read
         self._gateway = sockets.gateway
-        self._burst = sockets.burst
+        self._coalescer = sockets.coalescer
         self._rotation = sockets.rotation
-        self._outbox = outbox
+        self._queue = queue
         self._identity = identity
         self._space = identity.space
         self._name = name
@@ -345,18 +353,18 @@ class _Floor:
         self._bucket = sockets.rates.of(*identity, self._now())
         self._unread = 0.0  # until then it is ahead of its rate
         self._free = 0.0  # until then others need not be asked for
-        outbox.count_extras(self._count)
-        outbox.take_directly(self._take, self._burst.flush)
+        queue.count_extras(self._count)
+        queue.take_directly(self._take, self._coalescer.flush)
 
     def handle(self, message: str | bytes) -> None:
         """Counts a message, hands it to the gateway, and counts the time that this took."""
-        if self._outbox.dismissed:
+        if self._queue.dismissed:
             return  # it was closed by us; what was on its way is no message any more
         at = self._now()
         within = self._bucket.take(len(message), at)
         limit = self._limit
         if len(message) > limit * OVERSIZE:
-            self._outbox.close(TOO_BIG, f"a message of over {limit * OVERSIZE} bytes")
+            self._queue.close(TOO_BIG, f"a message of over {limit * OVERSIZE} bytes")
         elif isinstance(message, str):
             self._gateway.receive(self._space, self._name, without_join(message, limit=limit))
         else:
@@ -369,7 +377,7 @@ class _Floor:
         """Returns when the next message is to be handled."""
         await self.slow_down()
         if self._now() > self._free and self._rotation.over:
-            self._burst.flush()
+            self._coalescer.flush()
             await self._rotation.wait(self._identity)
             self._free = self._now() + QUANTUM
 
@@ -377,22 +385,22 @@ class _Floor:
         """Returns when the connection is within its rate; until then nothing of it is read."""
         ahead = self._unread - self._now()
         if ahead > 0.0:
-            self._burst.flush()
-            await self._outbox.unread(ahead)
+            self._coalescer.flush()
+            await self._queue.unread(ahead)
 
     def _take(self, message: str | bytes) -> bool:
-        """Handles a message that was just read; says no where it has to wait, so that it is queued."""
+        """Handles a message that was just read; returns False where it has to wait, so that it is queued."""
         now = self._now()
         if not self.idle or now < self._unread or (now > self._free and self._rotation.over):
             return False
-        self._burst.hold()
+        self._coalescer.hold()
         try:
             self.handle(message)
         except Exception as fault:
             self.fault, self.idle = fault, False
             return False  # queued, so that whoever waits for the next one is told of the fault
         if self._unread > now:
-            self._outbox.pause(self._unread - now)
+            self._queue.pause(self._unread - now)
         return True
 
     def _count(self, size: int, messages: int) -> float:

@@ -1,4 +1,4 @@
-"""What does a space.yaml say?  The whole of it checked at once: a `SpaceFile`, or every fault in one error.
+"""Reads a space.yaml and checks all of it at once: gives a `SpaceFile`, or every fault in one error.
 
 The keys are those of the peers in the field, so that their files are read unchanged, and a few of our own. A key
 that means something to other programs only is read and left alone. It opens one file and starts nothing.
@@ -31,7 +31,7 @@ from mew_lab.protocol.pattern import warnings
 from mew_lab.protocol.token import LEAST_TOKEN, Token, mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.settings.documents import read_document, read_file
-from mew_lab.settings.faults import Fault, did_you_mean, faults_error, model_faults
+from mew_lab.settings.faults import Fault, did_you_mean, faults_error, model_faults, place
 
 __all__ = ["SpaceFile", "names_file", "parse_space_file", "read_space_file"]
 
@@ -40,7 +40,7 @@ NO = frozenset({"false", "0", "no", "off", "n", "disabled"})
 
 
 class SpaceFile(NamedTuple):
-    """A space.yaml that was read. `remarks` are sentences about what may be meant otherwise than it is written."""
+    """A space.yaml that was read. `remarks` are sentences about settings that may not mean what was intended."""
 
     path: Path
     config: SpaceConfig
@@ -59,12 +59,12 @@ class SpaceFile(NamedTuple):
 
     @property
     def command_lines(self) -> tuple[str, ...]:
-        """What is started with the space, as the file says it: for showing it before it is."""
+        """The commands that start with the space, to be shown before they do."""
         lines = []
-        for name, one in self.config.participants.items():
-            if one.starts:
-                server = one.mcp_server
-                words = [server.command, *server.args] if server else [one.command, *one.args]
+        for name, participant in self.config.participants.items():
+            if participant.starts:
+                server = participant.mcp_server
+                words = [server.command, *server.args] if server else [participant.command, *participant.args]
                 lines.append(f"{name}: {one_line(mask(shlex.join(words)), 500)}")
         return tuple(lines)
 
@@ -127,26 +127,28 @@ def names_file(name: str | os.PathLike[str]) -> bool:
 
 def parse_space_file(text: str, *, path: Path, environ: Mapping[str, str] = os.environ) -> SpaceFile:
     """As `read_space_file`, of a text that was read already; `path` is where it is from."""
-    said = read_document(text, path=str(path))
+    document = read_document(text, path=str(path))
     faults: list[Fault] = []
     file: _File | None = None
     try:
-        file = _File.model_validate({} if said is None else said)
+        file = _File.model_validate({} if document is None else document)
     except ValidationError as fault:
         faults += model_faults(fault, root=_File)
-    faults += _across(said)
+    faults += _faults_between_keys(document)
     switches, more = _switches(environ)
     faults += more
     if file is None or faults:
         raise faults_error(faults, path)
-    return SpaceFile(path, _config(file, switches), tuple(_remarks(said)))
+    return SpaceFile(path, _config(file, switches), tuple(_remarks(document)))
 
 
 def _config(file: _File, switches: Mapping[str, bool]) -> SpaceConfig:
     standard = {"capabilities": file.defaults.capabilities}
     participants = {
-        name: one if "capabilities" in one.model_fields_set else one.model_copy(update=standard)
-        for name, one in file.participants.items()
+        name: participant
+        if "capabilities" in participant.model_fields_set
+        else participant.model_copy(update=standard)
+        for name, participant in file.participants.items()
     }
     logging = file.gateway_logging
     logs = LogsConfig(
@@ -165,7 +167,7 @@ def _config(file: _File, switches: Mapping[str, bool]) -> SpaceConfig:
 
 
 def _switches(environ: Mapping[str, str]) -> tuple[dict[str, bool], list[Fault]]:
-    """What the environment says about the peers' log files, as those peers read it."""
+    """The switches of the peers' log files in the environment, as those peers read them."""
     found, faults = {}, []
     for name in ("GATEWAY_LOGGING", "ENVELOPE_HISTORY", "CAPABILITY_DECISIONS"):
         word = environ.get(name, "").strip().lower()
@@ -178,16 +180,16 @@ def _switches(environ: Mapping[str, str]) -> tuple[dict[str, bool], list[Fault]]
     return found, faults
 
 
-def _remarks(said: object) -> Iterator[str]:
-    for key, patterns in _capability_lists(said):
+def _remarks(document: object) -> Iterator[str]:
+    for key, patterns in _capability_lists(document):
         yield from warnings(patterns, key=key)
-    for name, one in _participants(said).items():
-        tokens = one.get("tokens")
+    for name, participant in _participants(document).items():
+        tokens = participant.get("tokens")
         for at, token in enumerate(tokens if isinstance(tokens, list) else ()):
             if isinstance(token, str) and len(token) < LEAST_TOKEN:
                 short = f"it has fewer than {LEAST_TOKEN} characters, so it could be guessed"
                 yield f"participants.{name}.tokens[{at}]: {short}; leave tokens out, and one is made"
-        if one.get("auto_connect") and not one.get("output_log"):
+        if participant.get("auto_connect") and not participant.get("output_log"):
             yield f"participants.{name}.auto_connect: it does nothing without output_log"
 
 
@@ -199,49 +201,54 @@ def _mapping(value: object, key: str = "") -> dict[str, Any]:
     return inner if isinstance(inner, dict) else {}
 
 
-def _participants(said: object) -> dict[str, dict[str, Any]]:
-    return {name: _mapping(one) for name, one in _mapping(said, "participants").items()}
+def _participants(document: object) -> dict[str, dict[str, Any]]:
+    return {name: _mapping(participant) for name, participant in _mapping(document, "participants").items()}
 
 
-def _capability_lists(said: object) -> Iterator[tuple[str, object]]:
-    yield "space.baseline", _mapping(said, "space").get("baseline")
-    yield "defaults.capabilities", _mapping(said, "defaults").get("capabilities")
-    for name, one in _participants(said).items():
-        yield f"participants.{name}.capabilities", one.get("capabilities")
+def _capability_lists(document: object) -> Iterator[tuple[str, object]]:
+    yield "space.baseline", _mapping(document, "space").get("baseline")
+    yield "defaults.capabilities", _mapping(document, "defaults").get("capabilities")
+    for name, participant in _participants(document).items():
+        yield f"participants.{name}.capabilities", participant.get("capabilities")
 
 
-def _across(said: object) -> Iterator[Fault]:
-    """Faults between keys. It looks at what stands in the file, sound or not, so that none hides another."""
-    participants = _participants(said)
+def _faults_between_keys(document: object) -> Iterator[Fault]:
+    """Faults between keys. They are found in the file as written, sound or not, so that none hides another."""
+    participants = _participants(document)
     folded: dict[str, str] = {}
     owners: dict[str, str] = {}
-    for name, one in participants.items():
+    for name, participant in participants.items():
         first = folded.setdefault(name.casefold(), name)
         if first != name:
             yield Fault(
-                f"participants.{name}", f"but for its case it is called like {first!r}; choose another id"
+                place("participants", name),
+                f"but for its case it is called like {first!r}; choose another id",
             )
-        yield from _shared_tokens(name, one.get("tokens"), owners)
-        yield from _unstartable(name, one)
-    space = _mapping(said, "space")
+        yield from _shared_tokens(name, participant.get("tokens"), owners)
+        yield from _unstartable(name, participant)
+    space = _mapping(document, "space")
     for key in ("owner", "default_participant"):
         named = space.get(key)
         if isinstance(named, str) and named not in participants:
-            help = did_you_mean(named, participants) or "name one that is"
-            yield Fault(f"space.{key}", f"{named[:80]!r} is none of the participants; {help}")
+            hint = did_you_mean(named, participants) or "name one that is"
+            yield Fault(f"space.{key}", f"{named[:80]!r} is none of the participants; {hint}")
 
 
 def _shared_tokens(name: str, tokens: object, owners: dict[str, str]) -> Iterator[Fault]:
     for at, token in enumerate(tokens if isinstance(tokens, list) else ()):
         if isinstance(token, str) and owners.setdefault(token, name) != name:
-            said = f"the token {Token(token, remember=False)} is {owners[token]!r}'s too, so it would not tell who comes"
-            yield Fault(f"participants.{name}.tokens[{at}]", f"{said}; give each participant its own")
+            shown = Token(token, remember=False)
+            problem = f"the token {shown} is {owners[token]!r}'s too, so it would not tell who comes"
+            key = place("participants", name, "tokens", at)
+            yield Fault(key, f"{problem}; give each participant its own")
 
 
-def _unstartable(name: str, one: dict[str, Any]) -> Iterator[Fault]:
-    if one.get("type") == "mcp-bridge":
-        if one.get("mcp_server") is None and one.get("auto_start") is not False:
-            said = "an mcp-bridge needs it: a mapping with command and args of the MCP server"
-            yield Fault(f"participants.{name}.mcp_server", said)
-    elif one.get("auto_start") is True and not one.get("command"):
-        yield Fault(f"participants.{name}.command", "auto_start needs it: the program that is to be started")
+def _unstartable(name: str, participant: dict[str, Any]) -> Iterator[Fault]:
+    if participant.get("type") == "mcp-bridge":
+        if participant.get("mcp_server") is None and participant.get("auto_start") is not False:
+            problem = "an mcp-bridge needs it: a mapping with command and args of the MCP server"
+            yield Fault(place("participants", name, "mcp_server"), problem)
+    elif participant.get("auto_start") is True and not participant.get("command"):
+        yield Fault(
+            place("participants", name, "command"), "auto_start needs it: the program that is to be started"
+        )

@@ -1,9 +1,8 @@
-"""What do we use of the server library's inside?  One attribute, looked up in one guarded function.
+"""Reaches the server library's protocol object: one attribute, looked up in one guarded function.
 
-`wire_of` finds the library's protocol object behind an ASGI `send`, and gives its socket a face: write an
-encoded frame, see how much waits, ping, read nothing for a while, hang up. Where the inside is not as expected it
-gives None, and all that uses it has another way: slower, without ghost probes, but right. A canary test says when
-it happens.
+`wire_of` finds that object behind an ASGI `send` and wraps its socket: write an encoded frame, tell how much waits,
+ping, pause reading, hang up. Where the library is not as expected it gives None; its users then have another way,
+which is slower and has no ghost probes. A canary test fails when that happens.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ class Wire:
                 self._protocol.transport.resume_reading()
 
     def take_directly(self, take: Callable[[str | bytes], bool], taken: Callable[[], object]) -> None:
-        """Has messages in one piece handed to `take` as they are read, where the server can; `DirectProtocol` says how.
+        """Has messages in one piece handed to `take` as they are read, where the server can: see `DirectProtocol`.
 
         Each that it does not handle, and every other event, comes the usual way.
         """
@@ -106,30 +105,30 @@ class Wire:
             self._protocol.take = None
 
     def count_extras(self, count: Callable[[int, int], float]) -> None:
-        """Has `count(bytes, messages)` told of each ping and each piece of a message.
+        """Calls `count(bytes, messages)` for each ping and each piece of a message.
 
-        What it answers is for how many seconds the socket is not to be read.
+        It returns the seconds for which the socket is not to be read.
         """
         protocol = self._protocol
 
-        def counted(handle: Callable[..., None], size: int, messages: int) -> Callable[..., None]:
-            def handled(*event: Any) -> None:
+        def count_calls(handle: Callable[..., None], size: int, messages: int) -> Callable[..., None]:
+            def handle_and_count(*event: Any) -> None:
                 handle(*event)
                 seconds = count(size, messages)
                 if seconds:
                     self.pause(seconds)
 
-            return handled
+            return handle_and_count
 
         if hasattr(protocol, "handle_ping") and hasattr(protocol, "handle_cont"):
-            protocol.handle_ping = counted(protocol.handle_ping, PIECE, 1)
-            protocol.handle_cont = counted(protocol.handle_cont, PIECE, 0)
+            protocol.handle_ping = count_calls(protocol.handle_ping, PIECE, 1)
+            protocol.handle_cont = count_calls(protocol.handle_cont, PIECE, 0)
 
     def _patience(self, seconds: float) -> float:
         """How much of a time in which an answer must come is left: it counts while the socket is read."""
         return seconds if self._timer is not None else seconds - (self._loop.time() - self._read_since)
 
-    # --- is anybody there? ---
+    # --- liveness ---
 
     async def ping(self, timeout: float) -> bool:
         """Whether the other end answers a ping within `timeout` seconds in which its socket is read."""
@@ -149,7 +148,7 @@ class Wire:
 
 
 def wire_of(send: Any) -> Wire | None:
-    """The wire behind the ASGI `send` of an accepted WebSocket; None if the server is not one we know."""
+    """The wire behind the ASGI `send` of an accepted WebSocket; None if the server is not a known one."""
     try:
         protocol = send.__self__
         transport = protocol.transport
@@ -163,7 +162,7 @@ def wire_of(send: Any) -> Wire | None:
 
 
 def hang_up(connections: Iterable[Any]) -> None:
-    """Ends the library's connections at once, whatever they wait for."""
+    """Ends the library's connections at once."""
     for protocol in tuple(connections):
         transport = getattr(protocol, "transport", None)
         if transport is not None:

@@ -382,7 +382,7 @@ class Host:
         return file
 
     def _opens(self, participant: str, key: Key) -> bool:
-        return self.gateway.tokens.whose(self.name, key.token.reveal()) == participant
+        return self.gateway.tokens.participant_of(self.name, key.token.reveal()) == participant
 
     def _keep(self, space: str, participant: str, token: Token) -> None:
         """Writes a token that was minted, for us or for who was invited, so that it outlives this process."""

@@ -1,8 +1,8 @@
-"""Which settings are there, how are they spelt, and what may each say?  A table, and one reader a type; pure.
+"""The table of settings: names, spellings, and the reader of each value; pure.
 
-Two spellings are known: ours (`max_iterations`) and the specification's (`maxIterations`). Where a setting is
-a time, ours is in seconds, and the other in milliseconds, as its files have it. It knows no file and no
-environment; a value is in no message.
+Each setting has two spellings: Python's (`max_iterations`) and the specification's (`maxIterations`). A time is in
+seconds in Python's spelling, and in milliseconds in the other, as the specification's files have it. This module
+knows no file and no environment; no error shows a value.
 
 Spec: SDK "Layer 1" (ClientOptions), "Layer 2" (ParticipantOptions), "Layer 3" (AgentConfig),
 "Chat Message Response Strategy".
@@ -28,8 +28,8 @@ OLDER = {"thinking_enabled": "reasoning_enabled"}  # in files that were written 
 Part = Literal["", "client", "participant", "agent"]
 
 
-class _Wrong(Exception):
-    """A value is not what its setting takes: `words` say what it takes, `at` where in the value the fault is."""
+class _Unfit(Exception):
+    """A value that its setting does not take: `words` say what it takes, `at` is the key path within the value."""
 
     def __init__(self, words: str, at: str = "") -> None:
         super().__init__(words)
@@ -38,7 +38,7 @@ class _Wrong(Exception):
 
 
 class Option(NamedTuple):
-    """One setting: whose it is ("" is the settings' own), and what makes a value of what was written."""
+    """One setting: the layer that it is for ("" for `Settings` itself), and the reader of its value."""
 
     part: Part
     read: Callable[[Any], Any]
@@ -47,51 +47,51 @@ class Option(NamedTuple):
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise _Wrong("must be text, not {}")
+        raise _Unfit("must be text, not {}")
     try:
         value.encode()
     except UnicodeError:
-        raise _Wrong("holds half a character (a lone surrogate)") from None
+        raise _Unfit("holds half a character (a lone surrogate)") from None
     return str(value)
 
 
-def _named(value: Any) -> str:
+def _nonempty(value: Any) -> str:
     if not _text(value):
-        raise _Wrong("is empty; leave it out, or say which")
+        raise _Unfit("is empty; leave it out, or say which")
     return _text(value)
 
 
 def _secret(value: Any) -> Token:
     if isinstance(value, Token):
         return value
-    secret = _named(value)
-    if not secret.isprintable() or any(one.isspace() for one in secret):
-        raise _Wrong("holds a space or a line end, which no secret that is sent in a header may")
+    secret = _nonempty(value)
+    if not secret.isprintable() or any(character.isspace() for character in secret):
+        raise _Unfit("holds a space or a line end, which no secret that is sent in a header may")
     return Token(secret)
 
 
 def _base_url(value: Any) -> str:
-    url = _named(value)
+    url = _nonempty(value)
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and parts.hostname and "@" not in parts.netloc
     except ValueError:
         good = False
     if not good:
-        raise _Wrong("must be an address such as http://127.0.0.1:8000/v1, without user and password")
+        raise _Unfit("must be an address such as http://127.0.0.1:8000/v1, without user and password")
     return url
 
 
-def _flag(value: Any) -> bool:
+def _boolean(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise _Wrong("must be true or false, not {}")
+        raise _Unfit("must be true or false, not {}")
     return value
 
 
-def _whole(least: int) -> Callable[[Any], int]:
+def _whole_number(least: int) -> Callable[[Any], int]:
     def read(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise _Wrong(f"must be a whole number from {least} on")
+            raise _Unfit(f"must be a whole number from {least} on")
         return value
 
     return read
@@ -104,22 +104,22 @@ def _number(
         if value is None and none:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise _Wrong(f"must be {words}, not {{}}")
+            raise _Unfit(f"must be {words}, not {{}}")
         try:
             number = float(value)
         except OverflowError:
             number = math.inf
         if not math.isfinite(number) or not holds(number):
-            raise _Wrong(f"must be {words}")
+            raise _Unfit(f"must be {words}")
         return number
 
     return read
 
 
-def _one_of(*words: str) -> Callable[[Any], str]:
+def _choice(*words: str) -> Callable[[Any], str]:
     def read(value: Any) -> str:
         if value not in words or not isinstance(value, str):
-            raise _Wrong(f"must be one of {', '.join(words)}")
+            raise _Unfit(f"must be one of {', '.join(words)}")
         return value
 
     return read
@@ -127,118 +127,118 @@ def _one_of(*words: str) -> Callable[[Any], str]:
 
 def _prompts(value: Any) -> dict[str, str]:
     if not isinstance(value, Mapping):
-        raise _Wrong(f"must be a mapping with {', '.join(PHASES)}, not {{}}")
+        raise _Unfit(f"must be a mapping with {', '.join(PHASES)}, not {{}}")
     for phase, template in value.items():
         if phase not in PHASES:
-            raise _Wrong(f"is no phase; there are {', '.join(PHASES)}", f".{one_line(str(phase), 40)}")
+            raise _Unfit(f"is no phase; there are {', '.join(PHASES)}", f".{one_line(str(phase), 40)}")
         if not isinstance(template, str):
-            raise _Wrong("must be text", f".{phase}")
+            raise _Unfit("must be text", f".{phase}")
     return {phase: _text(template) for phase, template in value.items()}
 
 
 def _capabilities(value: Any) -> list[dict[str, Any]]:
     if not isinstance(value, list | tuple):
-        raise _Wrong("must be a list of capabilities, not {}")
+        raise _Unfit("must be a list of capabilities, not {}")
     try:
-        return [dict(one) for one in CapabilitySet(value).patterns]
+        return [dict(pattern) for pattern in CapabilitySet(value).patterns]
     except ConfigError as fault:
-        raise _Wrong(f"is no capability: {fault}", fault.key) from None
+        raise _Unfit(f"is no capability: {fault}", fault.key) from None
 
 
 def _participants(value: Any) -> tuple[str, ...]:
-    named = value.split(",") if isinstance(value, str) else value
-    if not isinstance(named, list | tuple) or not all(isinstance(one, str) and one.strip() for one in named):
-        raise _Wrong("must be a list of participants' ids, or *, not {}")
-    return tuple(one.strip() for one in named)
+    ids = value.split(",") if isinstance(value, str) else value
+    if not isinstance(ids, list | tuple) or not all(isinstance(id, str) and id.strip() for id in ids):
+        raise _Unfit("must be a list of participants' ids, or *, not {}")
+    return tuple(id.strip() for id in ids)
 
 
-_SECONDS = _number("a number of seconds above 0, or nothing at all", lambda one: one > 0, none=True)
+_SECONDS = _number("a number of seconds above 0, or nothing at all", lambda seconds: seconds > 0, none=True)
 
 OPTIONS: Mapping[str, Option] = {
-    "gateway": Option("", _named),
-    "space": Option("", _named),
+    "gateway": Option("", _nonempty),
+    "space": Option("", _nonempty),
     "token": Option("", _secret),
-    "participant_id": Option("", _named),
-    "reconnect": Option("client", _flag),
+    "participant_id": Option("", _nonempty),
+    "reconnect": Option("client", _boolean),
     "heartbeat_interval": Option("client", _SECONDS, seconds=True),
-    "max_reconnect_attempts": Option("client", _whole(0)),
+    "max_reconnect_attempts": Option("client", _whole_number(0)),
     "reconnect_delay": Option(
-        "client", _number("a number of seconds from 0 on", lambda one: one >= 0), seconds=True
+        "client", _number("a number of seconds from 0 on", lambda seconds: seconds >= 0), seconds=True
     ),
-    "while_down": Option("client", _one_of("refuse", "queue")),
+    "while_down": Option("client", _choice("refuse", "queue")),
     "capabilities": Option("client", _capabilities),
     "request_timeout": Option("participant", _SECONDS, seconds=True),
-    "name": Option("agent", _named),
+    "name": Option("agent", _nonempty),
     "system_prompt": Option("agent", _text),
-    "model": Option("agent", _named),
+    "model": Option("agent", _nonempty),
     "api_key": Option("agent", _secret),
     "base_url": Option("agent", _base_url),
-    "reasoning_enabled": Option("agent", _flag),
-    "max_iterations": Option("agent", _whole(1)),
-    "log_level": Option("agent", _one_of("debug", "info", "warn", "error")),
-    "reasoning_format": Option("agent", _one_of("native", "scratchpad")),
-    "conversation_history_length": Option("agent", _whole(0)),
+    "reasoning_enabled": Option("agent", _boolean),
+    "max_iterations": Option("agent", _whole_number(1)),
+    "log_level": Option("agent", _choice("debug", "info", "warn", "error")),
+    "reasoning_format": Option("agent", _choice("native", "scratchpad")),
+    "conversation_history_length": Option("agent", _whole_number(0)),
     "prompts": Option("agent", _prompts),
     "obeys": Option("agent", _participants),
-    "auto_respond": Option("agent", _flag),
-    "respond_to_questions": Option("agent", _flag),
-    "respond_to_mentions": Option("agent", _flag),
-    "respond_to_direct": Option("agent", _flag),
-    "confidence_threshold": Option("agent", _number("a number from 0 to 1", lambda one: 0 <= one <= 1)),
-    "context_window": Option("agent", _whole(0)),
-    "reasoning_stream": Option("agent", _flag),
-    "max_tokens": Option("agent", _whole(1)),
+    "auto_respond": Option("agent", _boolean),
+    "respond_to_questions": Option("agent", _boolean),
+    "respond_to_mentions": Option("agent", _boolean),
+    "respond_to_direct": Option("agent", _boolean),
+    "confidence_threshold": Option("agent", _number("a number from 0 to 1", lambda number: 0 <= number <= 1)),
+    "context_window": Option("agent", _whole_number(0)),
+    "reasoning_stream": Option("agent", _boolean),
+    "max_tokens": Option("agent", _whole_number(1)),
     "call_timeout": Option("agent", _SECONDS, seconds=True),
     "discovery_wait": Option(
-        "agent", _number("a number of seconds from 0 on", lambda one: one >= 0), seconds=True
+        "agent", _number("a number of seconds from 0 on", lambda seconds: seconds >= 0), seconds=True
     ),
-    "temperature": Option("agent", _number("a number from 0 to 2", lambda one: 0 <= one <= 2)),
-    "max_reply_tokens": Option("agent", _whole(1)),
+    "temperature": Option("agent", _number("a number from 0 to 2", lambda number: 0 <= number <= 2)),
+    "max_reply_tokens": Option("agent", _whole_number(1)),
     "model_timeout": Option("agent", _SECONDS, seconds=True),
-    "tool_choice": Option("agent", _named),
+    "tool_choice": Option("agent", _nonempty),
     "silence_notice": Option("agent", _SECONDS, seconds=True),
-    "questions_per_minute": Option("agent", _whole(1)),
-    "max_concurrent": Option("agent", _whole(1)),
-    "max_observation": Option("agent", _whole(100)),
+    "questions_per_minute": Option("agent", _whole_number(1)),
+    "max_concurrent": Option("agent", _whole_number(1)),
+    "max_observation": Option("agent", _whole_number(100)),
 }
 
 
-def _theirs(name: str) -> str:
+def _camel_case(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
 
-_MEANT = {name: name for name in OPTIONS} | OLDER
-_MEANT |= {_theirs(name): meant for name, meant in _MEANT.items()} | {"baseURL": "base_url"}
+_SPELLINGS = {name: name for name in OPTIONS} | OLDER
+_SPELLINGS |= {_camel_case(name): meant for name, meant in _SPELLINGS.items()} | {"baseURL": "base_url"}
 
 
 def option_of(spelt: str, *, source: str) -> str:
-    """The setting's name in our spelling.
+    """The setting's name in Python's spelling.
 
     Raises:
-        ConfigError: there is none; it names the nearest.
+        ConfigError: there is no such setting; it names the nearest.
     """
-    meant = _MEANT.get(spelt)
+    meant = _SPELLINGS.get(spelt)
     if meant is None:
         shown = one_line(spelt, 60)
-        hint = did_you_mean(spelt, _MEANT) or f"there are {', '.join(OPTIONS)}"
+        hint = did_you_mean(spelt, _SPELLINGS) or f"there are {', '.join(OPTIONS)}"
         raise ConfigError(f"{source}: {shown!r} is no setting; {hint}", path=source, key=shown)
     return meant
 
 
 def value_of(spelt: str, value: Any, *, source: str) -> Any:
-    """What is meant by a value under this spelling, a time in seconds.
+    """The value of a setting that is written in this spelling; a time in seconds.
 
     Raises:
-        ConfigError: it is not what the setting takes; the value itself is not shown.
+        ConfigError: the setting does not take it; the value itself is not shown.
     """
     name = option_of(spelt, source=source)
     option = OPTIONS[name]
     try:
         read = option.read(value)
-    except _Wrong as wrong:
-        words = wrong.words.replace("{}", kind_of(value))
-        key = spelt + wrong.at
+    except _Unfit as unfit:
+        words = unfit.words.replace("{}", kind_of(value))
+        key = spelt + unfit.at
         raise ConfigError(f"{source}: {key} {words}", path=source, key=key) from None
     if option.seconds and "_" not in spelt and read is not None:
         return read / 1000.0

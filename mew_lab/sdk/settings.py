@@ -1,6 +1,6 @@
-"""How is a participant set up from outside?  File, then environment, then arguments; the later word counts.
+"""Reads the settings of a participant: file, then environment, then arguments; a later source counts more.
 
-It starts nothing. Secrets are a `Token` from the moment they are read, and a value is in no error and no repr.
+This module starts nothing. A secret is a `Token` from the moment it is read, and no error and no repr shows a value.
 
 Spec: SDK "Configuration", threat 26.
 """
@@ -34,9 +34,9 @@ AGENT = "MEW_AGENT_CONFIG"
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Settings:
-    """How one participant is set up: where it joins and as whom, and the options of each layer by name.
+    """The settings of one participant: where it joins and as whom, and the options of each layer by name.
 
-    What nobody said is absent from `client`, `participant` and `agent`, so that each layer's own default
+    Options that no source gives are absent from `client`, `participant` and `agent`, so that each layer's own default
     holds. Times are seconds. `agent["api_key"]` is a Token.
     """
 
@@ -65,12 +65,12 @@ class Settings:
 def read_settings(
     path: str | Path | None = None, *, environ: Mapping[str, str] | None = None, **arguments: Any
 ) -> Settings:
-    """The settings that a file, the environment and arguments make together; the later word counts.
+    """The settings from a file, the environment and arguments together; a later source counts more.
 
     The file is YAML or JSON and may hold any setting in either spelling; `${NAME}` in its texts is that
     variable. The environment's `MEW_AGENT_CONFIG` is such a file's path, or its JSON text; `MEW_GATEWAY`,
-    `MEW_SPACE`, `MEW_TOKEN` and `MEW_PARTICIPANT_ID` count more than what stands there. Prompts are
-    put together phase by phase. An argument that is None and a variable that is empty say nothing.
+    `MEW_SPACE`, `MEW_TOKEN` and `MEW_PARTICIPANT_ID` count more than that file. Prompts are
+    merged phase by phase. An argument that is None and a variable that is empty are left out.
 
     Args:
         path: the file; None reads none.
@@ -78,8 +78,8 @@ def read_settings(
         arguments: any setting by its name, such as `token` or `max_iterations`.
 
     Raises:
-        ConfigError: with file and key path: what cannot be read, is too large, unknown or of a wrong type, or
-        names a variable that is not set.
+        ConfigError: with file and key path: a file cannot be read or is too large; a setting is unknown, of a wrong
+            type, or names a variable that is not set.
 
     Spec: SDK "Configuration".
     """

@@ -63,7 +63,7 @@ async def main() -> None:
         )
     id = await janitor.send("space/kick", {"participant_id": "bot"})
     reached("janitor may kick others", (await janitor.about(id))["kind"] == "space/kick")
-    verdict("human is still let in", gateway.tokens.whose("s", token["human"]) == "human")
+    verdict("human is still let in", gateway.tokens.participant_of("s", token["human"]) == "human")
     await server.stop()
     gateway.close()
 

@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from mew_lab.gateway.config import ParticipantConfig, SpaceConfig
+from mew_lab.gateway.delivery import Frame
 from mew_lab.gateway.gateway import Gateway
-from mew_lab.gateway.outbox import Frame
 from mew_lab.gateway.server import Server
 from mew_lab.log.replay import replay_records
 from mew_lab.protocol.token import Token

@@ -23,8 +23,8 @@ import pytest
 from mew_lab import cli
 from mew_lab.cli import build_parser, main
 from mew_lab.gateway.config import ParticipantConfig, SpaceConfig
+from mew_lab.gateway.delivery import MemoryPeer
 from mew_lab.gateway.gateway import Gateway
-from mew_lab.gateway.outbox import MemoryPeer
 from mew_lab.log.journal import Journal
 from mew_lab.log.reading import read_journal
 from mew_lab.protocol.kinds import KINDS

@@ -19,8 +19,8 @@ from mew_lab.conformance.rows import MAY, MUST, SHOULD
 from mew_lab.conformance.suite import FAILED, NOT_OFFERED, UNSEEN
 from mew_lab.conformance.wire import Address, Answer
 from mew_lab.gateway import sockets
+from mew_lab.gateway.admission import Identity, identify
 from mew_lab.gateway.auth import Tokens
-from mew_lab.gateway.door import Identity, whose
 from mew_lab.protocol.covers import Coverage
 from mew_lab.protocol.envelope import Envelope, complete
 from mew_lab.protocol.frames import split
@@ -206,10 +206,10 @@ async def test_a_gateway_that_does_this_is_caught_on_the_right_row(
 
 def lets_everybody_in(patch: Patch) -> None:
     def credulous(tokens: Tokens, token: Token, *, spaces: Collection[str], asked: str) -> Identity:
-        known = whose(tokens, token, spaces=spaces, asked=asked)
+        known = identify(tokens, token, spaces=spaces, asked=asked)
         return known or Identity(asked or next(iter(spaces)), "human")
 
-    patch.setattr(sockets, "whose", credulous)
+    patch.setattr(sockets, "identify", credulous)
 
 
 def writes_messages_anew(patch: Patch) -> None:

@@ -27,9 +27,9 @@ def test_every_token_of_a_participant_is_good_at_once() -> None:
     tokens = Tokens()
     first, second = tokens.mint("demo", "bot"), Token("literal-from-a-file")
     tokens.add("demo", "bot", second)
-    assert tokens.whose("demo", first) == "bot"
-    assert tokens.whose("demo", second) == "bot"
-    assert tokens.whose("demo", second.reveal()) == "bot"
+    assert tokens.participant_of("demo", first) == "bot"
+    assert tokens.participant_of("demo", second) == "bot"
+    assert tokens.participant_of("demo", second.reveal()) == "bot"
 
 
 @pytest.mark.req("P-5.2-2")
@@ -37,11 +37,11 @@ def test_every_token_of_a_participant_is_good_at_once() -> None:
 def test_an_unknown_token_and_an_unknown_space_are_nobodys() -> None:
     tokens = Tokens()
     token = tokens.mint("demo", "bot")
-    assert tokens.whose("demo", mint()) is None
-    assert tokens.whose("elsewhere", token) is None
-    assert tokens.whose("demo", "") is None
-    assert tokens.whose("demo", token.reveal()[:-1]) is None
-    assert tokens.whose("demo", "\ud800") is None
+    assert tokens.participant_of("demo", mint()) is None
+    assert tokens.participant_of("elsewhere", token) is None
+    assert tokens.participant_of("demo", "") is None
+    assert tokens.participant_of("demo", token.reveal()[:-1]) is None
+    assert tokens.participant_of("demo", "\ud800") is None
 
 
 def test_the_same_token_may_serve_in_two_spaces_under_two_names() -> None:
@@ -49,7 +49,7 @@ def test_the_same_token_may_serve_in_two_spaces_under_two_names() -> None:
     token = mint()
     tokens.add("one", "anna", token)
     tokens.add("two", "bert", token)
-    assert (tokens.whose("one", token), tokens.whose("two", token)) == ("anna", "bert")
+    assert (tokens.participant_of("one", token), tokens.participant_of("two", token)) == ("anna", "bert")
 
 
 def test_a_token_of_two_participants_is_refused_and_not_shown() -> None:
@@ -59,7 +59,7 @@ def test_a_token_of_two_participants_is_refused_and_not_shown() -> None:
     with pytest.raises(ConfigError, match="belongs to 'anna' already") as refused:
         tokens.add("demo", "bert", token)
     assert token.reveal() not in str(refused.value)
-    assert tokens.whose("demo", token) == "anna"
+    assert tokens.participant_of("demo", token) == "anna"
 
 
 def test_an_empty_token_is_refused() -> None:
@@ -72,9 +72,9 @@ def test_a_voided_participant_loses_every_token_of_that_space_only() -> None:
     here = [tokens.mint("demo", "bot"), tokens.mint("demo", "bot")]
     there, others = tokens.mint("other", "bot"), tokens.mint("demo", "anna")
     assert tokens.void("demo", "bot") == 2
-    assert [tokens.whose("demo", one) for one in here] == [None, None]
-    assert tokens.whose("other", there) == "bot"
-    assert tokens.whose("demo", others) == "anna"
+    assert [tokens.participant_of("demo", one) for one in here] == [None, None]
+    assert tokens.participant_of("other", there) == "bot"
+    assert tokens.participant_of("demo", others) == "anna"
 
 
 def test_one_token_can_be_voided_alone_and_only_as_its_owners() -> None:
@@ -82,8 +82,8 @@ def test_one_token_can_be_voided_alone_and_only_as_its_owners() -> None:
     first, second = tokens.mint("demo", "bot"), tokens.mint("demo", "bot")
     assert tokens.void("demo", "anna", first) == 0
     assert tokens.void("demo", "bot", first) == 1
-    assert tokens.whose("demo", first) is None
-    assert tokens.whose("demo", second) == "bot"
+    assert tokens.participant_of("demo", first) is None
+    assert tokens.participant_of("demo", second) == "bot"
 
 
 @pytest.mark.threat(26)
@@ -238,7 +238,7 @@ def test_a_token_is_masked_until_no_registry_knows_it_any_more() -> None:
     assert one.void("demo", "bot") == 1
     assert mask(f"{token.reveal()} {kept.reveal()}") == f"{token} {kept}"
     other.void_space("office")
-    assert other.whose("office", token) is None
+    assert other.participant_of("office", token) is None
     assert mask(f"{token.reveal()} {kept.reveal()}") == f"{token.reveal()} {kept}"
     other.add("office", "bot", token)
     assert mask(token.reveal()) == str(token)

@@ -11,9 +11,9 @@ import pytest
 
 from mew_lab.errors import JournalError, NotAdmitted
 from mew_lab.gateway.config import SpaceConfig
+from mew_lab.gateway.delivery import Frame
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.local import attach
-from mew_lab.gateway.outbox import Frame
 from mew_lab.log.replay import replay_records
 from mew_lab.space.events import Record
 from mew_lab.transport.link import LinkClosed

@@ -37,10 +37,10 @@ def test_the_variable_of_a_participant_is_its_id_in_capitals() -> None:
 def test_tokens_of_file_and_environment_are_valid_at_once(tmp_path: Path) -> None:
     tokens, keys = issued(tmp_path, MEW_TOKEN_MY_BOT="third-of-bot")
     for secret in ("first-of-bot", "second-of-bot", "third-of-bot"):
-        assert tokens.whose("s", secret) == "my-bot"
+        assert tokens.participant_of("s", secret) == "my-bot"
     assert keys["my-bot"] == Key(Token("third-of-bot"), None)
-    assert tokens.whose("s", keys["eve"].token) == "eve"
-    assert tokens.whose("s", "fourth-of-bot") is None
+    assert tokens.participant_of("s", keys["eve"].token) == "eve"
+    assert tokens.participant_of("s", "fourth-of-bot") is None
 
 
 @pytest.mark.threat(26)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mew_lab.gateway import routes
-from mew_lab.gateway.outbox import Outbox
+from mew_lab.gateway.delivery import DeliveryQueue
 from mew_lab.gateway.ring import MAX_ENVELOPES
 
 from .conftest import CHAT, House, Open, raw_request, take, until
@@ -55,9 +55,9 @@ async def test_what_a_post_causes_is_on_the_wire_before_its_answer(
 ) -> None:
     await house.join("bert")
     order: list[str] = []
-    flush, answer = Outbox.flush, routes._answer
+    flush, answer = DeliveryQueue.flush, routes._answer
 
-    def flushed(self: Outbox) -> None:
+    def flushed(self: DeliveryQueue) -> None:
         order.append("delivered")
         flush(self)
 
@@ -65,7 +65,7 @@ async def test_what_a_post_causes_is_on_the_wire_before_its_answer(
         order.append("answered")
         return answer(*said, **more)
 
-    monkeypatch.setattr(Outbox, "flush", flushed)
+    monkeypatch.setattr(DeliveryQueue, "flush", flushed)
     monkeypatch.setattr(routes, "_answer", answered)
     await house.post("anna", CHAT)
     assert order == ["delivered", "answered"]

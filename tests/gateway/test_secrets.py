@@ -20,11 +20,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mew_lab.errors import MewError
+from mew_lab.gateway.admission import bearer, read_join, without_join
 from mew_lab.gateway.auth import mint
 from mew_lab.gateway.config import ParticipantConfig, SpaceConfig
-from mew_lab.gateway.door import bearer, read_join, without_join
+from mew_lab.gateway.delivery import Frame
 from mew_lab.gateway.gateway import Gateway
-from mew_lab.gateway.outbox import Frame
 from mew_lab.log.journal import Journal
 from mew_lab.log.log import open_log
 from mew_lab.log.peer_files import JournalLines

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from mew_lab.errors import JournalError, NotAdmitted
 from mew_lab.gateway.config import LimitsConfig, SpaceConfig
+from mew_lab.gateway.delivery import Frame
 from mew_lab.gateway.gateway import Gateway
-from mew_lab.gateway.outbox import Frame
 from mew_lab.gateway.shares import JournalLimits, Room, Share, journal_bytes, payer
 from mew_lab.log.journal import Journal
 from mew_lab.log.line import write_line

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from mew_lab.gateway.delivery import Frame
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.local import attach
-from mew_lab.gateway.outbox import Frame
 from mew_lab.gateway.sinks import LogSink, Sinks, SinkWriter
 from mew_lab.gateway.space_file import parse_space_file
 from mew_lab.transport.files import AppendedFile
@@ -242,7 +242,7 @@ def test_who_is_here_by_its_log_alone_gets_the_token_of_whom_it_invites_there_an
     assert site.post("ann", id="i-1", kind="space/invite", payload={"participant_id": "new"}) == 200
     (ack,) = (one for one in site.lines("ann.jsonl") if one["kind"] == "space/invite-ack")
     assert (ack["payload"]["status"], ack["correlation_id"], ack["to"]) == ("created", ["i-1"], ["ann"])
-    assert site.gateway.tokens.whose("demo", ack["payload"]["token"]) == "new"
+    assert site.gateway.tokens.participant_of("demo", ack["payload"]["token"]) == "new"
     assert stat.S_IMODE((tmp_path / "ann.jsonl").stat().st_mode) == 0o600
     assert "space/invite-ack" not in site.kinds("eve.jsonl")
     assert ack["payload"]["token"] not in repr(records) + (tmp_path / "eve.jsonl").read_text()

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mew_lab.gateway import outbox
+from mew_lab.gateway import delivery
 from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.server import Server
 from mew_lab.transport.link import HandshakeRefused, Link, LinkClosed
@@ -268,7 +268,7 @@ async def test_who_sends_too_fast_is_slowed_and_loses_nothing(
     open_house: Open, monkeypatch: pytest.MonkeyPatch, inside: bool
 ) -> None:
     if not inside:
-        monkeypatch.setattr(outbox, "wire_of", lambda send: None)
+        monkeypatch.setattr(delivery, "wire_of", lambda send: None)
     house = await open_house(limits={"burst": 200, "messages_per_second": 2000})
     anna, bert = await house.join("anna"), await house.join("bert")
     started = asyncio.get_running_loop().time()

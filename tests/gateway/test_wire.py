@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from mew_lab.gateway import outbox
+from mew_lab.gateway import delivery
 from mew_lab.gateway import wire as wire_module
-from mew_lab.gateway.burst import Burst
-from mew_lab.gateway.outbox import Outbox
+from mew_lab.gateway.coalescer import WriteCoalescer
+from mew_lab.gateway.delivery import DeliveryQueue
 from mew_lab.gateway.wire import hang_up, silent, wire_of
 
 from .conftest import CHAT, House, closed_with, take, until
@@ -28,13 +28,13 @@ async def test_canary_the_servers_inside_is_as_expected(
 ) -> None:
     """When this fails, mew_lab.gateway.wire needs a look; everything else must still pass, only slower."""
     wires: list[object] = []
-    known = outbox.wire_of
+    known = delivery.wire_of
 
     def looked_up(send: Any) -> Any:
         wires.append(known(send))
         return wires[-1]
 
-    monkeypatch.setattr(outbox, "wire_of", looked_up)
+    monkeypatch.setattr(delivery, "wire_of", looked_up)
     anna = await house.join("anna")
     await anna.send(json.dumps(CHAT))
     await take(anna)
@@ -45,7 +45,7 @@ async def test_canary_the_servers_inside_is_as_expected(
 async def test_without_the_servers_inside_everything_is_delivered_all_the_same(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox, "wire_of", lambda send: None)
+    monkeypatch.setattr(delivery, "wire_of", lambda send: None)
     anna, bert = await house.join("anna"), await house.join("bert")
     for n in range(50):
         await bert.send(json.dumps({"kind": "chat", "payload": {"text": str(n)}}))
@@ -62,7 +62,7 @@ class Pong:
 async def test_a_ping_that_is_answered_shows_life(protocol: FakeProtocol) -> None:
     heard: list[Any] = []
     protocol.handle_pong = heard.append  # type: ignore[method-assign]
-    outbox = Outbox(protocol.send, burst=Burst())
+    outbox = DeliveryQueue(protocol.send, coalescer=WriteCoalescer())
     asking = asyncio.ensure_future(outbox.alive(10))
     await turn()
     ping = protocol.transport.writes[0]
@@ -77,7 +77,7 @@ async def test_a_ping_that_is_answered_shows_life(protocol: FakeProtocol) -> Non
 
 
 async def test_a_ping_without_an_answer_and_a_closing_socket_show_none(protocol: FakeProtocol) -> None:
-    outbox = Outbox(protocol.send, burst=Burst())
+    outbox = DeliveryQueue(protocol.send, coalescer=WriteCoalescer())
     assert not await outbox.alive(0.01)
     protocol.transport.closing = True
     assert not await outbox.alive(10)

@@ -103,8 +103,8 @@ def test_what_goes_wrong_with_a_program_stands_in_the_status_of_the_lab(tmp_path
 async def test_each_token_of_the_file_is_the_participants(tmp_path: Path) -> None:
     host = await opened(tmp_path)
     try:
-        assert host.gateway.tokens.whose("office", "bot-token-of-the-file") == "bot"
-        assert host.gateway.tokens.whose("office", read_token_file(host.token_file("bot"))) == "bot"
+        assert host.gateway.tokens.participant_of("office", "bot-token-of-the-file") == "bot"
+        assert host.gateway.tokens.participant_of("office", read_token_file(host.token_file("bot"))) == "bot"
         client = MEWClient(host.url, space="office", token=read_token_file(host.token_file("boss")))
         await client.connect()
         assert client.id == "boss"

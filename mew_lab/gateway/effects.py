@@ -1,6 +1,6 @@
-"""How are a space's wishes carried out?  In their order, and nothing is decided.
+"""Applies the effects of a space in their order; decides nothing.
 
-The one place where a token enters a message: on its way to the inviter, and only there.
+This is the one place where a token enters a message: the answer to the inviter, and no other.
 
 Spec: §3.6.6.
 """
@@ -11,27 +11,27 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mew_lab.gateway.auth import Tokens
-from mew_lab.gateway.outbox import Frame, Peer
+from mew_lab.gateway.delivery import Frame, Peer
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.token import Token
 from mew_lab.space.events import Close, Deliver, Effect, HttpReply, Mint, Relay, Void
 
-__all__ = ["carry_out"]
+__all__ = ["apply_effects"]
 
 
-def carry_out(
+def apply_effects(
     effects: Iterable[Effect], *, space: str, peers: Mapping[str, Peer], tokens: Tokens, url: str
 ) -> tuple[Effect, ...]:
-    """Delivers, closes, mints and voids; returns the effects, a reply that has to carry a token with it in place.
+    """Delivers, closes, mints and voids; returns the effects, with the token in a reply that carries one.
 
-    `url` is where the invited may connect, empty where nobody can.
+    `url` is the address for an invited participant; empty while nothing serves the gateway.
     """
     token: Token | None = None
     done: list[Effect] = []
     for effect in effects:
         if type(effect) is Deliver:
             envelope = effect.envelope
-            raw = _told(envelope, token, url) if effect.secret and token else envelope.raw
+            raw = _write_with_token(envelope, token, url) if effect.secret and token else envelope.raw
             _put(peers, Frame(raw), effect.connections)
         elif type(effect) is Relay:
             frame = Frame(effect.data.decode()) if effect.text else Frame(data=effect.data)
@@ -46,7 +46,7 @@ def carry_out(
         elif type(effect) is Void:
             tokens.void(space, effect.participant)
         elif type(effect) is HttpReply and effect.secret and token:
-            effect = effect._replace(body=_filled(effect.body, token, url))
+            effect = effect._replace(body=_add_token(effect.body, token, url))
         done.append(effect)
     return tuple(done)
 
@@ -58,9 +58,9 @@ def _put(peers: Mapping[str, Peer], frame: Frame, connections: Iterable[str]) ->
             peer.put(frame)
 
 
-def _told(envelope: Envelope, token: Token, url: str) -> str:
-    return compact({**envelope.members, "payload": _filled(envelope.payload, token, url)})
+def _write_with_token(envelope: Envelope, token: Token, url: str) -> str:
+    return compact({**envelope.members, "payload": _add_token(envelope.payload, token, url)})
 
 
-def _filled(said: Mapping[str, Any], token: Token, url: str) -> dict[str, Any]:
-    return {**said, "token": token.reveal(), **({"connection_url": url} if url else {})}
+def _add_token(payload: Mapping[str, Any], token: Token, url: str) -> dict[str, Any]:
+    return {**payload, "token": token.reveal(), **({"connection_url": url} if url else {})}

@@ -8,8 +8,8 @@ import pytest
 from websockets.frames import Frame as ReferenceFrame
 from websockets.frames import Opcode
 
-from mew_lab.gateway.burst import Burst
-from mew_lab.gateway.outbox import CALM, CHUNK, Frame, MemoryPeer, Outbox
+from mew_lab.gateway.coalescer import WriteCoalescer
+from mew_lab.gateway.delivery import CHUNK, PROMPT_BYTES, DeliveryQueue, Frame, MemoryPeer
 from mew_lab.transport.link import LinkClosed
 from mew_lab.transport.memory import pair
 
@@ -45,7 +45,7 @@ def test_a_frame_is_encoded_once_for_all_its_receivers() -> None:
 
 
 async def test_what_is_put_in_one_turn_leaves_in_one_write(protocol: FakeProtocol) -> None:
-    outbox = Outbox(protocol.send, burst=Burst())
+    outbox = DeliveryQueue(protocol.send, coalescer=WriteCoalescer())
     frames = [Frame(f"message {n}") for n in range(5)]
     for frame in frames:
         outbox.put(frame)
@@ -56,14 +56,14 @@ async def test_what_is_put_in_one_turn_leaves_in_one_write(protocol: FakeProtoco
 
 
 async def test_one_frame_alone_is_written_without_a_copy(protocol: FakeProtocol) -> None:
-    outbox, frame = Outbox(protocol.send, burst=Burst()), Frame("alone")
+    outbox, frame = DeliveryQueue(protocol.send, coalescer=WriteCoalescer()), Frame("alone")
     outbox.put(frame)
     await turn()
     assert protocol.transport.writes[0] is frame.wire
 
 
 async def test_much_at_once_leaves_in_pieces(protocol: FakeProtocol) -> None:
-    outbox = Outbox(protocol.send, burst=Burst())
+    outbox = DeliveryQueue(protocol.send, coalescer=WriteCoalescer())
     frames = [Frame("x" * 50_000) for _ in range(20)]
     for frame in frames:
         outbox.put(frame)
@@ -73,8 +73,8 @@ async def test_much_at_once_leaves_in_pieces(protocol: FakeProtocol) -> None:
 
 
 async def test_a_slow_reader_gets_everything_in_order_once_it_reads(protocol: FakeProtocol) -> None:
-    outbox = Outbox(protocol.send, burst=Burst())
-    protocol.transport.waiting = CALM + 1
+    outbox = DeliveryQueue(protocol.send, coalescer=WriteCoalescer())
+    protocol.transport.waiting = PROMPT_BYTES + 1
     protocol.writable.clear()
     for n in range(3):
         outbox.put(Frame(f"{n}"))
@@ -88,8 +88,8 @@ async def test_a_slow_reader_gets_everything_in_order_once_it_reads(protocol: Fa
 
 
 async def test_a_reader_that_caught_up_is_served_the_short_way_again(protocol: FakeProtocol) -> None:
-    outbox = Outbox(protocol.send, burst=Burst())
-    protocol.transport.waiting = CALM + 1
+    outbox = DeliveryQueue(protocol.send, coalescer=WriteCoalescer())
+    protocol.transport.waiting = PROMPT_BYTES + 1
     protocol.writable.clear()
     for n in range(3):
         outbox.put(Frame(f"{n}"))
@@ -108,8 +108,8 @@ async def test_a_reader_that_caught_up_is_served_the_short_way_again(protocol: F
 @pytest.mark.threat(9)
 async def test_a_reader_whose_queue_is_full_is_cut_with_a_reason(protocol: FakeProtocol) -> None:
     reasons: list[str] = []
-    outbox = Outbox(protocol.send, burst=Burst(), limit=1000, on_cut=reasons.append)
-    protocol.transport.waiting = CALM + 1
+    outbox = DeliveryQueue(protocol.send, coalescer=WriteCoalescer(), limit=1000, on_cut=reasons.append)
+    protocol.transport.waiting = PROMPT_BYTES + 1
     protocol.writable.clear()
     for _ in range(10):
         outbox.put(Frame("x" * 98))  # 100 bytes on the wire
@@ -121,30 +121,30 @@ async def test_a_reader_whose_queue_is_full_is_cut_with_a_reason(protocol: FakeP
     await turn()
     assert reasons == ["slow reader: 1003 bytes waited unread"]
     protocol.writable.set()
-    await outbox.finished()
+    await outbox.wait_closed()
     assert protocol.sent[-1] == {"type": "websocket.close", "code": 1008, "reason": reasons[0]}
 
 
 @pytest.mark.threat(9)
 async def test_a_reader_that_takes_nothing_for_a_while_is_cut(protocol: FakeProtocol) -> None:
     reasons: list[str] = []
-    outbox = Outbox(protocol.send, burst=Burst(), stall=0.01, on_cut=reasons.append)
-    protocol.transport.waiting = CALM + 1
+    outbox = DeliveryQueue(protocol.send, coalescer=WriteCoalescer(), stall=0.01, on_cut=reasons.append)
+    protocol.transport.waiting = PROMPT_BYTES + 1
     protocol.writable.clear()
     outbox.put(Frame("x"))
     await until(lambda: reasons)
     assert reasons == ["slow reader: took nothing for 0.01 s"]
-    await outbox.finished()
+    await outbox.wait_closed()
     assert protocol.transport.aborted  # it did not even take the goodbye
 
 
 @pytest.mark.threat(9)
 async def test_one_slow_reader_holds_no_other_up() -> None:
     slow, prompt = FakeProtocol(), FakeProtocol()
-    slow.transport.waiting = CALM + 1
+    slow.transport.waiting = PROMPT_BYTES + 1
     slow.writable.clear()
-    burst = Burst()
-    outboxes = [Outbox(one.send, burst=burst, limit=5000) for one in (slow, prompt)]
+    burst = WriteCoalescer()
+    outboxes = [DeliveryQueue(one.send, coalescer=burst, limit=5000) for one in (slow, prompt)]
     frames = [Frame(f"{n}" * 100) for n in range(9)] * 10
     for frame in frames:
         for outbox in outboxes:
@@ -155,53 +155,53 @@ async def test_one_slow_reader_holds_no_other_up() -> None:
 
 
 async def test_a_close_sends_what_is_queued_first(protocol: FakeProtocol) -> None:
-    outbox = Outbox(protocol.send, burst=Burst())
+    outbox = DeliveryQueue(protocol.send, coalescer=WriteCoalescer())
     outbox.put(Frame("last words"))
     outbox.close(4403, "kicked")
     outbox.put(Frame("never"))
-    await outbox.finished()
+    await outbox.wait_closed()
     assert protocol.transport.writes == [Frame("last words").wire]
     assert protocol.sent == [{"type": "websocket.close", "code": 4403, "reason": "kicked"}]
 
 
 async def test_a_close_that_drops_sends_nothing_more(protocol: FakeProtocol) -> None:
-    outbox = Outbox(protocol.send, burst=Burst())
+    outbox = DeliveryQueue(protocol.send, coalescer=WriteCoalescer())
     outbox.put(Frame("never"))
     outbox.close(4403, "kicked", drop=True)
-    await outbox.finished()
+    await outbox.wait_closed()
     assert protocol.transport.writes == []
     assert protocol.sent == [{"type": "websocket.close", "code": 4403, "reason": "kicked"}]
 
 
 async def test_closing_twice_is_harmless_and_the_first_reason_stands(protocol: FakeProtocol) -> None:
-    outbox = Outbox(protocol.send, burst=Burst())
+    outbox = DeliveryQueue(protocol.send, coalescer=WriteCoalescer())
     outbox.close(4403, "first")
     outbox.close(1000, "second")
-    await outbox.finished()
+    await outbox.wait_closed()
     assert [one["code"] for one in protocol.sent] == [4403]
 
 
 async def test_a_reason_is_cut_where_a_close_frame_ends(protocol: FakeProtocol) -> None:
-    outbox = Outbox(protocol.send, burst=Burst())
+    outbox = DeliveryQueue(protocol.send, coalescer=WriteCoalescer())
     outbox.close(4401, "ä" * 100)
-    await outbox.finished()
+    await outbox.wait_closed()
     assert protocol.sent[0]["reason"] == "ä" * 61
 
 
 async def test_a_reader_that_went_away_costs_nothing_and_raises_nothing(protocol: FakeProtocol) -> None:
-    outbox = Outbox(protocol.send, burst=Burst())
+    outbox = DeliveryQueue(protocol.send, coalescer=WriteCoalescer())
     protocol.transport.closing = protocol.gone = True
     outbox.put(Frame("to nobody"))
     await until(lambda: outbox.closing)
     outbox.put(Frame("to nobody"))
-    await outbox.finished()
+    await outbox.wait_closed()
     assert protocol.transport.writes == []
 
 
 async def test_nothing_is_sent_after_the_end(protocol: FakeProtocol) -> None:
-    outbox = Outbox(protocol.send, burst=Burst())
+    outbox = DeliveryQueue(protocol.send, coalescer=WriteCoalescer())
     outbox.put(Frame("too late"))
-    outbox.ended()
+    outbox.detach()
     outbox.close(1000, "")
     await turn()
     assert (protocol.transport.writes, protocol.sent) == ([], [])
@@ -209,12 +209,12 @@ async def test_nothing_is_sent_after_the_end(protocol: FakeProtocol) -> None:
 
 async def test_a_server_whose_inside_is_unknown_is_served_the_long_way() -> None:
     server = FakeServer()
-    outbox = Outbox(server.send, burst=Burst())
+    outbox = DeliveryQueue(server.send, coalescer=WriteCoalescer())
     outbox.put(Frame("text"))
     outbox.put(Frame(data=b"bytes"))
     assert await outbox.alive(0.01)
     outbox.close(1000, "done")
-    await outbox.finished()
+    await outbox.wait_closed()
     assert server.sent == [
         {"type": "websocket.send", "text": "text"},
         {"type": "websocket.send", "bytes": b"bytes"},
@@ -269,7 +269,7 @@ async def test_a_memory_peer_that_closes_lets_the_rest_be_read_or_not() -> None:
 @pytest.mark.parametrize("turns", range(6))
 async def test_what_comes_while_the_long_way_ends_is_not_left_lying(turns: int) -> None:
     server = FakeServer()
-    outbox = Outbox(server.send, burst=Burst())
+    outbox = DeliveryQueue(server.send, coalescer=WriteCoalescer())
     outbox.put(Frame("first"))
     outbox.flush()
     for _ in range(turns):  # one of them is between the last send and the end of its task

@@ -1,7 +1,7 @@
-"""When do outboxes write?  Once for all that happens together: at the end of a turn, or of a batch of messages.
+"""Coalesces writes: each queue writes once for a turn of the loop, or once for a batch of messages.
 
-Whoever delivers puts frames into outboxes; those that then have something to write stand here. Nothing of it waits
-for anybody: before the loop sleeps, everything is written. It knows neither frames nor sockets.
+A delivery queue with something to write registers here. Everything is written before the loop sleeps, so nothing is
+delayed by a timer. This module knows neither frames nor sockets.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from functools import partial
 from types import coroutine
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["Burst", "Writer"]
+__all__ = ["WriteCoalescer", "Writer"]
 
 T = TypeVar("T")
 
 
 class Writer(Protocol):
-    """What stands in a burst."""
+    """An object with collected writes."""
 
     def flush(self) -> None:
-        """Writes what was collected."""
+        """Writes everything that was collected."""
 
 
-class Burst:
+class WriteCoalescer:
     """The writers of one server that have something to write in this turn of the loop."""
 
     __slots__ = ("_held", "_scheduled", "_writers")
@@ -35,7 +35,7 @@ class Burst:
         self._held = False
 
     def add(self, writer: Writer) -> None:
-        """Sees to it that `writer` is flushed soon; to be called once until it was."""
+        """Has `writer` flushed in this turn of the loop; to be called once between two flushes."""
         self._writers.append(writer)
         if not self._held and not self._scheduled:
             self._scheduled = True

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from mew_lab.gateway.burst import Burst
+from mew_lab.gateway.coalescer import WriteCoalescer
 
 from .fakes import turn
 
@@ -26,7 +26,7 @@ async def at_once() -> str:
 
 
 async def test_writers_are_flushed_together_at_the_end_of_the_turn() -> None:
-    burst, writers = Burst(), [Told(), Told()]
+    burst, writers = WriteCoalescer(), [Told(), Told()]
     for writer in writers:
         burst.add(writer)
     assert [writer.flushed for writer in writers] == [0, 0]
@@ -37,7 +37,7 @@ async def test_writers_are_flushed_together_at_the_end_of_the_turn() -> None:
 
 
 async def test_while_a_batch_is_handled_nothing_is_written() -> None:
-    burst, writer = Burst(), Told()
+    burst, writer = WriteCoalescer(), Told()
     burst.hold()
     burst.add(writer)
     assert await burst.before_waiting(at_once()) == "at once"
@@ -47,7 +47,7 @@ async def test_while_a_batch_is_handled_nothing_is_written() -> None:
 
 
 async def test_before_the_loop_sleeps_everything_is_written() -> None:
-    burst, writer = Burst(), Told()
+    burst, writer = WriteCoalescer(), Told()
     later: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def coming() -> str:
@@ -63,14 +63,14 @@ async def test_before_the_loop_sleeps_everything_is_written() -> None:
     assert writer.flushed == 2
 
 
-async def _awaited(burst: Burst, coming: object, writer: Told) -> object:
+async def _awaited(burst: WriteCoalescer, coming: object, writer: Told) -> object:
     burst.hold()
     burst.add(writer)
     return await burst.before_waiting(coming)  # type: ignore[arg-type]
 
 
 async def test_a_cancelled_wait_reaches_what_was_waited_for() -> None:
-    burst = Burst()
+    burst = WriteCoalescer()
     cleaned: list[str] = []
 
     async def coming() -> None:
@@ -88,7 +88,7 @@ async def test_a_cancelled_wait_reaches_what_was_waited_for() -> None:
 
 
 async def test_a_fault_before_or_after_waiting_comes_through_and_everything_is_written() -> None:
-    burst = Burst()
+    burst = WriteCoalescer()
 
     async def fails(turns: int) -> None:
         for _ in range(turns):

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from mew_lab.errors import ProtocolError
+from mew_lab.gateway.admission import Hosts, Identity, JoinFrame, bearer, identify, read_join, without_join
 from mew_lab.gateway.auth import Tokens
-from mew_lab.gateway.door import Claim, Hosts, Identity, bearer, read_join, whose, without_join
 from mew_lab.protocol.token import Token
 
 SECRET = "canary-0123456789-door"
@@ -97,7 +97,7 @@ BOTH_FORMS = pytest.mark.parametrize(
 @BOTH_FORMS
 def test_a_join_frame_is_read_in_both_forms(frame: dict[str, object]) -> None:
     claim = read_join(json.dumps(frame), limit=4096)
-    assert claim == Claim("demo", Token(SECRET), "bot-1")
+    assert claim == JoinFrame("demo", Token(SECRET), "bot-1")
 
 
 @BOTH_FORMS
@@ -108,9 +108,9 @@ def test_a_join_frame_over_the_limit_is_none(frame: dict[str, object]) -> None:
 
 
 def test_what_a_join_frame_leaves_out_is_empty() -> None:
-    assert read_join('{"type":"join"}', limit=4096) == Claim("", None, "")
-    assert read_join('{"kind":"system/join"}', limit=4096) == Claim("", None, "")
-    assert read_join('{"type":"join","token":null,"participantId":""}', limit=4096) == Claim("", None, "")
+    assert read_join('{"type":"join"}', limit=4096) == JoinFrame("", None, "")
+    assert read_join('{"kind":"system/join"}', limit=4096) == JoinFrame("", None, "")
+    assert read_join('{"type":"join","token":null,"participantId":""}', limit=4096) == JoinFrame("", None, "")
 
 
 @pytest.mark.parametrize(
@@ -184,9 +184,9 @@ def test_a_token_is_looked_up_in_the_space_asked_for_or_in_the_only_one_that_kno
     tokens.add("one", "bert", twice)
     tokens.add("two", "bert", twice)
     spaces = ("one", "two")
-    assert whose(tokens, token, spaces=spaces, asked="one") == Identity("one", "anna")
-    assert whose(tokens, token, spaces=spaces, asked="") == Identity("one", "anna")
-    assert whose(tokens, token, spaces=spaces, asked="two") is None
-    assert whose(tokens, token, spaces=("two",), asked="one") is None  # that space is closed by now
-    assert whose(tokens, twice, spaces=spaces, asked="two") == Identity("two", "bert")
-    assert whose(tokens, twice, spaces=spaces, asked="") is None
+    assert identify(tokens, token, spaces=spaces, asked="one") == Identity("one", "anna")
+    assert identify(tokens, token, spaces=spaces, asked="") == Identity("one", "anna")
+    assert identify(tokens, token, spaces=spaces, asked="two") is None
+    assert identify(tokens, token, spaces=("two",), asked="one") is None  # that space is closed by now
+    assert identify(tokens, twice, spaces=spaces, asked="two") == Identity("two", "bert")
+    assert identify(tokens, twice, spaces=spaces, asked="") is None

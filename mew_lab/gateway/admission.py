@@ -1,8 +1,8 @@
-"""Who knocks, and may it come as far as our rules?  Reads and judges headers and join frames; does nothing.
+"""Reads and judges what precedes admission: `Host`, the bearer token, join frames. It has no side effects.
 
-A request must name us in `Host` (else a web page could reach us through a name of its own) and must not
-come from a web page that is not configured (`Origin`). What it says of space, token and id is read here;
-whose the token is, the registry knows.
+A request must name this gateway in `Host`; else a web page could reach it through a name of its own. It must not come
+from a web page that is not configured (`Origin`). Space, token and id of a request are read here; `auth.Tokens` finds
+the participant of a token.
 
 Spec: §5.2.
 """
@@ -18,7 +18,7 @@ from mew_lab.gateway.auth import Tokens
 from mew_lab.protocol.envelope import read_strict
 from mew_lab.protocol.token import Token, mask
 
-__all__ = ["Claim", "Hosts", "Identity", "bearer", "read_join", "whose", "without_join"]
+__all__ = ["Hosts", "Identity", "JoinFrame", "bearer", "identify", "read_join", "without_join"]
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 LATE_JOIN = '{"kind":"system/join"}'
@@ -27,7 +27,7 @@ MISSING_BEARER = "Missing or invalid authorization header"
 
 
 class Hosts:
-    """The names under which we may be addressed: the loopback ones with our port, and configured ones.
+    """The names under which this gateway may be addressed: loopback names with its port, and configured ones.
 
     A configured name without a port is good with any. Names are compared ignoring case.
     """
@@ -54,8 +54,8 @@ def bearer(authorization: str | None) -> Token | None:
     return Token(secret, remember=False) if scheme.lower() == "bearer" and secret else None
 
 
-class Claim(NamedTuple):
-    """What a join frame says; empty where it says nothing."""
+class JoinFrame(NamedTuple):
+    """The members of a join frame; empty where they are absent."""
 
     space: str
     token: Token | None
@@ -63,7 +63,7 @@ class Claim(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """Who somebody turned out to be."""
+    """The participant of a space to whom a token belongs."""
 
     space: str
     participant: str
@@ -79,8 +79,8 @@ def _claimed(members: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return None
 
 
-def read_join(text: str, *, limit: int) -> Claim | None:
-    """What a join frame says; None when it is no join frame of at most `limit` bytes.
+def read_join(text: str, *, limit: int) -> JoinFrame | None:
+    """The join frame of a text; None when it is no join frame of at most `limit` bytes.
 
     Raises:
         ProtocolError: when a member that counts is not a string.
@@ -91,18 +91,18 @@ def read_join(text: str, *, limit: int) -> Claim | None:
         return None
     if members is None:
         return None
-    said = [members.get(key) or "" for key in ("space", "token", "participantId")]
-    if not all(isinstance(one, str) for one in said):
+    values = [members.get(key) or "" for key in ("space", "token", "participantId")]
+    if not all(isinstance(value, str) for value in values):
         raise ProtocolError("space, token and participantId of a join frame must be strings", section="§5.2")
-    space, secret, runtime_id = said
-    return Claim(space, Token(secret, remember=False) if secret else None, runtime_id)
+    space, secret, runtime_id = values
+    return JoinFrame(space, Token(secret, remember=False) if secret else None, runtime_id)
 
 
 def without_join(text: str, *, limit: int) -> str:
-    """An ordinary message as it is; of a join frame that comes too late only its kind, for it holds a token.
+    """An ordinary message as it is; of a late join frame only its kind, because it holds a token.
 
-    What is no strict JSON, and could hold one all the same, has the secrets that we know masked: it will be
-    refused, but the journal keeps what was refused.
+    In a text that is no strict JSON the known secrets are masked: it will be refused, but the journal keeps refused
+    messages.
 
     Spec: §5.2.
     """
@@ -117,11 +117,11 @@ def without_join(text: str, *, limit: int) -> str:
         return mask(text) if masked == plain else masked
 
 
-def whose(tokens: Tokens, token: Token, *, spaces: Collection[str], asked: str) -> Identity | None:
-    """Whose token it is, in the space asked for; where none was asked for, in the only one that knows it."""
-    found = [
+def identify(tokens: Tokens, token: Token, *, spaces: Collection[str], asked: str) -> Identity | None:
+    """The participant of a token in the space `asked` for; where it is empty, in the only space that knows the token."""
+    identities = [
         Identity(space, participant)
         for space in spaces
-        if asked in ("", space) and (participant := tokens.whose(space, token)) is not None
+        if asked in ("", space) and (participant := tokens.participant_of(space, token)) is not None
     ]
-    return found[0] if len(found) == 1 else None
+    return identities[0] if len(identities) == 1 else None

@@ -1,6 +1,6 @@
-"""What does `mew-lab tools-agent` do?  Checks a file, serves it, lets it join a space, or runs one call.
+"""The command `mew-lab tools-agent`: checks an agent file, serves it, lets it join a space, or runs one call.
 
-What is printed goes to `say`; it parses no words of a command line.
+It prints through `say`, and parses no command line.
 
 Spec: tools-agent.md "MCP Server Project", TA-16, TA-51, TA-52, TA-54, TA-64.
 """
@@ -51,7 +51,7 @@ def key_from(variable: str | None) -> str | None:
 
 
 def check(file: Path, *, say: Say) -> None:
-    """Tells what is in an agent file, and what its author should look at.
+    """Prints the tools of an agent file, and the remarks for its author.
 
     Raises:
         ConfigError: it has faults; all of them are told.
@@ -165,7 +165,7 @@ async def call(
 
 
 def _token_file(file: Path) -> Path:
-    """The file with the token of a served agent file, beside that; made where it is not there, ours alone to read."""
+    """The token file beside a served agent file; it is made where there is none, readable by its owner alone."""
     folder = file.resolve().parent / ".mew"
     name = file.stem if is_plain(file.stem) else folder_name(file.stem).replace("_space", "agent")
     path = token_path(folder, SERVED, name)

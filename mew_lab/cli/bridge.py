@@ -1,4 +1,4 @@
-"""What does `mew-lab bridge` do?  Lets an MCP server take part in a space elsewhere, until it is told to stop.
+"""The command `mew-lab bridge`: lets an MCP server take part in a space elsewhere, until it is told to stop.
 
 It prints through `say` and ends when `ended` is set; it reads no arguments and catches no signals.
 """

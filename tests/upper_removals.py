@@ -619,7 +619,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "P-3-19 P-3.5.6-2 P-3.8.1-9",
         "others' contexts and welcomes are not remembered",
-        replaced(f"{AGENT}.context_window:Memory.hear", remembered),
+        replaced(f"{AGENT}.context_window:Memory.observe", remembered),
     ),
     # grants
     Removal("P-3.6.1-2", "a grant has a reason", lacking("capability/grant", "payload", "reason")),

@@ -92,7 +92,7 @@ class CompletionsModel:
 
     `OPENAI_API_KEY` and `OPENAI_BASE_URL` count where an argument is absent, so a key of the environment goes to
     a `base_url` that is given. Nothing shows the key: no error, log, representation or reply, even if the server
-    echoes it. ToolNames of tools go out as `ToolNames` makes them and come back as `participant/tool`.
+    echoes it. Names of tools go out as `ToolNames` makes them and come back as `participant/tool`.
 
     Args:
         model: the name by which the server knows it.

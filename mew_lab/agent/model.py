@@ -1,7 +1,7 @@
 """Says what a model is to an agent: messages and tools in, one reply out; data and one protocol, pure.
 
 Whoever is behind it (a server, a file of weights, rules) stands in a module of its own: `completions` speaks
-with any server of the chat completions API, `offline` thinks by rules. ToolNames of tools are `participant/tool`
+with any server of the chat completions API, `offline` thinks by rules. Names of tools are `participant/tool`
 on both sides of this seam; what an API makes of them is its adapter's own business (`names`).
 
 Spec: SDK "Layer 3", "LLM Tool Preparation".

@@ -266,7 +266,7 @@ def tokens(folded: str, words: list[str]) -> set[str]:
 
 
 def _numbers(text: str) -> Iterator[str]:
-    """The digits of a number as text; a year alone, a round thousand and ask_for_less than four digits are nobody's."""
+    """The digits of a number as text; a year alone, a round thousand and fewer than four digits are nobody's."""
     for part in {text, re.split(r"[.,]\d{1,2}$", text)[0]}:
         digits = re.sub(r"\D", "", part).lstrip("0")
         is_round = digits.rstrip("0") in ("1", "2", "5")

@@ -196,7 +196,9 @@ class Executor:
                 system_prompt=self.agent.system_prompt, max_iterations=settings.max_chat_turns - 1
             ),
             trigger=trigger,
-            context_window=ContextWindow(participant, Memory(), max_tokens=model.max_tokens, ended=self.end),
+            context_window=ContextWindow(
+                participant, Memory(), max_tokens=model.max_tokens, stop_work=self.end
+            ),
             gate=self.gate,
         )
         task = asyncio.get_running_loop().create_task(self._run_when_free(run))

@@ -26,7 +26,7 @@ from mew_lab.tools_agent.executor import Execution
 from mew_lab.tools_agent.home import Home, model_for
 from mew_lab.tools_agent.member import ToolsAgent
 from mew_lab.tools_agent.schema import place
-from mew_lab.tools_agent.template import filled, lint
+from mew_lab.tools_agent.template import fill_prompt, lint
 from mew_lab.transport.folder import hide
 
 __all__ = ["call", "check", "join", "key_from", "serve"]
@@ -62,7 +62,7 @@ def check(file: Path, *, say: Say) -> None:
     ]
     say(f"{file}: {agent.name} {agent.version}, mode {agent.mode}, tools: {_names(agent.tools)}")
     for tool in agent.tools:
-        say(f"{tool.name} asks: {one_line(filled(tool.prompt, {}, tool=tool, preview=True), MAX_SHOWN)}")
+        say(f"{tool.name} asks: {one_line(fill_prompt(tool.prompt, {}, tool=tool, preview=True), MAX_SHOWN)}")
     for one in found:
         say(f"look at {one}")
     if agent.mode == "tools" and agent.settings.tool_permission != "never":

@@ -1,8 +1,8 @@
-"""Which parameters can a tool of an agent file have?  The union of six types, and every fault of a schema at once.
+"""Checks the parameters of a tool of an agent file: schemas of six types, with every fault at once.
 
-A schema is kept as it was written; the models here only judge it. A keyword that belongs to another type is
-refused, because it would be ignored silently; one that none of the six knows (`pattern`, `oneOf`) is kept, shown to
-clients and checked at each call. It knows no tool and no prompt.
+A schema is kept as it was written; the models here only judge it. A keyword of another type is refused, because it would
+be ignored silently. A keyword that none of the six types has (`pattern`, `oneOf`) is kept, shown to clients and checked
+at each call.
 
 Spec: tools-agent.md "JSON Schema Types", TA-7 to TA-12.
 """
@@ -27,7 +27,7 @@ from pydantic import (
 from mew_lab.protocol.json_schema import Validator
 from mew_lab.protocol.visible import one_line
 
-__all__ = ["TYPES", "Fault", "faults_of_parameters", "place", "wire_schema"]
+__all__ = ["TYPES", "FileFault", "faults_of_parameters", "place", "wire_schema"]
 
 TYPES = ("string", "number", "integer", "boolean", "array", "object")
 MAX_SAID = 200  # characters of one fault
@@ -45,8 +45,8 @@ Count = Annotated[StrictInt, Field(ge=0)]
 Number = Annotated[Any, AfterValidator(_is_number)]
 
 
-class Fault(NamedTuple):
-    """What is wrong at one place of a file; `path` is its key path."""
+class FileFault(NamedTuple):
+    """A fault at one place of an agent file; `path` is its key path."""
 
     path: str
     message: str
@@ -121,7 +121,7 @@ _RANGES = (
 
 
 def place(at: str, *steps: str | int) -> str:
-    """The key path of what lies `steps` below `at`, such as `tools[1].prompt`."""
+    """The key path of the place `steps` below `at`, such as `tools[1].prompt`."""
     for step in steps:
         if isinstance(step, int):
             at += f"[{step}]"
@@ -130,34 +130,34 @@ def place(at: str, *steps: str | int) -> str:
     return at
 
 
-def faults_of_parameters(schema: object, *, at: str = "parameters") -> list[Fault]:
+def faults_of_parameters(schema: object, *, at: str = "parameters") -> list[FileFault]:
     """Every fault of the parameters of one tool, each with its key path; at most fifty.
 
     The root must be of type object. Of a `default`, `enum` and `examples` each value must fit the schema that it
     stands in, a least value must not exceed the greatest, and what is required must be a property.
     """
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
-        return [Fault(at, 'the parameters of a tool are a schema of type "object"')]
+        return [FileFault(at, 'the parameters of a tool are a schema of type "object"')]
     found = list(islice(_faults(schema, at, 1), MAX_FAULTS))
     if not found:
         gaps = Validator(schema).gaps()
-        found += [Fault(place(at, *one.path), one_line(one.message, MAX_SAID)) for one in gaps]
+        found += [FileFault(place(at, *one.path), one_line(one.message, MAX_SAID)) for one in gaps]
     return found
 
 
 def wire_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema as clients are shown it and calls are held against: JSON Schema 2020-12.
+    """The schema that clients are shown and calls are checked against: JSON Schema 2020-12.
 
     It is the schema as written but for one thing: a list under `items` (one schema a place) is called `prefixItems`
     there.
     """
     return {
-        ("prefixItems" if key == "items" and isinstance(value, list) else key): _wired(key, value)
+        ("prefixItems" if key == "items" and isinstance(value, list) else key): _wire_value(key, value)
         for key, value in schema.items()
     }
 
 
-def _wired(key: str, value: Any) -> Any:
+def _wire_value(key: str, value: Any) -> Any:
     if key == "properties" and isinstance(value, Mapping):
         return {name: wire_schema(one) if isinstance(one, Mapping) else one for name, one in value.items()}
     if key == "items" and isinstance(value, list):
@@ -167,18 +167,18 @@ def _wired(key: str, value: Any) -> Any:
     return value
 
 
-def _faults(schema: object, at: str, depth: int) -> Iterator[Fault]:
+def _faults(schema: object, at: str, depth: int) -> Iterator[FileFault]:
     """Of one schema and those below it."""
     if depth > MAX_DEPTH:
-        yield Fault(at, f"it is nested more than {MAX_DEPTH} levels deep")
+        yield FileFault(at, f"it is nested more than {MAX_DEPTH} levels deep")
         return
     if not isinstance(schema, Mapping):
-        yield Fault(at, "a schema is a mapping with a type")
+        yield FileFault(at, "a schema is a mapping with a type")
         return
     kind = schema.get("type")
     if not isinstance(kind, str) or kind not in TYPES:
         said = "it has no type" if kind is None else f"{kind!r:.60} is no type"
-        yield Fault(place(at, "type"), f"{said}; the types are {', '.join(TYPES)}")
+        yield FileFault(place(at, "type"), f"{said}; the types are {', '.join(TYPES)}")
         return
     below = {key: schema[key] for key in ("items", "properties", "additionalProperties") if key in schema}
     own = list(_own_faults({key: value for key, value in schema.items() if key not in below}, kind, at))
@@ -202,36 +202,38 @@ def _children(below: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...],
         yield ("additionalProperties",), rest
 
 
-def _shape_faults(below: Mapping[str, Any], kind: str, at: str) -> Iterator[Fault]:
+def _shape_faults(below: Mapping[str, Any], kind: str, at: str) -> Iterator[FileFault]:
     for key in below:
         if key not in _KEYWORDS[kind]:
-            yield Fault(place(at, key), _foreign(key, kind))
+            yield FileFault(place(at, key), _foreign(key, kind))
     if kind == "array" and below.get("items") in (None, []):
-        yield Fault(place(at, "items"), "an array says what its items are: a schema, or a list of them")
+        yield FileFault(place(at, "items"), "an array says what its items are: a schema, or a list of them")
     if not isinstance(below.get("properties", {}), Mapping):
-        yield Fault(place(at, "properties"), "properties are a mapping of names to schemas")
+        yield FileFault(place(at, "properties"), "properties are a mapping of names to schemas")
     if not isinstance(below.get("additionalProperties", {}), bool | Mapping):
-        yield Fault(place(at, "additionalProperties"), "it is true, false or a schema")
+        yield FileFault(place(at, "additionalProperties"), "it is true, false or a schema")
 
 
-def _own_faults(own: Mapping[str, Any], kind: str, at: str) -> Iterator[Fault]:
+def _own_faults(own: Mapping[str, Any], kind: str, at: str) -> Iterator[FileFault]:
     """Of the keywords that hold no schemas: those that the type does not have, and values of a wrong kind."""
     for key in own:
         if key in _ALL and key not in _KEYWORDS[kind]:
-            yield Fault(place(at, key), _foreign(key, kind))
+            yield FileFault(place(at, key), _foreign(key, kind))
         elif key == "$ref" and not (isinstance(own[key], str) and own[key].startswith("#")):
-            yield Fault(place(at, key), "a reference leads to a place of this schema: it begins with #")
+            yield FileFault(place(at, key), "a reference leads to a place of this schema: it begins with #")
         elif key == "pattern" and (gaps := Validator({key: own[key]}).gaps()):
-            yield Fault(place(at, key), one_line(gaps[0].message, MAX_SAID))
+            yield FileFault(place(at, key), one_line(gaps[0].message, MAX_SAID))
     named = {key: value for key, value in own.items() if key in _KEYWORDS[kind]}
     try:
         _MODELS[kind].model_validate(named)
     except ValidationError as error:
         for one in error.errors(include_url=False, include_context=False):
-            yield Fault(place(at, *one["loc"]), one_line(one["msg"].removeprefix("Value error, "), MAX_SAID))
+            yield FileFault(
+                place(at, *one["loc"]), one_line(one["msg"].removeprefix("Value error, "), MAX_SAID)
+            )
     for key in named:
         if own[key] is None and key != "default":
-            yield Fault(place(at, key), "it has no value; give one, or leave the keyword out")
+            yield FileFault(place(at, key), "it has no value; give one, or leave the keyword out")
 
 
 def _foreign(key: str, kind: str) -> str:
@@ -239,28 +241,30 @@ def _foreign(key: str, kind: str) -> str:
     return f"{key} belongs to {', '.join(having)}; a schema of type {kind} has no such keyword"
 
 
-def _value_faults(schema: Mapping[str, Any], at: str) -> Iterator[Fault]:
+def _value_faults(schema: Mapping[str, Any], at: str) -> Iterator[FileFault]:
     """What stands in a schema that is well-formed must also fit it."""
     for low, high in _RANGES:
         if low in schema and high in schema and schema[low] > schema[high]:
-            yield Fault(place(at, low), f"{low} is {schema[low]}, which is more than {high}, {schema[high]}")
+            yield FileFault(
+                place(at, low), f"{low} is {schema[low]}, which is more than {high}, {schema[high]}"
+            )
     properties = schema.get("properties", {})
     for n, name in enumerate(schema.get("required", ())):
         if name not in properties:
-            yield Fault(
+            yield FileFault(
                 place(at, "required", n), f"{one_line(name, 80)!r} is required, but it is no property"
             )
     bare = {key: value for key, value in schema.items() if key not in ("default", "enum", "examples", "$ref")}
     validator = Validator(bare)
     for key in ("enum", "examples"):
         for n, value in enumerate(schema.get(key, ())):
-            yield from _unfit(value, validator, place(at, key, n))
+            yield from _check_value(value, validator, place(at, key, n))
     if "default" in schema:
         chosen = Validator({**bare, "enum": schema["enum"]}) if "enum" in schema else validator
-        yield from _unfit(schema["default"], chosen, place(at, "default"))
+        yield from _check_value(schema["default"], chosen, place(at, "default"))
 
 
-def _unfit(value: Any, validator: Validator, at: str) -> Sequence[Fault]:
+def _check_value(value: Any, validator: Validator, at: str) -> Sequence[FileFault]:
     """What cannot be checked here, such as a reference, is told of the whole schema."""
     faults = validator.validate(value).violations[:1]
-    return [Fault(at, f"it does not fit its schema: {one_line(one.message, MAX_SAID)}") for one in faults]
+    return [FileFault(at, f"it does not fit its schema: {one_line(one.message, MAX_SAID)}") for one in faults]

@@ -1,8 +1,8 @@
-"""What prompt does a call of a tool make?  `filled`: one pass over the template, the same for a preview and a call.
+"""Makes the prompt of a tool call: `fill_prompt` fills the template in one pass, for a preview and for a call.
 
-What is filled in is never read again, whatever it holds; only declared parameters and the tool's own properties are
-places, and every other brace stays as it is. It differs from `agent.prompts.filled` where authors of agent files
-need more: `{{` for a brace, values that are no text, previews and defaults.
+A filled-in text is never read again. Only declared parameters and the tool's own properties are places, and every other
+brace stays as it is. It differs from `agent.prompts.fill_template` where authors of agent files need more: `{{` for a
+brace, values that are no text, previews and defaults.
 
 Spec: tools-agent.md "Prompt Template Syntax", TA-19 to TA-27.
 """
@@ -15,16 +15,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from mew_lab.tools_agent.definition import ToolDefinition
-from mew_lab.tools_agent.schema import Fault
+from mew_lab.tools_agent.schema import FileFault
 
-__all__ = ["filled", "lint", "references"]
+__all__ = ["fill_prompt", "lint", "references"]
 
 _PLACE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
 _BRACE = {"{{": "{", "}}": "}"}
 _WORD = re.compile(r"[^\W\d][\w.-]*\Z")
 
 
-def filled(
+def fill_prompt(
     template: str, arguments: Mapping[str, Any], *, tool: ToolDefinition, preview: bool = False
 ) -> str:
     """The prompt that these arguments make of a template.
@@ -60,7 +60,7 @@ def references(template: str) -> list[str]:
     return list(dict.fromkeys(keys))
 
 
-def lint(tool: ToolDefinition, *, at: str = "") -> list[Fault]:
+def lint(tool: ToolDefinition, *, at: str = "") -> list[FileFault]:
     """What an author should look at in the prompt of a tool; a tool with such findings works all the same.
 
     Told are references that nothing fills, parameters that the prompt does not use, a parameter that hides the
@@ -89,7 +89,7 @@ def lint(tool: ToolDefinition, *, at: str = "") -> list[Fault]:
         said.append(
             "there is a brace without a partner; it stays as it is, and {{ or }} says that it is meant"
         )
-    return [Fault(path, one) for one in said]
+    return [FileFault(path, one) for one in said]
 
 
 def _text(value: Any) -> str:

@@ -633,7 +633,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "P-3-19 P-3.5.6-2 P-3.8.1-9",
         "others' contexts and welcomes are not remembered",
-        replaced(f"{AGENT}.context_window:Memory.hear", remembered),
+        replaced(f"{AGENT}.context_window:Memory.observe", remembered),
     ),
     # grants
     Removal("P-3.6.1-2", "a grant has a reason", lacking("capability/grant", "payload", "reason")),
@@ -950,9 +950,9 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "T-4",
         "a template is filled",
-        replaced(f"{TOOLS}.template:filled", lambda before: lambda template, *about, **how: template),
+        replaced(f"{TOOLS}.template:fill_prompt", lambda before: lambda template, *about, **how: template),
     ),
-    Removal("T-5", "a preview keeps what is missing", given(f"{TOOLS}.template:filled", preview=False)),
+    Removal("T-5", "a preview keeps what is missing", given(f"{TOOLS}.template:fill_prompt", preview=False)),
     Removal("T-6", "a gate keeps tools back", gone(f"{TOOLS}.executor:Executor.gate", "")),
     Removal(
         "T-8",
@@ -1094,7 +1094,7 @@ REMOVALS: tuple[Removal, ...] = (
             lambda answer: {key: answer[key] for key in answer if key != "instructions"},
         ),
     ),
-    Removal("T-2", "a tool lacks nothing", given(f"{TOOLS}.agent_file:_Reader.text", needed=False)),
+    Removal("T-2", "a tool lacks nothing", given(f"{TOOLS}.agent_file:_AgentReader.text", needed=False)),
     Removal(
         "P-3.9.8-1 P-3.9.8-2",
         "a clear is more than a forget",

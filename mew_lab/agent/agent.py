@@ -50,22 +50,22 @@ __all__ = ["BackgroundTasks", "MEWAgent"]
 logger = logging.getLogger(__name__)
 MAX_QUEUED = 100  # requests that wait while `max_concurrent` are worked on
 ALL_SENDERS = 5  # times `questions_per_minute` that all senders together may ask
-ENDS_WITHIN = 5.0  # seconds that whoever ends work waits for it: a model may hold on to a cancelled reply
+ENDS_WITHIN = 5.0  # seconds to wait for cancelled work: a model may hold on to a cancelled reply
 ENDING = ("participant/clear", "participant/restart", "participant/shutdown")
 
 
 class MEWAgent:
     """One agent in one space; `async with` starts it, and stops it for good.
 
-    `participant` is what it speaks through, `model` what it thinks with, `options` how it works, `memory` the
-    conversation that it remembers, `runs` the requests that it works on now.
+    It speaks through `participant`, thinks with `model`, and works as `options` say. `memory` is the conversation that
+    it remembers, `runs` the requests that it works on now.
 
     Args:
-        participant: who it is in the space; None makes one from `gateway`, `space`, `token`, `participant_id`.
-        model: a Model, `"offline"` for the built-in one that follows rules, or the name of a model of a server
-            that speaks the chat completions API.
+        participant: its participant in the space; None makes one from `gateway`, `space`, `token`, `participant_id`.
+        model: a Model, `"offline"` for the built-in one that follows rules, or the name by which a server of the chat
+            completions API knows a model.
         base_url: that server's address; None is the default of the `openai` package.
-        api_key: that server's key; None takes OPENAI_API_KEY. It is shown nowhere.
+        api_key: that server's key; None takes OPENAI_API_KEY. Nothing shows it.
         options: see `AgentOptions`, whose fields, and those of `Habits`, may also be given one by one, such as
             `system_prompt` or `max_iterations`.
 
@@ -102,18 +102,18 @@ class MEWAgent:
         self.runs: dict[asyncio.Task[Any], Run] = {}
         self._tasks = BackgroundTasks(report=self.participant.client.report)
         self._claims = ChatClaims()
-        self._exchanges = AnswerDepths()
+        self._answer_depths = AnswerDepths()
         self._judged = Rate(to_one=30)
         self._refused = Rate()
         self.context_window = ContextWindow(
             self.participant,
             self.memory,
             max_tokens=self.options.max_tokens or self.model.max_tokens,
-            ended=self.cancel_all,
+            stop_work=self.cancel_all,
         )
         self._free = asyncio.Semaphore(self.options.max_concurrent)
         self._started = False
-        self._off: list[Callable[[], None]] = []
+        self._unsubscribe: list[Callable[[], None]] = []
         self._answers: Signal[RunOutcome] = Signal(on_fault=self.participant.client.report)
 
     @classmethod
@@ -137,16 +137,16 @@ class MEWAgent:
 
     @property
     def id(self) -> str:
-        """What the space calls it."""
+        """Its participant id in the space."""
         return self.participant.client.id
 
     @property
     def name(self) -> str:
-        """What it is called in speech."""
+        """Its name in speech: the option `name`, or its id."""
         return self.options.name or self.id
 
     def configure(self, **more: Any) -> None:
-        """Changes options; what is being worked on keeps the old ones.
+        """Changes options; running requests keep the old ones.
 
         Raises:
             ConfigError: an option is unknown, or a value is not what it takes; then nothing is changed.
@@ -166,13 +166,14 @@ class MEWAgent:
         each = self.options.questions_per_minute
         return Rate(in_all=ALL_SENDERS * each, to_one=each)
 
-    # --- what a subclass may replace ---
+    # --- the hooks that a subclass may replace ---
 
     def prepare_llm_tools(self) -> Sequence[ToolSpec]:
-        """The tools that the model is shown in the next step.
+        """The tools that the model is shown in the next step, and no others can be called.
 
-        Those of others that this agent may call, or propose to call, by `participant/tool`. What is not among them
-        cannot be called. Spec: SDK "Tool Preparation and Namespacing" (`prepareLLMTools`).
+        By default these are the tools of others that this agent may call or propose, by `participant/tool`.
+
+        Spec: SDK "Tool Preparation and Namespacing" (`prepareLLMTools`).
         """
         return list_callable_tools(self.participant)
 
@@ -183,11 +184,11 @@ class MEWAgent:
 
         Args:
             request: the text to work on.
-            previous_thoughts: the steps so far, each with its calls and what came of them.
+            previous_thoughts: the steps so far, each with its calls and their observations.
             run: the work on this request; `run.trace` shows thoughts in the space.
 
         Raises:
-            ModelFailed: the model gave no reply; whoever asked is told.
+            ModelFailed: the model gave no reply; the participant that asked is told.
         """
         return await run.reason(request, previous_thoughts)
 
@@ -206,58 +207,58 @@ class MEWAgent:
     async def execute_llm_tool_call(
         self, namespaced_tool: str, arguments: Mapping[str, Any], *, run: Run
     ) -> str:
-        """Calls `participant/tool` for the model, by request or by proposal, and returns what came of it in words.
+        """Calls `participant/tool` for the model, by request or by proposal, and returns its result in words.
 
         Spec: SDK "MEWAgent" (`executeLLMToolCall`).
         """
         return await run.execute_tool_call(ToolCall("", namespaced_tool, arguments))
 
-    # --- coming and going ---
+    # --- start and stop ---
 
     async def start(self) -> None:
-        """Joins the space where that is still to do, and begins to hear; twice is harmless.
+        """Joins the space, unless it has joined, and begins to listen; twice is harmless.
 
-        It also brings back an agent that was shut down, or cut off for good.
+        It also brings back an agent that was shut down, or that lost its connection for good.
 
         Raises: as `MEWParticipant.start`.
         """
         participant = self.participant
         if not self._started:
             self._started = True
-            self._off = [
-                participant.client.on_message(self._heard),
-                participant.client.on_disconnected(self._cut_off),
+            self._unsubscribe = [
+                participant.client.on_message(self._observe),
+                participant.client.on_disconnected(self._on_disconnected),
                 participant.on_chat(self._on_chat),
-                *self.context_window.take(),
+                *self.context_window.attach(),
             ]
             participant.discovery.enable_auto_discovery()
         try:
             await participant.start()
         except BaseException:
-            self._let_go()
+            self._detach()
             raise
 
     async def stop(self) -> None:
-        """Ends what it works on and leaves the space; `start` brings it back. Twice is harmless."""
-        self._let_go()
+        """Ends all work and leaves the space; `start` brings it back. Twice is harmless."""
+        self._detach()
         await self.cancel_all("shutdown")
         await self._tasks.end(within=ENDS_WITHIN)
         await self.participant.stop()
 
     async def aclose(self) -> None:
-        """Stops for good: lets go of the model, too, where it was made here of a word. Twice is harmless."""
+        """Stops for good, and closes the model where the agent made it from a name. Twice is harmless."""
         await self.stop()
         if self.owns_model:
             await self.model.aclose()
 
-    def _let_go(self) -> None:
+    def _detach(self) -> None:
         self._started = False
-        for off in self._off:
-            off()
-        self._off = []
+        for unsubscribe in self._unsubscribe:
+            unsubscribe()
+        self._unsubscribe = []
 
-    def _cut_off(self, why: object) -> None:
-        """Without a way back nobody can hear what comes of the work."""
+    def _on_disconnected(self, why: object) -> None:
+        """Ends all work when the connection is lost for good, because no answer could be sent."""
         if self.participant.client.state == "disconnected":
             for task, run in tuple(self.runs.items()):
                 run.stop("disconnected")
@@ -265,10 +266,10 @@ class MEWAgent:
             self._tasks.cancel()
 
     def on_answer(self, handler: Callable[[RunOutcome], Any]) -> Callable[[], None]:
-        """Each outcome of a request; the result, when called, ends that."""
+        """Calls the handler with each outcome of a request; the returned function ends that."""
         return self._answers.add(handler)
 
-    # --- own tools; what a model is shown are those of others ---
+    # --- own tools, offered to others ---
 
     def add_tool(self, tool: Callable[..., Any] | Mapping[str, Any], **options: Any) -> None:
         """Offers a tool to others; see `MEWParticipant.register_tool`."""
@@ -281,7 +282,7 @@ class MEWAgent:
     # --- working ---
 
     async def ask(self, request: str) -> RunOutcome:
-        """Works on a request that no message of the space makes, in sight of everybody.
+        """Works on a request that comes from this program and not from a message; its reasoning is shown in the space.
 
         Returns:
             How it ended (`how`), and the words (`text`); nothing is sent as chat.
@@ -289,17 +290,19 @@ class MEWAgent:
         Spec: §3.5.1 (autonomous pattern).
         """
         run = self._run(request, None)
-        return await self._outcome(run) or RunOutcome("stopped", run.stopped)
+        return await self._await_outcome(run) or RunOutcome("stopped", run.stopped)
 
     async def cancel(self, context: str, reason: str = "cancelled") -> None:
-        """Stops the run of that context, as `reasoning/cancel` from somebody else does. Spec: §3.5.5."""
-        await self._ended({task: run for task, run in self.runs.items() if run.context == context}, reason)
+        """Stops the run of that context, as a `reasoning/cancel` of another participant does. Spec: §3.5.5."""
+        await self._stop_runs(
+            {task: run for task, run in self.runs.items() if run.context == context}, reason
+        )
 
     async def cancel_all(self, reason: str) -> None:
         """Stops every run."""
-        await self._ended(dict(self.runs), reason)
+        await self._stop_runs(dict(self.runs), reason)
 
-    async def _ended(self, runs: Mapping[asyncio.Task[Any], Run], reason: str) -> None:
+    async def _stop_runs(self, runs: Mapping[asyncio.Task[Any], Run], reason: str) -> None:
         for task, run in runs.items():
             run.stop(reason)
             task.cancel(reason)
@@ -320,11 +323,11 @@ class MEWAgent:
             hooks=self,
         )
 
-    async def _outcome(self, run: Run) -> RunOutcome | None:
-        """How a run ended; None when it was stopped. It goes on as a task of its own, which others may stop."""
-        task = asyncio.get_running_loop().create_task(self._worked(run))
+    async def _await_outcome(self, run: Run) -> RunOutcome | None:
+        """Runs it as a task of its own, which others may stop, and returns the outcome; None when it was stopped."""
+        task = asyncio.get_running_loop().create_task(self._work(run))
         self.runs[task] = run
-        task.add_done_callback(self._is_over)
+        task.add_done_callback(self._discard_run)
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError:  # nobody waits for it any more
@@ -333,11 +336,11 @@ class MEWAgent:
             raise
         return None if run.stopped or task.cancelled() else task.result()
 
-    def _is_over(self, task: asyncio.Task[Any]) -> None:
+    def _discard_run(self, task: asyncio.Task[Any]) -> None:
         self.runs.pop(task, None)
-        task.cancelled() or task.exception()  # who began it may be gone
+        task.cancelled() or task.exception()  # its caller may be gone
 
-    async def _worked(self, run: Run) -> RunOutcome:
+    async def _work(self, run: Run) -> RunOutcome:
         async with self._free:
             outcome = await run.work()
         self._answers(outcome)
@@ -345,29 +348,29 @@ class MEWAgent:
             self.participant.telemetry.tell(f"error: {one_line(outcome.text, 300)}")
         return outcome
 
-    # --- hearing ---
+    # --- incoming messages ---
 
-    def _heard(self, envelope: Envelope) -> None:
-        """Everything: the conversation is kept, what others take on is noted, a cancelling is obeyed."""
-        self.memory.hear(envelope)
+    def _observe(self, envelope: Envelope) -> None:
+        """Takes in one message: keeps conversation, notes claims of other agents, obeys orders to stop."""
+        self.memory.observe(envelope)
         self._claims.observe(envelope)
-        self.context_window.counted()
+        self.context_window.update_telemetry()
         if envelope.sender == self.id:
             return
         if envelope.kind in ENDING and self.id in envelope.to and not malformed(envelope):
-            for task, run in tuple(self.runs.items()):  # before what it waits for ends and it goes on
+            for task, run in tuple(self.runs.items()):  # before its open calls end and it goes on
                 run.stop(envelope.kind.removeprefix("participant/"))
                 task.cancel(envelope.kind)
         elif envelope.kind == "reasoning/cancel" and envelope.context:
-            self._cancelled(lambda run: run.context == envelope.context, by=envelope)
+            self._cancel_matching(lambda run: run.context == envelope.context, by=envelope)
         elif envelope.kind == "chat/cancel":
             about = {(id, envelope.sender) for id in envelope.correlation_id}
-            self._cancelled(
+            self._cancel_matching(
                 lambda run: run.trigger is not None and (run.trigger.id, run.trigger.sender) in about,
                 by=envelope,
             )
 
-    def _cancelled(self, which: Callable[[Run], bool], *, by: Envelope) -> None:
+    def _cancel_matching(self, which: Callable[[Run], bool], *, by: Envelope) -> None:
         for task, run in tuple(self.runs.items()):
             if which(run):
                 run.stop_by(by)
@@ -376,7 +379,7 @@ class MEWAgent:
     def _on_chat(self, envelope: Envelope) -> None:
         if tells_outcome(envelope, self.participant.proposals, me=self.id):
             return
-        exchange = self._exchanges.depth(envelope)
+        exchange = self._answer_depths.depth(envelope)
         attention = judge(envelope, me=self.id, name=self.name, habits=self.options.habits, exchange=exchange)
         logger.debug("%s: chat %s: %s, %s", self.id, envelope.id, attention.verdict, attention.why)
         if attention.verdict == "ignore":
@@ -396,7 +399,7 @@ class MEWAgent:
     # --- answering ---
 
     async def _classify(self, envelope: Envelope) -> None:
-        """Asks the model whether an unaddressed message is ours, and lets the first agent that takes it have it."""
+        """Asks the model whether to answer an unaddressed message; the first agent that takes it on answers it."""
         habits = self.options.habits
         messages = prompts.attention_messages(
             str(envelope.payload.get("text", "")),
@@ -407,7 +410,7 @@ class MEWAgent:
         )
         try:
             model = with_settings(self.model, self.options.reply_settings)
-            reply = await model.reply(self.context_window.cut(messages), schema=prompts.ATTENTION)
+            reply = await model.reply(self.context_window.shorten(messages), schema=prompts.ATTENTION)
         except ModelFailed as fault:
             logger.info("%s did not judge chat %s: %s", self.id, envelope.id, fault)
             return
@@ -430,18 +433,18 @@ class MEWAgent:
         if not acknowledged:
             self._acknowledge(envelope, PROCESSING)
         run = self._run(str(envelope.payload.get("text", "")), envelope)
-        outcome = await self._outcome(run)
+        outcome = await self._await_outcome(run)
         text = outcome.text if outcome is not None else run.excuse
         if text:
             await deliver(
                 self.participant,
                 text,
                 question=envelope,
-                named=lambda id: self._exchanges.answered(envelope, id),
+                on_id=lambda id: self._answer_depths.record(envelope, id),
             )
 
     def _refuse(self, envelope: Envelope, *, now: float) -> None:
-        """Says so, but not without end: whoever asks in a storm would get one in return."""
+        """Acknowledges with `rate_limited`; this is limited, too, so that a storm of questions causes no other one."""
         if self._refused.take(envelope.sender, now=now):
             self._acknowledge(envelope, "rate_limited")
             logger.warning("%s answers %s no more this minute", self.id, one_line(envelope.sender, 80))
@@ -452,7 +455,7 @@ class MEWAgent:
         )
 
     def status(self) -> Mapping[str, Any]:
-        """How it is: state, model, requests in work, tools it knows, messages and tokens remembered."""
+        """Its state, model, requests in work, tools it knows, messages and tokens remembered."""
         return {
             "state": self.participant.client.state,
             "model": self.model.name,
@@ -464,7 +467,7 @@ class MEWAgent:
 
 
 class BackgroundTasks:
-    """Those of one agent. `report` is told what one raises; nobody else awaits it."""
+    """The background tasks of one agent. `report` is called with an exception that a task raises."""
 
     def __init__(self, *, report: Callable[[Exception], object]) -> None:
         self._report = report
@@ -474,20 +477,20 @@ class BackgroundTasks:
         return len(self._running)
 
     def begin(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Lets it run, beside the others."""
+        """Starts one task, beside the others."""
         task = asyncio.get_running_loop().create_task(work)
         self._running.add(task)
         task.add_done_callback(self._ended)
 
     def cancel(self) -> set[asyncio.Task[Any]]:
-        """Cancels all but the one that calls this; returns them."""
+        """Cancels all tasks but the calling one, and returns them."""
         others = self._running - {asyncio.current_task()}
         for task in others:
             task.cancel()
         return others
 
     async def end(self, *, within: float) -> None:
-        """Cancels all but the one that calls this, and returns when they have ended, or after so many seconds."""
+        """Cancels all tasks but the calling one, and waits for their end for at most so many seconds."""
         others = self.cancel()
         if others:
             await asyncio.wait(others, timeout=within)

@@ -83,8 +83,8 @@ def judge(message: Envelope, *, me: str, name: str, habits: Habits, exchange: in
     """What to do with a chat message.
 
     Args:
-        name: what the agent is called in speech; its id `me` counts as well.
-        exchange: how many answers of ours it answers, each of which answered the one before.
+        name: the agent's name in speech; its id `me` counts as well.
+        exchange: the length of the chain of our answers that this message continues.
     """
     if message.sender == me:
         return Attention("ignore", "it is our own")
@@ -110,9 +110,9 @@ def judge(message: Envelope, *, me: str, name: str, habits: Habits, exchange: in
 
 
 def tells_outcome(message: Envelope, proposals: CallIndex[Proposal], *, me: str) -> bool:
-    """Whether a chat message tells how a proposal of ours was fulfilled, such as what was changed in it.
+    """Whether a chat message tells how a proposal of ours was fulfilled, for example which arguments were changed.
 
-    It names the proposal and its fulfilment in `correlation_id`. It is kept in mind and wants no answer.
+    It names the proposal and its fulfilment in `correlation_id`. It is remembered, and needs no answer.
     """
     named = (proposals.get(id) for id in message.correlation_id)
     return any(
@@ -131,7 +131,7 @@ def mentions(text: str, names: Sequence[str]) -> bool:
 
 
 class Classification(NamedTuple):
-    """What a model says of a message that is addressed to nobody."""
+    """The verdict of a model on a message that is addressed to nobody."""
 
     should_respond: bool
     confidence: float
@@ -143,7 +143,7 @@ class Classification(NamedTuple):
 
 
 def read_classification(text: str) -> Classification | None:
-    """What the model's JSON says; None when it is no such JSON. Prose around it is passed over."""
+    """The classification in the model's JSON; None when there is none. Prose around it is passed over."""
     start, end = text.find("{"), text.rfind("}")
     if start < 0 or end - start > MAX_JSON:
         return None
@@ -166,22 +166,22 @@ def read_classification(text: str) -> Classification | None:
 
 
 class AnswerDepths:
-    """How often answers have answered answers; remembers the newest messages alone."""
+    """The length of each chain of answers to answers; remembers only the newest messages."""
 
     def __init__(self) -> None:
         self._depths: BoundedDict[str, int] = BoundedDict(MAX_REMEMBERED)
 
     def depth(self, message: Envelope) -> int:
-        """How many of our answers stand one upon the other below this message."""
+        """The number of our answers in the chain that this message continues."""
         return max((self._depths.get(id, 0) for id in message.correlation_id), default=0)
 
-    def answered(self, message: Envelope, answer_id: str) -> None:
-        """`answer_id` is our answer to the message."""
+    def record(self, message: Envelope, answer_id: str) -> None:
+        """Records `answer_id` as our answer to the message."""
         self._depths[answer_id] = self.depth(message) + 1
 
 
 class Rate:
-    """How many answers a minute: in all, and to one sender. Time is an argument, in seconds."""
+    """Limits the number of answers a minute: in all, and to one sender. Time is an argument, in seconds."""
 
     def __init__(self, *, in_all: int = 60, to_one: int = 12, window: float = 60.0) -> None:
         self._in_all, self._to_one, self._window = in_all, to_one, window
@@ -208,18 +208,18 @@ _ANY_CALL = Capability.of(
 
 
 class Askers:
-    """Whom one agent obeys.
+    """Decides whose requests one agent works on.
 
     Args:
-        obeys: The option in force: ids, or `*` for anybody; None for the default.
+        obeys: returns the option in force: ids, or `*` for anybody; None for the default.
     """
 
     def __init__(self, participant: MEWParticipant, obeys: Callable[[], Sequence[str] | None]) -> None:
-        self.starters: set[str] = set()  # those that started the agent; obeyed by default
+        self.starters: set[str] = set()  # participants that started the agent; obeyed by default
         self._saying = participant.saying
         self._client = participant.client
         self._obeys = obeys
-        self._revoked: set[str] = set()  # those that lost rights since the gateway last told theirs
+        self._revoked: set[str] = set()  # participants that lost rights since the gateway last told theirs
         # Of each sender the rights that were judged, and whether they allow any call.
         self._judged: BoundedDict[str, tuple[list[dict[str, Any]], bool]] = BoundedDict(MAX_TOLD)
         self._told: BoundedDict[str, None] = BoundedDict(MAX_TOLD)
@@ -244,19 +244,19 @@ class Askers:
         return sender in self.starters or self._may_call(sender)
 
     def mark(self, sender: str) -> str:
-        """The sender as a model reads it before what was said."""
+        """The sender as a model reads it before the message."""
         return sender if self.obeyed(sender) else f"{sender} (information only, not a request)"
 
     def accept(self, message: Envelope, *, asked: bool, now: float) -> bool:
         """Whether to work on a message; a sender that `asked` this agent and is not obeyed is told so, once."""
         if self.obeyed(message.sender):
             return True
-        if asked and (text := self.declined(message.sender, now=now)):
+        if asked and (text := self.decline_text(message.sender, now=now)):
             self._saying.quietly("chat", {"text": text}, to=message.sender, about=message.id)
         return False
 
-    def declined(self, sender: str, *, now: float) -> str:
-        """What is answered to a participant that is not obeyed; nothing where it was told already, or many were."""
+    def decline_text(self, sender: str, *, now: float) -> str:
+        """The answer to a participant that is not obeyed; empty where it had one already, or many had."""
         if sender in self._told or not self._rate.take(sender, now=now):
             return ""
         self._told[sender] = None
@@ -283,7 +283,7 @@ class Askers:
 
 
 def _rights(patterns: list[dict[str, Any]]) -> Iterator[Capability]:
-    """Those that can be read, and hold whoever is asked."""
+    """The patterns that can be read and hold for every addressee."""
     for pattern in patterns:
         if "to" not in pattern:
             with contextlib.suppress(ConfigError):
@@ -291,13 +291,13 @@ def _rights(patterns: list[dict[str, Any]]) -> Iterator[Capability]:
 
 
 class ChatClaims:
-    """Who was the first to take on which message; the newest messages alone."""
+    """The first agent that took on each message; remembers only the newest messages."""
 
     def __init__(self) -> None:
         self._first: BoundedDict[str, str] = BoundedDict(MAX_REMEMBERED)
 
     def observe(self, envelope: Envelope) -> None:
-        """Takes note of one message of the space."""
+        """Records the claim that a message of the space makes, if any."""
         says_so = envelope.kind == "chat/acknowledge" and envelope.payload.get("status") == PROCESSING
         if not says_so and envelope.kind != "reasoning/start":
             return
@@ -305,11 +305,11 @@ class ChatClaims:
             self._first.setdefault(id, envelope.sender)
 
     def taken(self, id: str, *, by_others_than: str) -> bool:
-        """Whether somebody else has taken it on."""
+        """Whether another participant has taken it on."""
         return self._first.get(id, by_others_than) != by_others_than
 
     async def take(self, participant: MEWParticipant, message: Envelope) -> bool:
-        """Says that `participant` takes it on; whether it was the first. Who may not say so, does so unsaid."""
+        """Announces that `participant` takes it on, where it has the right to, and tells whether it was the first."""
         payload = {"status": PROCESSING}
         if participant.can_send("chat/acknowledge", payload, message.sender):
             try:

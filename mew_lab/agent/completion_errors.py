@@ -27,7 +27,7 @@ _SHOWN = 4000
 
 
 class Redaction:
-    """Takes one key out of what a server says. Without a key, or with one that is no secret, it changes nothing."""
+    """Takes one key out of texts of a server. Without a key, or with one that is no secret, it changes nothing."""
 
     def __init__(self, key: Token | None) -> None:
         self._key = key if key is not None and len(key.reveal()) >= SECRET else None
@@ -48,7 +48,7 @@ class Redaction:
         return value
 
     def complaint(self, text: str) -> str:
-        """A server's error, cut to a bound, without the key, parts of it, and any other secret of this process."""
+        """An error of a server, cut to a bound, without the key, parts of it, and any other secret of this process."""
         text = mask(self.text(text[:_SHOWN]))
         if self._key is None:
             return text
@@ -61,7 +61,7 @@ class Redaction:
         return "".join(shown)
 
     def piece(self, piece: str, *, last: bool = False) -> str:
-        """The next piece of a text that comes bit by bit; what may be the key's beginning waits for more."""
+        """The next piece of a text that comes bit by bit. An end that may begin the key is held back."""
         text = self.text(self._held + piece)
         held = 0
         if self._key is not None and not last:
@@ -88,19 +88,19 @@ _HELP = {
 
 
 class CompletionFailure(NamedTuple):
-    """No reply. `why` and `help` make the sentence.
+    """Why there is no reply. `why` and `help` make the sentence.
 
-    `again`: the same request may succeed later. `broken`: the connection broke. `about_usage`,
-    `about_form`, `about_messages`, `about_sampling`: the server names what it was to count, the form of its answer,
-    a message, or how to choose and end its words. `about_limit`: it names another word for the greatest length.
-    `empty`: there was an answer without a byte in it.
+    `retryable`: the same request may succeed later. `broken`: the connection broke. `empty`: the answer had no byte.
+    The `about_` flags say what the server's text names: `about_usage` the counting of tokens, `about_form` the form of
+    the answer, `about_messages` a message, `about_sampling` the sampling figures, `about_limit` another name for the
+    greatest length.
     """
 
     why: str
     help: str = ""
     status: int | None = None
     retry_after_s: float | None = None
-    again: bool = False
+    retryable: bool = False
     broken: bool = False
     about_usage: bool = False
     about_form: bool = False
@@ -109,8 +109,8 @@ class CompletionFailure(NamedTuple):
     about_limit: bool = False
     empty: bool = False
 
-    def failed(self, *, model: str, host: str) -> ModelFailed:
-        """The error to raise."""
+    def error(self, *, model: str, host: str) -> ModelFailed:
+        """The exception to raise."""
         sentence = f"the model {one_line(model, 80)} at {host} gave no reply: {self.why}."
         return ModelFailed(
             f"{sentence} {self.help}".rstrip(),
@@ -123,19 +123,19 @@ class CompletionFailure(NamedTuple):
 def failure_of_status(
     status: int, headers: Mapping[str, str], body: bytes, *, redaction: Redaction, now: datetime
 ) -> CompletionFailure:
-    """What an HTTP status other than success means."""
+    """The failure that an HTTP status other than success means."""
     text = body.decode("utf-8", "replace")
-    said, code = _complaint(text)
-    said = redaction.complaint(said)
+    message, code = _complaint(text)
+    message = redaction.complaint(message)
     help = _HELP.get(status, "")
-    if status == 400 and "tool" in said.lower():
+    if status == 400 and "tool" in message.lower():
         help = 'A model without native tool calls may still work with the format "scratchpad".'
     return CompletionFailure(
-        f"{status}{_quoted(said)}",
+        f"{status}{_quoted(message)}",
         help or ("Its server is in trouble; try again later." if status >= 500 else "Check base_url=."),
         status=status,
         retry_after_s=_retry_after(headers, now),
-        again=status in _AGAIN and code != "insufficient_quota",
+        retryable=status in _AGAIN and code != "insufficient_quota",
         about_usage="stream_options" in text or "include_usage" in text,
         about_form="response_format" in text or "json_schema" in text,
         about_messages="messages" in text and ("string" in text or "content" in text),
@@ -145,24 +145,24 @@ def failure_of_status(
 
 
 def failure_of_error(error: Any, *, redaction: Redaction) -> CompletionFailure:
-    """What an error in the midst of an answer means: some servers send one with the status of success."""
-    said, code = _complaint(json.dumps({"error": error}, ensure_ascii=False))
-    said = redaction.complaint(said)
+    """The failure that an error inside an answer means; some servers send one with the status of success."""
+    message, code = _complaint(json.dumps({"error": error}, ensure_ascii=False))
+    message = redaction.complaint(message)
     status = int(code) if code in map(str, range(400, 600)) else None
     return CompletionFailure(
-        f"its server reports an error{_quoted(said)}",
+        f"its server reports an error{_quoted(message)}",
         _HELP.get(status or 0, ""),
         status=status,
-        again=status in _AGAIN,
+        retryable=status in _AGAIN,
     )
 
 
-def _quoted(said: str) -> str:
-    return f' ("{one_line(said, _QUOTED)}")' if said else ""
+def _quoted(message: str) -> str:
+    return f' ("{one_line(message, _QUOTED)}")' if message else ""
 
 
 def _complaint(text: str) -> tuple[str, str]:
-    """What an error says, and its code. Servers nest it in `error`, `message` or `detail`, or write plain text."""
+    """The text of an error, and its code. Servers nest it in `error`, `message` or `detail`, or write plain text."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -177,7 +177,7 @@ def _complaint(text: str) -> tuple[str, str]:
 
 
 def _retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Seconds until a server wants to be asked again, as far as it says."""
+    """Seconds until a server wants to be asked again; None where it does not say."""
     told = headers.get("retry-after", "").strip()
     try:
         seconds = float(told)

@@ -1,6 +1,7 @@
-"""Makes the request for a chat completion, and says what to leave out for a server that objects; pure.
+"""Builds the JSON of a chat completions request from messages and tools; pure.
 
-From messages and tools to the JSON of the API; pure, it sends nothing.
+Not every server knows every feature of the API. `ServerSupport` says which ones to use. After a failure that may be
+about one of them, `ask_for_less` gives the features for the next try.
 
 Spec: SDK "Native Format", "LLM Tool Preparation".
 """
@@ -25,11 +26,11 @@ _DESCRIBED = 1024  # characters of a tool's description that providers take
 
 
 class ServerSupport(NamedTuple):
-    """What not every server knows.
+    """The features that a server is taken to have.
 
-    `limit` is the name of the greatest length of a reply; `null` is the content of a message that only calls;
-    `form` is the index of the way in which a schema is asked for; `sampling` are the figures that were asked for as
-    a wish.
+    `usage`: it counts tokens when asked. `null`: a message that only calls may have no content. `form`: the index of
+    the way in which a schema is asked for. `sampling`: it takes the sampling figures. `limit`: its name for the
+    greatest length of a reply.
     """
 
     usage: bool = True
@@ -46,7 +47,7 @@ def build_request(
     names: ToolNames,
     tools: Sequence[ToolSpec] = (),
     schema: Mapping[str, Any] | None = None,
-    wishes: ServerSupport = ServerSupport(),  # noqa: B008
+    support: ServerSupport = ServerSupport(),  # noqa: B008
     temperature: float | None = None,
     tool_choice: str | None = None,
     sampling: Mapping[str, float] = MappingProxyType({}),
@@ -54,30 +55,30 @@ def build_request(
     """The body of a request. `names` must know every tool, also those of calls made before."""
     body: dict[str, Any] = {
         "model": model,
-        "messages": [_said(message, names, null=wishes.null) for message in messages],
+        "messages": [_wire_message(message, names, null=support.null) for message in messages],
         "stream": True,
     }
-    if wishes.usage:
+    if support.usage:
         body["stream_options"] = {"include_usage": True}
-    if wishes.sampling:
-        body |= {wishes.limit if key == "max_tokens" else key: value for key, value in sampling.items()}
+    if support.sampling:
+        body |= {support.limit if key == "max_tokens" else key: value for key, value in sampling.items()}
     if temperature is not None:
         body["temperature"] = temperature
     if tools:
-        body["tools"] = [_offer(tool, names) for tool in tools]
-        if choice := _choice(tool_choice, messages, tools, names):
+        body["tools"] = [_wire_tool(tool, names) for tool in tools]
+        if choice := _tool_choice(tool_choice, messages, tools, names):
             body["tool_choice"] = choice
-    if schema is not None and (form := _forms(schema)[wishes.form]):
+    if schema is not None and (form := _forms(schema)[support.form]):
         body["response_format"] = form
     return body
 
 
-def _choice(
+def _tool_choice(
     wanted: str | None, messages: Sequence[Message], tools: Sequence[ToolSpec], names: ToolNames
 ) -> str | dict[str, Any] | None:
-    """What to say of the choice of tools; None leaves it to the server.
+    """The `tool_choice` of a request; None leaves it to the server.
 
-    A choice that forces a call holds until a tool has answered: else a model could call for ever and never answer.
+    A choice that forces a call holds until a tool has answered; otherwise a model could call for ever and never answer.
     """
     if wanted is None or wanted in ("auto", "none"):
         return wanted
@@ -90,7 +91,7 @@ def _choice(
     return None
 
 
-def _said(message: Message, names: ToolNames, *, null: bool) -> dict[str, Any]:
+def _wire_message(message: Message, names: ToolNames, *, null: bool) -> dict[str, Any]:
     """Spec: SDK "Native Format"."""
     if message.role == "tool":
         return {
@@ -98,10 +99,10 @@ def _said(message: Message, names: ToolNames, *, null: bool) -> dict[str, Any]:
             "tool_call_id": message.tool_call_id,
             "content": mend_surrogates(message.content),
         }
-    said: dict[str, Any] = {"role": message.role, "content": mend_surrogates(message.content)}
+    wire: dict[str, Any] = {"role": message.role, "content": mend_surrogates(message.content)}
     if message.tool_calls:
-        said["content"] = said["content"] or (None if null else "")
-        said["tool_calls"] = [
+        wire["content"] = wire["content"] or (None if null else "")
+        wire["tool_calls"] = [
             {
                 "id": call.id,
                 "type": "function",
@@ -112,11 +113,11 @@ def _said(message: Message, names: ToolNames, *, null: bool) -> dict[str, Any]:
             }
             for call in message.tool_calls
         ]
-    return said
+    return wire
 
 
-def _offer(tool: ToolSpec, names: ToolNames) -> dict[str, Any]:
-    """The description begins with the whole name: it says whose tool it is, which the short one may not."""
+def _wire_tool(tool: ToolSpec, names: ToolNames) -> dict[str, Any]:
+    """A tool as the API takes it. Its description begins with the whole name, which the short one may not show."""
     function = {
         "name": names.wire[tool.name],
         "description": mend_surrogates(f"{tool.name}: {tool.description}"[:_DESCRIBED]),
@@ -126,7 +127,7 @@ def _offer(tool: ToolSpec, names: ToolNames) -> dict[str, Any]:
 
 
 def _forms(schema: Mapping[str, Any]) -> tuple[dict[str, Any] | None, ...]:
-    """The ways in which servers are asked for a schema, the best first."""
+    """The ways to ask a server for a schema, the best first."""
     name = re.sub(r"[^a-zA-Z0-9_-]", "_", str(schema.get("title") or "Reply"))[:64]
     return (
         {"type": "json_schema", "json_schema": {"name": name, "schema": dict(schema), "strict": False}},
@@ -137,25 +138,25 @@ def _forms(schema: Mapping[str, Any]) -> tuple[dict[str, Any] | None, ...]:
 
 
 def ask_for_less(
-    wishes: ServerSupport, body: Mapping[str, Any], refusal: CompletionFailure
+    support: ServerSupport, body: Mapping[str, Any], failure: CompletionFailure
 ) -> ServerSupport | None:
-    """What to ask for after a refusal that may be about the wishes; None when it is not, or none are left.
+    """The features for the next try after a failure that may be about one of them; None where no other try is left.
 
-    Some servers report it with a 500, so what they say counts as much as the status.
+    Some servers report it with status 500, so the text counts as much as the status.
     """
-    objects = refusal.status in (400, 422)
-    if refusal.about_limit and objects and "max_tokens" in body:
-        return wishes._replace(limit=OTHER_LIMIT)
+    objects = failure.status in (400, 422)
+    if failure.about_limit and objects and "max_tokens" in body:
+        return support._replace(limit=OTHER_LIMIT)
     sampled = not (SAMPLING | {OTHER_LIMIT}).isdisjoint(body)
     nulls = any(message["content"] is None for message in body["messages"])
-    if "stream_options" in body and refusal.about_usage:
-        return wishes._replace(usage=False)
-    if refusal.about_sampling and objects and wishes.sampling and sampled:
-        return wishes._replace(sampling=False)
-    if "response_format" in body and (objects or refusal.about_form):
-        return wishes._replace(form=wishes.form + 1)
-    if nulls and (objects or refusal.about_messages):
-        return wishes._replace(null=False)
+    if "stream_options" in body and failure.about_usage:
+        return support._replace(usage=False)
+    if failure.about_sampling and objects and support.sampling and sampled:
+        return support._replace(sampling=False)
+    if "response_format" in body and (objects or failure.about_form):
+        return support._replace(form=support.form + 1)
+    if nulls and (objects or failure.about_messages):
+        return support._replace(null=False)
     if objects and "stream_options" in body:
-        return wishes._replace(usage=False)
-    return wishes._replace(sampling=False) if objects and wishes.sampling and sampled else None
+        return support._replace(usage=False)
+    return support._replace(sampling=False) if objects and support.sampling and sampled else None

@@ -43,11 +43,11 @@ _ID = 128
 
 
 class TooLong(ValueError):
-    """A server sends more than anybody asked for."""
+    """The answer of a server passes a bound."""
 
 
 class EventStreamParser:
-    """Bytes of an event stream, cut anywhere, to the data of its events."""
+    """Turns the bytes of an event stream, cut anywhere, into the data of its events."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
@@ -60,19 +60,19 @@ class EventStreamParser:
             *lines, rest = (bytes(self._rest) + data).split(b"\n")
             self._rest = bytearray(rest)
             for line in lines:
-                yield from self._line(line)
+                yield from self._feed_line(line)
         else:
             self._rest += data
         if len(self._rest) + self._held > MAX_LINE:
             raise TooLong(f"one event has more than {MAX_LINE} bytes")
 
     def end(self) -> Iterator[str]:
-        """What is left where a server ends without the empty line."""
+        """The rest, where a server ends without the empty line."""
         rest, self._rest = bytes(self._rest), bytearray()
-        yield from self._line(rest)
-        yield from self._line(b"")
+        yield from self._feed_line(rest)
+        yield from self._feed_line(b"")
 
-    def _line(self, line: bytes) -> Iterator[str]:
+    def _feed_line(self, line: bytes) -> Iterator[str]:
         text = line.removesuffix(b"\r").decode("utf-8", "replace")
         if text.startswith("data:"):
             self._data.append(text.removeprefix("data:").removeprefix(" "))
@@ -90,7 +90,7 @@ class _Call:
 
 
 class ReplyAssembly:
-    """One reply in the making. `finished` once the server said why it ended; `text_length` is what came so far."""
+    """A reply while it arrives. `finished` is the server's reason for its end, `text_length` the characters so far."""
 
     def __init__(
         self,
@@ -114,12 +114,12 @@ class ReplyAssembly:
         self._usage: Usage | None = None
         self._size = 0
         self.text_length = 0
-        self.told = False
+        self.emitted = False
         self.finished = ""
         self.begun = False
 
     def add(self, chunk: dict[str, Any]) -> None:
-        """One chunk, or a whole completion.
+        """Adds one chunk, or a whole completion.
 
         Raises:
             TooLong: the reply passed a bound.
@@ -129,38 +129,38 @@ class ReplyAssembly:
         for choice in choices if isinstance(choices, list) else []:
             if not isinstance(choice, dict) or choice.get("index") not in (0, None):
                 continue
-            said = choice.get("delta") or choice.get("message")
-            if isinstance(said, dict):
+            delta = choice.get("delta") or choice.get("message")
+            if isinstance(delta, dict):
                 self.begun = True
-                self._say(said)
+                self._add_message(delta)
             if isinstance(reason := choice.get("finish_reason"), str):
                 self.begun, self.finished = True, self.finished or reason
 
     def reply(self) -> Reply:
-        """What was said. A call that cannot be made is in it, with its fault."""
-        self._told("", last=True)
+        """The whole reply. A call that cannot be made is in it, with its fault."""
+        self._emit_text("", last=True)
         taken: set[str] = set()
         return Reply(
             text="".join(self._text),
             reasoning=self._redaction.text(mend_surrogates("".join(self._reasoning))),
-            tool_calls=tuple(self._called(call, taken) for call in self._calls),
+            tool_calls=tuple(self._read_call(call, taken) for call in self._calls),
             usage=self._usage,
             cut=self.finished == "length",
         )
 
-    def _say(self, said: dict[str, Any]) -> None:
-        if text := _text(said.get("content")) or _text(said.get("refusal")):
-            self._grow(text)
-            self._told(text)
-        if reasoning := _text(said.get("reasoning_content")) or _text(said.get("reasoning")):
-            self._grow(reasoning)
+    def _add_message(self, delta: dict[str, Any]) -> None:
+        if text := _text(delta.get("content")) or _text(delta.get("refusal")):
+            self._count(text)
+            self._emit_text(text)
+        if reasoning := _text(delta.get("reasoning_content")) or _text(delta.get("reasoning")):
+            self._count(reasoning)
             self._reasoning.append(reasoning)
-        calls = said.get("tool_calls")
-        for place, given in enumerate(calls if isinstance(calls, list) else []):
-            if isinstance(given, dict):
-                self._call(given, place)
+        calls = delta.get("tool_calls")
+        for place, part in enumerate(calls if isinstance(calls, list) else []):
+            if isinstance(part, dict):
+                self._add_call(part, place)
 
-    def _told(self, text: str, *, last: bool = False) -> None:
+    def _emit_text(self, text: str, *, last: bool = False) -> None:
         whole = self._whole.decode(text.encode("utf-16-le", "surrogatepass"), last)
         piece = self._redaction.piece(whole, last=last)
         if not piece:
@@ -168,11 +168,11 @@ class ReplyAssembly:
         self._text.append(piece)
         self.text_length += len(piece)
         if self._on_text is not None:
-            self.told = True
+            self.emitted = True
             self._on_text(piece)
 
-    def _call(self, given: dict[str, Any], place: int) -> None:
-        index, id = given.get("index"), given.get("id")
+    def _add_call(self, part: dict[str, Any], place: int) -> None:
+        index, id = part.get("index"), part.get("id")
         id = id if isinstance(id, str) else ""
         key = index if isinstance(index, int) else place
         call = self._at.get(key)
@@ -182,31 +182,33 @@ class ReplyAssembly:
             call = self._at[key] = _Call()
             self._calls.append(call)
         call.id = call.id or id
-        function = given.get("function")
+        function = part.get("function")
         if not isinstance(function, dict):
             return
         name, arguments = function.get("name"), function.get("arguments")
         if isinstance(name, str) and not call.name:  # some repeat it in every chunk
-            self._grow(name)
+            self._count(name)
             call.name = name
         if arguments is not None:
             text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-            self._grow(text)
+            self._count(text)
             call.arguments.append(text)
 
-    def _grow(self, text: str) -> None:
+    def _count(self, text: str) -> None:
         self._size += len(text)
         if self._size > MAX_TEXT:
             raise TooLong(f"it has more than {MAX_TEXT} characters")
 
-    def _called(self, call: _Call, taken: set[str]) -> ToolCall:
+    def _read_call(self, call: _Call, taken: set[str]) -> ToolCall:
         id = self._redaction.text(mend_surrogates(call.id))
         if not id or len(id) > _ID or id in taken:
             id = self._new_id()
         taken.add(id)
         name = self._names.name.get(call.name, call.name)
         if name not in self._offered:
-            return ToolCall(id, self._redaction.text(mend_surrogates(name)), {}, fault=self._unknown())
+            return ToolCall(
+                id, self._redaction.text(mend_surrogates(name)), {}, fault=self._describe_unknown()
+            )
         value = parse_arguments("".join(call.arguments))
         if isinstance(value, str):
             cut = "; the reply ended at its greatest length" if self.finished == "length" else ""
@@ -216,18 +218,18 @@ class ReplyAssembly:
         except RecursionError:
             return ToolCall(id, name, {}, fault="the arguments are nested too deeply")
 
-    def _unknown(self) -> str:
+    def _describe_unknown(self) -> str:
         known = sorted(self._offered)
         more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
         return f"no such tool; there are: {', '.join(known[:_LISTED]) or 'none'}{more}"
 
 
 def parse_arguments(text: str) -> dict[str, Any] | str:
-    """The arguments that a model wrote, or what is wrong with them. Nothing at all counts as `{}`."""
+    """The arguments that a model wrote, or a sentence about their fault. An empty text counts as `{}`."""
     if not text.strip():
         return {}
     try:
-        value = json.loads(text, parse_constant=_no_constant)
+        value = json.loads(text, parse_constant=_refuse_constant)
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return "the arguments hold half a character"
@@ -240,7 +242,7 @@ def parse_arguments(text: str) -> dict[str, Any] | str:
     return value
 
 
-def _no_constant(name: str) -> Any:
+def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
 
 
@@ -261,7 +263,7 @@ def _usage(value: Any) -> Usage | None:
 
 
 class CompletionReader:
-    """One answer as it is read: events, or one JSON text. `over` when no more is wanted."""
+    """Reads one answer: events, or one JSON text. `over` says that no more is wanted."""
 
     def __init__(self, assembly: ReplyAssembly, redaction: Redaction, *, whole: bool) -> None:
         self._assembly = assembly
@@ -270,68 +272,68 @@ class CompletionReader:
         self._events = EventStreamParser()
         self._head = b""
         self.over = False
-        self.refusal: CompletionFailure | None = None
+        self.failure: CompletionFailure | None = None
 
-    def take(self, piece: bytes | None) -> None:
-        """The next bytes; None at the end."""
+    def feed(self, piece: bytes | None) -> None:
+        """Takes the next bytes; None at the end."""
         try:
             if piece is None:
                 self._end()
             elif self._whole is None:
                 self._head = self._head or piece[:200]
-                self._take(self._events.feed(piece))
+                self._feed_events(self._events.feed(piece))
             else:
                 self._whole += piece
                 if len(self._whole) > MAX_LINE:
                     raise TooLong(f"it has more than {MAX_LINE} bytes")
         except TooLong as err:
-            self._refuse(CompletionFailure(f"its answer was cut: {err}"))
+            self._fail(CompletionFailure(f"its answer was cut: {err}"))
 
     def _end(self) -> None:
         self.over = True
         if self._whole is None:
-            self._take(self._events.end(), last=True)
+            self._feed_events(self._events.end(), last=True)
         else:
-            self._add(bytes(self._whole).decode("utf-8", "replace"))
-        if self.refusal is not None or self._assembly.finished:
+            self._add_chunk(bytes(self._whole).decode("utf-8", "replace"))
+        if self.failure is not None or self._assembly.finished:
             return
         if self._assembly.begun and self._whole is None:
-            self._refuse(failure_of_break(self._assembly))
+            self._fail(failure_of_break(self._assembly))
         elif not self._assembly.begun:
-            self._refuse(self._nonsense(self._head or bytes(self._whole or b"")))
+            self._fail(self._describe_nonsense(self._head or bytes(self._whole or b"")))
 
-    def _take(self, events: Iterable[str], *, last: bool = False) -> None:
+    def _feed_events(self, events: Iterable[str], *, last: bool = False) -> None:
         for data in events:
             if self.over and not last:
                 return
             if data.startswith("[DONE]"):
                 self.over = True
                 if not self._assembly.begun:
-                    self._refuse(self._nonsense(self._head))
-            elif not last or self._complete(data):
-                self._add(data)
+                    self._fail(self._describe_nonsense(self._head))
+            elif not last or self._is_complete(data):
+                self._add_chunk(data)
 
-    def _complete(self, data: str) -> bool:
-        """Whether the last event, which no empty line ended, was not cut."""
+    def _is_complete(self, data: str) -> bool:
+        """Whether the last event, which no empty line ends, is whole."""
         try:
             json.loads(data)
         except (ValueError, RecursionError):
             return False
         return True
 
-    def _add(self, data: str) -> None:
+    def _add_chunk(self, data: str) -> None:
         try:
             chunk = json.loads(data)
         except (ValueError, RecursionError):
             chunk = None
         if not isinstance(chunk, dict):
-            self._refuse(self._nonsense(data[:200].encode("utf-8", "replace")))
+            self._fail(self._describe_nonsense(data[:200].encode("utf-8", "replace")))
         elif chunk.get("error"):
-            self._refuse(failure_of_error(chunk["error"], redaction=self._redaction))
+            self._fail(failure_of_error(chunk["error"], redaction=self._redaction))
         else:
             self._assembly.add(chunk)
 
-    def _nonsense(self, head: bytes) -> CompletionFailure:
+    def _describe_nonsense(self, head: bytes) -> CompletionFailure:
         if not head.strip():
             return CompletionFailure(
                 "its answer was empty",
@@ -344,9 +346,9 @@ class CompletionReader:
             "Check base_url=: most servers want it to end in /v1.",
         )
 
-    def _refuse(self, refusal: CompletionFailure) -> None:
+    def _fail(self, failure: CompletionFailure) -> None:
         self.over = True
-        self.refusal = self.refusal or refusal
+        self.failure = self.failure or failure
 
 
 def failure_of_break(assembly: ReplyAssembly) -> CompletionFailure:

@@ -1,8 +1,13 @@
-"""Thinks with a model behind an API: `CompletionsModel`, chat completions, streamed.
+"""A model behind the chat completions API: `CompletionsModel`, streamed.
 
-Any server that speaks the chat completions of the `openai` package serves: a provider, or one on this machine.
-It knows neither spaces nor agents. The key is known to the last hop alone: the client of the package holds a
-placeholder, and the request gets the key as it leaves, for the host that it was made for.
+Any server that speaks the chat completions of the `openai` package will do: a provider, or one on this machine.
+
+How one reply is made: `completion_request` builds the body, the client of the `openai` package sends it,
+`completion_stream` reads the answer, and `completion_errors` words a failure. A request is repeated where the server
+refused it for now, where the connection broke before any text, and with fewer features where the server objects to one.
+
+Only the last hop knows the key: the client of the package holds a placeholder, and the request gets the key as it
+leaves, for the host that it was made for.
 
 Spec: SDK "Layer 3", "Native Format".
 """
@@ -39,7 +44,7 @@ DEFAULT_CONTEXT = 8192  # tokens, of a server that does not tell its own
 HOSTED_CONTEXT = 128_000  # of the package maker's models, whose list does not tell it
 MAX_LISTING = 4 << 20  # bytes of a list of models that are read
 MEASURE_S = 5.0  # seconds that a server has to list its models
-LEAST_CONTEXT, MOST_CONTEXT = 256, 100_000_000  # tokens that are believed
+LEAST_CONTEXT, MOST_CONTEXT = 256, 100_000_000  # tokens; other values are not believed
 # As llama.cpp, LM Studio, vLLM, OpenRouter, Mistral and Groq spell it; the length in force before the greatest.
 CONTEXT_KEYS = (
     "n_ctx", "loaded_context_length", "max_model_len", "context_length", "max_context_length", "context_window",
@@ -58,7 +63,7 @@ _LOGGERS = [f"httpcore{n}.{part}" for n in ("", "2") for part in ("connection", 
 
 
 class _HttpFailure(Exception):
-    """A status other than success, with as much of its body as is read."""
+    """A status other than success, with the beginning of its body."""
 
     def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         super().__init__(f"status {status}")
@@ -66,17 +71,17 @@ class _HttpFailure(Exception):
 
 
 class _ServerConnection:
-    """What models of one server share: its client, made when it is needed, and what it was found to know."""
+    """State that models of one server share: the client, made at first use, and the features that the server has."""
 
     def __init__(self, base_url: str | None, key: Token | None) -> None:
         self._base_url, self._key = base_url, key
         self._client: Any = _make_client(base_url, key)
-        self.wishes = ServerSupport()
+        self.support = ServerSupport()
         self.measured = False
         self.context: int | None = None  # length in tokens, as the server says
 
     def client(self) -> Any:
-        """The client of the package; another one after `aclose`."""
+        """The client of the package; a new one after `aclose`."""
         if self._client is None:
             self._client = _make_client(self._base_url, self._key)
         return self._client
@@ -88,17 +93,17 @@ class _ServerConnection:
 
 
 class CompletionsModel:
-    """A model behind a server of the chat completions API. Give it back with `aclose`.
+    """A model behind a server of the chat completions API. Close it with `aclose`.
 
     `OPENAI_API_KEY` and `OPENAI_BASE_URL` count where an argument is absent, so a key of the environment goes to
     a `base_url` that is given. Nothing shows the key: no error, log, representation or reply, even if the server
-    echoes it. ToolNames of tools go out as `ToolNames` makes them and come back as `participant/tool`.
+    echoes it. Names of tools go out as `ToolNames` makes them and come back as `participant/tool`.
 
     Args:
         model: the name by which the server knows it.
         base_url: where the API begins, with its `/v1`; None is the one of the package's maker.
         api_key: None where none is needed; then `base_url` must be given.
-        max_tokens: how long its context is, for whoever trims history; the server is not told. None is 8192 (128 000
+        max_tokens: the length of its context, for trimming prompts; it is not sent to the server. None is 8192 (128 000
             for the models of the maker of the package) until `measure` has asked the server.
         timeout: seconds without a byte after which a request has failed, and the longest that retries wait in
             all. An answer that comes steadily may take ten times that.
@@ -106,8 +111,7 @@ class CompletionsModel:
         temperature: None leaves it to the server.
         tool_choice: "auto", "none", "required", or the `participant/tool` to call; None leaves it to the server.
             "required" and a name are asked for until the messages hold what a tool answered.
-        sampling: `temperature`, `top_p` and `max_tokens` (of one reply) as wishes: a server that objects is asked
-            without them.
+        sampling: `temperature`, `top_p` and `max_tokens` (of one reply); a server that objects is asked without them.
 
     Raises:
         ConfigError: no key where one is needed, or an argument that cannot be used.
@@ -155,7 +159,7 @@ class CompletionsModel:
         raise TypeError("a CompletionsModel holds a key and connections: make another one where it is needed")
 
     async def aclose(self) -> None:
-        """Lets go of connections. Twice is harmless; a reply after it opens new ones."""
+        """Closes its connections. Twice is harmless; a later reply opens new ones."""
         await self._connection.aclose()
 
     def with_settings(self, settings: ReplySettings) -> CompletionsModel:
@@ -166,13 +170,13 @@ class CompletionsModel:
         given = {key: value for key, value in wishes.items() if value is not None}
         other._sampling = {**self._sampling, **given}
         if settings.temperature is not None:
-            other._temperature = None  # else it would stand above the wish
+            other._temperature = None  # else it would win
         other._timeout = settings.timeout or self._timeout
         other._tool_choice = settings.tool_choice or self._tool_choice
         return other
 
     async def measure(self) -> None:
-        """Asks `/v1/models` how long the model's context is, where it was not given; a server need not say.
+        """Asks `/v1/models` for the length of the model's context, where it was not given; a server need not tell it.
 
         It asks until there was one answer, and takes at most five seconds.
         """
@@ -212,15 +216,16 @@ class CompletionsModel:
         A call that cannot be made comes back with its fault. Cancelled, it closes the connection at once.
 
         Raises:
-            ModelFailed: the server refused, cannot be reached, was silent for too long, broke off after it had
-                said something, or sent what is no answer or more than a mebibyte.
+            ModelFailed: the server refused, cannot be reached, was silent for too long, broke off in the middle of an
+                answer, or sent no chat completion or more than a mebibyte.
         """
         offered = () if schema is not None else tools
         names = ToolNames(
-            [tool.name for tool in offered] + [call.name for said in messages for call in said.tool_calls]
+            [tool.name for tool in offered]
+            + [call.name for message in messages for call in message.tool_calls]
         )
-        wishes, retries, broke = self._connection.wishes, 0, False
-        size = sum(estimate_tokens(said.content) for said in messages)
+        support, retries, broke = self._connection.support, 0, False
+        size = sum(estimate_tokens(message.content) for message in messages)
         loop = asyncio.get_running_loop()
         started = loop.time()
         while True:
@@ -237,33 +242,33 @@ class CompletionsModel:
                 tools=offered,
                 schema=schema,
                 names=names,
-                wishes=wishes,
+                support=support,
                 temperature=self._temperature,
                 tool_choice=self._tool_choice,
                 sampling=self._sampling,
             )
-            refusal = await self._attempt(body, assembly)
-            if refusal is None:
-                self._connection.wishes = wishes
+            failure = await self._attempt(body, assembly)
+            if failure is None:
+                self._connection.support = support
                 return assembly.reply()
-            if not refusal.broken and (less := ask_for_less(wishes, body, refusal)) is not None:
-                wishes = less
+            if not failure.broken and (less := ask_for_less(support, body, failure)) is not None:
+                support = less
                 continue
             wait = 0.0
-            if refusal.broken:
+            if failure.broken:
                 again, broke = not broke, True
             else:
-                wait = refusal.retry_after_s if refusal.retry_after_s is not None else _BACKOFF_S * 2**retries
-                again = refusal.again and retries < self._max_retries
+                wait = failure.retry_after_s if failure.retry_after_s is not None else _BACKOFF_S * 2**retries
+                again = failure.retryable and retries < self._max_retries
                 retries += 1
-            if refusal.empty and size >= min(LARGE_PROMPT, (self.max_tokens or LARGE_PROMPT) // 2):
-                refusal = refusal._replace(help=_FULL.format(size=size))
-            if assembly.told or not again or loop.time() - started + wait > self._timeout:
-                raise refusal.failed(model=self.name, host=self.host)
+            if failure.empty and size >= min(LARGE_PROMPT, (self.max_tokens or LARGE_PROMPT) // 2):
+                failure = failure._replace(help=_FULL.format(size=size))
+            if assembly.emitted or not again or loop.time() - started + wait > self._timeout:
+                raise failure.error(model=self.name, host=self.host)
             await asyncio.sleep(wait)
 
     async def _attempt(self, body: dict[str, Any], assembly: ReplyAssembly) -> CompletionFailure | None:
-        """One request. What goes wrong is returned, so that no traceback holds what the server sent."""
+        """Sends one request. A failure is returned, so that no traceback holds what the server sent."""
         loop = asyncio.get_running_loop()
         end = loop.time() + LONGEST * self._timeout
         try:
@@ -295,17 +300,17 @@ class CompletionsModel:
                 return self._failure_of(err, redaction)
             pieces = await stack.enter_async_context(contextlib.aclosing(response.iter_bytes()))
             whole = response.headers.get("content-type", "").lower().startswith("application/json")
-            reading = CompletionReader(assembly, redaction, whole=whole)
-            while not reading.over:
+            reader = CompletionReader(assembly, redaction, whole=whole)
+            while not reader.over:
                 try:
                     piece = await anext(pieces, None)
                 except Exception:
                     return failure_of_break(assembly)
                 alive()
-                reading.take(piece)
-            if reading.refusal is None and piece is not None:
+                reader.feed(piece)
+            if reader.failure is None and piece is not None:
                 await _drain(pieces)
-            return reading.refusal
+            return reader.failure
 
     def _failure_of(self, err: BaseException, redaction: Redaction) -> CompletionFailure:
         causes = _causes(err)
@@ -355,7 +360,7 @@ def context_length(listing: Any, model: str) -> int | None:
 
 
 async def _drain(pieces: AsyncIterator[bytes]) -> None:
-    """Reads what follows the end, for a moment: only a connection that was read to its end is used again."""
+    """Reads on after the end, for a moment: a connection is used again only when it was read to its end."""
     with contextlib.suppress(Exception):
         async with asyncio.timeout(_DRAIN_S):
             async for _ in pieces:

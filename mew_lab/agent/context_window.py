@@ -40,14 +40,14 @@ class Remembered(NamedTuple):
 
 
 class Freed(NamedTuple):
-    """What a trimming gave back."""
+    """The result of a trimming: tokens and messages that were freed."""
 
     tokens: int
     messages: int
 
 
 class Memory:
-    """The conversation as one agent has heard it, the oldest first; `mark` words whose each message is."""
+    """The conversation of one agent, the oldest message first. `mark` words the sender of a message for the model."""
 
     def __init__(self, *, mark: Callable[[str], str] = str) -> None:
         self._mark = mark
@@ -59,7 +59,7 @@ class Memory:
 
     @property
     def entries(self) -> Sequence[Remembered]:
-        """What is remembered."""
+        """The remembered messages."""
         return tuple(self._entries)
 
     @property
@@ -67,8 +67,8 @@ class Memory:
         """About how many tokens all of it takes."""
         return self._tokens
 
-    def hear(self, envelope: Envelope) -> None:
-        """Keeps a chat message, one's own or another's, unless it belongs to a context."""
+    def observe(self, envelope: Envelope) -> None:
+        """Keeps a chat message, the agent's own or another's, unless it belongs to a context."""
         text = envelope.payload.get("text")
         if envelope.kind != "chat" or envelope.context is not None or not isinstance(text, str):
             return
@@ -79,7 +79,7 @@ class Memory:
             self._drop(slice(0, 1))
 
     def before(self, id: str, *, length: int, me: str) -> list[Message]:
-        """The last `length` messages said before the message `id`, as a model reads them: one's own as its own."""
+        """The last `length` messages before the message `id`, as a model reads them; those of `me` as its own."""
         entries = self._entries
         end = next((n for n, one in enumerate(entries) if one.id == id), len(entries))
         chosen = entries[max(0, end - length) : end] if length > 0 else []
@@ -123,11 +123,11 @@ COMPACTED = 0.5  # of the memory that is left when somebody asks for a compactio
 
 
 class ContextWindow:
-    """The context of one agent.
+    """The context window of one agent's model.
 
     Args:
-        max_tokens: how long its model's context is; None when that is not known: then nothing is trimmed.
-        ended: ends all work, with a reason.
+        max_tokens: the length of its model's context; None when it is not known: then nothing is trimmed.
+        stop_work: ends all work, with a reason.
     """
 
     def __init__(
@@ -136,20 +136,20 @@ class ContextWindow:
         memory: Memory,
         *,
         max_tokens: int | None,
-        ended: Callable[[str], Awaitable[None]],
+        stop_work: Callable[[str], Awaitable[None]],
     ) -> None:
         self._participant = participant
         self._memory = memory
         self._max_tokens = max_tokens
-        self._ended = ended
-        self._prompt = 0  # tokens of the last prompt, as the model counted
+        self._stop_work = stop_work
+        self._prompt_tokens = 0  # tokens of the last prompt, as the model counted
 
-    def limit(self, max_tokens: int | None) -> None:
-        """The model's context is so long, as was found out meanwhile."""
+    def set_limit(self, max_tokens: int | None) -> None:
+        """Sets the length of the model's context, once it is known."""
         self._max_tokens = self._participant.telemetry.max_tokens = max_tokens
 
-    def take(self) -> list[Callable[[], None]]:
-        """From now on it counts for the participant's telemetry and carries out its controls; what ends that."""
+    def attach(self) -> list[Callable[[], None]]:
+        """Begins to feed the participant's telemetry and to carry out its controls; returns functions that end it."""
         telemetry, controls = self._participant.telemetry, self._participant.controls
         telemetry.automatic = False
         telemetry.max_tokens = self._max_tokens
@@ -163,18 +163,18 @@ class ContextWindow:
 
     # --- counting ---
 
-    def used(self, tokens: int) -> None:
-        """The model has counted so many tokens of one exchange."""
-        self._prompt = tokens
-        self.counted()
+    def record_usage(self, tokens: int) -> None:
+        """Records the tokens of one exchange with the model."""
+        self._prompt_tokens = tokens
+        self.update_telemetry()
 
-    def counted(self) -> None:
+    def update_telemetry(self) -> None:
         """Brings the telemetry up to date."""
-        tokens = max(self._prompt, self._memory.tokens)
+        tokens = max(self._prompt_tokens, self._memory.tokens)
         self._participant.telemetry.set_context_usage(tokens=tokens, messages=len(self._memory))
 
-    def over(self, messages: list[Message]) -> int:
-        """About how many tokens the messages are too many, the free part counted in; 0 when they fit."""
+    def excess(self, messages: list[Message]) -> int:
+        """By how many tokens, as estimated, the messages exceed the context less its free part; 0 when they fit."""
         if self._max_tokens is None:
             return 0
         return max(0, _size(messages) - int(self._max_tokens * (1 - HEADROOM)))
@@ -182,17 +182,17 @@ class ContextWindow:
     # --- trimming ---
 
     def ensure_context_headroom(self, target: int) -> Freed:
-        """Forgets the oldest conversation until at most `target` tokens of it are left; says so before and after."""
+        """Drops the oldest conversation until at most `target` tokens are left; announces and reports it."""
         telemetry = self._participant.telemetry
         telemetry.tell("compacting")
-        freed = self._trimmed(self._memory.compact(target))
+        freed = self._report_freed(self._memory.compact(target))
         telemetry.report_compaction(freed_tokens=freed.tokens, freed_messages=freed.messages)
         return freed
 
-    def cut(self, messages: list[Message]) -> list[Message]:
-        """The messages with the longest of them abridge until all fit, as far as that goes."""
+    def shorten(self, messages: list[Message]) -> list[Message]:
+        """Shortens the longest message again and again, until all fit or each is as short as allowed."""
         messages = list(messages)
-        while self.over(messages):
+        while self.excess(messages):
             longest = max(range(len(messages)), key=lambda n: len(messages[n].content))
             size = len(messages[longest].content)
             if size <= SHORTEST:
@@ -201,31 +201,31 @@ class ContextWindow:
             messages[longest] = replace(messages[longest], content=content)
         return messages
 
-    def _trimmed(self, freed: Freed) -> Freed:
-        self._prompt = 0
-        self.counted()
+    def _report_freed(self, freed: Freed) -> Freed:
+        self._prompt_tokens = 0
+        self.update_telemetry()
         return freed
 
-    # --- what others order ---
+    # --- orders of other participants ---
 
     def _forget(self, direction: str, entries: int | None) -> None:
-        self._trimmed(self._memory.forget(direction, entries))
+        self._report_freed(self._memory.forget(direction, entries))
 
     def _compact(self, reason: str | None, target_tokens: int | None) -> Compacted | None:
         target = int(self._memory.tokens * COMPACTED) if target_tokens is None else target_tokens
-        freed = self._trimmed(self._memory.compact(target))
+        freed = self._report_freed(self._memory.compact(target))
         return Compacted(freed.tokens, freed.messages) if freed.messages else None
 
     async def _clear(self) -> None:
-        await self._ended("cleared")
-        self._trimmed(self._memory.clear())
+        await self._stop_work("cleared")
+        self._report_freed(self._memory.clear())
 
     async def _restart(self, payload: object) -> None:
-        await self._ended("restart")
-        self._trimmed(self._memory.clear())
+        await self._stop_work("restart")
+        self._report_freed(self._memory.clear())
 
     async def _shutdown(self, payload: object) -> None:
-        await self._ended("shutdown")
+        await self._stop_work("shutdown")
 
 
 def _size(messages: list[Message]) -> int:

@@ -1,8 +1,7 @@
-"""Brings an answer to the participant that asked: after a pause, over a link that came back, and once.
+"""Sends an answer to the participant that asked, exactly once, across pauses and broken links.
 
-`ready_to_send` is what a run waits for before each step, `deliver` says the answer. A refusal for a pause, or a
-link that broke on the way, costs no answer: it is said again under the same id. What can never be sent is told in
-a sentence of its own. It knows neither model nor run.
+A run waits for `ready_to_send` before each step; `deliver` sends the answer. After a refusal for a pause, or a link that
+broke on the way, the answer is sent again under the same id. Where it can never be sent, a sentence says so.
 
 Spec: §3.4, §3.9.1, ruling R14.
 """
@@ -53,12 +52,12 @@ def is_paused(fault: BaseException) -> bool:
 
 
 async def deliver(
-    participant: MEWParticipant, text: str, *, question: Envelope, named: Callable[[str], None]
+    participant: MEWParticipant, text: str, *, question: Envelope, on_id: Callable[[str], None]
 ) -> bool:
-    """Says the text to whoever asked the question; whether the space has it.
+    """Sends the text to the sender of the question, and returns whether the space has it.
 
     Args:
-        named: told the id of the answer before it goes out.
+        on_id: called with the id of the answer before it goes out.
     """
     client = participant.client
     text = abridge(mend_surrogates(mask(text)), MAX_ANSWER)
@@ -72,7 +71,7 @@ async def deliver(
             if id:
                 answer = client.complete({**answer.members, "id": id})
             id = answer.id
-            named(id)
+            on_id(id)
             await participant.saying.send_accepted(answer)
             return True
         except ConnectionLost as fault:

@@ -1,7 +1,7 @@
-"""Says what a model is to an agent: messages and tools in, one reply out; data and one protocol, pure.
+"""Defines what an agent expects of a model: messages and tools in, one reply out; data and one protocol, pure.
 
-Whoever is behind it (a server, a file of weights, rules) stands in a module of its own: `completions` speaks
-with any server of the chat completions API, `offline` thinks by rules. ToolNames of tools are `participant/tool`
+Each adapter is a module of its own: `completions` speaks with any server of the chat completions API, `offline` follows
+rules. Names of tools are `participant/tool`
 on both sides of this seam; what an API makes of them is its adapter's own business (`names`).
 
 Spec: SDK "Layer 3", "LLM Tool Preparation".
@@ -32,7 +32,7 @@ class ToolSpec(NamedTuple):
 
     @property
     def participant(self) -> str:
-        """Who has it: what stands before the first slash."""
+        """The participant that has it: the text before the first slash."""
         return self.name.partition("/")[0]
 
 
@@ -64,7 +64,7 @@ class Usage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model said. `reasoning` is what it thought aloud beside its text, where it tells that; `cut` says that
+    """One reply of a model. `reasoning` is the reasoning that it shows beside its text, where it does; `cut` says that
     the reply ended at its greatest length.
     """
 
@@ -76,7 +76,7 @@ class Reply:
 
 
 class ReplySettings(NamedTuple):
-    """How an agent wants each reply of its model; None leaves a setting to the model.
+    """An agent's settings for each reply of its model; None leaves a setting to the model.
 
     `max_tokens` is the greatest length of one reply. `tool_choice` is "auto", "none", "required" or the
     `participant/tool` to call; "required" and a name hold until a tool has answered.
@@ -94,9 +94,9 @@ def estimate_tokens(text: str) -> int:
 
 
 class Model(Protocol):
-    """Whatever an agent thinks with.
+    """A model that an agent thinks with.
 
-    `name` says what it is, `max_tokens` how long its context is (None: not known). A model may have two more
+    `name` describes it, `max_tokens` is the length of its context (None: not known). A model may have two more
     methods. `with_settings(ReplySettings)` returns a model that replies so and shares its connections. `measure()`
     is awaited before the first reply and may find out `max_tokens`.
     """
@@ -115,10 +115,10 @@ class Model(Protocol):
         """The next message.
 
         Args:
-            tools: what it may call. With a `schema` they are described in the messages already, and the reply
+            tools: the tools that it may call. With a `schema` they are described in the messages already, and the reply
                 asks for a call inside its JSON.
             schema: the JSON Schema that the reply's text shall fit; None leaves its form free.
-            on_text: told each piece of the text as it comes.
+            on_text: called with each piece of the text as it comes.
 
         Raises:
             ModelFailed: no reply could be had; the sentence says why, and what would help.
@@ -126,5 +126,5 @@ class Model(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Lets go of connections. Twice is harmless."""
+        """Closes its connections. Twice is harmless."""
         ...

@@ -1,7 +1,7 @@
-"""Makes a model of a word, of data, or of a function: `model_of`, `ScriptedModel`, `FunctionModel`.
+"""Makes models: by name (`model_of`), from data (`ScriptedModel`), from a function (`FunctionModel`).
 
-`model_of` knows the adapters by name only, and loads the one that is asked for. The other two are for lessons, tests
-and users who want to decide what a model says.
+`model_of` loads only the adapter that is asked for. The other two are for lessons, tests, and users who want to decide
+each reply themselves.
 
 Spec: SDK "Layer 3" (`model`, `apiKey`, `baseURL`).
 """
@@ -39,14 +39,14 @@ def model_of(
     api_key: str | Token | None = None,
     sampling: Mapping[str, float] | None = None,
 ) -> Model:
-    """A model to think with. Who makes one of a word gives it back with `aclose`.
+    """The model that a specification names. A model that is made here from a name must be closed with `aclose`.
 
     Args:
         spec: a model, which is returned as it is; "offline" or None for the built-in one, which thinks by rules
             and needs no server; any other word is the name of a model behind the chat completions API.
         base_url: where that API begins; None is the default of the `openai` package.
         api_key: its key; None where none is needed, or where OPENAI_API_KEY holds it.
-        sampling: wishes for its replies, see `CompletionsModel`; the built-in model has no use for them.
+        sampling: figures for its replies, see `CompletionsModel`; the built-in model ignores them.
 
     Raises:
         ConfigError: a server without the name of a model, a built-in or ready model with a server, or what
@@ -74,7 +74,7 @@ def model_of(
 
 
 def with_settings(model: Model, settings: ReplySettings) -> Model:
-    """The model with these settings; the model itself where there are none, or where it takes none."""
+    """The model with these settings; the model itself where it takes none, or where all are unset."""
     adapt = getattr(model, "with_settings", None)
     if adapt is None or settings == ReplySettings():
         return model
@@ -103,7 +103,7 @@ class _Rule:
 
 
 class ScriptedModel:
-    """A model that says what a script says: data, no rules of its own. The same request gives the same replies.
+    """A model that follows a script, which is data. The same request gives the same replies.
 
     A script is a list of rules. The first rule whose `when` stands in the request counts. It is looked for as
     whole words, without regard to case; each `{name}` in it stands for words of one sentence. A rule without `when`
@@ -135,7 +135,7 @@ class ScriptedModel:
         if not isinstance(script, list | tuple):
             raise ConfigError("A script is a list of rules", key="script")
         self.name = name
-        self._rules = tuple(_rule(rule, f"script[{place}]") for place, rule in enumerate(script))
+        self._rules = tuple(_read_rule(rule, f"script[{place}]") for place, rule in enumerate(script))
 
     @classmethod
     def from_file(cls, path: str | Path) -> ScriptedModel:
@@ -169,7 +169,7 @@ class ScriptedModel:
         for rule in self._rules:
             values = _match(rule, turn.request)
             if values is not None:
-                reply, attends = _scripted(rule, turn, values), bool(rule.places or rule.texts[0].pattern)
+                reply, attends = _script_reply(rule, turn, values), bool(rule.places or rule.texts[0].pattern)
                 break
         reply = format_reply(reply, schema, attends=attends)
         if on_text is not None and reply.text:
@@ -180,47 +180,47 @@ class ScriptedModel:
         """There is nothing to let go of."""
 
 
-def _scripted(rule: _Rule, turn: CurrentTurn, places: Mapping[str, str]) -> Reply:
+def _script_reply(rule: _Rule, turn: CurrentTurn, places: Mapping[str, str]) -> Reply:
     if turn.steps >= len(rule.steps):
         return Reply("My script ends here.")
     values = {**places, "observation": turn.done[-1].observation if turn.done else ""}
     values |= {f"observation{number}": call.observation for number, call in enumerate(turn.done, 1)}
     step = rule.steps[turn.steps]
-    why = _filled(step.why, values)
+    why = _fill(step.why, values)
     if not step.call:
-        return Reply(str(_filled(step.say, values)), why)
-    arguments: dict[str, Any] = _filled(step.arguments or {}, values)
+        return Reply(str(_fill(step.say, values)), why)
+    arguments: dict[str, Any] = _fill(step.arguments or {}, values)
     return Reply("", why, (ToolCall(f"scripted-{turn.steps + 1}", step.call, arguments),))
 
 
-def _filled(value: Any, values: Mapping[str, str]) -> Any:
+def _fill(value: Any, values: Mapping[str, str]) -> Any:
     """The value with each known `{name}` in its texts replaced, once; what is filled in is not read again."""
     if isinstance(value, str):
         return _PLACE.sub(lambda place: values.get(place[1], place[0]), value)
     if isinstance(value, Mapping):
-        return {key: _filled(inner, values) for key, inner in value.items()}
-    return [_filled(inner, values) for inner in value] if isinstance(value, list) else value
+        return {key: _fill(inner, values) for key, inner in value.items()}
+    return [_fill(inner, values) for inner in value] if isinstance(value, list) else value
 
 
-def _rule(given: Any, where: str) -> _Rule:
-    rule = _members(given, {"when", "replies", "say", "call", "arguments", "why"}, where)
+def _read_rule(given: Any, where: str) -> _Rule:
+    rule = _check_members(given, {"when", "replies", "say", "call", "arguments", "why"}, where)
     replies = rule.get("replies")
     when = rule.get("when", "")
     if not isinstance(when, str):
         raise ConfigError(f"{where}.when must be text", key=f"{where}.when")
     if replies is None:
-        steps = [_step({key: value for key, value in rule.items() if key != "when"}, where)]
+        steps = [_read_step({key: value for key, value in rule.items() if key != "when"}, where)]
     elif isinstance(replies, list) and replies and not {"say", "call", "arguments", "why"} & rule.keys():
-        steps = [_step(reply, f"{where}.replies[{place}]") for place, reply in enumerate(replies)]
+        steps = [_read_step(reply, f"{where}.replies[{place}]") for place, reply in enumerate(replies)]
     else:
         raise ConfigError(
             f"{where}.replies must be a list, and holds all that is replied", key=f"{where}.replies"
         )
-    return _Rule(*_parts(when, where), tuple(steps))
+    return _Rule(*_read_when(when, where), tuple(steps))
 
 
-def _step(given: Any, where: str) -> _Step:
-    step = _members(given, {"say", "call", "arguments", "why"}, where)
+def _read_step(given: Any, where: str) -> _Step:
+    step = _check_members(given, {"say", "call", "arguments", "why"}, where)
     for key in ("say", "call", "why"):
         if not isinstance(step.get(key, ""), str):
             raise ConfigError(f"{where}.{key} must be text", key=f"{where}.{key}")
@@ -231,7 +231,7 @@ def _step(given: Any, where: str) -> _Step:
     return _Step(**step)
 
 
-def _members(given: Any, known: set[str], where: str) -> dict[str, Any]:
+def _check_members(given: Any, known: set[str], where: str) -> dict[str, Any]:
     if not isinstance(given, Mapping):
         raise ConfigError(f"{where} must be a mapping", key=where)
     for key in given:
@@ -241,7 +241,7 @@ def _members(given: Any, known: set[str], where: str) -> dict[str, Any]:
     return dict(given)
 
 
-def _parts(when: str, where: str) -> tuple[tuple[re.Pattern[str], ...], tuple[str, ...]]:
+def _read_when(when: str, where: str) -> tuple[tuple[re.Pattern[str], ...], tuple[str, ...]]:
     """The texts of a `when`, as expressions that find them as whole words, and the names of the places between."""
     texts, names = _PLACE.split(when)[::2], _PLACE.split(when)[1::2]
     if len(set(names)) < len(names) or "" in texts[1:-1]:

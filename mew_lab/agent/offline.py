@@ -219,7 +219,7 @@ def _fits_some_tool(request: str, tools: Sequence[ToolSpec]) -> bool:
 
 
 class Weights:
-    """The words of each tool, and how much each word counts: the more, the ask_for_less tools have it."""
+    """The words of each tool, and how much each word counts: the fewer tools have it, the more."""
 
     def __init__(self, tools: Sequence[ToolSpec]) -> None:
         self.tools = [(tool, *_words_of_tool(tool)) for tool in tools]

@@ -1,7 +1,6 @@
 """Holds the options of an agent, each with its default and its check; pure.
 
-The names are the specification's in Python's spelling. Where they come from (arguments, the environment, a file)
-is the settings' business. Spec: SDK "AgentConfig", "ChatResponseConfig".
+The names are the specification's in Python's spelling. Spec: SDK "AgentConfig", "ChatResponseConfig".
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ class AgentOptions:
     """How an agent works.
 
     Args:
-        name: what it is called in speech; its id when empty.
-        system_prompt: what opens each prompt; `prompts.system`, where given, takes its place.
+        name: its name in speech; its id when empty.
+        system_prompt: opens each prompt; `prompts.system`, where given, takes its place.
         prompts: templates of the phases.
         reasoning_enabled: whether `reasoning/*` is sent; off for a model that reasons by itself.
         reasoning_format: how earlier steps stand in the prompt, `native` or `scratchpad`.
@@ -35,8 +34,8 @@ class AgentOptions:
         max_iterations: steps of one request, its answer not counted.
         conversation_history_length: earlier messages in the prompt; 0 for the request alone.
         habits: when to answer chat.
-        obeys: whose requests in chat it works on: ids, or `*` for anybody. None is whoever started it, and each
-            participant that may call any tool itself.
+        obeys: the participants whose chat requests it works on: ids, or `*` for anybody. None means those that
+            started it, and each participant that may call any tool itself.
         max_tokens: of the model's context; None takes what the model, or its server, says of it.
         temperature: of the model's replies, from 0 to 2; None leaves it to the model.
         max_reply_tokens: greatest length of one reply; None leaves it to the model.
@@ -79,7 +78,7 @@ class AgentOptions:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> AgentOptions:
-        """The options that these names and values mean; those of chat and of prompts may stand beside the others.
+        """Reads options from names and values; those of chat and of prompts may stand beside the others.
 
         Raises:
             ConfigError: a name is unknown, or a value is not what it takes; `key` names it.
@@ -105,12 +104,12 @@ class AgentOptions:
 
     @property
     def reply_settings(self) -> ReplySettings:
-        """What the model is asked for in each reply."""
+        """The settings for each reply of the model."""
         return ReplySettings(self.temperature, self.max_reply_tokens, self.model_timeout, self.tool_choice)
 
     @property
     def templates(self) -> Prompts:
-        """The prompts that count: `system_prompt` opens them unless a template of its own does."""
+        """The prompts in force: `system_prompt` opens them unless a template of its own does."""
         return (
             self.prompts if self.prompts.system else self.prompts._replace(system=self.system_prompt or None)
         )

@@ -1,8 +1,8 @@
-"""Words what an agent says to its model: templates of the phases, schemas, and the messages made of them; pure.
+"""Makes the prompts of an agent: templates of the phases, schemas, and the messages made from them; pure.
 
-A template's `{name}` is filled in one pass: what is filled in is never read as a template, and nothing but
-the named places is. What tools and strangers said goes in as data: it stands in messages of its own, and the
-system prompt says that it is no instruction.
+A template's `{name}` is filled in one pass: a filled-in text is never read as a template. Texts of tools and of other
+participants go in as data: they stand in messages of their own, and the system prompt says that they are no
+instructions.
 
 Spec: SDK "Custom Prompts", "Reasoning Format Options", "LLM Classification Prompt".
 """
@@ -21,7 +21,7 @@ __all__ = [
     "ATTENTION",
     "Prompts",
     "attention_messages",
-    "filled",
+    "fill_template",
     "response_messages",
     "step_messages",
     "step_schema",
@@ -81,7 +81,7 @@ class Prompts(NamedTuple):
 DEFAULT = Prompts()
 
 
-def filled(template: str, **values: str) -> str:
+def fill_template(template: str, **values: str) -> str:
     """The template with each `{name}` that is given replaced, once; every other brace stays as it is."""
     return _PLACE.sub(lambda found: values.get(found[1], found[0]), template)
 
@@ -147,15 +147,15 @@ def step_messages(
     before: Sequence[Message] = (),
 ) -> list[Message]:
     """The messages of the next step. `before` is the conversation so far, without the request."""
-    described = _described(tools)
+    described = _describe_tools(tools)
     system = _system(prompts, id)
     if format == "scratchpad":
-        system += "\n\n" + filled(STEP_RULES, tools=described)
-    asked = filled(prompts.reason, input=request, tools=described) if prompts.reason else request
+        system += "\n\n" + fill_template(STEP_RULES, tools=described)
+    asked = fill_template(prompts.reason, input=request, tools=described) if prompts.reason else request
     messages = [Message("system", system), *before, Message("user", asked)]
     messages += _native(thoughts) if format == "native" else _scratchpad(thoughts)
     if prompts.act and thoughts:
-        messages.append(Message("user", filled(prompts.act, objective=request, tools=described)))
+        messages.append(Message("user", fill_template(prompts.act, objective=request, tools=described)))
     return messages
 
 
@@ -163,9 +163,9 @@ def response_messages(
     request: str, thoughts: Sequence[Thought], *, id: str, prompts: Prompts = DEFAULT, draft: str = ""
 ) -> list[Message]:
     """The messages for the final answer alone, from what was gathered and, if there is one, a first `draft`."""
-    found = [f"{n}. {said}" for n, said in enumerate(_gathered(thoughts), 1)]
+    found = [f"{n}. {said}" for n, said in enumerate(_list_observations(thoughts), 1)]
     observation = "\n".join([*found, *([draft] if draft else [])]) or "nothing"
-    asked = filled(prompts.respond or RESPOND, input=request, observation=observation)
+    asked = fill_template(prompts.respond or RESPOND, input=request, observation=observation)
     return [Message("system", _system(prompts, id)), Message("user", asked)]
 
 
@@ -178,16 +178,16 @@ def attention_messages(
     before: Sequence[Message] = (),
 ) -> list[Message]:
     """The messages that ask whether to answer `text`; it is the last one, as it was said."""
-    system = _system(prompts, id) + "\n\n" + filled(ATTENTION_RULES, tools=_described(tools))
+    system = _system(prompts, id) + "\n\n" + fill_template(ATTENTION_RULES, tools=_describe_tools(tools))
     return [Message("system", system), *before, Message("user", text)]
 
 
 def _system(prompts: Prompts, id: str) -> str:
-    rules = filled(RULES, id=id)
+    rules = fill_template(RULES, id=id)
     return f"{prompts.system}\n\n{rules}" if prompts.system else rules
 
 
-def _described(tools: Sequence[ToolSpec]) -> str:
+def _describe_tools(tools: Sequence[ToolSpec]) -> str:
     return (
         "\n".join(
             json.dumps(
@@ -200,7 +200,7 @@ def _described(tools: Sequence[ToolSpec]) -> str:
     )
 
 
-def _gathered(thoughts: Sequence[Thought]) -> list[str]:
+def _list_observations(thoughts: Sequence[Thought]) -> list[str]:
     return [
         f"{call.name}: {said}"
         for thought in thoughts

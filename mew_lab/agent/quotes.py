@@ -140,14 +140,14 @@ def spellings(text: str) -> list[str]:
     for _ in range(3):
         latest, begin = found[begin:][-MAX_ENCODED:], len(found)
         for one in latest:
-            for decoded in islice(_decoded(one), MAX_ENCODED):
+            for decoded in islice(_decode(one), MAX_ENCODED):
                 if decoded and decoded not in found and len(decoded) <= room and len(found) < 2 * MAX_ENCODED:
                     room -= len(decoded)
                     found.append(decoded)
     return found
 
 
-def _decoded(text: str) -> Iterator[str]:
+def _decode(text: str) -> Iterator[str]:
     if "%" in text:
         plain = unquote(text.replace("+", " "))
         if plain != text:
@@ -158,7 +158,7 @@ def _decoded(text: str) -> Iterator[str]:
         plain = _SPELT.sub(lambda hit: "@" if hit[1].lower() == "at" else ".", text)
         if plain != text:
             yield plain
-    if "\\" in text and (plain := _ESCAPE.sub(_unescaped, text)) != text:
+    if "\\" in text and (plain := _ESCAPE.sub(_unescape, text)) != text:
         yield plain
     for hit in islice(_HEX.finditer(text), MAX_ENCODED):
         yield _readable(bytes.fromhex(hit[0].replace(":", "")))
@@ -170,7 +170,7 @@ def _decoded(text: str) -> Iterator[str]:
             continue
 
 
-def _unescaped(hit: re.Match[str]) -> str:
+def _unescape(hit: re.Match[str]) -> str:
     if hit[3]:
         return {"n": "\n", "r": "\r", "t": "\t"}.get(hit[3], hit[3])
     return chr(int(hit[1] or hit[2], 16))
@@ -266,7 +266,7 @@ def tokens(folded: str, words: list[str]) -> set[str]:
 
 
 def _numbers(text: str) -> Iterator[str]:
-    """The digits of a number as text; a year alone, a round thousand and ask_for_less than four digits are nobody's."""
+    """The digits of a number as text; a year alone, a round thousand and fewer than four digits are nobody's."""
     for part in {text, re.split(r"[.,]\d{1,2}$", text)[0]}:
         digits = re.sub(r"\D", "", part).lstrip("0")
         is_round = digits.rstrip("0") in ("1", "2", "5")
@@ -318,7 +318,7 @@ def features_of(text: str, *, every: bool = False, alone: bool = True) -> set[in
 
 
 class Query(NamedTuple):
-    """What is looked for: each feature with its place, in the order of the places; `whole` where all was read."""
+    """The features to look for, each with its place, in the order of the places; `whole` where all was read."""
 
     places: dict[int, str]
     whole: bool
@@ -392,7 +392,7 @@ class _Stream:
 
 
 class ToolOutputs:
-    """What tools have said to an agent that works on one request, to name the arguments that quote it.
+    """The outputs of tools during one request, to find the arguments that quote them.
 
     Text out of a tool's output is data that somebody else wrote: an argument that quotes it, and not the request, may be
     what an injected instruction asked for. The oldest features are forgotten first where there are too many.
@@ -404,16 +404,16 @@ class ToolOutputs:
 
     @property
     def size(self) -> int:
-        """How many features are held."""
+        """The number of features that are held."""
         return len(self._said)
 
     def add(self, tool: str, said: str) -> None:
-        """Takes note of what a tool returned."""
+        """Records the features of a tool's output."""
         for feature in features_of(said[:MAX_TEXT]):
             self._said.setdefault(feature, tool)
 
     def quoted_in(self, arguments: Mapping[str, Any]) -> list[str]:
-        """One line for each argument whose text a tool has said and the request has not."""
+        """One line for each argument whose text stands in a tool's output and not in the request."""
         if not self._said:
             return []
         places = query_of(arguments, most=MAX_LEAVES, characters=MAX_ASKED).places

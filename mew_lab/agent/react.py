@@ -44,7 +44,7 @@ CUT = "it was cut off at the greatest length of a reply"
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """One step that was taken: why, what was called, and what came of each call, in their order.
+    """One step of the past: its reasoning, its calls, and the observation of each call, in their order.
 
     A step without a call may have one observation: what was wrong with it. Spec: SDK "Data Structures".
     """
@@ -55,21 +55,21 @@ class Thought:
 
 
 class Think(NamedTuple):
-    """Nothing to do but to think on. `observation` tells the model what was wrong with its reply, if anything."""
+    """A step without a call. `observation` tells the model what was wrong with its reply, if anything."""
 
     reasoning: str
     observation: str = ""
 
 
 class CallTools(NamedTuple):
-    """Make these calls, all of them at once."""
+    """Make these calls, all at once."""
 
     reasoning: str
     calls: tuple[ToolCall, ...]
 
 
 class FinalAnswer(NamedTuple):
-    """Say this; the work is done. `cut` says that the text ended at the model's greatest length."""
+    """Answer with this text; the work is done. `cut` says that it ended at the model's greatest length."""
 
     reasoning: str
     text: str
@@ -77,7 +77,7 @@ class FinalAnswer(NamedTuple):
 
 
 class GiveUp(NamedTuple):
-    """Say that there is no answer, and why."""
+    """End without an answer, for this reason."""
 
     reason: str
 
@@ -86,10 +86,10 @@ Move = Think | CallTools | FinalAnswer | GiveUp
 
 
 def next_move(history: Sequence[Thought], reply: Reply, *, format: Format, max_iterations: int) -> Move:
-    """What a model's reply means after these steps.
+    """The move that a model's reply means after these steps.
 
     Args:
-        max_iterations: how many steps a model may take in all, its answer not counted.
+        max_iterations: the number of steps that a model may take in all, its answer not counted.
     """
     move = _native(reply) if format == "native" else _scratchpad(reply)
     if isinstance(move, FinalAnswer):
@@ -137,11 +137,11 @@ def _scratchpad(reply: Reply) -> Move:
             return FinalAnswer(why, message.strip())
         return Think(why, f"{FAULTY}: to respond, actionInput.message must hold the answer.")
     if action in ("tool_call", "tool"):
-        return _asked_for(why, asked)
+        return _read_call(why, asked)
     return Think(why, f'{FAULTY}: "action" must be "tool_call", "respond" or "continue".')
 
 
-def _asked_for(why: str, asked: Mapping[str, Any]) -> Move:
+def _read_call(why: str, asked: Mapping[str, Any]) -> Move:
     name, arguments = asked.get("tool"), asked.get("arguments", {})
     if not isinstance(name, str) or not name:
         return Think(why, f"{FAULTY}: to call a tool, actionInput.tool must name one.")
@@ -203,15 +203,15 @@ def write_scratchpad(thoughts: Sequence[Thought]) -> str:
 
 
 def _block(reasoning: str, call: ToolCall | None, observation: str) -> str:
-    lines = [f"Reasoning: {_folded(reasoning)}", f"Action: {'tool' if call else 'continue'}"]
+    lines = [f"Reasoning: {_indent(reasoning)}", f"Action: {'tool' if call else 'continue'}"]
     if call is not None:
-        lines.append(f"Tool used: {_folded(call.name)}")
+        lines.append(f"Tool used: {_indent(call.name)}")
         lines.append(f"Arguments: {json.dumps(dict(call.arguments), ensure_ascii=False)}")
-    lines.append(f"Observation: {_folded(observation)}")
+    lines.append(f"Observation: {_indent(observation)}")
     return "\n".join(lines)
 
 
-def _folded(text: str) -> str:
+def _indent(text: str) -> str:
     return f"\n{_INDENT}".join(text.splitlines())
 
 

@@ -63,7 +63,7 @@ logger = logging.getLogger(__name__)
 
 
 Gate = Callable[[str, Mapping[str, Any] | None], str]
-"""Says why a tool may not be used, by its name alone or with these arguments; nothing where it may."""
+"""Returns why a tool may not be used, by its name alone or with these arguments; an empty text where it may."""
 
 ERROR = "Error: "
 MAX_TOOLS = 128  # what the usual APIs take
@@ -72,7 +72,7 @@ CUT_NOTE = "\n(This answer was cut off: it reached the greatest length of the mo
 
 
 class SilenceNotice:
-    """Calls `notice(seconds)` while a model is silent: after `first` seconds, then each time that these doubled."""
+    """Calls `notice(seconds)` while a model is silent: after `first` seconds, then whenever the silence has doubled."""
 
     def __init__(self, first: float | None, notice: Callable[[float], None]) -> None:
         self._after, self._notice = first, notice
@@ -87,16 +87,16 @@ class SilenceNotice:
         self.end()
 
     def end(self) -> None:
-        """There is no silence any more."""
+        """Ends the notices: the model has said something, or the reply is over."""
         self._after = None
         if self._timer is not None:
             self._timer.cancel()
 
     def _arm(self) -> None:
         if self._after is not None:
-            self._timer = asyncio.get_running_loop().call_at(self._started + self._after, self._tell)
+            self._timer = asyncio.get_running_loop().call_at(self._started + self._after, self._notify)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         if self._after is not None:
             self._notice(self._after)
             self._after *= 2
@@ -104,7 +104,7 @@ class SilenceNotice:
 
 
 class RunOutcome(NamedTuple):
-    """How a run ended, and the words for whoever asked."""
+    """How a run ended, and the text for the participant that asked."""
 
     how: Literal["answered", "gave_up", "failed", "stopped"]
     text: str
@@ -124,11 +124,11 @@ class Run:
     """One request in work. `context` is the id of its `reasoning/start`, `thoughts` its steps so far.
 
     Args:
-        trigger: the message that asks; None for work that nobody asked for in the space.
-        headroom: counts what the model takes, and makes it fit.
+        trigger: the message that asks; None for work without such a message.
+        context_window: counts the tokens of each exchange with the model, and makes prompts fit.
         before: the conversation before the request.
-        gate: which tools it may use, beside what the participant may send; None leaves it at that.
-        hooks: what prepares its tools, reasons and acts in its place; None does it as `Run` does.
+        gate: restricts its tools beyond the participant's rights; None restricts nothing further.
+        hooks: prepares its tools, reasons and acts in its place; None leaves this to `Run`.
     """
 
     def __init__(
@@ -157,8 +157,8 @@ class Run:
         self._before = before
         self._gate = gate
         self._context_window = context_window
-        self.stopped = ""  # why it was stopped, where somebody did
-        self.excuse = ""  # what whoever asked is told then; nothing where they did it
+        self.stopped = ""  # why it was stopped; empty while it was not
+        self.excuse = ""  # the answer to the participant that asked, where it was stopped; may be empty
         self._numbers = itertools.count(1)
 
     @property
@@ -168,7 +168,7 @@ class Run:
 
     @property
     def about(self) -> tuple[str, ...]:
-        """What its calls correlate to: its reasoning, which names the message that asked; else that message."""
+        """The ids that its calls correlate to: its reasoning, which names the message that asked; else that message."""
         if self.context:
             return (self.context,)
         return self._trigger_id
@@ -178,30 +178,30 @@ class Run:
         return (self.trigger.id,) if self.trigger is not None else ()
 
     def stop(self, reason: str) -> None:
-        """Its agent ends it: that is said, and nothing more follows. Its task is the agent's to cancel."""
+        """Marks it as stopped by its agent and ends the trace with the reason. The agent cancels the task itself."""
         self.excuse = self.stopped = self.stopped or f"Stopped: {reason}."
         self.trace.cancel(reason, about=self._trigger_id)
 
     def stop_by(self, envelope: Envelope) -> None:
-        """Somebody else ends it, by `reasoning/cancel` or by taking the question back.
+        """Marks it as stopped by another participant: by `reasoning/cancel`, or by `chat/cancel` of the question.
 
-        Whoever asked gets an answer that says so, also where they cancelled the reasoning themselves: they still
-        wait for an answer. Only a question that was taken back wants none. Spec: §3.4.2, §3.5.5.
+        The participant that asked gets an answer that says so, even where it cancelled the reasoning itself, because
+        it still waits. Only a question that was taken back gets no answer. Spec: §3.4.2, §3.5.5.
         """
         reason = one_line(str(envelope.payload.get("reason") or "no reason given"), 200)
         self.stopped = self.stopped or f"Stopped: {envelope.sender} cancelled it ({reason})."
         if envelope.kind == "reasoning/cancel":
-            self.trace.cancelled()  # that message ends the sequence: nothing more is said in it
+            self.trace.mark_ended()  # that message ends the sequence: nothing more is said in it
             self.excuse = self.stopped
         else:
             self.trace.cancel("superseded", about=self._trigger_id)
             self.excuse = ""
 
     async def work(self) -> RunOutcome:
-        """Works until there is an outcome; the trace is ended, and its stream closed, whatever happens."""
+        """Works until there is an outcome. The trace is ended and its stream closed in any case."""
         reason = "cancelled"
         try:
-            await self._may_go_on()
+            await self._wait_until_allowed()
             self.trace.start(f"Working on: {one_line(self.request, 300)}", about=self._trigger_id)
             await self._participant.discovery.wait_for_pending_discoveries(self._options.discovery_wait)
             await self._measure()
@@ -216,16 +216,16 @@ class Run:
         try:
             while True:
                 move = await reason(self.request, self.thoughts)
-                await self._may_go_on()
+                await self._wait_until_allowed()
                 most = self._options.max_iterations
                 if len(self.thoughts) >= most and not isinstance(move, FinalAnswer | GiveUp):
                     move = GiveUp(
                         f"there was no answer after {most} steps"
                     )  # a replaced `reason` may never end
                 if isinstance(move, FinalAnswer):
-                    return await self._answered(move)
+                    return await self._finish(move)
                 if isinstance(move, GiveUp):
-                    return await self._gave_up(move)
+                    return await self._give_up(move)
                 await self._step(move)
         except ModelFailed as fault:
             self.trace.cancel("error", about=self._trigger_id)
@@ -236,8 +236,8 @@ class Run:
             logger.exception("working on a request failed")
             return RunOutcome("failed", f"I cannot answer now: {type(fault).__name__} inside the agent")
 
-    async def _may_go_on(self) -> None:
-        """A pause and a broken link hold it up where it stands; what was stopped goes no further."""
+    async def _wait_until_allowed(self) -> None:
+        """Waits while the participant is paused or its link is broken; a run that was stopped ends here."""
         await ready_to_send(self._participant)
         if self.stopped:
             raise asyncio.CancelledError(self.stopped)
@@ -255,8 +255,8 @@ class Run:
             if hooks is None
             else hooks.prepare_llm_tools()
         )
-        reply = await self._asked(request, previous_thoughts)
-        await self._may_go_on()
+        reply = await self._ask_model(request, previous_thoughts)
+        await self._wait_until_allowed()
         return next_move(
             previous_thoughts, reply, format=options.reasoning_format, max_iterations=options.max_iterations
         )
@@ -273,15 +273,15 @@ class Run:
             call if call.id else call._replace(id=f"call_{next(self._numbers)}") for call in move.calls
         )
         said = move.reasoning or f"Calling {', '.join(one_line(call.name, 120) for call in calls)}."
-        self.trace.thought(said, action="tool_call", **self._quoted(calls))
-        observations = await asyncio.gather(*(self._observed(call) for call in calls))
-        await self._may_go_on()
+        self.trace.thought(said, action="tool_call", **self._list_quotes(calls))
+        observations = await asyncio.gather(*(self._observe(call) for call in calls))
+        await self._wait_until_allowed()
         for call, said in zip(calls, observations, strict=True):
             self._outputs.add(call.name, said)
         self.thoughts.append(Thought(move.reasoning, calls, tuple(observations)))
 
-    def _quoted(self, calls: Sequence[ToolCall]) -> dict[str, list[str]]:
-        """Which arguments hold text that only a tool has said: whoever decides shall know. Spec: threat 29."""
+    def _list_quotes(self, calls: Sequence[ToolCall]) -> dict[str, list[str]]:
+        """Lists the arguments with text that comes from a tool only, for those who decide. Spec: threat 29."""
         found = [
             f"{one_line(call.name, 120)}: {line}"
             for call in calls
@@ -289,7 +289,7 @@ class Run:
         ][:MAX_QUOTES]
         return {"from_tool_output": found} if found else {}
 
-    async def _observed(self, call: ToolCall) -> str:
+    async def _observe(self, call: ToolCall) -> str:
         if self._hooks is None or call.fault:
             return await self.execute_tool_call(call)
         try:
@@ -300,7 +300,7 @@ class Run:
             return f"{ERROR}{one_line(call.name, 120)}: {one_line(mask(str(fault)), 300)}"
 
     async def execute_tool_call(self, call: ToolCall) -> str:
-        """Makes one call as the participant may, by request or proposal, and waits for what comes of it."""
+        """Makes one call, by request or proposal as the participant may, and returns the observation."""
         return await execute_tool_call(
             self._participant,
             call,
@@ -314,13 +314,13 @@ class Run:
     # --- the model ---
 
     async def _measure(self) -> None:
-        """Takes what the model finds out about the length of its context, unless an option says it."""
+        """Lets the model find out the length of its context, unless an option says it."""
         measure = getattr(self._model, "measure", None)
         if measure is not None and self._options.max_tokens is None:
             await measure()
-            self._context_window.limit(self._model.max_tokens)
+            self._context_window.set_limit(self._model.max_tokens)
 
-    async def _asked(self, request: str, thoughts: Sequence[Thought]) -> Reply:
+    async def _ask_model(self, request: str, thoughts: Sequence[Thought]) -> Reply:
         tools, schema = self._tools, None
         if self._options.reasoning_format == "scratchpad":
             observed = any(thought.calls for thought in thoughts)
@@ -328,12 +328,12 @@ class Run:
             # A choice that forces a call holds until the first observation: else there would never be an answer.
             schema = prompts.step_schema(tools, tool_choice=None if observed and choice != "none" else choice)
         messages = self._messages(request, thoughts)
-        over = self._context_window.over(messages)
+        over = self._context_window.excess(messages)
         if over:
             said = sum(estimate_tokens(message.content) for message in self._before())
             if said:  # else nothing of the conversation stands in the prompt
                 self._context_window.ensure_context_headroom(max(0, said - over))
-            messages = self._context_window.cut(self._messages(request, thoughts))
+            messages = self._context_window.shorten(self._messages(request, thoughts))
         return await self._reply(messages, tools=tools, schema=schema)
 
     async def _reply(
@@ -343,17 +343,17 @@ class Run:
         tools: Sequence[ToolSpec] = (),
         schema: Mapping[str, Any] | None = None,
     ) -> Reply:
-        async with SilenceNotice(self._options.silence_notice, self._silent) as notice:
+        async with SilenceNotice(self._options.silence_notice, self._announce_silence) as notice:
 
             def told(piece: str) -> None:
                 notice.end()
                 self.trace.token(piece)
 
             reply = await self._model.reply(messages, tools=tools, schema=schema, on_text=told)
-        return self._counted(messages, reply)
+        return self._count(messages, reply)
 
-    def _silent(self, seconds: float) -> None:
-        """Tells the space, which sees no more than the start of the reasoning, that the work goes on."""
+    def _announce_silence(self, seconds: float) -> None:
+        """Tells the space, which sees only the start of the reasoning, that the work goes on."""
         text = f"Waiting for the model: it has said nothing for {seconds:g} s."
         if self.trace.id:
             self.trace.thought(text)
@@ -371,9 +371,9 @@ class Run:
             before=self._before(),
         )
 
-    async def _worded(self, draft: str) -> str:
-        """The answer in one more reply of the model, which is shown no tools."""
-        messages = self._context_window.cut(
+    async def _word_answer(self, draft: str) -> str:
+        """Words the answer by one more reply of the model, which is shown no tools."""
+        messages = self._context_window.shorten(
             prompts.response_messages(
                 self.request,
                 self.thoughts,
@@ -383,24 +383,24 @@ class Run:
             )
         )
         reply = await self._reply(messages)
-        await self._may_go_on()
+        await self._wait_until_allowed()
         text = reply.text.strip()
         return f"{text}{CUT_NOTE}" if text and reply.cut else text
 
-    def _counted(self, messages: Sequence[Message], reply: Reply) -> Reply:
+    def _count(self, messages: Sequence[Message], reply: Reply) -> Reply:
         estimated = sum(estimate_tokens(message.content) for message in messages) + estimate_tokens(
             reply.text
         )
         counted = sum(reply.usage) if reply.usage is not None else 0
-        self._context_window.used(counted or estimated)
+        self._context_window.record_usage(counted or estimated)
         return reply
 
     # --- the ends ---
 
-    async def _answered(self, move: FinalAnswer) -> RunOutcome:
+    async def _finish(self, move: FinalAnswer) -> RunOutcome:
         text = move.text
         if self._options.templates.respond:
-            text = await self._worded(text) or text
+            text = await self._word_answer(text) or text
         elif move.cut:
             text += CUT_NOTE
         steps = sum(len(thought.calls) for thought in self.thoughts)
@@ -408,10 +408,10 @@ class Run:
         self.trace.conclude(move.reasoning or f"Ready to respond, {used}.")
         return RunOutcome("answered", text)
 
-    async def _gave_up(self, move: GiveUp) -> RunOutcome:
+    async def _give_up(self, move: GiveUp) -> RunOutcome:
         text = f"I stopped without an answer: {move.reason}."
         if any(thought.calls for thought in self.thoughts):
-            worded = await self._worded(f"({text} Say what is known and what is not.)")
+            worded = await self._word_answer(f"({text} Say what is known and what is not.)")
             text = f"{text} {worded}" if worded else text
         self.trace.conclude(f"Stopped: {move.reason}.")
         return RunOutcome("gave_up", text)
@@ -421,7 +421,7 @@ class Run:
 
 
 def list_callable_tools(participant: MEWParticipant, *, gate: Gate | None = None) -> list[ToolSpec]:
-    """The tools that a model is shown: those of others that may be called, or proposed, by name, and pass the gate.
+    """Lists the tools that a model is shown: tools of others that may be called or proposed, and pass the gate.
 
     Spec: SDK "Tool Preparation and Namespacing".
     """
@@ -450,9 +450,9 @@ async def execute_tool_call(
     limit: int,
     gate: Gate | None = None,
 ) -> str:
-    """Makes the call and waits for its end; what came of it, in words of at most about `limit` characters.
+    """Makes the call, and returns its result or its failure in words of at most about `limit` characters.
 
-    Cancelled while it waits, it takes the call back: a proposal is withdrawn.
+    When it is cancelled while it waits, it takes the call back: a proposal is withdrawn.
     """
     names = [tool.name for tool in known]
     if call.fault:
@@ -466,10 +466,10 @@ async def execute_tool_call(
         open_call: Call | None = None
         try:
             open_call = participant.call(call.name, call.arguments, timeout=timeout, correlation_id=about)
-            return abridge(mask(_told(await open_call)), limit)
+            return abridge(mask(_describe_result(await open_call)), limit)
         except asyncio.CancelledError:
             if open_call is not None:
-                await asyncio.shield(_taken_back(open_call))
+                await asyncio.shield(_withdraw(open_call))
             raise
         except MewError as fault:
             if not is_paused(fault):
@@ -479,14 +479,14 @@ async def execute_tool_call(
         await ready_to_send(participant)  # nothing was done: it is asked for anew after the pause
 
 
-async def _taken_back(call: Call) -> None:
+async def _withdraw(call: Call) -> None:
     try:
         await call.withdraw("cancelled")
     except MewError:  # it ended meanwhile, or the connection did
         pass
 
 
-def _told(result: Any) -> str:
+def _describe_result(result: Any) -> str:
     if isinstance(result, ToolResult):
         others = [
             f"[{one_line(str(block.get('type')), 40)}]" for block in result.content if "text" not in block

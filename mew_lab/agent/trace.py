@@ -1,7 +1,7 @@
-"""Shows in the space what an agent thinks: the `reasoning/*` messages of one sequence, and a stream beside them.
+"""Shows the reasoning of an agent in the space: the `reasoning/*` messages of one sequence, and a stream beside them.
 
-The id of `reasoning/start` is the context of all that follows. Where it may open a stream, the same goes there
-as JSON lines, with each piece of the model's text as it comes; the stream may fail or lag, the reasoning goes on.
+The id of `reasoning/start` is the context of the messages that follow. Where a stream is permitted, they also go there
+as JSON lines, with each piece of the model's text as it comes. The stream may fail or lag; the reasoning goes on.
 
 Spec: §3.5, §3.10.1, SDK "Streaming Reasoning Transparency".
 """
@@ -21,7 +21,7 @@ from mew_lab.sdk.participant import MEWParticipant
 __all__ = ["Trace"]
 
 logger = logging.getLogger(__name__)
-MAX_WAITING = 1000  # lines for the stream that its link has not taken yet; what is more is left out there
+MAX_WAITING = 1000  # lines that the link has not taken yet; the oldest are dropped
 MAX_MESSAGE = 4000  # characters of a thought
 STREAM_WITHIN = 5.0  # seconds for the gateway to open the stream
 LAST_LINES = 2.0  # seconds for the last lines to go out
@@ -49,17 +49,17 @@ class Trace:
         self.id = sent
         wish = {"direction": "upload", "description": f"reasoning:{self.id}"}
         if self._wants_stream and self._participant.can_send("stream/request", wish, "gateway"):
-            self._mirror = asyncio.get_running_loop().create_task(self._mirrored())
+            self._mirror = asyncio.get_running_loop().create_task(self._mirror_lines())
 
     def thought(self, message: str, **more: Any) -> None:
-        """One step. `more` stands in its payload beside the message. Spec: §3.5.3."""
+        """Sends one step. `more` stands in its payload beside the message. Spec: §3.5.3."""
         if self.id and not self.ended:
             text = one_line(message, MAX_MESSAGE)
             self._say("reasoning/thought", {"message": text, **more}, context=self.id)
             self._line({"type": "thought", "message": text})
 
     def token(self, piece: str) -> None:
-        """One piece of what the model is saying; goes to the stream alone."""
+        """Sends one piece of the model's text, to the stream alone."""
         if self._mirror is not None:
             self._line({"type": "token", "text": piece})
 
@@ -76,8 +76,8 @@ class Trace:
             self.ended = True
             self._say("reasoning/cancel", {"reason": reason}, context=self.id, about=about)
 
-    def cancelled(self) -> None:
-        """Somebody else has ended it: nothing more is said in its context."""
+    def mark_ended(self) -> None:
+        """Marks the sequence as ended by another participant: nothing more is sent in its context."""
         self.ended = True
 
     async def close(self, reason: str = "complete") -> None:
@@ -108,7 +108,7 @@ class Trace:
             except asyncio.QueueFull:
                 self._lines.get_nowait()
 
-    async def _mirrored(self) -> None:
+    async def _mirror_lines(self) -> None:
         reason = "complete"
         try:
             async with asyncio.timeout(STREAM_WITHIN):

@@ -1,7 +1,7 @@
-"""Reads the turn that a model is asked to continue, and words a reply in the form that was asked for; pure.
+"""Reads the current turn out of a prompt, and puts a reply into the form that a schema asks for; pure.
 
-For models that are made of rules: what they say is a function of the request, the calls that were made for it, and
-what came of them. A real model reads the messages themselves.
+It serves models that are made of rules: their reply is a function of the request, the calls that were made for it, and
+the observations of these calls. A language model reads the messages themselves.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ MAX_REQUEST = 8_000  # characters of a request that are read
 
 
 class MadeCall(NamedTuple):
-    """A call of this turn and what came of it."""
+    """A call of this turn and its observation."""
 
     name: str
     observation: str
 
 
 class CurrentTurn(NamedTuple):
-    """A request in work: its text, the calls that were made for it in their order, and in how many steps."""
+    """A request in work: its text, the calls that were made for it in their order, and the number of steps."""
 
     request: str
     done: tuple[MadeCall, ...]
@@ -35,7 +35,7 @@ class CurrentTurn(NamedTuple):
 
 
 def read_turn(messages: Sequence[Message]) -> CurrentTurn:
-    """The turn that the last messages make, in either format; earlier conversation is passed over."""
+    """Reads the turn in the last messages, in either format; earlier conversation is passed over."""
     end = len(messages)
     while end and messages[end - 1].role == "user":
         end -= 1

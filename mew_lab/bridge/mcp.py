@@ -1,7 +1,7 @@
-"""How does an MCP server join a space?  `McpBridge` runs it, answers with it, and leaves when it ends.
+"""Lets an MCP server take part in a space: `McpBridge` runs it, answers with it, and leaves when it ends.
 
-Requests that are addressed to the participant are the server's to answer, and its results go out unchanged.
-It is started once: when it ends, what was asked is answered with an error, and the participant leaves.
+The server answers each request that is addressed to the participant, and its results go out unchanged. It is started
+once: when it ends, open requests are answered with an error, and the participant leaves.
 
 Spec: §3.1, §3.1.2, threat 28.
 """
@@ -54,8 +54,8 @@ MAX_PAGES = 100
 class McpBridge:
     """One MCP server as the participant `name`.
 
-    `command_line` is the exact command, known before its first start; `annotations` are the hints that its
-    tools give of themselves, by tool.
+    `command_line` is the exact command, known before its first start; `annotations` holds the hints that its tools give
+    about themselves, by tool.
 
     Args:
         command: its words; a first word `python` is this interpreter.
@@ -116,10 +116,10 @@ class McpBridge:
         ready: asyncio.Future[McpSession] = loop.create_future()
         try:
             await self._process.start()
-            self._life = loop.create_task(self._live(ready))
+            self._life = loop.create_task(self._hold_session(ready))
             async with asyncio.timeout(self._start_timeout):
                 self._session = await ready
-                await self._learn(self._session)
+                await self._read_annotations(self._session)
             self.participant = MEWParticipant(client, tools=self)
             await self.participant.start()
         except TimeoutError:
@@ -130,12 +130,12 @@ class McpBridge:
             ) from None
         except RpcError:
             await self.stop()
-            how = await self._process.ended()
+            how = await self._process.describe_end()
             raise MewError(f"Cannot bridge {self.name!r} with {self.command_line}: it {how}") from None
         except BaseException:
             await self.stop()
             raise
-        client.on_disconnected(lambda error: self._left(client, error))
+        client.on_disconnected(lambda error: self._on_disconnected(client, error))
         self._watching = loop.create_task(self._watch())
         return self.participant
 
@@ -175,13 +175,13 @@ class McpBridge:
         except RpcError:
             if not self._silent.is_set():
                 raise
-            raise RpcError(ENDED, await self._obituary()) from None
+            raise RpcError(ENDED, await self._describe_end()) from None
 
-    async def _obituary(self) -> str:
-        return f"the MCP server of participant {self.name} {await self._process.ended()}"
+    async def _describe_end(self) -> str:
+        return f"the MCP server of participant {self.name} {await self._process.describe_end()}"
 
-    async def _learn(self, session: McpSession) -> None:
-        """Takes note of what the tools say of themselves; a server without tools is one, too."""
+    async def _read_annotations(self, session: McpSession) -> None:
+        """Reads the annotations of the server's tools; a server without tools is accepted, too."""
         params: dict[str, Any] = {}
         for _ in range(MAX_PAGES):
             try:
@@ -197,13 +197,15 @@ class McpBridge:
                 return
             params = {"cursor": page["nextCursor"]}
 
-    # --- living ---
+    # --- the life of the server ---
 
-    async def _live(self, ready: asyncio.Future[McpSession]) -> None:
-        """Holds the session from its beginning to its end: the library wants both in one task."""
+    async def _hold_session(self, ready: asyncio.Future[McpSession]) -> None:
+        """Opens and closes the session: the library wants both in one task."""
         try:
             open_session = await asyncio.to_thread(_load)
-            async with open_session(self._process, told=self._told, at_end=self._silent.set) as session:
+            async with open_session(
+                self._process, on_notification=self._relay, at_end=self._silent.set
+            ) as session:
                 if not ready.done():
                     ready.set_result(session)
                 await self._leave.wait()
@@ -211,10 +213,10 @@ class McpBridge:
             if ready.done():
                 logger.debug("the session of %s ended badly: %s", self.name, fault)
                 return
-            how = await self._process.ended() if self._silent.is_set() else one_line(str(fault), 300)
+            how = await self._process.describe_end() if self._silent.is_set() else one_line(str(fault), 300)
             ready.set_exception(MewError(f"Cannot bridge {self.name!r} with {self.command_line}: it {how}"))
 
-    async def _told(self, method: str) -> None:
+    async def _relay(self, method: str) -> None:
         participant = self.participant
         if method not in RELAYED or participant is None:
             return
@@ -224,15 +226,15 @@ class McpBridge:
                 await participant.notify(method)
 
     async def _watch(self) -> None:
-        """Waits for the server's end, answers what is still asked, leaves, and says why."""
+        """Waits for the server's end, answers the open requests, leaves, and reports why."""
         await self._silent.wait()
-        why = await self._obituary()
+        why = await self._describe_end()
         if self.participant is not None:
             await self.participant.stop(settle=SETTLE)
         await self.stop()
-        self._tell(f"{why} ({self.command_line})")
+        self._report_end(f"{why} ({self.command_line})")
 
-    def _left(self, client: MEWClient, error: MewError | None) -> None:
+    def _on_disconnected(self, client: MEWClient, error: MewError | None) -> None:
         if client.state == "disconnected" and not self._stopping and not self._silent.is_set():
             why = f"participant {self.name} left the space, so its MCP server was ended: {error or 'disconnected'}"
             if self._watching is not None:
@@ -241,9 +243,9 @@ class McpBridge:
 
     async def _end(self, why: str) -> None:
         await self.stop()
-        self._tell(why)
+        self._report_end(why)
 
-    def _tell(self, why: str) -> None:
+    def _report_end(self, why: str) -> None:
         logger.info("%s", why)
         if self._on_end is not None:
             self._on_end(why)

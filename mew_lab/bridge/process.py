@@ -1,9 +1,9 @@
-"""A program of somebody else's that runs beside us, and ends for certain when we do.
+"""Runs a foreign program beside this process, and ends it for certain when this process ends.
 
-It gets no more than it needs: the named environment variables, no file descriptors of ours, a session and
-process group of its own, which is ended with it. A keeper (`transport/keeper.py`) is its parent, so that it ends
-with all that it has started even when this process is killed. What it writes is bounded: a line has a cap, and of its
-errors only the last words are kept. It knows no MCP; a line is a line.
+The program gets no more than it needs: the named environment variables, no file descriptors of ours, a session and
+process group of its own, which is ended with it. A keeper (`transport/keeper.py`) is its parent, so that it ends with
+everything that it has started, even when this process is killed. Its output is bounded: a line has a cap, and only the
+end of its stderr is kept. This module knows lines, not MCP.
 
 Spec: threats 28 and 43, api.md (environment and folder of a bridge).
 """
@@ -36,7 +36,7 @@ GRACE = 1.0  # seconds between closing its input, asking it to end, and ending i
 
 
 def environment(names: Sequence[str] | Mapping[str, str] = ()) -> dict[str, str]:
-    """The variables that a program is given: PATH, HOME, LANG, TMPDIR, SYSTEMROOT, and those named or written out.
+    """The variables for a program: PATH, HOME, LANG, TMPDIR, SYSTEMROOT, and those that are named or written out.
 
     Raises:
         ConfigError: when a named one is not set here.
@@ -71,9 +71,9 @@ class ServerProcess:
         self._reports: asyncio.Task[None] | None = None
         self._pid = 0
         self._code: int | None = None
-        self._over = asyncio.Event()  # it has ended
+        self._ended = asyncio.Event()  # it has ended
         self._stderr: asyncio.Task[None] | None = None
-        self._heard = b""
+        self._stderr_tail = b""
 
     @property
     def command_line(self) -> str:
@@ -82,8 +82,8 @@ class ServerProcess:
 
     @property
     def last_words(self) -> str:
-        """The end of what it wrote to its stderr, at most 4 KiB; secrets that we know are masked."""
-        return mask(self._heard.decode(errors="replace"))
+        """The end of its stderr, at most 4 KiB; known secrets are masked."""
+        return mask(self._stderr_tail.decode(errors="replace"))
 
     @property
     def pid(self) -> int:
@@ -100,7 +100,7 @@ class ServerProcess:
             raise MewError(f"cannot run {self.command_line}: there is no folder {self.cwd}")
         try:
             if os.name == "posix":
-                await self._start_kept()
+                await self._start_under_keeper()
             else:
                 await self._start_alone()
         except FileNotFoundError:
@@ -111,10 +111,10 @@ class ServerProcess:
             said = getattr(fault, "strerror", None) or str(fault)
             raise MewError(f"cannot run {self.command_line}: {said}") from None
         assert self._process is not None
-        self._stderr = asyncio.get_running_loop().create_task(self._listen(self._process))
+        self._stderr = asyncio.get_running_loop().create_task(self._read_stderr(self._process))
 
-    async def _start_kept(self) -> None:
-        """Has a keeper start it: orders and reports go over a socket, its streams are ours to use."""
+    async def _start_under_keeper(self) -> None:
+        """Lets a keeper start it: orders and reports go over a socket, its streams are ours to use."""
         ours, theirs = socket.socketpair()
         try:
             words = (sys.executable, "-I", "-S", "-X", "utf8", keeper.__file__, str(theirs.fileno()))
@@ -128,7 +128,7 @@ class ServerProcess:
         reader, self._control = await asyncio.open_connection(sock=ours)
         orders = {"argv": self.command, "cwd": str(self.cwd), "env": self._env, "grace": GRACE}
         self._control.write(json.dumps(orders).encode() + b"\n")
-        first = _report(await reader.readline())
+        first = _parse_report(await reader.readline())
         if "pid" not in first:
             self._control.close()
             await process.wait()
@@ -136,16 +136,16 @@ class ServerProcess:
             raise OSError(first.get("errno") or 0, str(first.get("said") or "it has no keeper"))
         self._pid = first["pid"]
 
-        async def hear() -> None:
+        async def read_reports() -> None:
             while line := await reader.readline():
-                self._code = _report(line).get("exit", self._code)
+                self._code = _parse_report(line).get("exit", self._code)
             if self._code is None:  # its keeper is lost; all it kept is in a process group of its number
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(process.pid, signal.SIGKILL)
                 self._code = await process.wait()
-            self._over.set()
+            self._ended.set()
 
-        self._reports = asyncio.get_running_loop().create_task(hear())
+        self._reports = asyncio.get_running_loop().create_task(read_reports())
 
     async def _start_alone(self) -> None:
         """Starts it as our own child, on a system without process groups."""
@@ -154,7 +154,7 @@ class ServerProcess:
 
         async def wait() -> None:
             self._code = await process.wait()
-            self._over.set()
+            self._ended.set()
 
         self._reports = asyncio.get_running_loop().create_task(wait())
 
@@ -172,7 +172,7 @@ class ServerProcess:
         )
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """What it writes, line by line; ends when it closes its output, or writes a line over the limit."""
+        """Its output, line by line; ends when it closes its output, or writes a line over the limit."""
         assert self._process is not None and self._process.stdout is not None
         while True:
             try:
@@ -194,12 +194,12 @@ class ServerProcess:
         self._process.stdin.write(line + b"\n")
         await self._process.stdin.drain()
 
-    async def ended(self) -> str:
-        """How it ended, in a few words, with its last line of stderr; waits for a moment until that is known."""
+    async def describe_end(self) -> str:
+        """Says in a few words how it ended, with its last line of stderr; waits for a moment until that is known."""
         assert self._process is not None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(0.0 if self.fault else GRACE):
-                await self._over.wait()
+                await self._ended.wait()
                 if self._stderr is not None:
                     await asyncio.wait({self._stderr})
         code = self._code
@@ -209,34 +209,34 @@ class ServerProcess:
         return f"{how}: {one_line(lines[-1].strip(), 300)}" if lines else how
 
     async def stop(self) -> None:
-        """Ends it and all that it started: closes its input, asks, then insists. Twice is harmless."""
+        """Ends it and all that it started: closes its input, sends SIGTERM, then kills. Twice is harmless."""
         process = self._process
         if process is None:
             return
         try:
             if process.stdin is not None:
                 process.stdin.close()
-            for ask in (None, self._ask, self._insist):
-                if ask is not None:
-                    ask()
+            for signal_it in (None, self._terminate, self._kill):
+                if signal_it is not None:
+                    signal_it()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(GRACE):
-                        await self._over.wait()
+                        await self._ended.wait()
                         break
         finally:
-            self._insist()  # what it started may outlive it
+            self._kill()  # what it started may outlive it
             if self._control is not None:
                 self._control.close()
             if self._stderr is not None:
                 self._stderr.cancel()
 
-    def _ask(self) -> None:
+    def _terminate(self) -> None:
         if self._process is not None and os.name == "posix":
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGTERM)
 
-    def _insist(self) -> None:
-        """Has the keeper end all of them at once; where there is none, it alone is ended."""
+    def _kill(self) -> None:
+        """Lets the keeper kill all of them at once; without a keeper, only the program itself is killed."""
         process = self._process
         if process is None or process.returncode is not None:
             return
@@ -245,13 +245,13 @@ class ServerProcess:
         elif not self._control.is_closing():
             self._control.write(b"now\n")
 
-    async def _listen(self, process: asyncio.subprocess.Process) -> None:
+    async def _read_stderr(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None
         while chunk := await process.stderr.read(LAST_WORDS):
-            self._heard = (self._heard + chunk)[-LAST_WORDS:]
+            self._stderr_tail = (self._stderr_tail + chunk)[-LAST_WORDS:]
 
 
-def _report(line: bytes) -> dict[str, Any]:
-    """What a keeper reports; nothing where it ended without a word."""
+def _parse_report(line: bytes) -> dict[str, Any]:
+    """The report of a keeper; empty where the keeper ended without one."""
     said = json.loads(line) if line else {}
     return said if isinstance(said, dict) else {}

@@ -1,7 +1,6 @@
-"""How is MCP spoken with a server process?  The official client over lines of JSON; payloads go through as
-they are.
+"""Speaks MCP with a server process: the official client over lines of JSON; payloads pass unchanged.
 
-Loading the library takes a while, so the room above loads this module off the loop.
+Loading the library takes a while, so `mcp` loads this module in a thread.
 
 Spec: §3.1, MCP 2025-06-18 (stdio).
 """
@@ -51,9 +50,9 @@ class McpSession:
         Raises:
             RpcError: the server's own error, or ours where what it gave is no MCP.
         """
-        asked = types.Request[dict[str, Any], str](method=method, params=dict(params))
+        request = types.Request[dict[str, Any], str](method=method, params=dict(params))
         try:
-            result = await self._session.send_request(asked, _AsItCame)
+            result = await self._session.send_request(request, _AsItCame)
         except MCPError as fault:
             raise RpcError(fault.code, fault.message, data=fault.data) from None
         except ValueError as fault:  # pydantic's, of a result that its own protocol version does not allow
@@ -67,19 +66,19 @@ class McpSession:
 
 @asynccontextmanager
 async def open_session(
-    process: ServerProcess, *, told: Callable[[str], Awaitable[None]], at_end: Callable[[], None]
+    process: ServerProcess, *, on_notification: Callable[[str], Awaitable[None]], at_end: Callable[[], None]
 ) -> AsyncIterator[McpSession]:
-    """A session with a process that runs; ends the process when left.
+    """Opens a session with a running process, and ends the process on leaving.
 
     Args:
-        told: is awaited with the method of each notification of the server.
+        on_notification: is awaited with the method of each notification of the server.
         at_end: is called when the server writes no more.
     """
 
     async def notified(message: Any) -> None:
         method = getattr(message, "method", None)
         if isinstance(method, str):
-            await told(method)
+            await on_notification(method)
 
     client = Client(
         _transport(process, at_end),

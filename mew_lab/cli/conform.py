@@ -46,10 +46,10 @@ def conform(
     say: Say,
     progress: Say,
 ) -> int:
-    """The whole command; the status to exit with.
+    """Runs the whole command, and returns the exit status.
 
-    Without a URL it writes a space.yaml, and the tokens file beside it. What cannot be done is told through
-    `progress`, in a sentence.
+    With `write_space` it writes a space.yaml, and the tokens file beside it. An error is told through `progress`, in a
+    sentence.
     """
     try:
         if write_space is not None:
@@ -61,7 +61,7 @@ def conform(
             raise ConfigError(f"{missing} is missing; --write-space FILE makes what a run needs")
         if not timeout > 0:
             raise ConfigError("--timeout takes a number of seconds above 0")
-        ids = [id for one in only for id in one.replace(",", " ").split()]
+        ids = [id for words in only for id in words.replace(",", " ").split()]
         results = asyncio.run(play(url, tokens=tokens, only=ids, timeout=timeout, progress=progress))
         for line in lines(results):
             say(line)
@@ -75,7 +75,7 @@ def conform(
 
 def _write(space: Path, second: Path | None, tokens: Path | None, say: Say) -> int:
     tokens = tokens or space.with_name(f"{space.stem}.tokens.json")
-    files = [one.absolute() for one in (space, second, tokens) if one is not None]
+    files = [path.absolute() for path in (space, second, tokens) if path is not None]
     if len(set(files)) < len(files):
         raise ConfigError("the files to write must have different names")
     profile = fresh(second=second is not None)

@@ -27,7 +27,7 @@ from mew_lab.tools_agent.agent_file import read_agent_file
 from mew_lab.tools_agent.executor import Execution
 from mew_lab.tools_agent.home import Home, model_for
 from mew_lab.tools_agent.member import ToolsAgent
-from mew_lab.tools_agent.template import filled, lint
+from mew_lab.tools_agent.template import fill_prompt, lint
 from mew_lab.transport.folder import hide
 
 __all__ = ["call", "check", "join", "read_key", "run", "serve"]
@@ -91,7 +91,7 @@ def read_key(variable: str | None) -> str | None:
 
 
 def check(file: Path, *, say: Say) -> None:
-    """Tells what is in an agent file, and what its author should look at.
+    """Prints the tools of an agent file, and the remarks for its author.
 
     Raises:
         ConfigError: it has faults; all of them are told.
@@ -102,7 +102,7 @@ def check(file: Path, *, say: Say) -> None:
     ]
     say(f"{file}: {agent.name} {agent.version}, mode {agent.mode}, tools: {_names(agent.tools)}")
     for tool in agent.tools:
-        say(f"{tool.name} asks: {one_line(filled(tool.prompt, {}, tool=tool, preview=True), MAX_SHOWN)}")
+        say(f"{tool.name} asks: {one_line(fill_prompt(tool.prompt, {}, tool=tool, preview=True), MAX_SHOWN)}")
     for one in found:
         say(f"look at {one}")
     if agent.mode == "tools" and agent.settings.tool_permission != "never":
@@ -205,7 +205,7 @@ async def call(
 
 
 def _token_file(file: Path) -> Path:
-    """The file with the token of a served agent file, beside that; made where it is not there, ours alone to read."""
+    """The token file beside a served agent file; it is made where there is none, readable by its owner alone."""
     folder = file.resolve().parent / ".mew"
     name = file.stem if is_plain(file.stem) else folder_name(file.stem).replace("_space", "agent")
     path = token_path(folder, SERVED, name)

@@ -1,4 +1,4 @@
-"""Does the gateway let through what a capability allows, and nothing else?  Default deny, examples, reserved kinds.
+"""Checks that a gateway delivers what a capability allows, and nothing else: default deny, examples, reserved kinds.
 
 Spec: §3.8.2, §4.1, §4.2, §5.4, §9.
 """
@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from mew_lab.conformance.stage import Chapter, Stage, all_in
+from mew_lab.conformance.session import CheckGroup, CheckSession, all_in
 
-__all__ = ["Case", "chapter", "judge"]
+__all__ = ["Case", "checks", "judge"]
 
-chapter = Chapter()
+checks = CheckGroup()
 
 
 class Case(NamedTuple):
@@ -24,15 +24,15 @@ class Case(NamedTuple):
     to: tuple[str, ...] = ()
 
 
-async def judge(stage: Stage, rows: str, *cases: Case) -> None:
-    """Sends each; what is allowed must arrive, what is not must be refused and arrive nowhere."""
+async def judge(session: CheckSession, rows: str, *cases: Case) -> None:
+    """Sends each message: an allowed one must arrive, any other must be refused and arrive nowhere."""
     roles = list(dict.fromkeys(["admin", "spare", *(case.role for case in cases)]))
-    guests = dict(zip(roles, await stage.seats(*roles), strict=True))
+    peers = dict(zip(roles, await session.join_all(*roles), strict=True))
     for role, allowed, kind, payload, to in cases:
-        witness = guests["spare" if role == "admin" else "admin"]
-        message = stage.message(kind, payload, **({"to": list(to)} if to else {}))
-        outcome = await guests[role].attempt(message)
-        arrived = await stage.reaches(message["id"], witness)
+        witness = peers["spare" if role == "admin" else "admin"]
+        message = session.message(kind, payload, **({"to": list(to)} if to else {}))
+        outcome = await peers[role].attempt(message)
+        arrived = await session.reaches(message["id"], witness)
         what = f"{kind} with payload {payload}" + (f" to {list(to)}" if to else "")
         if allowed:
             right = arrived and not outcome.refused
@@ -40,7 +40,7 @@ async def judge(stage: Stage, rows: str, *cases: Case) -> None:
         else:
             right = outcome.refused and not arrived
             said = f"{role} may not send {what}, but it was {'delivered' if arrived else 'not answered by an error'}"
-        stage.claim(rows, right, said)
+        session.report(rows, right, said)
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:
@@ -56,10 +56,10 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 
 
-@chapter.shows("P-4.1-4", "P-4.1-10", "P-8.1-5")
-async def a_wildcard_covers_a_namespace(stage: Stage) -> None:
+@checks.shows("P-4.1-4", "P-4.1-10", "P-8.1-5")
+async def a_wildcard_covers_a_namespace(session: CheckSession) -> None:
     await judge(
-        stage,
+        session,
         "P-4.1-4 P-4.1-10 P-8.1-5",
         *(Case("human", True, f"mcp/{one}", LIST) for one in ("request", "response", "proposal", "reject")),
         Case("human", True, "chat", {"text": "hi"}),
@@ -69,10 +69,10 @@ async def a_wildcard_covers_a_namespace(stage: Stage) -> None:
     )
 
 
-@chapter.shows("P-4.1-5", "C-13")
-async def an_exact_kind_is_that_kind_alone(stage: Stage) -> None:
+@checks.shows("P-4.1-5", "C-13")
+async def an_exact_kind_is_that_kind_alone(session: CheckSession) -> None:
     await judge(
-        stage,
+        session,
         "P-4.1-5 C-13",
         Case("proposer", True, "chat", {"text": "hi"}),
         Case("proposer", False, "chat/acknowledge", {"status": "received"}),
@@ -82,10 +82,10 @@ async def an_exact_kind_is_that_kind_alone(stage: Stage) -> None:
     )
 
 
-@chapter.shows("P-4.1-6", "P-4.1-12")
-async def nested_patterns_bind_the_fields_they_name(stage: Stage) -> None:
+@checks.shows("P-4.1-6", "P-4.1-12")
+async def nested_patterns_bind_the_fields_they_name(session: CheckSession) -> None:
     await judge(
-        stage,
+        session,
         "P-4.1-6 P-4.1-12",
         Case("reader", True, "mcp/request", call("read_file", path="/x")),
         Case("reader", True, "mcp/request", call("read_", deep={"a": [1]}) | {"more": True}),
@@ -99,10 +99,10 @@ async def nested_patterns_bind_the_fields_they_name(stage: Stage) -> None:
     )
 
 
-@chapter.shows("P-4.1-11", "P-2.1-2")
-async def who_may_only_propose_cannot_act(stage: Stage) -> None:
+@checks.shows("P-4.1-11", "P-2.1-2")
+async def who_may_only_propose_cannot_act(session: CheckSession) -> None:
     await judge(
-        stage,
+        session,
         "P-4.1-11 P-2.1-2",
         Case("proposer", True, "mcp/proposal", call("delete_all")),
         Case("proposer", True, "mcp/response", {"result": {}}),
@@ -111,10 +111,10 @@ async def who_may_only_propose_cannot_act(stage: Stage) -> None:
     )
 
 
-@chapter.shows("P-9.3-1")
-async def a_read_only_set_lists_and_does_nothing_else(stage: Stage) -> None:
+@checks.shows("P-9.3-1")
+async def a_read_only_set_lists_and_does_nothing_else(session: CheckSession) -> None:
     await judge(
-        stage,
+        session,
         "P-9.3-1",
         Case("lister", True, "mcp/request", LIST),
         Case("lister", True, "mcp/request", {"method": "resources/list"}),
@@ -124,35 +124,35 @@ async def a_read_only_set_lists_and_does_nothing_else(stage: Stage) -> None:
     )
 
 
-@chapter.shows("P-4.2-1", "P-4.2-3", "P-4.2-4", "P-5.4-1", "P-8.1-6", "P-4.2-8", "P-4.2-9")
-async def any_match_allows_and_none_denies(stage: Stage) -> None:
+@checks.shows("P-4.2-1", "P-4.2-3", "P-4.2-4", "P-5.4-1", "P-8.1-6", "P-4.2-8", "P-4.2-9")
+async def any_match_allows_and_none_denies(session: CheckSession) -> None:
     await judge(
-        stage,
+        session,
         "P-4.2-1 P-5.4-1 P-8.1-6",
         Case("reader", True, "mcp/request", call("read_file")),
         Case("reader", True, "mcp/response", {"result": {}}),
         Case("reader", True, "chat", {"text": "hi"}),
         Case("reader", False, "mcp/proposal", LIST),
     )
-    await stage.close()
+    await session.close()
     await judge(
-        stage,
+        session,
         "P-4.2-3 P-4.2-4 P-5.4-1 P-8.1-6",
         *(
             Case("observer", False, kind, LIST)
             for kind in ("chat", "mcp/request", "new/kind", "stream/close")
         ),
     )
-    await stage.close()
+    await session.close()
     await judge(
-        stage,
+        session,
         "P-4.2-8",
         Case("human", True, "mcp/request", call("anything")),
         Case("admin", True, "mcp/request", call("anything")),
     )
-    await stage.close()
+    await session.close()
     await judge(
-        stage,
+        session,
         "P-4.2-9",
         Case("admin", True, "chat", {"text": "hi", "format": "plain"}),
         Case("admin", True, "mcp/request", LIST, ("spare",)),
@@ -163,10 +163,10 @@ async def any_match_allows_and_none_denies(stage: Stage) -> None:
     )
 
 
-@chapter.shows("P-3.8.2-1", "P-3.8.2-2")
-async def a_violation_is_explained_to_the_violator_alone(stage: Stage) -> None:
-    human, proposer, reader = await stage.seats("human", "proposer", "reader")
-    message = stage.message("mcp/request", call("delete_all"), to=["human"])
+@checks.shows("P-3.8.2-1", "P-3.8.2-2")
+async def a_violation_is_explained_to_the_violator_alone(session: CheckSession) -> None:
+    human, proposer, reader = await session.join_all("human", "proposer", "reader")
+    message = session.message("mcp/request", call("delete_all"), to=["human"])
     outcome = await proposer.attempt(message)
     error = outcome.error
     payload = error.payload if error else {}
@@ -176,64 +176,66 @@ async def a_violation_is_explained_to_the_violator_alone(stage: Stage) -> None:
         and payload.get("attempted_kind") == "mcp/request"
         and error.related == [message["id"]]
     )
-    stage.claim(
+    session.report(
         "P-3.8.2-1", right, f"the violation was answered with {error.members if error else 'no error'}"
     )
     held = payload.get("your_capabilities")
-    told = isinstance(held, list) and all_in(stage.configured("proposer"), held)
-    stage.claim("P-3.8.2-1", told, f"your_capabilities, which should name what proposer holds, was {held}")
-    hidden = await stage.hidden(message["id"], human, reader)
-    stage.claim("P-3.8.2-2", hidden, "the violating message was delivered")
+    told = isinstance(held, list) and all_in(session.configured("proposer"), held)
+    session.report("P-3.8.2-1", told, f"your_capabilities, which should name what proposer holds, was {held}")
+    hidden = await session.hidden(message["id"], human, reader)
+    session.report("P-3.8.2-2", hidden, "the violating message was delivered")
 
 
-@chapter.shows("P-4.1-8", "P-4.1-9")
-async def system_kinds_are_the_gateways_own(stage: Stage) -> None:
-    admin, human, observer = await stage.seats("admin", "human", "observer")
+@checks.shows("P-4.1-8", "P-4.1-9")
+async def system_kinds_are_the_gateways_own(session: CheckSession) -> None:
+    admin, human, observer = await session.join_all("admin", "human", "observer")
     payload = {"event": "join", "participant": {"id": "ghost"}, "error": "x", "you": {"id": "human"}}
     for kind in ("welcome", "presence", "error", "register", "heartbeat", "made-up", "a/b", ""):
-        message = stage.message(f"system/{kind}", payload)
+        message = session.message(f"system/{kind}", payload)
         outcome = await admin.attempt(message)
-        for guest in (human, observer):
-            await guest.settle()
+        for peer in (human, observer):
+            await peer.settle()
         # By its id: a forged system/error is a system/error to look at.
-        heard = any(one.id == message["id"] for guest in (human, observer) for one in guest.inbox)
+        heard = any(one.id == message["id"] for peer in (human, observer) for one in peer.inbox)
         right = outcome.refused and not heard
-        stage.claim(
+        session.report(
             "P-4.1-8",
             right,
             f"a participant's own system/{kind} was {'delivered' if heard else 'not refused'}",
         )
         if kind in ("welcome", "presence", "error"):
-            stage.claim("P-4.1-9", not heard, f"a participant made a system/{kind}")
+            session.report("P-4.1-9", not heard, f"a participant made a system/{kind}")
 
 
-@chapter.shows("C-5")
-async def other_gateway_kinds_are_reserved_too(stage: Stage) -> None:
-    admin, human = await stage.seats("admin", "human")
+@checks.shows("C-5")
+async def other_gateway_kinds_are_reserved_too(session: CheckSession) -> None:
+    admin, human = await session.join_all("admin", "human")
     words = (
         "space/invite-ack",
         *(f"stream/{one}" for one in ("write-granted", "write-revoked", "ownership-transferred")),
     )
     for kind in words:
-        message = stage.message(kind, {"stream_id": "stream-1", "status": "created"})
-        outcome = await stage.refuses(admin, message, human)
-        stage.claim("C-5", outcome.refused, f"a participant's own {kind} was accepted")
-    outcome = await admin.attempt(stage.message("system/register", {}))
-    stage.claim(
+        message = session.message(kind, {"stream_id": "stream-1", "status": "created"})
+        outcome = await session.refuses(admin, message, human)
+        session.report("C-5", outcome.refused, f"a participant's own {kind} was accepted")
+    outcome = await admin.attempt(session.message("system/register", {}))
+    session.report(
         "C-5", outcome.refused_with("invalid_request"), f"system/register was answered with {outcome.code!r}"
     )
-    own = stage.message("stream/open", {"stream_id": stage.new_id("stream")}, to=["human"])
+    own = session.message("stream/open", {"stream_id": session.new_id("stream")}, to=["human"])
     await admin.attempt(own)
-    heard = await stage.reaches(own["id"], human)
-    stage.claim(
+    heard = await session.reaches(own["id"], human)
+    session.report(
         "C-5", heard, "a participant's own stream/open of a stream that is not active was not relayed"
     )
     mark = admin.mark
-    await admin.attempt(stage.message("stream/request", {"direction": "upload"}, to=["gateway"]))
+    await admin.attempt(session.message("stream/request", {"direction": "upload"}, to=["gateway"]))
     real = next(
         (one.payload.get("stream_id") for one in admin.inbox[mark:] if one.kind == "stream/open"), None
     )
     if isinstance(real, str):
-        false = stage.message("stream/open", {"stream_id": real, "owner": "admin"}, to=["human"])
-        outcome = await stage.refuses(admin, false, human)
-        stage.claim("C-5", outcome.refused, "a participant's own stream/open of an active stream was relayed")
+        false = session.message("stream/open", {"stream_id": real, "owner": "admin"}, to=["human"])
+        outcome = await session.refuses(admin, false, human)
+        session.report(
+            "C-5", outcome.refused, "a participant's own stream/open of an active stream was relayed"
+        )

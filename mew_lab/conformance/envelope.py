@@ -1,4 +1,4 @@
-"""Does the gateway take envelopes, all envelopes and nothing but envelopes?  The shape of a message, both ways.
+"""Checks the shape of messages in both directions: a gateway takes every envelope, and nothing else.
 
 Spec: §3, §3.5.6, §6.
 """
@@ -9,12 +9,12 @@ import json
 import re
 from typing import Any
 
-from mew_lab.conformance.stage import Chapter, Stage
-from mew_lab.conformance.wire import Entry
+from mew_lab.conformance.session import CheckGroup, CheckSession
+from mew_lab.conformance.wire import WireMessage
 
-__all__ = ["chapter"]
+__all__ = ["checks"]
 
-chapter = Chapter()
+checks = CheckGroup()
 
 RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)\Z", re.ASCII)
 
@@ -43,38 +43,38 @@ PASSED_ON: dict[str, dict[str, Any]] = {
 }
 
 
-@chapter.shows("P-3-1")
-async def one_message_is_one_json_object(stage: Stage) -> None:
-    admin, human = await stage.seats("admin", "human")
-    good = json.dumps(stage.chat("one"))
+@checks.shows("P-3-1")
+async def one_message_is_one_json_object(session: CheckSession) -> None:
+    admin, human = await session.join_all("admin", "human")
+    good = json.dumps(session.chat("one"))
     before = human.mark
     for bad in (f"{good}{good}", f"[{good}]", "hello", '"chat"', "5", "null", "", "{", good[:-1]):
         outcome = await admin.attempt(bad)
-        stage.claim("P-3-1", outcome.refused, f"the text {bad[:30]!r} was not answered by system/error")
+        session.report("P-3-1", outcome.refused, f"the text {bad[:30]!r} was not answered by system/error")
     await human.settle()
     passed_on = [one for one in human.inbox[before:] if not str(one.kind).startswith("system/")]
-    stage.claim("P-3-1", not passed_on, "a text that is no JSON object reached somebody")
+    session.report("P-3-1", not passed_on, "a text that is no JSON object reached somebody")
     odd = [one.raw for one in [*admin.inbox, *human.inbox] if not isinstance(one.kind, str)]
-    stage.claim("P-3-1", not odd, f"the gateway sent what is no envelope: {odd[:1]}")
+    session.report("P-3-1", not odd, f"the gateway sent what is no envelope: {odd[:1]}")
 
 
-@chapter.shows("P-3-2", "P-6.1-1")
-async def another_version_is_refused(stage: Stage) -> None:
-    admin, human = await stage.seats("admin", "human")
+@checks.shows("P-3-2", "P-6.1-1")
+async def another_version_is_refused(session: CheckSession) -> None:
+    admin, human = await session.join_all("admin", "human")
     for version in ("mew/v0.3", "mew/v0.40", "MEW/V0.4", "", 4, None):
-        outcome = await stage.refuses(admin, stage.chat("hello") | {"protocol": version}, human)
-        stage.claim("P-6.1-1 P-3-2", outcome.refused, f"a message with protocol {version!r} was accepted")
-    chat = stage.chat("hello")
+        outcome = await session.refuses(admin, session.chat("hello") | {"protocol": version}, human)
+        session.report("P-6.1-1 P-3-2", outcome.refused, f"a message with protocol {version!r} was accepted")
+    chat = session.chat("hello")
     del chat["protocol"]
     await admin.attempt(chat)
     await human.settle()
     spoken = {one.members.get("protocol") for one in [*admin.inbox, *human.inbox]}
-    stage.claim("P-3-2", spoken == {"mew/v0.4"}, f"messages arrived with protocol {spoken}")
+    session.report("P-3-2", spoken == {"mew/v0.4"}, f"messages arrived with protocol {spoken}")
 
 
-@chapter.shows("P-3-4", "P-3-6", "P-3-9", "P-3-17", "P-3-21", "P-6.4-1")
-async def members_have_their_types(stage: Stage) -> None:
-    admin, human = await stage.seats("admin", "human")
+@checks.shows("P-3-4", "P-3-6", "P-3-9", "P-3-17", "P-3-21", "P-6.4-1")
+async def members_have_their_types(session: CheckSession) -> None:
+    admin, human = await session.join_all("admin", "human")
     wrong: dict[str, dict[str, list[Any]]] = {
         "P-3-6": {"to": ["human", [1], {}, ["human", None], 1]},
         "P-3-9": {"correlation_id": [7, [7], {}]},
@@ -84,115 +84,127 @@ async def members_have_their_types(stage: Stage) -> None:
     for row, members in wrong.items():
         for member, values in members.items():
             for value in values:
-                outcome = await stage.refuses(admin, stage.chat() | {member: value}, human)
-                stage.claim(row, outcome.refused, f"a message with {member} = {value!r} was accepted")
-    await admin.attempt(stage.message("no payload but a context", context="parent/child/grandchild"))
-    single = stage.chat("about one") | {"correlation_id": "m-1"}
-    several = stage.chat("about two", correlation_id=["m-1", "m-2"])
+                outcome = await session.refuses(admin, session.chat() | {member: value}, human)
+                session.report(row, outcome.refused, f"a message with {member} = {value!r} was accepted")
+    await admin.attempt(session.message("no payload but a context", context="parent/child/grandchild"))
+    single = session.chat("about one") | {"correlation_id": "m-1"}
+    several = session.chat("about two", correlation_id=["m-1", "m-2"])
     for message in (single, several):
         await admin.attempt(message)
-    await stage.join("reader")  # so that the gateway makes messages of its own
-    await admin.attempt(stage.message("system/forbidden"))
+    await session.join("reader")  # so that the gateway makes messages of its own
+    await admin.attempt(session.message("system/forbidden"))
     await human.settle()
     got = {one.id: one.members.get("correlation_id") for one in human.inbox}
     arrays = {one.id: one.members["correlation_id"] for one in human.inbox if "correlation_id" in one.members}
     right = all(isinstance(one, list) for one in arrays.values()) and got.get(several["id"]) == ["m-1", "m-2"]
-    stage.claim("P-3-9", right, f"correlation ids arrived as {arrays}")
+    session.report("P-3-9", right, f"correlation ids arrived as {arrays}")
     wrapped = got.get(single["id"])
-    stage.claim("P-6.4-1", not isinstance(wrapped, str), f"a correlation_id 'm-1' arrived as {wrapped!r}")
+    session.report("P-6.4-1", not isinstance(wrapped, str), f"a correlation_id 'm-1' arrived as {wrapped!r}")
     made = [
         one for one in [*admin.inbox, *human.inbox] if str(one.members.get("from", "")).endswith("gateway")
     ]
     stamps = {str(one.members.get("ts")) for one in made}
-    stage.claim("P-3-4", bool(stamps) and all(map(_is_timestamp, stamps)), f"the gateway's ts were {stamps}")
+    session.report(
+        "P-3-4", bool(stamps) and all(map(_is_timestamp, stamps)), f"the gateway's ts were {stamps}"
+    )
     to = [one.members["to"] for one in made if "to" in one.members]
-    stage.claim("P-3-6", all(isinstance(one, list) for one in to), f"the gateway's `to` were {to}")
+    session.report("P-3-6", all(isinstance(one, list) for one in to), f"the gateway's `to` were {to}")
     payloads = all(isinstance(one.members.get("payload"), dict) for one in made)
-    stage.claim("P-3-21", payloads, "the gateway sent a payload that is no object")
+    session.report("P-3-21", payloads, "the gateway sent a payload that is no object")
     contexts = [one.members["context"] for one in human.inbox if "context" in one.members]
-    stage.claim("P-3-17", contexts == ["parent/child/grandchild"], f"a context arrived as {contexts}")
+    session.report("P-3-17", contexts == ["parent/child/grandchild"], f"a context arrived as {contexts}")
 
 
 def _is_timestamp(text: str) -> bool:
     return bool(RFC3339.match(text))
 
 
-@chapter.shows("P-3-8", "P-3.9.3-1")
-async def the_kinds_of_the_specification_are_passed_on(stage: Stage) -> None:
-    admin, human = await stage.seats("admin", "human")
+@checks.shows("P-3-8", "P-3.9.3-1")
+async def the_kinds_of_the_specification_are_passed_on(session: CheckSession) -> None:
+    admin, human = await session.join_all("admin", "human")
     for kind, payload in PASSED_ON.items():
-        message = stage.message(kind, payload, to=["human"], context="reason-1", correlation_id=["m-1"])
+        message = session.message(kind, payload, to=["human"], context="reason-1", correlation_id=["m-1"])
         outcome = await admin.attempt(message)
         rows = "P-3-8 P-3.9.3-1" if kind == "participant/request-status" else "P-3-8"
-        arrived = not outcome.refused and await stage.reaches(message["id"], human)
-        stage.claim(rows, arrived, f"a message of kind {kind} did not arrive ({outcome.code or 'no error'})")
+        arrived = not outcome.refused and await session.reaches(message["id"], human)
+        session.report(
+            rows, arrived, f"a message of kind {kind} did not arrive ({outcome.code or 'no error'})"
+        )
     for bad in ("", 5, None, ["chat"]):
-        outcome = await stage.refuses(admin, stage.chat() | {"kind": bad}, human)
-        stage.claim("P-3-8", outcome.refused, f"a message of kind {bad!r} was accepted")
+        outcome = await session.refuses(admin, session.chat() | {"kind": bad}, human)
+        session.report("P-3-8", outcome.refused, f"a message of kind {bad!r} was accepted")
 
 
-@chapter.shows("P-3-14")
-async def an_error_names_its_cause(stage: Stage) -> None:
-    (observer,) = await stage.seats("observer")
-    for message in (stage.chat(), stage.chat() | {"protocol": "mew/v0.3"}, stage.message("system/forbidden")):
+@checks.shows("P-3-14")
+async def an_error_names_its_cause(session: CheckSession) -> None:
+    (observer,) = await session.join_all("observer")
+    for message in (
+        session.chat(),
+        session.chat() | {"protocol": "mew/v0.3"},
+        session.message("system/forbidden"),
+    ):
         mark = observer.mark
         await observer.attempt(message)
         errors = [one.related for one in observer.inbox[mark:] if one.kind == "system/error"]
         named = errors == [[message["id"]]]
-        stage.claim("P-3-14", named, f"the errors that {message['id']} caused name {errors} as their cause")
+        session.report(
+            "P-3-14", named, f"the errors that {message['id']} caused name {errors} as their cause"
+        )
 
 
-@chapter.shows("P-7.1-2", "P-4.2-5", "P-4.2-6", "P-4.2-7", "P-8.1-10", "C-17", "C-20")
-async def payloads_are_data(stage: Stage) -> None:
-    human, admin, reader = await stage.seats("human", "admin", "reader")
+@checks.shows("P-7.1-2", "P-4.2-5", "P-4.2-6", "P-4.2-7", "P-8.1-10", "C-17", "C-20")
+async def payloads_are_data(session: CheckSession) -> None:
+    human, admin, reader = await session.join_all("human", "admin", "reader")
 
     async def passes(message: dict[str, Any], rows: str, what: str) -> None:
         sender = admin if message["kind"].startswith("participant") else human
         outcome = await sender.attempt(message)
-        arrived = not outcome.refused and await stage.reaches(message["id"], reader)
-        stage.claim(rows, arrived, f"{what} did not arrive ({outcome.code or 'no error'})")
+        arrived = not outcome.refused and await session.reaches(message["id"], reader)
+        session.report(rows, arrived, f"{what} did not arrive ({outcome.code or 'no error'})")
 
     lazy = "P-7.1-2 P-4.2-5 P-4.2-6 P-8.1-10"
     await passes(
-        stage.message("mcp/request", {"method": "no/such", "params": 5}), lazy, "an unknown MCP method"
+        session.message("mcp/request", {"method": "no/such", "params": 5}), lazy, "an unknown MCP method"
     )
-    await passes(stage.message("mcp/request", {"nothing": "of MCP"}), lazy, "a payload that is no JSON-RPC")
-    await passes(stage.message("mcp/response", {"jsonrpc": "1.0", "id": {}}), lazy, "an odd JSON-RPC version")
-    mismatch = stage.message("chat", {"jsonrpc": "2.0", "id": 1, "method": "tools/call"})
+    await passes(session.message("mcp/request", {"nothing": "of MCP"}), lazy, "a payload that is no JSON-RPC")
+    await passes(
+        session.message("mcp/response", {"jsonrpc": "1.0", "id": {}}), lazy, "an odd JSON-RPC version"
+    )
+    mismatch = session.message("chat", {"jsonrpc": "2.0", "id": 1, "method": "tools/call"})
     await passes(mismatch, "P-4.2-7 C-17", "a chat with the payload of a request")
-    await passes(stage.message("chat", {}), "C-17", "a chat without text")
-    bare = stage.message("participant/clear", to=["reader"])
+    await passes(session.message("chat", {}), "C-17", "a chat without text")
+    bare = session.message("participant/clear", to=["reader"])
     del bare["payload"]
     await passes(bare, "C-20", "a participant/clear without payload")
-    shapeless = stage.chat()
+    shapeless = session.chat()
     del shapeless["kind"]
-    outcome = await stage.refuses(human, shapeless, reader)
-    stage.claim("P-7.1-2", outcome.refused, "a message without a kind was accepted")
+    outcome = await session.refuses(human, shapeless, reader)
+    session.report("P-7.1-2", outcome.refused, "a message without a kind was accepted")
 
 
-@chapter.shows("P-3.5.6-1", "P-3.5.6-4", "P-3.5.6-5")
-async def contexts_stay_apart(stage: Stage) -> None:
-    admin, worker, human = await stage.seats("admin", "worker", "human")
-    starts = {guest.role: stage.message("reasoning/start", {"message": "?"}) for guest in (admin, worker)}
+@checks.shows("P-3.5.6-1", "P-3.5.6-4", "P-3.5.6-5")
+async def contexts_stay_apart(session: CheckSession) -> None:
+    admin, worker, human = await session.join_all("admin", "worker", "human")
+    starts = {peer.role: session.message("reasoning/start", {"message": "?"}) for peer in (admin, worker)}
     sent: dict[str, str] = {}
     for step in range(3):
-        for guest in (admin, worker):
+        for peer in (admin, worker):
             if step == 0:
-                await guest.attempt(starts[guest.role])
-            context = "/".join([starts[guest.role]["id"], *(f"part {n}" for n in range(step))])
-            thought = stage.message("reasoning/thought", {"message": str(step)}, context=context)
+                await peer.attempt(starts[peer.role])
+            context = "/".join([starts[peer.role]["id"], *(f"part {n}" for n in range(step))])
+            thought = session.message("reasoning/thought", {"message": str(step)}, context=context)
             sent[thought["id"]] = context
-            await guest.attempt(thought)
+            await peer.attempt(thought)
     await human.settle()
     got = {one.id: one.members.get("context") for one in human.inbox if one.id in sent}
-    stage.claim("P-3.5.6-1", set(got) == set(sent), "not every message with a context arrived")
-    stage.claim("P-3.5.6-4", got == sent, f"paths of contexts arrived as {sorted(map(str, got.values()))}")
+    session.report("P-3.5.6-1", set(got) == set(sent), "not every message with a context arrived")
+    session.report("P-3.5.6-4", got == sent, f"paths of contexts arrived as {sorted(map(str, got.values()))}")
     senders = {
         _sender(one): str(one.members.get("context")).split("/")[0] for one in human.inbox if one.id in sent
     }
     apart = senders == {role: start["id"] for role, start in starts.items()}
-    stage.claim("P-3.5.6-5", apart, f"two who reasoned at once arrived in the contexts {senders}")
+    session.report("P-3.5.6-5", apart, f"two who reasoned at once arrived in the contexts {senders}")
 
 
-def _sender(one: Entry) -> str:
+def _sender(one: WireMessage) -> str:
     return str(one.members.get("from"))

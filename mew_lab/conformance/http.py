@@ -1,4 +1,4 @@
-"""Is HTTP the same pipeline as the WebSocket?  Injection, its checks and answers, and the history.
+"""Checks that HTTP is the same pipeline as the WebSocket: injection, its checks and answers, and the history.
 
 Both routes are optional; where one is missing, its rows cannot be told.
 
@@ -10,111 +10,118 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mew_lab.conformance.stage import Chapter, Stage
-from mew_lab.conformance.wire import Answer
+from mew_lab.conformance.session import CheckGroup, CheckSession
+from mew_lab.conformance.wire import HttpAnswer
 
-__all__ = ["chapter"]
+__all__ = ["checks"]
 
-chapter = Chapter()
+checks = CheckGroup()
 
 
-def _missing(stage: Stage, answer: Answer, rows: str, what: str) -> bool:
+def _missing(session: CheckSession, answer: HttpAnswer, rows: str, what: str) -> bool:
     if answer.status in (404, 405, 501):
-        stage.cannot_tell(
+        session.cannot_tell(
             rows, f"{what} was answered with HTTP {answer.status}: the gateway does not offer it"
         )
         return True
     return False
 
 
-@chapter.shows("P-5.3-1", "P-5.3-4", "C-16")
-async def a_posted_message_is_delivered(stage: Stage) -> None:
-    admin, _human = await stage.seats("admin", "human")  # who posts may have to be there
-    message = stage.chat("by HTTP")
-    answer = await stage.post("human", message)
-    if _missing(stage, answer, "P-5.3-1 P-5.3-4 C-16", "POST /participants/{id}/messages"):
+@checks.shows("P-5.3-1", "P-5.3-4", "C-16")
+async def a_posted_message_is_delivered(session: CheckSession) -> None:
+    admin, _human = await session.join_all("admin", "human")  # who posts may have to be there
+    message = session.chat("by HTTP")
+    answer = await session.post("human", message)
+    if _missing(session, answer, "P-5.3-1 P-5.3-4 C-16", "POST /participants/{id}/messages"):
         return
-    arrived = answer.taken and await stage.reaches(message["id"], admin)
-    stage.claim("P-5.3-1", arrived, f"a posted message was answered with {answer.status} and did not arrive")
+    arrived = answer.taken and await session.reaches(message["id"], admin)
+    session.report(
+        "P-5.3-1", arrived, f"a posted message was answered with {answer.status} and did not arrive"
+    )
     sender = [one.members.get("from") for one in admin.inbox if one.id == message["id"]]
-    stage.claim("P-5.3-1", sender == ["human"], f"a posted message arrived from {sender}")
+    session.report("P-5.3-1", sender == ["human"], f"a posted message arrived from {sender}")
     body = answer.body if isinstance(answer.body, dict) else {}
     right = body.get("id") == message["id"] and body.get("status") == "accepted" and "timestamp" in body
     if answer.taken:
-        stage.claim("P-5.3-4", right, f"a posted message was answered with {answer.text[:200]}")
+        session.report("P-5.3-4", right, f"a posted message was answered with {answer.text[:200]}")
     else:
-        stage.cannot_tell("P-5.3-4", f"a posted message was answered with HTTP {answer.status}")
-    text = stage.new_id("text")
-    answer = await stage.post("human", json.dumps({"kind": "chat", "payload": {"text": text}}))
+        session.cannot_tell("P-5.3-4", f"a posted message was answered with HTTP {answer.status}")
+    text = session.new_id("text")
+    answer = await session.post("human", json.dumps({"kind": "chat", "payload": {"text": text}}))
     await admin.settle()
     got = next((one.members for one in admin.inbox if one.payload.get("text") == text), {})
     whole = {"protocol", "id", "ts", "from"} <= got.keys() and got.get("from") == "human"
-    stage.claim("C-16", whole, f"a posted message without id, ts and protocol arrived as {got or 'nothing'}")
+    session.report(
+        "C-16", whole, f"a posted message without id, ts and protocol arrived as {got or 'nothing'}"
+    )
     named = isinstance(answer.body, dict) and answer.body.get("id") == got.get("id")
-    stage.claim("C-16", named, f"the answer {answer.text[:200]} did not name the id that was filled in")
+    session.report("C-16", named, f"the answer {answer.text[:200]} did not name the id that was filled in")
 
 
-@chapter.shows("P-5.3-2")
-async def http_knows_the_same_rights(stage: Stage) -> None:
-    admin, observer, *_ = await stage.seats("admin", "observer", "proposer", "reader", "human")
+@checks.shows("P-5.3-2")
+async def http_knows_the_same_rights(session: CheckSession) -> None:
+    admin, observer, *_ = await session.join_all("admin", "observer", "proposer", "reader", "human")
     cases: tuple[tuple[str, dict[str, Any]], ...] = (
-        ("observer", stage.chat("no right to chat")),
-        ("proposer", stage.message("mcp/request", {"method": "tools/call", "params": {"name": "x"}})),
-        ("reader", stage.message("mcp/request", {"method": "tools/call", "params": {"name": "write_file"}})),
-        ("admin", stage.message("system/presence", {"event": "join"})),
+        ("observer", session.chat("no right to chat")),
+        ("proposer", session.message("mcp/request", {"method": "tools/call", "params": {"name": "x"}})),
+        (
+            "reader",
+            session.message("mcp/request", {"method": "tools/call", "params": {"name": "write_file"}}),
+        ),
+        ("admin", session.message("system/presence", {"event": "join"})),
         # Of such a kind that a gateway which takes them is not changed for the checks that follow.
-        ("human", stage.grant("human", {"kind": "mcp/request"})),
-        ("human", stage.message("space/kick", {"participant_id": "nobody-here"})),
+        ("human", session.grant("human", {"kind": "mcp/request"})),
+        ("human", session.message("space/kick", {"participant_id": "nobody-here"})),
     )
     for role, message in cases:
-        answer = await stage.post(role, message)
-        if _missing(stage, answer, "P-5.3-2", "POST /participants/{id}/messages"):
+        answer = await session.post(role, message)
+        if _missing(session, answer, "P-5.3-2", "POST /participants/{id}/messages"):
             return
-        hidden = await stage.hidden(message["id"], admin, observer)
+        hidden = await session.hidden(message["id"], admin, observer)
         right = 400 <= answer.status < 500 and hidden
         said = f"{message['kind']} of {role}, who may not send it, was answered with HTTP {answer.status}"
-        stage.claim("P-5.3-2", right, said + ("" if hidden else ", and delivered"))
-    allowed = await stage.post(
-        "reader", stage.message("mcp/request", {"method": "tools/call", "params": {"name": "read_x"}})
+        session.report("P-5.3-2", right, said + ("" if hidden else ", and delivered"))
+    allowed = await session.post(
+        "reader", session.message("mcp/request", {"method": "tools/call", "params": {"name": "read_x"}})
     )
-    stage.claim("P-5.3-2", allowed.taken, f"what reader may send was answered with HTTP {allowed.status}")
+    session.report("P-5.3-2", allowed.taken, f"what reader may send was answered with HTTP {allowed.status}")
 
 
-@chapter.shows("P-5.3-3")
-async def the_token_must_be_that_of_the_path(stage: Stage) -> None:
-    admin, _human = await stage.seats("admin", "human")
+@checks.shows("P-5.3-3")
+async def the_token_must_be_that_of_the_path(session: CheckSession) -> None:
+    admin, _human = await session.join_all("admin", "human")
     tries: tuple[tuple[str, dict[str, Any]], ...] = (
         ("another's token", {"as_": "admin"}),
         ("no token", {"header": False}),
         ("an unknown participant", {"as_": "nobody-here"}),
     )
     for what, how in tries:
-        message = stage.chat(what)
-        answer = await stage.post("human", message, **how)
+        message = session.chat(what)
+        answer = await session.post("human", message, **how)
         if what == "another's token" and _missing(
-            stage, answer, "P-5.3-3", "POST /participants/{id}/messages"
+            session, answer, "P-5.3-3", "POST /participants/{id}/messages"
         ):
             return
-        hidden = await stage.hidden(message["id"], admin)
+        hidden = await session.hidden(message["id"], admin)
         right = answer.status in (401, 403, 404) and hidden
-        stage.claim("P-5.3-3", right, f"a post with {what} was answered with HTTP {answer.status}")
-    forged = stage.chat("as another", from_="admin")
-    answer = await stage.post("human", forged)
-    hidden = await stage.hidden(forged["id"], admin)
-    stage.claim(
+        session.report("P-5.3-3", right, f"a post with {what} was answered with HTTP {answer.status}")
+    forged = session.chat("as another", from_="admin")
+    answer = await session.post("human", forged)
+    hidden = await session.hidden(forged["id"], admin)
+    session.report(
         "P-5.3-3",
         hidden and answer.status >= 400,
         f"a post by human as admin was answered with HTTP {answer.status}",
     )
-    plain = stage.chat("without from")
-    await stage.post("human", json.dumps(plain))
+    plain = session.chat("without from")
+    await session.post("human", json.dumps(plain))
     await admin.settle()
     senders = {one.members.get("from") for one in admin.inbox if one.id == plain["id"]}
     said = f"a post without `from` on human's path arrived from {senders}"
-    stage.claim("P-5.3-3", senders <= {"human"}, said)
+    session.report("P-5.3-3", senders <= {"human"}, said)
 
 
-def _messages(answer: Answer) -> list[dict[str, Any]] | None:
+def _messages(answer: HttpAnswer) -> list[dict[str, Any]] | None:
     """The envelopes of a history, whatever the object around them is; None when there is no list."""
     lists = [answer.body] if isinstance(answer.body, list) else []
     if isinstance(answer.body, dict):
@@ -122,30 +129,30 @@ def _messages(answer: Answer) -> list[dict[str, Any]] | None:
     return [one for one in lists[0] if isinstance(one, dict)] if lists else None
 
 
-@chapter.shows("P-5.3-5", "P-5.3-6", "P-5.3-7")
-async def the_history_holds_what_one_may_see(stage: Stage) -> None:
-    admin, human = await stage.seats("admin", "human")
+@checks.shows("P-5.3-5", "P-5.3-6", "P-5.3-7")
+async def the_history_holds_what_one_may_see(session: CheckSession) -> None:
+    admin, human = await session.join_all("admin", "human")
     since = str(admin.welcome.members.get("ts", "1970-01-01T00:00:00Z"))
-    message = stage.chat("for the history", ts="2001-01-01T00:00:00Z")
+    message = session.chat("for the history", ts="2001-01-01T00:00:00Z")
     await human.attempt(message)
-    name = stage.new_name()
+    name = session.new_name()
     invite = {"participant_id": name, "initial_capabilities": [{"kind": "chat"}]}
-    await admin.attempt(stage.message("space/invite", invite))
-    path = f"/participants/human/messages?space={stage.profile.space}&since={since.replace('+', '%2B')}"
-    answer = await stage.get(path, role="human")
-    if _missing(stage, answer, "P-5.3-5 P-5.3-6 P-5.3-7", "GET /participants/{id}/messages"):
+    await admin.attempt(session.message("space/invite", invite))
+    path = f"/participants/human/messages?space={session.profile.space}&since={since.replace('+', '%2B')}"
+    answer = await session.get(path, role="human")
+    if _missing(session, answer, "P-5.3-5 P-5.3-6 P-5.3-7", "GET /participants/{id}/messages"):
         return
     found = _messages(answer)
-    stage.claim(
+    session.report(
         "P-5.3-5",
         answer.status == 200 and found is not None,
         f"the history was answered with {answer.status}",
     )
     mine = [one for one in found or () if one.get("id") == message["id"]]
     whole = len(mine) == 1 and message.items() <= mine[0].items() and mine[0].get("from") == "human"
-    stage.claim("P-5.3-6", whole, f"a message stood in the history as {mine}")
+    session.report("P-5.3-6", whole, f"a message stood in the history as {mine}")
     complete = all({"protocol", "id", "ts", "from", "kind"} <= one.keys() for one in found or ())
-    stage.claim("P-5.3-6", complete, "an envelope of the history was not complete")
+    session.report("P-5.3-6", complete, "an envelope of the history was not complete")
     kinds = [
         one["kind"]
         for one in found or ()
@@ -154,8 +161,8 @@ async def the_history_holds_what_one_may_see(stage: Stage) -> None:
     private = [
         one for one in found or () if one.get("kind") in kinds and "human" not in (one.get("to") or ())
     ]
-    stage.claim("P-5.3-7", not private, f"human's history holds what was for others alone: {kinds}")
-    foreign = await stage.get(path, role="observer")
-    stage.claim(
+    session.report("P-5.3-7", not private, f"human's history holds what was for others alone: {kinds}")
+    foreign = await session.get(path, role="observer")
+    session.report(
         "P-5.3-7", foreign.status in (401, 403), f"another's history was answered with {foreign.status}"
     )

@@ -1,4 +1,4 @@
-"""Does the gateway read the whole pattern language?  Globs, regular expressions, lists, negation, JSONPath.
+"""Checks the whole pattern language: globs, regular expressions, lists, negation, JSONPath.
 
 Each case is one message against one capability of the role `matcher`, which stand in profile.py.
 
@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from mew_lab.conformance.capabilities import Case, call, judge
-from mew_lab.conformance.stage import Chapter, Stage
+from mew_lab.conformance.session import CheckGroup, CheckSession
 
-__all__ = ["chapter"]
+__all__ = ["checks"]
 
-chapter = Chapter()
+checks = CheckGroup()
 
 
 def _asks(allowed: bool, method: str, **params: Any) -> Case:
@@ -84,48 +84,48 @@ ADDRESSEES = (
 )
 
 
-@chapter.shows("P-4.2-2")
-async def wildcards_expressions_and_paths(stage: Stage) -> None:
+@checks.shows("P-4.2-2")
+async def wildcards_expressions_and_paths(session: CheckSession) -> None:
     lists = Case("lister", True, "mcp/request", {"method": "tools/list"})
     calls = Case("lister", False, "mcp/request", {"method": "tools/call"})
-    await judge(stage, "P-4.2-2", lists, calls, *REGEX[:3], *PATHS)
+    await judge(session, "P-4.2-2", lists, calls, *REGEX[:3], *PATHS)
 
 
-@chapter.shows("S-L2-8")
-async def negation_and_nested_patterns(stage: Stage) -> None:
+@checks.shows("S-L2-8")
+async def negation_and_nested_patterns(session: CheckSession) -> None:
     reads = Case("reader", True, "mcp/request", call("read_file"))
     writes = Case("reader", False, "mcp/request", call("write_file"))
-    await judge(stage, "S-L2-8", *NEGATION[:2], reads, writes, *BELOW[:1])
+    await judge(session, "S-L2-8", *NEGATION[:2], reads, writes, *BELOW[:1])
 
 
-@chapter.shows("C-8")
-async def a_star_stops_at_a_slash_but_not_at_the_end_of_a_kind(stage: Stage) -> None:
-    await judge(stage, "C-8", *GLOBS, *BELOW)
+@checks.shows("C-8")
+async def a_star_stops_at_a_slash_but_not_at_the_end_of_a_kind(session: CheckSession) -> None:
+    await judge(session, "C-8", *GLOBS, *BELOW)
 
 
-@chapter.shows("C-7")
-async def the_whole_language_is_closed_at_its_edges(stage: Stage) -> None:
-    await judge(stage, "C-7", *REGEX, *PATHS, *NEGATION, *VALUES, *DEEP, *ADDRESSEES)
+@checks.shows("C-7")
+async def the_whole_language_is_closed_at_its_edges(session: CheckSession) -> None:
+    await judge(session, "C-7", *REGEX, *PATHS, *NEGATION, *VALUES, *DEEP, *ADDRESSEES)
 
 
-@chapter.shows("P-3.6.1-4")
-async def what_is_granted_is_a_pattern(stage: Stage) -> None:
-    admin, spare = await stage.seats("admin", "spare")
-    kind = f"lent/{stage.new_id()}"
+@checks.shows("P-3.6.1-4")
+async def what_is_granted_is_a_pattern(session: CheckSession) -> None:
+    admin, spare = await session.join_all("admin", "spare")
+    kind = f"lent/{session.new_id()}"
     granted = {"kind": f"{kind}/*", "payload": {"method": "tools/call", "params": {"name": "read_*"}}}
-    await admin.attempt(stage.grant("spare", granted))
+    await admin.attempt(session.grant("spare", granted))
     await spare.settle()
     for name, allowed in (("read_file", True), ("write_file", False)):
         payload = {"method": "tools/call", "params": {"name": name}}
-        outcome = await spare.attempt(stage.message(f"{kind}/x", payload))
+        outcome = await spare.attempt(session.message(f"{kind}/x", payload))
         said = f"of {granted}, which was granted, {name} was {'refused' if allowed else 'accepted'}"
-        stage.claim("P-3.6.1-4", outcome.refused is not allowed, said)
+        session.report("P-3.6.1-4", outcome.refused is not allowed, said)
 
 
-@chapter.shows("C-7")
-async def a_capability_that_is_no_pattern_is_refused(stage: Stage) -> None:
-    admin, spare = await stage.seats("admin", "spare")
-    kind = f"lent/{stage.new_id()}"
+@checks.shows("C-7")
+async def a_capability_that_is_no_pattern_is_refused(session: CheckSession) -> None:
+    admin, spare = await session.join_all("admin", "spare")
+    kind = f"lent/{session.new_id()}"
     faulty: tuple[dict[str, Any], ...] = (
         {"kind": kind, "paylod": {"a": 1}},
         {"payload": {}},
@@ -133,13 +133,13 @@ async def a_capability_that_is_no_pattern_is_refused(stage: Stage) -> None:
         {"kind": kind, "payload": 5},
     )
     for bad in faulty:
-        outcome = await admin.attempt(stage.grant("spare", bad))
-        stage.claim("C-7", outcome.refused, f"a grant of {bad} was accepted")
-    outcome = await spare.attempt(stage.message(kind, {}))
-    stage.claim("C-7", outcome.refused, "what a misspelt capability named could be sent")
+        outcome = await admin.attempt(session.grant("spare", bad))
+        session.report("C-7", outcome.refused, f"a grant of {bad} was accepted")
+    outcome = await spare.attempt(session.message(kind, {}))
+    session.report("C-7", outcome.refused, "what a misspelt capability named could be sent")
     fine = {"kind": f"{kind}/*", "payload": {"path": ["a/*", "!b/*"], "n": 1}, "id": "x", "description": "y"}
-    await admin.attempt(stage.grant("spare", fine))
-    right = await spare.attempt(stage.message(f"{kind}/x", {"path": "a/b", "n": 1}))
-    wrong = await spare.attempt(stage.message(f"{kind}/x", {"path": "b/b", "n": 1}))
+    await admin.attempt(session.grant("spare", fine))
+    right = await spare.attempt(session.message(f"{kind}/x", {"path": "a/b", "n": 1}))
+    wrong = await spare.attempt(session.message(f"{kind}/x", {"path": "b/b", "n": 1}))
     both = not right.refused and wrong.refused
-    stage.claim("C-7", both, "a granted capability was not read as the pattern that it is")
+    session.report("C-7", both, "a granted capability was not read as the pattern that it is")

@@ -1,4 +1,4 @@
-"""Who takes part in a conformance run?  Roles with fixed capabilities, and the small file that holds their tokens.
+"""Holds the participants of a conformance run: roles with fixed capabilities, and the small file of their tokens.
 
 The file is JSON (which is YAML too), readable by its owner alone. The same roles can be written as a space.yaml, so
 that a gateway can be started with them.
@@ -116,10 +116,12 @@ class Profile(NamedTuple):
 def fresh(space: str = SPACE, *, second: bool = False) -> Profile:
     """New tokens for every role."""
 
-    def minted(roles: Mapping[str, Capabilities]) -> dict[str, Token]:
+    def mint_participants(roles: Mapping[str, Capabilities]) -> dict[str, Token]:
         return {role: Token(secrets.token_urlsafe(32)) for role in roles}
 
-    return Profile(space, minted(ROLES), Profile(SECOND, minted(SECOND_ROLES)) if second else None)
+    return Profile(
+        space, mint_participants(ROLES), Profile(SECOND, mint_participants(SECOND_ROLES)) if second else None
+    )
 
 
 def space_file(profile: Profile) -> str:

@@ -1,6 +1,6 @@
-"""How is a conformance run told in a terminal?  The summary, each failure with its exchange, then every row.
+"""Words a conformance run for a terminal: the summary, each failure with its exchange, then every row.
 
-It prints nothing and runs nothing: results in, lines out.
+Pure: results in, lines out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DIFFERS = "differs"  # what FAILED is called where a row is a ruling of ours
 
 
 def by_group(results: Iterable[Result]) -> dict[str, dict[str, int]]:
-    """How many rows came out how, for MUST, SHOULD, MAY and the rulings, each without groups that have no row."""
+    """The number of rows for each result, by MUST, SHOULD, MAY and ruling; groups without a row are left out."""
     seen = [(one.group, one.result) for one in results]
     return {
         group: {outcome: seen.count((group, outcome)) for outcome in OUTCOMES}
@@ -44,9 +44,9 @@ def _rulings(number: int) -> str:
 
 
 def lines(results: Sequence[Result]) -> Iterator[str]:
-    """Everything that there is to tell. What a gateway has sent is shown with its invisible characters visible.
+    """The whole report. Texts of a gateway are shown with their invisible characters visible.
 
-    First the figures, then what failed, then every row; rulings of ours stand apart, for they bind nobody else.
+    First the figures, then the failures, then every row; rulings stand apart, because they bind no other gateway.
     """
     text = [one for one in results if one.group != RULING]
     rulings = [one for one in results if one.group == RULING]
@@ -60,7 +60,7 @@ def lines(results: Sequence[Result]) -> Iterator[str]:
         yield f"  {group:<6}  {told}"
     for one in text:
         if one.result in (FAILED, NOT_OFFERED):
-            yield from _explained(one, "FAILED" if one.result == FAILED else "not offered:")
+            yield from _explain(one, "FAILED" if one.result == FAILED else "not offered:")
     yield ""
     width = max((len(one.id) for one in results), default=0)
     for one in text:
@@ -71,13 +71,13 @@ def lines(results: Sequence[Result]) -> Iterator[str]:
     yield f"{_rulings(len(rulings))}, which bind no other gateway and do not decide the exit status:"
     for one in rulings:
         if one.result == FAILED:
-            yield from _explained(one, f"{DIFFERS}:")
+            yield from _explain(one, f"{DIFFERS}:")
     yield ""
     for one in rulings:
         yield _line(one, DIFFERS if one.result == FAILED else SHORT[one.result], width)
 
 
-def _explained(one: Result, word: str) -> Iterator[str]:
+def _explain(one: Result, word: str) -> Iterator[str]:
     yield ""
     yield f"{word} {one.id} ({one.section}, {one.level}): {one.statement}"
     yield f"  {visible(one.detail)}"

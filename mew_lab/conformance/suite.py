@@ -1,7 +1,7 @@
-"""How does a gateway stand, row by row?  Plays every check against a URL and gathers what they claim.
+"""Runs every check against the URL of a gateway, and makes one result for each row of their findings.
 
-It knows nothing of our own gateway: what it learns comes over the wire. Checks play one after the other, each with
-fresh connections; a gateway that stops answering has failed what is left, at once.
+It knows nothing of our own gateway: everything that it learns comes over the wire. Checks run one after the other, each
+with fresh connections. A gateway that stops answering has failed all checks that are left, at once.
 
 Spec: all sections; `rows.py` lists them.
 """
@@ -35,16 +35,16 @@ from mew_lab.conformance import (
     writers,
 )
 from mew_lab.conformance.profile import Profile, read_profile
-from mew_lab.conformance.rows import MAY, ROWS, RULING, Row, group_of
-from mew_lab.conformance.stage import Check, Claim, Stage, playing
-from mew_lab.conformance.wire import Address, Unmet
+from mew_lab.conformance.rows import MAY, ROWS, RULING, SpecRow, group_of
+from mew_lab.conformance.session import Check, CheckSession, Finding, open_session
+from mew_lab.conformance.wire import Address, NotObserved
 from mew_lab.errors import ConfigError, ConnectionLost
 from mew_lab.protocol.token import mask
 
 __all__ = ["CHECKS", "FAILED", "NOT_OFFERED", "PASSED", "UNSEEN", "Result", "decides", "play"]
 
 PASSED, FAILED, UNSEEN = "passed", "failed", "not testable from outside"
-NOT_OFFERED = "not offered"  # what a row that says MAY is not done: no fault
+NOT_OFFERED = "not offered"  # a row that says MAY is not done, which is no fault
 PATIENCE = 6  # times the timeout: how long one check may take as a whole
 
 CHECKS: tuple[Check, ...] = tuple(
@@ -67,7 +67,7 @@ CHECKS: tuple[Check, ...] = tuple(
         http,
         spaces,
     )
-    for check in module.chapter.checks
+    for check in module.checks.checks
 )
 
 
@@ -75,7 +75,7 @@ CAN_FAIL = frozenset(row.id for row in ROWS if group_of(row.level) != MAY)
 
 
 class Result(NamedTuple):
-    """One row of the table. `group` is MUST, SHOULD or MAY, each with its negation, or `ruling`: what we decided."""
+    """One row of the table. `group` is MUST, SHOULD or MAY, each with its negation, or `ruling`."""
 
     id: str
     section: str
@@ -92,10 +92,10 @@ def decides(result: Result) -> bool:
     return result.result == FAILED and result.group != RULING
 
 
-class _Played(NamedTuple):
-    """What one check claims, a claim for each of its rows; and whether the gateway kept every deadline."""
+class _CheckResult(NamedTuple):
+    """The findings of one check, one for each of its rows, and whether the gateway kept every deadline."""
 
-    claims: list[Claim]
+    claims: list[Finding]
     in_time: bool
 
 
@@ -111,14 +111,14 @@ async def play(
     progress: Progress | None = None,
     checks: Sequence[Check] = CHECKS,
 ) -> list[Result]:
-    """Plays the checks and gives a result for each row asked for, in the order of the specification.
+    """Runs the checks, and returns a result for each row asked for, in the order of the specification.
 
     Args:
         tokens: a profile, or the file that holds one.
         only: ids or globs of ids; empty means all.
         timeout: seconds that the gateway has to answer, each time.
         progress: is called with one line for each check.
-        checks: those to play.
+        checks: the checks to run.
 
     Raises:
         ConfigError: the URL, the tokens file or `only` cannot be used.
@@ -131,38 +131,38 @@ async def play(
         raise ConfigError(
             f"{url.rpartition('@')[2]!r} is no address of a gateway: {fault}", key="url"
         ) from None
-    wanted = _wanted(tuple(only))
+    wanted = _select(tuple(only))
     name = secrets.token_hex(3)
 
-    def stage(number: int) -> Stage:
-        return Stage(address, profile, timeout=timeout, run=f"{name}{number}")
+    def session(number: int) -> CheckSession:
+        return CheckSession(address, profile, timeout=timeout, run=f"{name}{number}")
 
-    absent = await _absent(stage(0))
+    absent = await _why_unreachable(session(0))
     if absent:
         raise ConnectionLost(
             f"no conformance run at {url.partition('?')[0]}: {absent}. Is a gateway running there, with a space "
             f"{profile.space!r} that has the participants and tokens of this profile?"
         )
     chosen = [check for check in checks if wanted.intersection(check.rows)]
-    claims: list[Claim] = []
+    claims: list[Finding] = []
     silent = ""
     for number, check in enumerate(chosen, 1):
         if silent:
-            claims += [Claim(row, False, silent, "") for row in check.rows]
+            claims += [Finding(row, False, silent, "") for row in check.rows]
             continue
-        found, in_time = await _play(check, stage(number))
+        found, in_time = await _run_check(check, session(number))
         claims += found
         if progress:
             bad = sorted({claim.row for claim in found if claim.ok is False} & wanted & CAN_FAIL)
             progress(f"{number}/{len(chosen)} {check.name}{': failed ' + ' '.join(bad) if bad else ''}")
-        if not in_time and (gone := await _absent(stage(number))):
+        if not in_time and (gone := await _why_unreachable(session(number))):
             silent = f"not tried, because the gateway had stopped answering: {gone}"
     if not silent:
-        await _tidy(stage(0))
+        await _revoke_leftovers(session(0))
     return [_result(row, claims) for row in ROWS if row.id in wanted]
 
 
-def _wanted(only: tuple[str, ...]) -> set[str]:
+def _select(only: tuple[str, ...]) -> set[str]:
     ids = {row.id for row in ROWS}
     if not only:
         return ids
@@ -175,64 +175,64 @@ def _wanted(only: tuple[str, ...]) -> set[str]:
     return {id for id in ids if any(fnmatchcase(id, one) for one in only)}
 
 
-async def _absent(stage: Stage) -> str:
-    """Why nobody can be reached there; '' when somebody can."""
-    async with playing(stage):
+async def _why_unreachable(session: CheckSession) -> str:
+    """Why the gateway cannot be reached; '' when it can."""
+    async with open_session(session):
         try:
-            await (await stage.join("admin")).settle()
-        except Unmet as fault:
+            await (await session.join("admin")).settle()
+        except NotObserved as fault:
             return str(fault)
     return ""
 
 
-async def _tidy(stage: Stage) -> None:
-    """Takes back what the checks granted, so that a gateway can be held against the specification many times."""
-    async with playing(stage):
-        with contextlib.suppress(Unmet):
-            admin = await stage.join("admin")
+async def _revoke_leftovers(session: CheckSession) -> None:
+    """Revokes the rights that the checks granted, so that a gateway can be checked many times."""
+    async with open_session(session):
+        with contextlib.suppress(NotObserved):
+            admin = await session.join("admin")
             for recipient in ("spare", "worker"):
                 for kind in ("lent/*", "capability/grant"):
-                    await admin.attempt(stage.revoke(recipient, capabilities=[{"kind": kind}]))
+                    await admin.attempt(session.revoke(recipient, capabilities=[{"kind": kind}]))
 
 
-async def _without_second(stage: Stage) -> str:
-    """Why there is no second space to look at; '' when there is one. That a gateway serves one alone is no fault."""
-    if stage.profile.second is None:
+async def _why_no_second(session: CheckSession) -> str:
+    """Why there is no second space to check; '' when there is one. A gateway may serve one space alone."""
+    if session.profile.second is None:
         return "needs a second space on the same gateway: give the tokens file a `second`"
-    async with playing(stage):
+    async with open_session(session):
         try:
-            await stage.join("admin", second=True)
-        except Unmet as fault:
-            return f"the gateway serves no second space {stage.profile.second.space!r} with these tokens: {fault}"
+            await session.join("admin", second=True)
+        except NotObserved as fault:
+            return f"the gateway serves no second space {session.profile.second.space!r} with these tokens: {fault}"
     return ""
 
 
-async def _play(check: Check, stage: Stage) -> _Played:
-    if check.second and (why := await _without_second(stage)):
-        return _Played([Claim(row, None, why, "") for row in check.rows], True)
+async def _run_check(check: Check, session: CheckSession) -> _CheckResult:
+    if check.second and (why := await _why_no_second(session)):
+        return _CheckResult([Finding(row, None, why, "") for row in check.rows], True)
     why, in_time = "", True
-    async with playing(stage):
+    async with open_session(session):
         try:
-            async with asyncio.timeout(PATIENCE * stage.timeout):
-                await check.run(stage)
-        except Unmet as fault:
+            async with asyncio.timeout(PATIENCE * session.timeout):
+                await check.run(session)
+        except NotObserved as fault:
             why, in_time = str(fault), False
         except TimeoutError:
-            why, in_time = f"{check.name} was not done within {PATIENCE * stage.timeout:g} s", False
+            why, in_time = f"{check.name} was not done within {PATIENCE * session.timeout:g} s", False
         except Exception as fault:  # an answer of a form that the check could not read is the gateway's
             why = f"an answer was of a form that could not be read ({type(fault).__name__}: {fault})"
     if not why:
-        told = {claim.row for claim in stage.claims}
+        told = {claim.row for claim in session.findings}
         open_rows = [row for row in check.rows if row not in told]
         why = "the check ended before it came to this row"
     else:  # nothing counts as shown by a check that has not ended
-        failed = {claim.row for claim in stage.claims if claim.ok is False}
+        failed = {claim.row for claim in session.findings if claim.ok is False}
         open_rows = [row for row in check.rows if row not in failed]
-    left = [Claim(row, False, why, str(stage.exchange)) for row in open_rows]
-    return _Played([*stage.claims, *left], in_time)
+    left = [Finding(row, False, why, str(session.transcript)) for row in open_rows]
+    return _CheckResult([*session.findings, *left], in_time)
 
 
-def _result(row: Row, claims: Iterable[Claim]) -> Result:
+def _result(row: SpecRow, claims: Iterable[Finding]) -> Result:
     mine = [claim for claim in claims if claim.row == row.id]
     failed = [claim for claim in mine if claim.ok is False]
     about = row[:4]

@@ -1,4 +1,4 @@
-"""What does a conformance run look like as a table?  One pandas row for each requirement. Knows no check.
+"""Shows a conformance run as a pandas table: one row for each requirement.
 
 pandas is loaded by the first table, not before.
 """

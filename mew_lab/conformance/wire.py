@@ -1,7 +1,7 @@
-"""How is a gateway spoken to from outside?  One WebSocket or one HTTP request, raw, with a deadline.
+"""Speaks to a gateway from outside: one WebSocket or one HTTP request, raw, with a deadline.
 
-Nothing is validated and nothing is completed on the way out: what a check wants to send, goes out. It knows of MEW
-only what it takes to tell when a gateway has dealt with everything that was sent.
+Nothing is validated on the way out, so that a check can send anything. Of MEW it knows only how to tell that a gateway
+has dealt with everything that was sent: a message that every gateway refuses ends each attempt (`BARRIER`).
 
 Spec: §5.2, §5.3.
 """
@@ -17,25 +17,25 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from mew_lab.conformance.exchange import Exchange, remember_tokens
+from mew_lab.conformance.transcript import WireTranscript, remember_tokens
 from mew_lab.protocol.text import timestamp
 from mew_lab.protocol.token import Token
 from mew_lab.transport.link import HandshakeRefused, Link, LinkClosed
 from mew_lab.transport.websocket import connect
 
-__all__ = ["Address", "Answer", "Entry", "Guest", "Outcome", "Unmet", "whole"]
+__all__ = ["Address", "HttpAnswer", "NotObserved", "Peer", "SendResult", "WireMessage", "complete_message"]
 
-# A kind that every gateway refuses aloud, whatever its sender may do; so it tells when all before it is done.
+# Every gateway refuses this kind with an error, whatever its sender may do: the error tells that all before it is done.
 BARRIER = "system/conformance-barrier"
 BARRIER_ID = "conformance-barrier-"
 _count = itertools.count(1)
 
 
-class Unmet(Exception):
-    """What a check waited for did not come; the text says what that was."""
+class NotObserved(Exception):
+    """Something that a check waited for did not come; the text names it."""
 
 
-class Entry(NamedTuple):
+class WireMessage(NamedTuple):
     """One message as it arrived; `members` is `{}` for a frame, and for a text that is no JSON object."""
 
     raw: str | bytes
@@ -72,12 +72,12 @@ class Entry(NamedTuple):
         return self.raw.encode("utf-8", "surrogatepass") if self.raw.startswith("#") else None
 
 
-class Outcome(NamedTuple):
-    """What became of one message: the echo that its sender got, and the error."""
+class SendResult(NamedTuple):
+    """The gateway's reaction to one message: the echo that its sender got, and the error."""
 
     id: Any
-    echo: Entry | None
-    error: Entry | None
+    echo: WireMessage | None
+    error: WireMessage | None
 
     @property
     def refused(self) -> bool:
@@ -97,8 +97,8 @@ class Outcome(NamedTuple):
         return any(self.error.payload.get(key) in codes for key in ("error", "code"))
 
 
-class Answer(NamedTuple):
-    """What an HTTP request was answered with; `body` is what its JSON says, None where it is none."""
+class HttpAnswer(NamedTuple):
+    """The answer to an HTTP request; `body` is its JSON, None where it is none."""
 
     status: int
     text: str
@@ -106,23 +106,23 @@ class Answer(NamedTuple):
 
     @property
     def taken(self) -> bool:
-        """Whether it says that what was asked for is done."""
+        """Whether its status is one of success."""
         return 200 <= self.status < 300
 
 
-def read(raw: str | bytes) -> Entry:
-    """One message as it came, with what it says."""
+def read(raw: str | bytes) -> WireMessage:
+    """One message as it came, with its members."""
     members: Any = None
     if isinstance(raw, str) and not raw.startswith("#"):
         try:
             members = json.loads(raw)
         except ValueError:
             members = None
-    return Entry(raw, members if isinstance(members, dict) else {})
+    return WireMessage(raw, members if isinstance(members, dict) else {})
 
 
-def whole(message: Mapping[str, Any], *, by: str) -> str:
-    """A message as JSON, with what only its sending can tell: no gateway has to complete a message."""
+def complete_message(message: Mapping[str, Any], *, by: str) -> str:
+    """A message as JSON with its `ts` and `from`, because no gateway has to complete a message."""
     told = dict(message)
     if "kind" in told and by:
         told = {**told, "ts": told.get("ts", timestamp(datetime.now(UTC))), "from": told.get("from", by)}
@@ -134,66 +134,68 @@ def _is_barrier(raw: str | bytes) -> bool:
     return isinstance(raw, str) and BARRIER_ID in raw
 
 
-class Guest:
-    """A participant as the outside sees it: one WebSocket, and everything that has come by it, in order.
+class Peer:
+    """One WebSocket of a participant, and everything that has come over it, in order.
 
     Nothing runs in the background: messages are taken when somebody waits for them.
     """
 
-    def __init__(self, link: Link, role: str, *, exchange: Exchange, timeout: float) -> None:
+    def __init__(self, link: Link, role: str, *, transcript: WireTranscript, timeout: float) -> None:
         self.role = role
-        self.inbox: list[Entry] = []
-        self.welcome = Entry("", {})
+        self.inbox: list[WireMessage] = []
+        self.welcome = WireMessage("", {})
         self.closed: LinkClosed | None = None
         self._link = link
-        self._exchange = exchange
+        self._transcript = transcript
         self._timeout = timeout
         self._barrier = ""
 
     @property
     def id(self) -> str:
-        """The id that the gateway's welcome gave it."""
+        """Its id, as the gateway's welcome says."""
         you = self.welcome.payload.get("you")
         return str(you.get("id", "")) if isinstance(you, dict) else ""
 
     @property
     def capabilities(self) -> list[Any]:
-        """What it may do, by the newest welcome that has come to it."""
+        """Its capabilities, as the newest welcome to it says."""
         return _capabilities(next(filter(self.is_my_welcome, reversed(self.inbox)), self.welcome))
 
-    def is_my_welcome(self, one: Entry) -> bool:
+    def is_my_welcome(self, one: WireMessage) -> bool:
         """Whether it is a welcome that speaks of this participant."""
         you = one.payload.get("you")
         return one.kind == "system/welcome" and isinstance(you, dict) and you.get("id") == self.id
 
-    def is_my_error(self, one: Entry) -> bool:
-        """Whether it is an error that is not another's alone: a gateway may let everybody see those."""
+    def is_my_error(self, one: WireMessage) -> bool:
+        """Whether it is an error for this participant; a gateway may show errors of others, too."""
         return one.kind == "system/error" and (not one.to or self.id in one.to or self.role in one.to)
 
     @property
     def mark(self) -> int:
-        """Now, as a place in the inbox."""
+        """The end of the inbox, as a place in it."""
         return len(self.inbox)
 
     async def send(self, message: Mapping[str, Any] | str | bytes) -> None:
         """Sends a text as it is, and a mapping as JSON with the `ts` and `from` that every message has."""
-        text = message if isinstance(message, str | bytes) else whole(message, by=self.id)
+        text = message if isinstance(message, str | bytes) else complete_message(message, by=self.id)
         if not _is_barrier(text):
-            self._exchange.sent(self.role, text)
+            self._transcript.record_sent(self.role, text)
         try:
             async with asyncio.timeout(self._timeout):
                 await self._link.send(text)
         except LinkClosed as closed:
             self.closed = closed
-            raise Unmet(f"the connection of {self.role} was closed ({closed}) before it could send") from None
+            raise NotObserved(
+                f"the connection of {self.role} was closed ({closed}) before it could send"
+            ) from None
         except TimeoutError:
-            raise Unmet(f"the gateway took nothing from {self.role} for {self._timeout:g} s") from None
+            raise NotObserved(f"the gateway took nothing from {self.role} for {self._timeout:g} s") from None
 
-    async def until(self, what: str, wanted: Callable[[Entry], bool], *, since: int = 0) -> Entry:
-        """The first message from place `since` on that is wanted, waited for until the deadline.
+    async def until(self, what: str, wanted: Callable[[WireMessage], bool], *, since: int = 0) -> WireMessage:
+        """Waits for the first wanted message from place `since` on, until the deadline.
 
         Raises:
-            Unmet: it did not come; `what` names it.
+            NotObserved: it did not come; `what` names it.
         """
         at = since
         try:
@@ -205,10 +207,12 @@ class Guest:
                     at = len(self.inbox)
                     await self._take()
         except LinkClosed as closed:
-            raise Unmet(f"{self.role} waited for {what}, but its connection ended ({closed})") from None
+            raise NotObserved(f"{self.role} waited for {what}, but its connection ended ({closed})") from None
         except TimeoutError:
-            self._exchange.noted(self.role, f"waited {self._timeout:g} s for {what}")
-            raise Unmet(f"{self.role} waited {self._timeout:g} s for {what}, which did not come") from None
+            self._transcript.record_event(self.role, f"waited {self._timeout:g} s for {what}")
+            raise NotObserved(
+                f"{self.role} waited {self._timeout:g} s for {what}, which did not come"
+            ) from None
 
     async def _take(self) -> None:
         if self.closed is not None:
@@ -217,21 +221,21 @@ class Guest:
             raw = await self._link.receive()
         except LinkClosed as closed:
             self.closed = closed
-            self._exchange.noted(self.role, f"connection ended: {closed}")
+            self._transcript.record_event(self.role, f"connection ended: {closed}")
             raise
         if not _is_barrier(raw):
-            self._exchange.heard(self.role, raw)
+            self._transcript.record_received(self.role, raw)
         one = read(raw)
         if one.kind != BARRIER or one.id == self._barrier:  # a gateway at fault passes on those of others
             self.inbox.append(one)
 
     async def settle(self) -> None:
-        """Waits until the gateway has dealt with all that was sent here, so that all it led to has come."""
+        """Waits until the gateway has dealt with everything that this peer sent."""
         id = self._barrier = f"{BARRIER_ID}{next(_count)}"
         mark = self.mark
         await self.send({"protocol": "mew/v0.4", "id": id, "kind": BARRIER, "payload": {}})
 
-        def ends(one: Entry) -> bool:
+        def ends(one: WireMessage) -> bool:
             return one.id == id or (
                 self.is_my_error(one) and (id in one.related or one.payload.get("attempted_kind") == BARRIER)
             )
@@ -239,8 +243,8 @@ class Guest:
         await self.until("any answer to what it had sent", ends, since=mark)
         self.inbox = [one for one in self.inbox if not ends(one)]
 
-    async def attempt(self, message: Mapping[str, Any] | str | bytes, *, id: Any = None) -> Outcome:
-        """Sends it and waits until the gateway has dealt with it: what became of it?"""
+    async def attempt(self, message: Mapping[str, Any] | str | bytes, *, id: Any = None) -> SendResult:
+        """Sends it, waits until the gateway has dealt with it, and returns the gateway's reaction."""
         mark = self.mark
         await self.send(message)
         if id is None and isinstance(message, Mapping):
@@ -258,13 +262,13 @@ class Guest:
             ),
             None,
         )
-        return Outcome(id, echo, error)
+        return SendResult(id, echo, error)
 
-    async def ended(self) -> LinkClosed:
+    async def wait_closed(self) -> LinkClosed:
         """Waits until the gateway has closed the connection.
 
         Raises:
-            Unmet: it did not.
+            NotObserved: it did not.
         """
         try:
             async with asyncio.timeout(self._timeout):
@@ -273,11 +277,13 @@ class Guest:
         except LinkClosed as closed:
             return closed
         except TimeoutError:
-            raise Unmet(f"the connection of {self.role} was not closed within {self._timeout:g} s") from None
+            raise NotObserved(
+                f"the connection of {self.role} was not closed within {self._timeout:g} s"
+            ) from None
 
     async def leave(self) -> None:
         """Closes the connection from here."""
-        self._exchange.noted(self.role, "closes its connection")
+        self._transcript.record_event(self.role, "closes its connection")
         try:
             async with asyncio.timeout(self._timeout):
                 await self._link.close()
@@ -286,14 +292,14 @@ class Guest:
         self.closed = self.closed or LinkClosed(1000, "closed from here")
 
 
-def _capabilities(welcome: Entry) -> list[Any]:
+def _capabilities(welcome: WireMessage) -> list[Any]:
     you = welcome.payload.get("you")
     found = you.get("capabilities") if isinstance(you, dict) else None
     return found if isinstance(found, list) else []
 
 
 class Address:
-    """Where a gateway is; every form of its URL leads to its WebSocket and to its HTTP routes.
+    """The address of a gateway; every form of its URL leads to its WebSocket and to its HTTP routes.
 
     Raises:
         ValueError: when `url` names no gateway.
@@ -313,20 +319,20 @@ class Address:
         *,
         space: str,
         token: Token | None,
-        exchange: Exchange,
+        transcript: WireTranscript,
         timeout: float,
         path: str = "",
-    ) -> Guest:
-        """A WebSocket that has said nothing yet; with a token, it stands in the header.
+    ) -> Peer:
+        """Opens a WebSocket and sends nothing on it; a token goes into the header.
 
         Raises:
             HandshakeRefused: the gateway answered with an HTTP status.
-            Unmet: nobody answered.
+            NotObserved: nobody answered.
         """
         query = f"?{urlencode({'space': space})}" if space else ""
         at = f"{path or self._path}{query}"
         headers = {"Authorization": f"Bearer {token.reveal()}"} if token else {}
-        exchange.noted(
+        transcript.record_event(
             role, f"GET {at} as a WebSocket, {'with' if token else 'without'} a token in the header"
         )
         try:
@@ -340,13 +346,13 @@ class Address:
                     ping_interval=None,
                 )
         except HandshakeRefused as no:
-            exchange.noted(role, f"was refused with HTTP {no.status}: {no.body[:200]}")
+            transcript.record_event(role, f"was refused with HTTP {no.status}: {no.body[:200]}")
             raise
         except LinkClosed as closed:
-            raise Unmet(closed.reason or str(closed)) from None
+            raise NotObserved(closed.reason or str(closed)) from None
         except TimeoutError:
-            raise Unmet(f"no WebSocket could be opened within {timeout:g} s") from None
-        return Guest(link, role, exchange=exchange, timeout=timeout)
+            raise NotObserved(f"no WebSocket could be opened within {timeout:g} s") from None
+        return Peer(link, role, transcript=transcript, timeout=timeout)
 
     async def request(
         self,
@@ -355,24 +361,26 @@ class Address:
         *,
         token: Token | None,
         body: Any = None,
-        exchange: Exchange,
+        transcript: WireTranscript,
         timeout: float,
-    ) -> Answer:
-        """One HTTP request; `body` goes out as JSON, a text as it is.
+    ) -> HttpAnswer:
+        """Sends one HTTP request; `body` goes out as JSON, a text as it is.
 
         Raises:
-            Unmet: nobody answered.
+            NotObserved: nobody answered.
         """
         data = body if body is None or isinstance(body, str) else json.dumps(body, ensure_ascii=False)
-        exchange.sent("http", f"{method} {path} {data or ''}".rstrip())
+        transcript.record_sent("http", f"{method} {path} {data or ''}".rstrip())
         try:
             answer = await asyncio.to_thread(self._ask, method, path, token, data, timeout)
         except (OSError, http.client.HTTPException) as fault:
-            raise Unmet(f"{method} {path} was not answered: {fault or type(fault).__name__}") from None
-        exchange.heard("http", f"{answer.status} {answer.text}")
+            raise NotObserved(f"{method} {path} was not answered: {fault or type(fault).__name__}") from None
+        transcript.record_received("http", f"{answer.status} {answer.text}")
         return answer
 
-    def _ask(self, method: str, path: str, token: Token | None, data: str | None, timeout: float) -> Answer:
+    def _ask(
+        self, method: str, path: str, token: Token | None, data: str | None, timeout: float
+    ) -> HttpAnswer:
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
         connection = kind(self._host, timeout=timeout)
         headers = {"Connection": "close"}
@@ -391,4 +399,4 @@ class Address:
             body = json.loads(text)
         except ValueError:
             body = None
-        return Answer(response.status, text, body)
+        return HttpAnswer(response.status, text, body)

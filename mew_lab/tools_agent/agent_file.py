@@ -1,8 +1,8 @@
-"""How is an agent read from its file, and saved?  YAML or JSON in the format of the field, every fault at once.
+"""Reads an agent from its file, and saves it: YAML or JSON in the format of the field, with every fault at once.
 
-The chapters are `metadata`, `settings`, `systemPrompt`, `rules`, `references`, `mcpServers`; what is not known here
-(`providers`, `supervisors`, dates) is kept as it was written and saved again. Each fault has its key path, and tells
-no value that may be a secret. It knows no session.
+The chapters are `metadata`, `settings`, `systemPrompt`, `rules`, `references`, `mcpServers`. Other chapters
+(`providers`, `supervisors`, dates) are kept as they were written and saved again. Each fault has its key path, and shows
+no value that may be a secret.
 
 Spec: tools-agent.md "Tool Serialization", TA-1, TA-2, TA-5, TA-6, TA-13 to TA-16.
 """
@@ -83,15 +83,15 @@ def parse_agent(document: object, *, source: str = "this agent") -> AgentDefinit
     Raises:
         ConfigError: with every fault, one a line, each with its key path.
     """
-    reader = _Reader()
+    reader = _AgentReader()
     agent = reader.agent(document, source=source)
     if reader.faults:
         raise faults_error(reader.faults, source)
     return agent
 
 
-class _Reader:
-    """Reads a document, and collects what is wrong with it."""
+class _AgentReader:
+    """Reads a document, and collects its faults."""
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
@@ -182,7 +182,7 @@ class _Reader:
     # --- chapters ---
 
     def mode(self, metadata: Mapping[str, Any]) -> Mode:
-        """What `mode` says; without it, what the older marks mean: tools, else `autonomous`, else interactive."""
+        """The mode; without `mode` it follows from older marks: tools, else `autonomous`, else interactive."""
         if metadata.get("mode") is not None:
             return cast(Mode, self.choice(metadata, "mode", "metadata", MODES, "tools"))
         if isinstance(metadata.get("tools"), list):
@@ -201,7 +201,7 @@ class _Reader:
         )
 
     def system_prompt(self, whole: Mapping[str, Any]) -> str:
-        """What opens each session: the prompt, and the rules and references that are always included."""
+        """The opening of each session: the prompt, and the rules and references that are always included."""
         texts = [self.text(whole, "systemPrompt", "")]
         for chapter in ("rules", "references"):
             entries = []

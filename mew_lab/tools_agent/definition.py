@@ -1,6 +1,6 @@
-"""What is an agent that is served as tools?  Who it is, how its sessions work, its tools, and the servers it uses.
+"""Defines an agent that is served as tools: its metadata, the settings of its sessions, its tools and its servers.
 
-Data that was checked; where it comes from is known to `agent_file`. It starts nothing.
+Checked data that starts nothing; `agent_file` reads it from files.
 
 Spec: tools-agent.md "Agent Metadata Structure", TA-1, TA-5, TA-17, TA-28.
 """
@@ -42,7 +42,7 @@ NO_VERSION = "0.0.0"  # told of an agent whose file names none
 
 @dataclass(frozen=True)
 class ToolDefinition:
-    """One tool: what a client is shown, and the prompt that a call makes. `parameters` are as they were written."""
+    """One tool: its description for clients, and the prompt that a call makes. `parameters` are as they were written."""
 
     name: str
     description: str
@@ -71,7 +71,7 @@ class ToolDefinition:
         return found
 
     def faults_of(self, arguments: Mapping[str, Any]) -> list[str]:
-        """What is wrong with the arguments of a call, each with its path; undeclared ones are, too, unless allowed.
+        """The faults of the arguments of a call, each with its path. Undeclared arguments are faults unless allowed.
 
         Spec: TA-28.
         """
@@ -91,7 +91,7 @@ class ToolDefinition:
 
 @dataclass(frozen=True)
 class AgentSettings:
-    """How its sessions work. `model` is a word for `model_of`, perhaps with its provider before a colon."""
+    """The settings of its sessions. `model` is a name for `model_of`, perhaps with its provider before a colon."""
 
     model: str = "offline"
     tool_permission: Permission = "tool"
@@ -102,7 +102,7 @@ class AgentSettings:
 
     @property
     def sampling(self) -> dict[str, float]:
-        """What is wished of the model's replies, as the chat completions API calls it. Spec: TA-40."""
+        """The sampling figures for the model's replies, as the chat completions API names them. Spec: TA-40."""
         wished = {
             "max_tokens": self.max_output_tokens,
             "temperature": self.temperature,
@@ -112,7 +112,7 @@ class AgentSettings:
 
 
 class ToolRule(NamedTuple):
-    """What a file says of one tool of a server; where it says nothing, a person has to be asked."""
+    """The rule of a file for one tool of a server; without one, a person has to be asked."""
 
     permission_required: bool = True
     include: Include = "always"
@@ -131,7 +131,7 @@ class ServerDefinition:
     tools: Mapping[str, ToolRule] = field(default_factory=dict)
 
     def needs_permission(self, tool: str) -> bool:
-        """Whether a person has to be asked before a call; where nothing is said, it does."""
+        """Whether a person has to be asked before a call, which is so unless the file says otherwise."""
         return self.tools.get(tool, self.defaults).permission_required
 
     def in_context(self, tool: str) -> bool:
@@ -155,7 +155,7 @@ class AgentDefinition:
     source: str = ""
 
     def tool(self, name: str) -> ToolDefinition | None:
-        """The tool of that name."""
+        """The tool of that name, if any."""
         return next((one for one in self.tools if one.name == name), None)
 
     @property

@@ -25,7 +25,7 @@ from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.tools_agent.definition import AgentDefinition, ToolDefinition
-from mew_lab.tools_agent.template import filled
+from mew_lab.tools_agent.template import fill_prompt
 
 __all__ = ["Execution", "Executor", "UnknownTool"]
 
@@ -182,7 +182,7 @@ class Executor:
         if len(self.sessions) >= self._max_calls:
             text = f"{name} was not called: {len(self.sessions)} calls run or wait already; ask again later"
             return Execution(name, text, is_error=True)
-        prompt = filled(tool.prompt, given, tool=tool)
+        prompt = fill_prompt(tool.prompt, given, tool=tool)
         return await self._run_session(tool, prompt, trigger)
 
     async def _run_session(self, tool: ToolDefinition, prompt: str, trigger: Envelope | None) -> Execution:
@@ -196,7 +196,9 @@ class Executor:
                 system_prompt=self.agent.system_prompt, max_iterations=settings.max_chat_turns - 1
             ),
             trigger=trigger,
-            context_window=ContextWindow(participant, Memory(), max_tokens=model.max_tokens, ended=self.end),
+            context_window=ContextWindow(
+                participant, Memory(), max_tokens=model.max_tokens, stop_work=self.end
+            ),
             gate=self.gate,
         )
         task = asyncio.get_running_loop().create_task(self._run_when_free(run))

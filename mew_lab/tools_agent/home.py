@@ -1,7 +1,7 @@
-"""Where does an agent of tools live on its own?  In a private space of this process, with the servers of its file.
+"""Runs an agent of tools on its own: in a private space of this process, with the servers of its file.
 
-It is the agent of any space (`member`): the space is in memory, and only the agent and one bridge for each server
-of `mcpServers` are in it. How it is reached from outside is known to `server`.
+The agent is the same as in any space (`member`). The private space is in memory, and holds only the agent and one bridge
+for each server of `mcpServers`. Clients reach the agent through `mew_lab.bridge.mcp_server` and `mcp_http`.
 
 Spec: tools-agent.md "Runtime Implementation", TA-16, TA-32, TA-40.
 """
@@ -36,13 +36,13 @@ SPACE = "tools"
 
 
 class Home:
-    """One agent with its servers, ready for calls; `async with` starts and ends all of it.
+    """One agent with its servers, ready for calls; `async with` starts and ends them.
 
-    `agent` is the agent in its space, `left_out` names the servers that cannot be started here, and why.
+    `agent` is the agent in its space. `left_out` names the servers that cannot be started here, with the reasons.
 
     Args:
-        model: what it thinks with; None makes one of the settings (`model_for`), and closes it at the end.
-        folder: where relative working directories of servers begin; None is that of this process.
+        model: its model; None makes one from the settings (`model_for`), and closes it at the end.
+        folder: the base of relative working directories of servers; None is that of this process.
         limits: arguments of `Executor`.
 
     Raises:
@@ -116,15 +116,15 @@ class Home:
 
     def _servers(self, given: Mapping[str, ServerDefinition], me: str) -> dict[str, ServerDefinition]:
         """The servers that can be started, by their names in the space."""
-        found: dict[str, ServerDefinition] = {}
-        for name, one in given.items():
-            if one.type == "stdio":
-                found[_id_of(name, taken={me.lower(), *map(str.lower, found)})] = one
+        servers: dict[str, ServerDefinition] = {}
+        for name, server in given.items():
+            if server.type == "stdio":
+                servers[_id_of(name, taken={me.lower(), *map(str.lower, servers)})] = server
             else:
                 self.left_out.append(
-                    f"the server {name} is of type {one.type[:40]}; only stdio servers are started here"
+                    f"the server {name} is of type {server.type[:40]}; only stdio servers are started here"
                 )
-        return found
+        return servers
 
     def _bridge(self, name: str, server: ServerDefinition) -> McpBridge:
         env = fill_settings(server.env, key=place("mcpServers", server.name, "env"))
@@ -161,7 +161,7 @@ def model_for(
 
 
 def _id_of(name: str, *, taken: set[str] | tuple[()]) -> str:
-    """The name as a participant id that nobody has."""
+    """A free participant id that resembles the name."""
     id = re.sub(r"[^A-Za-z0-9.-]+", "-", name).strip("-.")[:56] or "agent"
     if id.lower() in ("gateway", "system") or id.lower() in taken:
         id = next(one for n in range(2, 1000) if (one := f"{id}-{n}").lower() not in taken)

@@ -1,7 +1,7 @@
-"""How does an agent of tools take part in a space?  As a participant whose MCP tools are the agent's.
+"""Lets an agent of tools take part in a space, as a participant whose MCP tools are the agent's.
 
-It answers `initialize`, `tools/list` and `tools/call` that are addressed to it; a proposal is never carried out. A
-call that comes of a session of its own is refused, so that agents who ask each other come to an end.
+It answers `initialize`, `tools/list` and `tools/call` that are addressed to it, and never carries out a proposal. A call
+that one of its own sessions has caused is refused, so that agents that call each other come to an end.
 
 Spec: tools-agent.md "MCP Server Project", TA-18, TA-29, TA-34, TA-38, TA-39, TA-46 to TA-48.
 """
@@ -26,18 +26,18 @@ from mew_lab.tools_agent.executor import Execution, Executor, UnknownTool
 
 __all__ = ["ToolsAgent"]
 
-MAX_REMEMBERED = 10_000  # messages of which it is known what they are about
-MAX_STEPS = 64  # from a request to what led to it
+MAX_REMEMBERED = 10_000  # messages whose correlation is known
+MAX_STEPS = 64  # from a request back to its causes
 ENDING = ("participant/clear", "participant/restart", "participant/shutdown")
 
 
 class ToolsAgent:
     """An agent of tools in one space; `async with` joins and leaves.
 
-    `agent` is its definition, `participant` what it speaks through, `executor` what runs the calls.
+    `agent` is its definition; it speaks through `participant`, and `executor` runs the calls.
 
     Args:
-        model: what its sessions think with; whoever made it closes it.
+        model: the model of its sessions; it is not closed here.
         limits: arguments of `Executor`, such as `deadline`.
 
     Raises:
@@ -45,13 +45,13 @@ class ToolsAgent:
     """
 
     def __init__(self, agent: AgentDefinition, client: MEWClient, *, model: Model, **limits: Any) -> None:
-        _check(agent)
+        _check_servable(agent)
         self.agent = agent
         self.changed: Signal[str] = Signal(on_fault=client.report)
         self.participant = MEWParticipant(client, tools=self)
         self.executor = Executor(agent, self.participant, model=model, **limits)
         self._about: BoundedDict[str, tuple[str, ...]] = BoundedDict(MAX_REMEMBERED)
-        client.on_message(self._heard)
+        client.on_message(self._observe)
 
     def __repr__(self) -> str:
         return f"<ToolsAgent {self.agent.name}: {len(self.agent.tools)} tools, {len(self.executor.sessions)} sessions>"
@@ -81,7 +81,7 @@ class ToolsAgent:
 
         Spec: TA-18.
         """
-        _check(agent)
+        _check_servable(agent)
         self.agent = self.executor.agent = agent
         self.changed("tools")
 
@@ -123,18 +123,18 @@ class ToolsAgent:
                 INVALID_PARAMS, f"Invalid arguments for {one_line(str(name), 128)}: they must be an object"
             )
         asked = ASKED.get()
-        if asked is not None and self._comes_round(asked):
+        if asked is not None and self._is_circular(asked):
             who = one_line(asked.sender, 80)
-            said = f"{one_line(str(name), 128)}: the call of {who} comes of a call that waits for it; it was refused"
-            return Execution(str(name), said, is_error=True)
+            text = f"{one_line(str(name), 128)}: the call of {who} comes of a call that waits for it; it was refused"
+            return Execution(str(name), text, is_error=True)
         try:
             return await self.executor.execute(str(name), arguments, trigger=asked)
         except UnknownTool as fault:
             raise RpcError(INVALID_PARAMS, str(fault)) from None
 
-    # --- hearing ---
+    # --- incoming messages ---
 
-    def _heard(self, envelope: Envelope) -> None:
+    def _observe(self, envelope: Envelope) -> None:
         if envelope.kind in ("mcp/request", "reasoning/start") and envelope.correlation_id:
             self._about[envelope.id] = tuple(envelope.correlation_id)
         if envelope.sender == self.participant.client.id:
@@ -146,8 +146,8 @@ class ToolsAgent:
                 run.stop(envelope.kind.removeprefix("participant/"))
                 task.cancel(envelope.kind)
 
-    def _comes_round(self, request: Envelope) -> bool:
-        """Whether a session of ours is among what led to the request. Spec: TA-39."""
+    def _is_circular(self, request: Envelope) -> bool:
+        """Whether a session of this agent is among the causes of the request. Spec: TA-39."""
         ours = {run.context for run in self.executor.sessions.values() if run.context}
         ours |= {run.trigger.id for run in self.executor.sessions.values() if run.trigger is not None}
         ids = list(request.correlation_id)
@@ -160,7 +160,7 @@ class ToolsAgent:
         return True
 
 
-def _check(agent: AgentDefinition) -> None:
+def _check_servable(agent: AgentDefinition) -> None:
     source = agent.source or agent.name
     if agent.mode != "tools":
         raise ConfigError(

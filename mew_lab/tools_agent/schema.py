@@ -1,8 +1,8 @@
-"""Which parameters can a tool of an agent file have?  The union of six types, and every fault of a schema at once.
+"""Checks the parameters of a tool of an agent file: schemas of six types, with every fault at once.
 
-A schema is kept as it was written; the models here only judge it. A keyword that belongs to another type is
-refused, because it would be ignored silently; one that none of the six knows (`pattern`, `oneOf`) is kept, shown to
-clients and checked at each call. It knows no tool and no prompt.
+A schema is kept as it was written; the models here only judge it. A keyword of another type is refused, because it would
+be ignored silently. A keyword that none of the six types has (`pattern`, `oneOf`) is kept, shown to clients and checked
+at each call.
 
 Spec: tools-agent.md "JSON Schema Types", TA-7 to TA-12.
 """
@@ -127,18 +127,18 @@ def faults_of_parameters(schema: object, *, at: str = "parameters") -> list[Faul
 
 
 def wire_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema as clients are shown it and calls are held against: JSON Schema 2020-12.
+    """The schema that clients are shown and calls are checked against: JSON Schema 2020-12.
 
     It is the schema as written but for one thing: a list under `items` (one schema a place) is called `prefixItems`
     there.
     """
     return {
-        ("prefixItems" if key == "items" and isinstance(value, list) else key): _wired(key, value)
+        ("prefixItems" if key == "items" and isinstance(value, list) else key): _wire_value(key, value)
         for key, value in schema.items()
     }
 
 
-def _wired(key: str, value: Any) -> Any:
+def _wire_value(key: str, value: Any) -> Any:
     if key == "properties" and isinstance(value, Mapping):
         return {name: wire_schema(one) if isinstance(one, Mapping) else one for name, one in value.items()}
     if key == "items" and isinstance(value, list):
@@ -235,13 +235,13 @@ def _value_faults(schema: Mapping[str, Any], at: str) -> Iterator[Fault]:
     validator = Validator(bare)
     for key in ("enum", "examples"):
         for n, value in enumerate(schema.get(key, ())):
-            yield from _unfit(value, validator, place(at, key, n))
+            yield from _check_value(value, validator, place(at, key, n))
     if "default" in schema:
         chosen = Validator({**bare, "enum": schema["enum"]}) if "enum" in schema else validator
-        yield from _unfit(schema["default"], chosen, place(at, "default"))
+        yield from _check_value(schema["default"], chosen, place(at, "default"))
 
 
-def _unfit(value: Any, validator: Validator, at: str) -> Sequence[Fault]:
+def _check_value(value: Any, validator: Validator, at: str) -> Sequence[Fault]:
     """What cannot be checked here, such as a reference, is told of the whole schema."""
     faults = validator.validate(value).violations[:1]
     return [Fault(at, f"it does not fit its schema: {one_line(one.message, MAX_SAID)}") for one in faults]

@@ -1,8 +1,8 @@
-"""What prompt does a call of a tool make?  `filled`: one pass over the template, the same for a preview and a call.
+"""Makes the prompt of a tool call: `fill_prompt` fills the template in one pass, for a preview and for a call.
 
-What is filled in is never read again, whatever it holds; only declared parameters and the tool's own properties are
-places, and every other brace stays as it is. It differs from `agent.prompts.filled` where authors of agent files
-need more: `{{` for a brace, values that are no text, previews and defaults.
+A filled-in text is never read again. Only declared parameters and the tool's own properties are places, and every other
+brace stays as it is. It differs from `agent.prompts.fill_template` where authors of agent files need more: `{{` for a
+brace, values that are no text, previews and defaults.
 
 Spec: tools-agent.md "Prompt Template Syntax", TA-19 to TA-27.
 """
@@ -17,14 +17,14 @@ from typing import Any
 from mew_lab.settings.faults import Fault
 from mew_lab.tools_agent.definition import ToolDefinition
 
-__all__ = ["filled", "lint", "references"]
+__all__ = ["fill_prompt", "lint", "references"]
 
 _PLACE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
 _BRACE = {"{{": "{", "}}": "}"}
 _WORD = re.compile(r"[^\W\d][\w.-]*\Z")
 
 
-def filled(
+def fill_prompt(
     template: str, arguments: Mapping[str, Any], *, tool: ToolDefinition, preview: bool = False
 ) -> str:
     """The prompt that these arguments make of a template.

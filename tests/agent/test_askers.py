@@ -120,9 +120,9 @@ async def test_a_right_that_ends_is_no_right_any_more(site: Site) -> None:
 @pytest.mark.threat(9, 42)
 async def test_a_crowd_of_strangers_gets_few_answers(site: Site) -> None:
     agent = await site.agent("agent", Script())
-    told = [agent.askers.declined(f"p{n}", now=0.0) for n in range(5000)]
+    told = [agent.askers.decline_text(f"p{n}", now=0.0) for n in range(5000)]
     assert len([text for text in told if text]) == 20
-    assert agent.askers.declined("p1", now=100.0) == "" and agent.askers.declined("new", now=100.0)
+    assert agent.askers.decline_text("p1", now=100.0) == "" and agent.askers.decline_text("new", now=100.0)
 
 
 @pytest.mark.parametrize("obeys", [7, [7], [""], {"a": 1}])

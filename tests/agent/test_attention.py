@@ -134,7 +134,7 @@ def test_answers_to_answers_come_to_an_end() -> None:
     message, rounds = chat("hello", to=["helper-1"]), 0
     while verdict(message, exchange=exchanges.depth(message)) == "respond":
         rounds += 1
-        exchanges.answered(message, f"a{rounds}")
+        exchanges.record(message, f"a{rounds}")
         message = chat("thanks, and you?", id=f"b{rounds}", to=["helper-1"], correlation_id=[f"a{rounds}"])
     assert rounds == MAX_EXCHANGE
     assert verdict(chat("a new question", to=["helper-1"])) == "respond"

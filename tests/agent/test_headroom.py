@@ -150,4 +150,4 @@ async def test_shutdown_ends_the_work_and_the_agent_leaves(site: Site) -> None:
 
 async def test_what_is_not_known_to_be_limited_is_not_trimmed(site: Site) -> None:
     _, agent = await talked(site, "one")
-    assert agent.context_window.over([Message("user", "x" * 10_000_000)]) == 0
+    assert agent.context_window.excess([Message("user", "x" * 10_000_000)]) == 0

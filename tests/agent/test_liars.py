@@ -459,7 +459,7 @@ def test_exchanges_and_claims_of_long_ago_are_forgotten() -> None:
         "payload": {"text": ""},
     }
     for n in range(10_050):
-        exchanges.answered(Envelope.of({**members, "id": f"m{n}"}), f"a{n}")
+        exchanges.record(Envelope.of({**members, "id": f"m{n}"}), f"a{n}")
     assert len(exchanges._depths) == 10_000
 
 
@@ -613,7 +613,7 @@ async def test_a_start_that_fails_leaves_it_deaf_and_can_be_tried_again(site: Si
     client._connection._owner = client._connection._owner._replace(open=fails)
     with pytest.raises(ConnectionLost, match="nobody there"):
         await agent.start()
-    assert agent._off == [] and len(client._messages) == hears
+    assert agent._unsubscribe == [] and len(client._messages) == hears
     await agent.start()
     await human.chat("Hello", to="agent")
     await site.answer("agent")

@@ -22,7 +22,7 @@ def chat(id: str, text: str, sender: str = "human", **more: Any) -> Envelope:
 def told(*texts: str) -> Memory:
     memory = Memory()
     for n, text in enumerate(texts):
-        memory.hear(chat(f"m{n}", text, sender="me" if n % 2 else "human"))
+        memory.observe(chat(f"m{n}", text, sender="me" if n % 2 else "human"))
     return memory
 
 
@@ -40,9 +40,9 @@ def test_the_last_n_messages_before_the_request_are_in_the_prompt_and_none_by_de
 @pytest.mark.req("P-3-19", "P-3.5.6-2", "P-3.8.1-9")
 def test_others_reasoning_and_welcomes_are_not_remembered() -> None:
     memory = Memory()
-    memory.hear(chat("a", "thinking aloud", context="reason-1"))
-    memory.hear(chat("b", "a welcome", kind="system/welcome", **{"from": "system:gateway"}))
-    memory.hear(chat("c", "a thought", kind="reasoning/thought"))
+    memory.observe(chat("a", "thinking aloud", context="reason-1"))
+    memory.observe(chat("b", "a welcome", kind="system/welcome", **{"from": "system:gateway"}))
+    memory.observe(chat("c", "a thought", kind="reasoning/thought"))
     assert len(memory) == 0
 
 
@@ -69,7 +69,7 @@ def test_compacting_drops_the_oldest_until_the_rest_fits() -> None:
 
 def test_a_flood_is_bounded() -> None:
     memory = told(*("x" for _ in range(MAX_ENTRIES + 5)))
-    memory.hear(chat("big", "x" * 1_000_000))
+    memory.observe(chat("big", "x" * 1_000_000))
     assert len(memory) == MAX_ENTRIES and memory.tokens < 200_000
 
 

@@ -1,4 +1,4 @@
-"""ToolNames of tools as an API takes them, and back: one to one, readable where they can be."""
+"""Names of tools as an API takes them, and back: one to one, readable where they can be."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pytest
 
 from mew_lab.agent import prompts
 from mew_lab.agent.model import Message, ToolCall, ToolSpec
-from mew_lab.agent.prompts import Prompts, attention_messages, filled, response_messages, step_messages
+from mew_lab.agent.prompts import Prompts, attention_messages, fill_template, response_messages, step_messages
 from mew_lab.agent.react import Thought
 
 ASKED = "What's the weather in Tokyo and calculate 15% tip on $85?"
@@ -64,8 +64,11 @@ def test_every_phase_can_be_replaced() -> None:
 
 @pytest.mark.threat(34)
 def test_what_is_filled_in_is_no_template_and_no_format_string() -> None:
-    assert filled("{input} {tools}", input="{tools} {0.__class__}", tools="T") == "{tools} {0.__class__} T"
-    assert filled("{a.__class__} {input!r} {{input}} {other}", input="X") == (
+    assert (
+        fill_template("{input} {tools}", input="{tools} {0.__class__}", tools="T")
+        == "{tools} {0.__class__} T"
+    )
+    assert fill_template("{a.__class__} {input!r} {{input}} {other}", input="X") == (
         "{a.__class__} {input!r} {X} {other}"
     )
 

@@ -1,4 +1,4 @@
-"""BackgroundTasks of one agent: counted, ended together, their faults told."""
+"""Background tasks of one agent: counted, ended together, their faults told."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ async def test_a_line_has_a_cap(tmp_path: Path) -> None:
     )
     await process.start()
     assert [line async for line in process.lines()] == []
-    assert await process.ended() == f"wrote a line of more than {MAX_LINE} bytes"
+    assert await process.describe_end() == f"wrote a line of more than {MAX_LINE} bytes"
     await process.stop()
     assert not alive(process.pid)
 
@@ -97,7 +97,7 @@ async def test_how_it_ended_is_a_few_words(tmp_path: Path, code: str, how: str) 
     process = python(code, tmp_path)
     await process.start()
     assert [line async for line in process.lines()] == []
-    assert await process.ended() == how
+    assert await process.describe_end() == how
     await process.stop()
 
 
@@ -117,7 +117,7 @@ async def test_a_secret_in_its_last_words_is_masked(tmp_path: Path) -> None:
     process = python(f"import sys; sys.exit('bad key {secret.reveal()}')", tmp_path)
     await process.start()
     assert [line async for line in process.lines()] == []
-    assert await process.ended() == f"ended (exit 1): bad key {secret}"
+    assert await process.describe_end() == f"ended (exit 1): bad key {secret}"
     await process.stop()
 
 
@@ -201,5 +201,5 @@ async def test_one_that_lost_its_keeper_is_ended(tmp_path: Path) -> None:
     await process.start()
     os.kill(int(await anext(process.lines())), signal.SIGKILL)
     await until(lambda: not alive(process.pid))
-    assert await process.ended() == "was ended by signal 9"
+    assert await process.describe_end() == "was ended by signal 9"
     await process.stop()

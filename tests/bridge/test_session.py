@@ -27,7 +27,7 @@ async def session(
 
     process = ServerProcess(["python", str(ODD), mode], cwd=tmp_path)
     await process.start()
-    async with open_session(process, told=note, at_end=ended.set) as opened:
+    async with open_session(process, on_notification=note, at_end=ended.set) as opened:
         yield opened, process, ended
     await until(lambda: not alive(process.pid))
 
@@ -73,7 +73,7 @@ async def test_the_end_of_the_server_is_told_and_wakes_who_waits(tmp_path: Path)
         with pytest.raises(RpcError):
             await opened.request("tools/call", {"name": "die"})
         assert ended.is_set()
-        assert await process.ended() == "ended (exit 3): the last words"
+        assert await process.describe_end() == "ended (exit 3): the last words"
 
 
 async def test_cancelling_a_request_does_not_end_the_session(tmp_path: Path) -> None:

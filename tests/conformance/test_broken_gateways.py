@@ -17,7 +17,7 @@ import pytest
 from mew_lab.cli.conform import conform
 from mew_lab.conformance.rows import MAY, MUST, SHOULD
 from mew_lab.conformance.suite import FAILED, NOT_OFFERED, UNSEEN
-from mew_lab.conformance.wire import Address, Answer
+from mew_lab.conformance.wire import Address, HttpAnswer
 from mew_lab.gateway import sockets
 from mew_lab.gateway.admission import Identity, identify
 from mew_lab.gateway.auth import Tokens
@@ -287,7 +287,7 @@ async def test_a_gateway_without_http_fails_no_row_for_it(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """§5.3 is optional: its rows cannot be told, and no other row needs it."""
-    monkeypatch.setattr(Address, "_ask", lambda *about: Answer(404, "", None))
+    monkeypatch.setattr(Address, "_ask", lambda *about: HttpAnswer(404, "", None))
     results = await (await serve()).play()
     assert {id for id, one in results.items() if one.result == FAILED} == set()
     assert {one.result for id, one in results.items() if id.startswith("P-5.3")} == {UNSEEN}

@@ -17,7 +17,7 @@ from mew_lab.cli.conform import conform
 from mew_lab.conformance.profile import fresh
 from mew_lab.conformance.rows import ROWS
 from mew_lab.conformance.suite import FAILED, NOT_OFFERED, PASSED, UNSEEN, Result, decides
-from mew_lab.conformance.wire import Address, Answer
+from mew_lab.conformance.wire import Address, HttpAnswer
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.protocol.envelope import Draft, Envelope
 from mew_lab.space import controls, core, streams
@@ -135,7 +135,7 @@ def gives_nothing_by_birth(patch: Patch) -> None:
 
 
 def offers_nothing_that_is_optional(patch: Patch) -> None:
-    patch.setattr(Address, "_ask", lambda *about: Answer(404, "", None))
+    patch.setattr(Address, "_ask", lambda *about: HttpAnswer(404, "", None))
     held_back = controls.held_back
 
     def soft(*about: Any) -> Refusal | None:

@@ -14,9 +14,9 @@ import pytest
 import mew_lab.conformance
 from mew_lab.conformance.profile import fresh
 from mew_lab.conformance.rows import ROWS
-from mew_lab.conformance.stage import Check, Stage
+from mew_lab.conformance.session import Check, CheckSession
 from mew_lab.conformance.suite import CHECKS, FAILED, PASSED, UNSEEN, play
-from mew_lab.conformance.wire import Unmet
+from mew_lab.conformance.wire import NotObserved
 from mew_lab.errors import ConfigError, ConnectionLost
 
 from .conftest import Ours, Serve
@@ -183,7 +183,7 @@ async def test_rows_that_nobody_knows_are_named() -> None:
 # --- what a check comes to ---------------------------------------------------------------------------------------
 
 
-def check(run: Callable[[Stage], Awaitable[None]], *rows: str) -> Check:
+def check(run: Callable[[CheckSession], Awaitable[None]], *rows: str) -> Check:
     return Check("a_check_of_the_tests", rows, run, False)
 
 
@@ -194,12 +194,12 @@ async def results_of(ours: Ours, *checks: Check, timeout: float = 5.0) -> dict[s
 
 
 async def test_of_a_check_that_could_not_end_every_row_has_failed_with_the_exchange(serve: Serve) -> None:
-    async def run(stage: Stage) -> None:
-        human = await stage.join("human")
-        stage.claim("C-1", True, "")
-        stage.claim("C-2", False, "the reverse was seen")
-        await human.send(stage.chat("the last thing said"))
-        raise Unmet("an answer did not come")
+    async def run(session: CheckSession) -> None:
+        human = await session.join("human")
+        session.report("C-1", True, "")
+        session.report("C-2", False, "the reverse was seen")
+        await human.send(session.chat("the last thing said"))
+        raise NotObserved("an answer did not come")
 
     found = await results_of(await serve(), check(run, "C-1", "C-2", "C-4"))
     assert found["C-2"][:2] == (FAILED, "the reverse was seen")
@@ -211,8 +211,8 @@ async def test_of_a_check_that_could_not_end_every_row_has_failed_with_the_excha
 async def test_a_row_that_a_check_forgets_has_failed_and_one_that_cannot_be_told_has_not(
     serve: Serve,
 ) -> None:
-    async def run(stage: Stage) -> None:
-        stage.cannot_tell("C-2", "not here")
+    async def run(session: CheckSession) -> None:
+        session.cannot_tell("C-2", "not here")
 
     found = await results_of(await serve(), check(run, "C-1", "C-2"))
     assert found["C-1"][:2] == (FAILED, "the check ended before it came to this row")
@@ -220,18 +220,18 @@ async def test_a_row_that_a_check_forgets_has_failed_and_one_that_cannot_be_told
 
 
 async def test_one_claim_that_does_not_hold_is_enough_to_fail(serve: Serve) -> None:
-    async def good(stage: Stage) -> None:
-        stage.claim("C-1", True, "")
+    async def good(session: CheckSession) -> None:
+        session.report("C-1", True, "")
 
-    async def bad(stage: Stage) -> None:
-        stage.claim("C-1", False, "it was otherwise")
+    async def bad(session: CheckSession) -> None:
+        session.report("C-1", False, "it was otherwise")
 
     found = await results_of(await serve(), check(good, "C-1"), check(bad, "C-1"), check(good, "C-1"))
     assert found["C-1"][:2] == (FAILED, "it was otherwise")
 
 
 async def test_an_answer_that_cannot_be_read_fails_its_row_and_not_the_run(serve: Serve) -> None:
-    async def run(stage: Stage) -> None:
+    async def run(session: CheckSession) -> None:
         raise KeyError("payload")
 
     found = await results_of(await serve(), check(run, "C-1"))
@@ -244,15 +244,15 @@ async def test_an_answer_that_cannot_be_read_fails_its_row_and_not_the_run(serve
 async def test_no_token_stands_in_an_exchange(serve: Serve) -> None:
     ours = await serve()
 
-    async def run(stage: Stage) -> None:
-        admin = await stage.join("admin")
-        invite = stage.message(
-            "space/invite", {"participant_id": stage.new_name(), "initial_capabilities": []}
+    async def run(session: CheckSession) -> None:
+        admin = await session.join("admin")
+        invite = session.message(
+            "space/invite", {"participant_id": session.new_name(), "initial_capabilities": []}
         )
         await admin.attempt(invite)
         ack = next(one for one in admin.inbox if one.kind == "space/invite-ack")
         seen.append(ack.payload["token"])
-        stage.claim("C-1", False, f"told: {ack.payload['token']}")
+        session.report("C-1", False, f"told: {ack.payload['token']}")
 
     seen: list[str] = []
     found = await results_of(ours, check(run, "C-1"))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from mew_lab.tools_agent.definition import ToolDefinition
-from mew_lab.tools_agent.template import filled, lint
+from mew_lab.tools_agent.template import fill_prompt, lint
 
 DESIGN = "The user wants to book a flight to {destination} on {departure_date}, please book accordingly"
 
@@ -26,7 +26,7 @@ FLIGHT = tool(DESIGN, required=("destination", "departure_date"), destination={}
 @pytest.mark.req("T-4")
 def test_the_prompt_of_the_design_is_filled_from_the_call() -> None:
     given = {"destination": "Paris, France", "departure_date": "2026-12-01"}
-    assert filled(DESIGN, given, tool=FLIGHT) == (
+    assert fill_prompt(DESIGN, given, tool=FLIGHT) == (
         "The user wants to book a flight to Paris, France on 2026-12-01, please book accordingly"
     )
 
@@ -34,9 +34,9 @@ def test_the_prompt_of_the_design_is_filled_from_the_call() -> None:
 @pytest.mark.req("T-4")
 def test_name_is_the_tools_name_unless_a_parameter_is_called_so() -> None:
     both = "{name} {tool.name} {tool.description}"
-    assert filled(both, {}, tool=tool()) == "book_flight book_flight Books a flight."
+    assert fill_prompt(both, {}, tool=tool()) == "book_flight book_flight Books a flight."
     named = tool(name={})
-    assert filled(both, {"name": "Ann"}, tool=named) == "Ann book_flight Books a flight."
+    assert fill_prompt(both, {"name": "Ann"}, tool=named) == "Ann book_flight Books a flight."
     assert any(
         "{tool.name}" in str(one) for one in lint(ToolDefinition("t", "d", named.parameters, "{name}"))
     )
@@ -50,7 +50,7 @@ def test_name_is_the_tools_name_unless_a_parameter_is_called_so() -> None:
 )  # fmt: skip
 def test_a_value_goes_in_as_it_is_and_is_never_read_again(value: str) -> None:
     given = {"destination": value, "departure_date": "D"}
-    assert filled("to {destination} on {departure_date}", given, tool=FLIGHT) == f"to {value} on D"
+    assert fill_prompt("to {destination} on {departure_date}", given, tool=FLIGHT) == f"to {value} on D"
 
 
 @pytest.mark.threat(34)
@@ -58,19 +58,19 @@ def test_a_value_goes_in_as_it_is_and_is_never_read_again(value: str) -> None:
 def test_whatever_the_values_are_the_prompt_is_the_template_with_them(values: dict[str, str]) -> None:
     shape = tool(a={}, b={}, c={})
     said = [values.get(key, "") for key in "abc"]
-    assert filled("1{a}2{b}3{c}4", values, tool=shape) == f"1{said[0]}2{said[1]}3{said[2]}4"
+    assert fill_prompt("1{a}2{b}3{c}4", values, tool=shape) == f"1{said[0]}2{said[1]}3{said[2]}4"
 
 
 def test_only_what_is_declared_is_filled_in() -> None:
     given = {"destination": "Paris", "other": "x", "a(": "y"}
     text = "{other} {a(} {destination}"
-    assert filled(text, given, tool=FLIGHT) == "{other} {a(} Paris"
+    assert fill_prompt(text, given, tool=FLIGHT) == "{other} {a(} Paris"
 
 
 def test_a_parameter_may_have_any_name() -> None:
     odd = tool("", **{"a(": {}, "größe": {}, "departure-date": {}})
     assert (
-        filled("{a(}{größe}{departure-date}", {"a(": "1", "größe": "2", "departure-date": "3"}, tool=odd)
+        fill_prompt("{a(}{größe}{departure-date}", {"a(": "1", "größe": "2", "departure-date": "3"}, tool=odd)
         == "123"
     )
 
@@ -90,7 +90,7 @@ def test_a_parameter_may_have_any_name() -> None:
     ],
 )
 def test_doubled_braces_are_braces_and_others_stay(text: str, said: str) -> None:
-    assert filled(text, {"destination": "Paris"}, tool=FLIGHT) == said
+    assert fill_prompt(text, {"destination": "Paris"}, tool=FLIGHT) == said
 
 
 @pytest.mark.parametrize(
@@ -105,20 +105,20 @@ def test_doubled_braces_are_braces_and_others_stay(text: str, said: str) -> None
     ],
 )
 def test_what_is_no_text_goes_in_as_json(value: Any, said: str) -> None:
-    assert filled("{destination}", {"destination": value}, tool=FLIGHT) == said
+    assert fill_prompt("{destination}", {"destination": value}, tool=FLIGHT) == said
 
 
 def test_an_optional_parameter_is_its_default_else_nothing() -> None:
     shape = tool(a={"default": "x"}, b={"type": "integer", "default": 3}, c={})
-    assert filled("{a}|{b}|{c}", {}, tool=shape) == "x|3|"
+    assert fill_prompt("{a}|{b}|{c}", {}, tool=shape) == "x|3|"
 
 
 def test_a_preview_shows_what_is_missing_and_fills_in_the_rest() -> None:
     given = {"destination": "Paris", "departure_date": ""}
-    assert filled("{name}: {destination} {departure_date}", given, tool=FLIGHT, preview=True) == (
+    assert fill_prompt("{name}: {destination} {departure_date}", given, tool=FLIGHT, preview=True) == (
         "book_flight: Paris {departure_date}"
     )
-    assert filled(DESIGN, {}, tool=FLIGHT, preview=True) == DESIGN
+    assert fill_prompt(DESIGN, {}, tool=FLIGHT, preview=True) == DESIGN
 
 
 def test_lint_lists_what_nothing_fills_what_is_not_used_and_odd_braces() -> None:

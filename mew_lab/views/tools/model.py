@@ -263,9 +263,9 @@ class Palette:
 
 
 def _preview_of(tool: ToolDefinition) -> Callable[[Mapping[str, Any]], str]:
-    from mew_lab.tools_agent.template import filled
+    from mew_lab.tools_agent.template import fill_prompt
 
-    return lambda arguments: filled(tool.prompt, arguments, tool=tool, preview=True)
+    return lambda arguments: fill_prompt(tool.prompt, arguments, tool=tool, preview=True)
 
 
 def read_arguments(text: str) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""What does a check work with?  Fresh connections, unique ids, and claims: what was seen, row by row.
+"""Gives one check its tools: fresh connections, unique ids, and a place for its findings, row by row.
 
-A `Chapter` collects checks; each is one async function that names the rows which it can show. A row that it claims
-to hold or not to hold has its result; of a check that could not be played to its end, because something that it
-waited for did not happen, every row has failed for that reason.
+A `CheckGroup` collects the checks of a module. Each check is one async function that names the rows which it can show,
+and reports for each whether it holds. Where something that a check waits for does not happen, the check ends there and
+every row of it has failed for that reason.
 
 Spec: none of its own; the rows name their sections.
 """
@@ -16,17 +16,25 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from mew_lab.conformance.exchange import Exchange
 from mew_lab.conformance.profile import ROLES, SECOND_ROLES, Profile
-from mew_lab.conformance.wire import Address, Answer, Entry, Guest, Outcome, Unmet, whole
+from mew_lab.conformance.transcript import WireTranscript
+from mew_lab.conformance.wire import (
+    Address,
+    HttpAnswer,
+    NotObserved,
+    Peer,
+    SendResult,
+    WireMessage,
+    complete_message,
+)
 from mew_lab.protocol.token import Token
 from mew_lab.transport.link import HandshakeRefused
 
-__all__ = ["Chapter", "Check", "Claim", "Stage", "all_in", "playing"]
+__all__ = ["Check", "CheckGroup", "CheckSession", "Finding", "all_in", "open_session"]
 
 
-class Claim(NamedTuple):
-    """What one check says of one row: `ok` is None where it cannot be told from outside."""
+class Finding(NamedTuple):
+    """The result of one check for one row: `ok` is None where it cannot be told from outside."""
 
     row: str
     ok: bool | None
@@ -35,16 +43,16 @@ class Claim(NamedTuple):
 
 
 class Check(NamedTuple):
-    """One check: what it does in a sentence, the rows that it shows, whether it needs a second space."""
+    """One check: its name, which is a sentence, the rows that it shows, and whether it needs a second space."""
 
     name: str
     rows: tuple[str, ...]
-    run: Callable[[Stage], Awaitable[None]]
+    run: Callable[[CheckSession], Awaitable[None]]
     second: bool
 
 
-class Chapter:
-    """The checks of one module, in its order."""
+class CheckGroup:
+    """The checks of one module, in their order."""
 
     def __init__(self) -> None:
         self.checks: list[Check] = []
@@ -59,47 +67,47 @@ class Chapter:
         return register
 
 
-CheckFunction = Callable[["Stage"], Awaitable[None]]
+CheckFunction = Callable[["CheckSession"], Awaitable[None]]
 
 
-class Stage:
-    """Where one check plays."""
+class CheckSession:
+    """One run of one check against the gateway: its connections, ids and findings."""
 
     def __init__(self, address: Address, profile: Profile, *, timeout: float, run: str) -> None:
         self.profile = profile
-        self.exchange = Exchange()
-        self.claims: list[Claim] = []
+        self.transcript = WireTranscript()
+        self.findings: list[Finding] = []
         self.timeout = timeout
         self._address = address
         self._run = run
         self._ids = itertools.count(1)
-        self._guests: list[Guest] = []
+        self._guests: list[Peer] = []
         self._later: list[Callable[[], Awaitable[object]]] = []
 
-    # --- claims ---
+    # --- findings ---
 
-    def claim(self, rows: str, ok: bool, otherwise: str) -> bool:
-        """These rows (ids between blanks) hold, or not: then `otherwise` says what was seen instead."""
-        exchange = "" if ok else str(self.exchange)
-        self.claims += [Claim(row, ok, "" if ok else otherwise, exchange) for row in rows.split()]
+    def report(self, rows: str, ok: bool, otherwise: str) -> bool:
+        """Reports that these rows (ids between blanks) hold, or not: then `otherwise` says what was seen instead."""
+        exchange = "" if ok else str(self.transcript)
+        self.findings += [Finding(row, ok, "" if ok else otherwise, exchange) for row in rows.split()]
         return ok
 
     def cannot_tell(self, rows: str, why: str) -> None:
-        """These rows cannot be told from outside here."""
-        self.claims += [Claim(row, None, why, "") for row in rows.split()]
+        """Reports that these rows cannot be told from outside here."""
+        self.findings += [Finding(row, None, why, "") for row in rows.split()]
 
     # --- names ---
 
     def new_id(self, word: str = "m") -> str:
-        """An id that no other message of any run has."""
+        """An id for a message that is unique over all runs."""
         return f"{word}-{self._run}-{next(self._ids)}"
 
     def new_name(self, word: str = "guest") -> str:
-        """A participant id that nobody has had."""
+        """A participant id that was never used."""
         return f"{word}-{self._run}-{next(self._ids)}-{secrets.token_hex(2)}"
 
     def message(self, kind: str, payload: Any = None, **members: Any) -> dict[str, Any]:
-        """A complete envelope, but for `from`, `ts` and `protocol`, which a gateway knows."""
+        """An envelope without `from` and `ts`, which are added when it is sent."""
         told: dict[str, Any] = {"protocol": "mew/v0.4", "id": self.new_id(), "kind": kind}
         told |= {("from" if key == "from_" else key): value for key, value in members.items()}
         return told | {"payload": {} if payload is None else payload}
@@ -118,7 +126,7 @@ class Stage:
         return self.message("capability/revoke", {"recipient": recipient, **what}, to=[recipient])
 
     def configured(self, role: str, *, second: bool = False) -> list[dict[str, Any]]:
-        """What the profile gives to a role."""
+        """The capabilities that the profile gives to a role."""
         return [dict(one) for one in (SECOND_ROLES if second else ROLES)[role]]
 
     # --- connections ---
@@ -129,10 +137,10 @@ class Stage:
 
     def _space(self, second: bool) -> Profile:
         profile = self.profile.second if second else self.profile
-        assert profile is not None, "a check that plays in the second space says so to its chapter"
+        assert profile is not None, "a check that plays in the second space says so to its checks"
         return profile
 
-    async def knock(
+    async def open_socket(
         self,
         role: str,
         *,
@@ -140,27 +148,27 @@ class Stage:
         header: bool = True,
         path: str = "",
         space: str | None = None,
-    ) -> Guest:
-        """A WebSocket that is open, and on which nothing has been said.
+    ) -> Peer:
+        """Opens a WebSocket, and sends nothing on it.
 
         Raises:
             HandshakeRefused: the gateway would not open one.
         """
-        guest = await self._address.open(
+        peer = await self._address.open(
             role,
             space=self.profile.space if space is None else space,
             token=(token or self.token(role)) if header else None,
-            exchange=self.exchange,
+            transcript=self.transcript,
             timeout=self.timeout,
             path=path,
         )
-        self._guests.append(guest)
-        return guest
+        self._guests.append(peer)
+        return peer
 
     def join_frame(
         self, role: str, *, token: Token | None = None, as_id: str = "", second: bool = False
     ) -> str:
-        """The first message of peers in the field, as text."""
+        """The join frame that peers in the field send first, as text."""
         told = {
             "type": "join",
             "space": self._space(second).space,
@@ -171,71 +179,71 @@ class Stage:
 
     async def join(
         self, role: str, *, as_id: str = "", token: Token | None = None, second: bool = False
-    ) -> Guest:
-        """A participant that is in the space: token in the header, join frame, welcome.
+    ) -> Peer:
+        """Lets a participant join the space: token in the header, join frame, welcome.
 
         Raises:
-            Unmet: it was not let in.
+            NotObserved: it was not let in.
         """
         token = token or self.token(role, second=second)
         try:
-            guest = await self.knock(role, token=token, space=self._space(second).space)
+            peer = await self.open_socket(role, token=token, space=self._space(second).space)
         except HandshakeRefused as no:
-            raise Unmet(f"{role} was refused with HTTP {no.status} instead of being let in") from None
-        await guest.send(self.join_frame(role, token=token, as_id=as_id, second=second))
-        await self.welcomed(guest)
-        return guest
+            raise NotObserved(f"{role} was refused with HTTP {no.status} instead of being let in") from None
+        await peer.send(self.join_frame(role, token=token, as_id=as_id, second=second))
+        await self.await_welcome(peer)
+        return peer
 
-    async def welcomed(self, guest: Guest) -> Entry:
-        """Waits for the guest's welcome."""
-        guest.welcome = await guest.until("its welcome", lambda one: one.kind == "system/welcome")
-        return guest.welcome
+    async def await_welcome(self, peer: Peer) -> WireMessage:
+        """Waits for the peer's welcome, and returns it."""
+        peer.welcome = await peer.until("its welcome", lambda one: one.kind == "system/welcome")
+        return peer.welcome
 
-    async def seats(self, *roles: str) -> list[Guest]:
-        """Several roles that have joined, and have heard of each other."""
-        guests = [await self.join(role) for role in roles]
-        for guest in guests:
-            await guest.settle()
-        return guests
+    async def join_all(self, *roles: str) -> list[Peer]:
+        """Lets several roles join, and waits until each has heard of the others."""
+        peers = [await self.join(role) for role in roles]
+        for peer in peers:
+            await peer.settle()
+        return peers
 
     async def post(
         self, role: str, body: Any, *, as_: str = "", token: Token | None = None, header: bool = True
-    ) -> Answer:
-        """One message by HTTP; a text goes out as it is."""
+    ) -> HttpAnswer:
+        """Posts one message by HTTP; a text goes out as it is."""
         return await self._address.request(
             "POST",
             f"/participants/{as_ or role}/messages",
             token=(token or self.token(role)) if header else None,
-            body=body if isinstance(body, str) else whole(body, by=as_ or role),
-            exchange=self.exchange,
+            body=body if isinstance(body, str) else complete_message(body, by=as_ or role),
+            transcript=self.transcript,
             timeout=self.timeout,
         )
 
-    async def get(self, path: str, *, role: str, token: Token | None = None) -> Answer:
-        """One question by HTTP."""
+    async def get(self, path: str, *, role: str, token: Token | None = None) -> HttpAnswer:
+        """Sends one GET request."""
         return await self._address.request(
-            "GET", path, token=token or self.token(role), exchange=self.exchange, timeout=self.timeout
+            "GET", path, token=token or self.token(role), transcript=self.transcript, timeout=self.timeout
         )
 
-    # --- looking ---
+    # --- arrivals ---
 
-    async def heard(self, id: Any, *guests: Guest) -> list[bool]:
-        """For each guest whether a message of this id has reached it, after all that was sent before."""
-        for guest in guests:
-            await guest.settle()
-        return [any(one.id == id and one.kind != "system/error" for one in guest.inbox) for guest in guests]
+    async def arrivals(self, id: Any, *peers: Peer) -> list[bool]:
+        """For each peer whether a message of this id has reached it, once everything sent before is dealt with."""
+        for peer in peers:
+            await peer.settle()
+        return [any(one.id == id and one.kind != "system/error" for one in peer.inbox) for peer in peers]
 
-    async def reaches(self, id: Any, *guests: Guest) -> bool:
+    async def reaches(self, id: Any, *peers: Peer) -> bool:
         """Whether it has reached all of them."""
-        return all(await self.heard(id, *guests))
+        return all(await self.arrivals(id, *peers))
 
-    async def hidden(self, id: Any, *guests: Guest) -> bool:
+    async def hidden(self, id: Any, *peers: Peer) -> bool:
         """Whether it has reached none of them."""
-        return not any(await self.heard(id, *guests))
+        return not any(await self.arrivals(id, *peers))
 
-    async def refuses(self, guest: Guest, message: Mapping[str, Any] | str, *others: Guest) -> Outcome:
-        """Sends what must be refused; the outcome counts as accepted where anybody has heard it all the same."""
-        outcome = await guest.attempt(message)
+    async def refuses(self, peer: Peer, message: Mapping[str, Any] | str, *others: Peer) -> SendResult:
+        """Sends a message that must be refused; it counts as accepted where it has reached one of the others."""
+        outcome = await peer.attempt(message)
         if outcome.id is not None and others and not await self.hidden(outcome.id, *others):
             return outcome._replace(error=None)
         return outcome
@@ -243,21 +251,21 @@ class Stage:
     # --- the end ---
 
     def later(self, undo: Callable[[], Awaitable[object]]) -> None:
-        """Something to do when the check is over, whatever came of it."""
+        """Registers an action for the end of the check, whatever its result."""
         self._later.append(undo)
 
     async def close(self) -> None:
-        """Undoes and closes what the check left."""
+        """Runs the registered actions, and closes the connections that are left."""
         for undo in reversed(self._later):
-            with contextlib.suppress(Unmet):
+            with contextlib.suppress(NotObserved):
                 await undo()
-        for guest in self._guests:
-            if guest.closed is None:
-                await guest.leave()
+        for peer in self._guests:
+            if peer.closed is None:
+                await peer.leave()
 
 
 def all_in(wanted: Iterable[Any], found: Iterable[Any]) -> bool:
-    """Whether each capability wanted is among those found; remarks of a gateway on them do not count."""
+    """Whether each capability of `wanted` is in `found`; further members that a gateway adds do not count."""
 
     def bare(one: Any) -> Any:
         return (
@@ -271,9 +279,9 @@ def all_in(wanted: Iterable[Any], found: Iterable[Any]) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def playing(stage: Stage) -> AsyncIterator[Stage]:
-    """A stage that is closed at the end."""
+async def open_session(session: CheckSession) -> AsyncIterator[CheckSession]:
+    """Closes the session at the end."""
     try:
-        yield stage
+        yield session
     finally:
-        await stage.close()
+        await session.close()

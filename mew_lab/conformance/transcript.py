@@ -1,4 +1,4 @@
-"""What went over the wire in one check?  A list of lines that can be shown to anybody.
+"""Records the traffic of one check as a list of lines that can be shown to anybody.
 
 Every token that the suite knows or is told is masked before it becomes a part of a line.
 """
@@ -10,30 +10,30 @@ from typing import Any
 
 from mew_lab.protocol.token import Token, mask
 
-__all__ = ["Exchange"]
+__all__ = ["WireTranscript"]
 
 LONGEST = 600  # characters of one message that are shown
 MOST = 80  # lines that are shown: the last ones, for they led to the failure
 
 
-class Exchange:
-    """The frames and requests of one check, in the order in which the suite saw them."""
+class WireTranscript:
+    """The frames and requests of one check, in the order of their sending and arrival."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
 
-    def sent(self, who: str, message: str | bytes) -> None:
-        """`who` sent this."""
+    def record_sent(self, who: str, message: str | bytes) -> None:
+        """Records that `who` sent this."""
         self._lines.append(f"{who} → {_shown(message)}")
 
-    def heard(self, who: str, message: str | bytes) -> None:
-        """`who` received this; a token in it is known from now on."""
+    def record_received(self, who: str, message: str | bytes) -> None:
+        """Records that `who` received this; a token in it is masked from now on."""
         if isinstance(message, str):
             remember_tokens(message)
         self._lines.append(f"{who} ← {_shown(message)}")
 
-    def noted(self, who: str, what: str) -> None:
-        """Something happened to `who` that is no message."""
+    def record_event(self, who: str, what: str) -> None:
+        """Records an event at `who` that is no message."""
         self._lines.append(f"{who} · {what}")
 
     def __str__(self) -> str:

@@ -1,6 +1,6 @@
-"""What does a space of our own need to run?  Gateway, server, journal, tokens and programs, opened and closed as one.
+"""A space that runs in this process: gateway, server, journal, tokens and programs, opened and closed as one.
 
-Runs on the loop; it knows no human, no view and no sync code.
+With MEW_LAB_SEED set, clocks and ids follow from the seed, so that a lesson shows the same each time. Runs on the loop.
 
 Spec: §3.6, §5.
 """
@@ -9,11 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import secrets
 import shlex
 import sys
+import uuid
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from itertools import count
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.gateway.auth import write_token_file
@@ -26,7 +32,6 @@ from mew_lab.gateway.programs import programs_of
 from mew_lab.gateway.server import Server
 from mew_lab.gateway.sinks import Sinks
 from mew_lab.gateway.space_file import SpaceFile
-from mew_lab.lab.determinism import source
 from mew_lab.lab.heads import HeadKeeper
 from mew_lab.lab.peer_logs import PeerLogs
 from mew_lab.lab.resuming import SERVED, SETTINGS, Past
@@ -40,7 +45,35 @@ from mew_lab.space.core import Space
 from mew_lab.space.events import Record
 from mew_lab.transport.link import Link
 
-__all__ = ["Host", "capabilities_of", "join_line"]
+__all__ = ["Generators", "Host", "capabilities_of", "join_line", "make_generators"]
+
+
+VARIABLE = "MEW_LAB_SEED"
+START = datetime(2026, 1, 1, 9, 0, tzinfo=UTC)
+
+
+class Generators(NamedTuple):
+    """Where one owner takes its times and its ids from."""
+
+    clock: Callable[[], datetime]
+    new_id: Callable[[], str]
+    new_epoch: Callable[[], int]
+
+
+def make_generators(owner: str) -> Generators:
+    """The times and ids of one owner: a gateway, or one participant."""
+    seed = os.environ.get(VARIABLE, "")
+    if not seed:
+        return Generators(lambda: datetime.now(UTC), lambda: str(uuid.uuid4()), lambda: secrets.randbits(64))
+    root = sha256(f"{seed}/{owner}".encode()).digest()
+    looks, made = count(), count(1)
+    space = uuid.UUID(bytes=root[:16])
+    return Generators(
+        lambda: START + timedelta(milliseconds=next(looks)),
+        lambda: str(uuid.uuid5(space, str(next(made)))),
+        lambda: int.from_bytes(root[16:24]),
+    )
+
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +134,7 @@ class Host:
     ) -> None:
         self.name = name
         self.folder = folder
-        given = source(f"gateway of {name}")
+        given = make_generators(f"gateway of {name}")
         self._epoch = given.new_epoch()
         self._epochs: list[int] = [] if beside is None else beside._epochs  # for the next space to be added
         self.gateway: Gateway = (
@@ -117,13 +150,13 @@ class Host:
         self._logs = logs
         mint = self.gateway.tokens.on_mint
 
-        def minted(space: str, participant: str, token: Token) -> None:
+        def keep_token(space: str, participant: str, token: Token) -> None:
             if space == name:
                 self._keep(space, participant, token)
             elif mint is not None:
                 mint(space, participant, token)
 
-        self.gateway.tokens.on_mint = minted
+        self.gateway.tokens.on_mint = keep_token
         self.journal = Journal(journal) if journal is not None else None
         self._past = past
         self.core: Space | None = past.space if past is not None else None
@@ -340,14 +373,14 @@ class Host:
             logs=self._logs,
         )
 
-        def noted(say: Callable[[str], object]) -> Callable[[str, str], object]:
+        def with_note(say: Callable[[str], object]) -> Callable[[str, str], object]:
             def both(participant: str, sentence: str) -> None:
                 self.gateway.note(self.name, "program", participant=participant, detail=sentence)
                 say(f"{participant}: {sentence}")
 
             return both
 
-        self._processes = Processes(programs, tell=noted(tell), fault=noted(fault))
+        self._processes = Processes(programs, tell=with_note(tell), fault=with_note(fault))
         await self._processes.start()
 
     def enrol(self, participant: str, can: str | Sequence[Mapping[str, Any]]) -> None:
@@ -399,7 +432,7 @@ class Host:
 
     def client_for(self, participant: str) -> MEWClient:
         """A client of this process that speaks as that participant, not connected yet."""
-        given = source(participant)
+        given = make_generators(participant)
 
         async def connect() -> Link:
             return attach(self.gateway, self.name, participant)

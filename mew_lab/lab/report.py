@@ -1,4 +1,4 @@
-"""What is there to see of a lab, as plain listings?  Reads live state on the loop; changes nothing."""
+"""The listings of a lab: participants, tools, proposals, decisions and status. Reads live state on the loop."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 from mew_lab.errors import MewError
-from mew_lab.lab.decisions.approving import ListedProposal, Proposals
-from mew_lab.lab.decisions.pace import hurry, shares
+from mew_lab.lab.decisions.statistics import describe_hurry, describe_shares
+from mew_lab.lab.decisions.text import ListedProposal, Proposals
 from mew_lab.lab.listing import Listing, Note
 from mew_lab.lab.session import Session
 from mew_lab.protocol.text import local_time
@@ -87,7 +87,7 @@ def history(session: Session) -> Listing:
         ("at", "call", "from", "decision", "by", "on screen", "outcome"),
         rows,
         empty="nothing was decided yet",
-        note=" ".join(filter(None, (shares(decided, me=me), hurry(decided, me=me)))),
+        note=" ".join(filter(None, (describe_shares(decided, me=me), describe_hurry(decided, me=me)))),
     )
 
 

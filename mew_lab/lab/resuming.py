@@ -1,7 +1,7 @@
-"""How does a space go on where its journal ends?  Reads it again, and finds the port and the tokens that it had.
+"""A space that ran before, read again from its journal, with the port and the tokens that it had.
 
-It starts nothing: what comes out is handed to a host. Connections are gone, and so are their streams; grants,
-invitations, pauses and what was said are as they were.
+Nothing is started here: a host goes on with the result. Connections are gone, and so are their streams; grants,
+invitations, pauses and messages are as they were.
 
 Spec: §3.6.8.
 """

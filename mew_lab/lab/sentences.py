@@ -1,8 +1,7 @@
-"""What does a capability allow, said so that a person reads it right?  One phrase a pattern, one sentence a list.
+"""Capabilities in words: one phrase for a pattern, one sentence for a list.
 
-`phrase` says everything that narrows a pattern, and says `any` where nothing does: a pattern that names no arguments,
-or `{}`, allows all of them. Whether something may be sent is decided elsewhere; nobody acts on these sentences, and
-nothing that a pattern may hold makes them fail.
+`phrase` states every condition of a pattern, and says `any` where there is none: a pattern that names no arguments, or
+`{}`, allows all of them. The words decide nothing, and nothing that a pattern may hold makes them fail.
 
 Spec: §4.1 (Capability Pattern Structure).
 """

@@ -1,7 +1,7 @@
-"""How does each object look in a notebook?  As HTML, safe by construction, and as text.
+"""The displays of objects in a notebook: as HTML that is safe by construction, and as text.
 
-`install` registers a formatter for each type by its name, so that loading this module loads none of them, and
-gives back what takes all of it away again. What a formatter cannot show it names; it never raises.
+`install` registers a formatter for each type by its name, so that loading this module loads none of them, and returns
+what removes them again. A formatter never raises: an object that cannot be shown is named with the reason.
 """
 
 from __future__ import annotations
@@ -252,17 +252,17 @@ def short(value: Any) -> str:
 # Where the type lives, its name, its HTML, its text.
 TYPES: tuple[tuple[str, str, Callable[[Any], Html], Callable[[Any], str]], ...] = (
     ("mew_lab.lab.listing", "Listing", listing, short),
-    ("mew_lab.lab.decisions.approving", "Proposals", whole, str),
-    ("mew_lab.lab.decisions.approving", "ListedProposal", whole, str),
+    ("mew_lab.lab.decisions.text", "Proposals", whole, str),
+    ("mew_lab.lab.decisions.text", "ListedProposal", whole, str),
     ("mew_lab.lab.listing", "Note", note, short),
-    ("mew_lab.lab.listing", "Sent", sent, short),
+    ("mew_lab.lab.listing", "SentEnvelope", sent, short),
     ("mew_lab.lab.lab", "Lab", lab, lab_text),
     ("mew_lab.lab.seat", "Seat", seat, seat_text),
     ("mew_lab.lab.pending", "Pending", pending, pending_text),
     ("mew_lab.sdk.results", "ToolResult", tool_result, short),
     ("mew_lab.protocol.envelope", "Envelope", envelope, envelope_text),
     ("mew_lab.log.log", "Log", log, log_text),
-    ("mew_lab.notebook.help", "Help", usage, str),
+    ("mew_lab.notebook.commands", "Help", usage, str),
 )
 
 

@@ -1,8 +1,8 @@
-"""What does `%load_ext mew_lab` change in a shell, and how is all of it taken back?
+"""Loads this package into an IPython shell, and unloads it.
 
 Loading is light: it starts no thread, opens no socket, patches no event loop, and imports no data or model
-library. Everything that is put somewhere is remembered as the function that takes it away; unloading ends the
-labs and calls these in reverse.
+library. Whatever is added is remembered as the function that removes it; unloading ends the labs and calls these
+functions in reverse.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import pytest
 from corpus import PAYLOADS
 
 from mew_lab.errors import JournalError
-from mew_lab.lab.following import Following
+from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.loop import LoopThread
 from mew_lab.lab.rows import LiveRows
 from mew_lab.log.drawing import Drawing
@@ -31,7 +31,7 @@ class Space:
 
     def __init__(self, loop: LoopThread, name: str = "demo") -> None:
         self.log = Log.live(space=name)
-        self.following = Following(self.log)
+        self.following = EntryFeed(self.log)
         self.rows = LiveRows(lambda: (name, 2))
         self.tempo = Tempo()
         self.following.add(self.tempo)

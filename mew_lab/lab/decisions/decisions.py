@@ -22,7 +22,7 @@ from typing import Any
 from mew_lab.errors import MewError, NotApproved
 from mew_lab.lab.decisions.card_queue import CardQueue
 from mew_lab.lab.decisions.cards import POLICY, Card, CardState, Click
-from mew_lab.lab.decisions.editing import Review
+from mew_lab.lab.decisions.edits import EditReview
 from mew_lab.lab.decisions.policies import Policy, is_decision
 from mew_lab.lab.loop import LoopThread
 from mew_lab.protocol.envelope import Envelope
@@ -83,18 +83,18 @@ class HumanDecisions(CardQueue):
         edit = self.editing.kept(proposal, digest)
         return None if edit is None else edit.arguments
 
-    def seen(self, proposal: str, *, view: str, digest: str) -> bool:
+    def record_shown(self, proposal: str, *, view: str, digest: str) -> bool:
         """A view shows what has that digest from now on; whether there is such a thing."""
         card = self._open.cards.get(proposal)
         if card is None or self.rows(proposal, digest) is None:
             return False
-        self.gate.seen(card, view=view, digest=digest)
+        self.gate.record_shown(card, view=view, digest=digest)
         return True
 
-    def opened(self, proposal: str, digest: str, index: int) -> None:
+    def record_opened(self, proposal: str, digest: str, index: int) -> None:
         """A view shows the whole of a folded row of what has that digest."""
         if self.rows(proposal, digest) is not None:
-            self.gate.opened(proposal, digest, index)
+            self.gate.record_opened(proposal, digest, index)
 
     def click(self, view: str) -> Click:
         """A click in that view, which arrives now."""
@@ -163,7 +163,7 @@ class HumanDecisions(CardQueue):
 
         Args:
             digest: of what was shown; None, to reject alone, takes the proposal as the book holds it, but once refuses
-                one that took the place of another that was open. See `Editing` for edits.
+                one that took the place of another that was open. See `Edits` for edits.
             typed: the characters of the digest that were typed, or `yes` after the whole was told.
 
         Returns:
@@ -252,7 +252,7 @@ class HumanDecisions(CardQueue):
             crossed = f"{proposal.by} had fulfilled it"
         return f"; {crossed} before, and request {request.id} was sent as you all the same" if crossed else ""
 
-    def _edit(self, card: Card, digest: str | None, decision: str) -> Review | None:
+    def _edit(self, card: Card, digest: str | None, decision: str) -> EditReview | None:
         if digest is None or hmac.compare_digest(
             digest.encode("utf-8", "surrogatepass"), card.digest.encode()
         ):
@@ -265,7 +265,7 @@ class HumanDecisions(CardQueue):
             )
         return edit
 
-    async def _tell_changes(self, card: Card, edit: Review, request: str) -> str:
+    async def _tell_changes(self, card: Card, edit: EditReview, request: str) -> str:
         """Says to the proposer what was changed; how that went, to be added to the sentence."""
         text = f"Approved with changes, {card.tool or card.method}: {edit.said}"
         try:

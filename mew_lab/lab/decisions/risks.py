@@ -19,7 +19,7 @@ from typing import Any
 from mew_lab.agent.quotes import fold, leaves
 from mew_lab.protocol.visible import middle, one_line, visible
 
-__all__ = ["UNLOOKED", "alike", "risks", "risks_of_title", "stated"]
+__all__ = ["UNLOOKED", "alike", "risks", "risks_of_title", "stated_risks"]
 
 MAX_RISKS = 20
 MAX_LOOKED_AT = 10_000  # texts, lists and objects
@@ -211,7 +211,7 @@ def _spelt(name: str) -> str:
     return middle(json.dumps(name), 60)
 
 
-def stated(annotations: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+def stated_risks(annotations: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """What a tool says of itself that a human should see, of each participant that would run it; one line."""
     if any(one.get("destructiveHint") is True for one in annotations):
         return ("destroys: the tool says so itself (annotations)",)

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mew_lab.errors import MewError
-from mew_lab.lab.decisions.cards import Row, Rows
 from mew_lab.lab.extract import as_python, members_of, save_log
+from mew_lab.lab.rows import Row, Rows
 from mew_lab.protocol.visible import visible
 from mew_lab.views.feed.columns import DEFAULT, SIGNS, VALUES, Column, chosen
 from mew_lab.views.feed.detail import detail, why

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from mew_lab.lab.following import Follower
+from mew_lab.lab.entry_feed import Follower
 from mew_lab.ledger.entry import Entry
 from mew_lab.views.ui.live import LiveWidget, front_end
 from mew_lab.views.ui.pictures import clock_time, picture

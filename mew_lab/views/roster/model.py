@@ -20,8 +20,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import NamedTuple
 
-from mew_lab.lab.actions import DEEDS, Steering
-from mew_lab.lab.debounce import Soon
+from mew_lab.lab.actions import ACTIONS, ParticipantActions
+from mew_lab.lab.debounce import Debounce
 from mew_lab.lab.sentences import sentence
 from mew_lab.lab.session import Session
 from mew_lab.lab.standing import Standing, logical, standings
@@ -106,11 +106,11 @@ class Members:
         self,
         session: Session,
         *,
-        steering: Steering | None = None,
+        steering: ParticipantActions | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.rows: tuple[Member, ...] = ()
-        self.steering = steering or Steering(session)
+        self.steering = steering or ParticipantActions(session)
         self._session = session
         self._clock = clock
         self._told: BoundedDict[str, Told] = BoundedDict(MOST_KEPT, refresh=True)
@@ -121,7 +121,7 @@ class Members:
         self._gone: BoundedDict[str, Standing] = BoundedDict(MOST_KEPT, refresh=True)
         self._removed: BoundedDict[str, None] = BoundedDict(MOST_KEPT, refresh=True)
         self._subscribers: Subscribers[()] = Subscribers()
-        self._soon = Soon(self.refresh)
+        self._soon = Debounce(self.refresh)
 
     # --- for views ---
 
@@ -206,7 +206,7 @@ class Members:
         paused, shut_down = self._held_back(one, now)
         kicked = one.kicked or (not one.certain and not one.ids and one.name in self._removed)
         against = {
-            deed: why for deed in DEEDS if (why := self.steering.against(deed, self._judged(one, paused)))
+            deed: why for deed in ACTIONS if (why := self.steering.find_obstacle(deed, self._judged(one, paused)))
         }
         presence = (
             "removed" if kicked

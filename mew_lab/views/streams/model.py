@@ -23,7 +23,7 @@ from functools import partial
 from typing import Any
 
 from mew_lab.errors import ProtocolError
-from mew_lab.lab.following import Following
+from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.bounded import BoundedDict
@@ -89,7 +89,7 @@ class Streaming:
             clock=lambda: datetime.fromtimestamp(self._heard_at, UTC),
         )
 
-    def follow(self, following: Following) -> None:
+    def follow(self, following: EntryFeed) -> None:
         """Begins to listen; to what was said before, too."""
         streams, client = self.me.streams, self.me.client
         for stream in tuple(streams.active.values()):

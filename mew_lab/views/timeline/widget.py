@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import JournalError
-from mew_lab.lab.decisions.cards import Rows
 from mew_lab.lab.loop import LoopThread
+from mew_lab.lab.rows import Rows
 from mew_lab.log.charts import latency_of, rate_of
 from mew_lab.log.drawing import STYLE, Drawing, lasted
 from mew_lab.log.pairs import Pair

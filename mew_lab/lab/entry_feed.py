@@ -1,11 +1,9 @@
-"""How does a model of a view see every envelope once, the earlier ones too, without holding anybody up?
+"""Feeds every envelope of a live log to the models of views, once and in the order of the journal.
 
-A `Follower` is told of each envelope in the order of the journal. Those that come late first get what the log holds in
-memory, a few milliseconds at a time, while new ones queue behind; so a view opens at once and fills. Each text is read
-once for all that came together. Everything happens on the loop's thread, so a follower needs no lock for what it
-writes; what other threads read of it must be replaced, not changed.
-
-It does not know what a follower makes of an envelope.
+A `Follower` that comes late first gets what the log holds in memory, a few milliseconds at a time, while new envelopes
+queue behind. So a view opens at once and fills. Each text is parsed once for all followers that came together.
+Everything happens on the loop's thread, so a follower needs no lock for what it writes; what other threads read of it
+must be replaced, not changed.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from mew_lab.log.entries import entry_of
 from mew_lab.log.log import Log
 from mew_lab.space.events import Record
 
-__all__ = ["Follower", "Following"]
+__all__ = ["EntryFeed", "Follower"]
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +92,7 @@ class _Backlog:
             self.told += 1
 
 
-class Following:
+class EntryFeed:
     """The followers of one live log."""
 
     def __init__(self, log: Log) -> None:

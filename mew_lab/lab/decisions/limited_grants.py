@@ -1,13 +1,15 @@
-"""What has this person granted for a while, and what would a grant have let through?  The bookkeeping of one lab.
+"""The grants that one human has given, when each of them ends, and what a grant would have let through.
 
 A grant for some minutes or some uses states its end in its payload. Where the space runs here its gateway keeps that
-end, also after this process is gone, and the workbench only reads how it stands. The gateway of another process may
-not know such ends: there the workbench counts too, and revokes the grant when it is over and when the lab goes down. A
-use is then an envelope that the grant could have let through; the revoke follows the last one that was allowed, so
-what its holder had sent by then passes too. A revoke that fails is a fault of the lab, and is tried again every ten
+end, also after this process is gone, and this module only reads how it stands. The gateway of another process may not
+know such ends: there the uses are counted here too, and the grant is revoked when it is over and when the lab goes
+down. A use is then an envelope that the grant could have let through. The revoke follows the last one that was allowed,
+so what its holder had sent by then passes too. A revoke that fails is a fault of the lab, and is tried again every ten
 seconds until it succeeds.
 
-Everything but `would_match`, which any thread may ask, runs on the loop's thread. Spec: §3.6.1, §3.6.2; threat 22.
+Everything but `would_match`, which any thread may ask, runs on the loop's thread.
+
+Spec: §3.6.1, §3.6.2, ruling R25; threat 22.
 """
 
 from __future__ import annotations
@@ -17,21 +19,22 @@ import contextlib
 import logging
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mew_lab.errors import MewError, Refused
-from mew_lab.lab.decisions.given import Given
-from mew_lab.lab.decisions.matching import Matches, matching, would_match
 from mew_lab.lab.decisions.pinned_tools import rests_on
 from mew_lab.lab.sentences import phrase
 from mew_lab.lab.session import Session
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.entry import Entry
+from mew_lab.log.line import read_members
+from mew_lab.log.log import Log
 from mew_lab.protocol.bounded import BoundedDict
-from mew_lab.protocol.permit import CapabilitySet
+from mew_lab.protocol.describe import describe
+from mew_lab.protocol.permit import Capability, CapabilitySet
 from mew_lab.protocol.text import local_time
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.grants import Revocation
@@ -39,9 +42,134 @@ from mew_lab.sdk.grants import Revocation
 if TYPE_CHECKING:
     from mew_lab.sdk.grants import Grant
 
-ROUNDED = 0.1  # seconds by which the end that a gateway was told may lie before the one that is kept here
+__all__ = [
+    "ENDS_HERE",
+    "LOOKED_AT",
+    "Example",
+    "GivenGrant",
+    "LimitedGrants",
+    "Matches",
+    "end_in_words",
+    "matching",
+    "would_match",
+]
 
-__all__ = ["Granting"]
+
+ENDS_HERE = (
+    "This grant ends only while this notebook runs: the gateway of this space may not know ends of grants."
+)
+
+
+def end_in_words(ends: float | None, uses: int | None, used: int) -> str:
+    """When a grant ends, in few words; empty where it has no end. `ends` is seconds of the epoch."""
+    words = [] if uses is None else [f"{used} of {uses} uses"]
+    if ends is not None:
+        words.append(f"until {local_time(ends)}")
+    return ", ".join(words)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenGrant:
+    """A grant of this person. `ends` is seconds of the epoch, `uses` how many there may be; None is without end."""
+
+    id: str
+    to: str
+    patterns: tuple[Mapping[str, Any], ...]
+    reason: str
+    since: float
+    ends: float | None = None
+    uses: int | None = None
+    used: int = 0
+    state: Literal["stands", "revoking", "revoked"] = "stands"
+    why: str = ""
+
+    @property
+    def limited(self) -> bool:
+        """Whether it ends by itself."""
+        return self.ends is not None or self.uses is not None
+
+    @property
+    def left(self) -> str:
+        """When it ends, in few words."""
+        return end_in_words(self.ends, self.uses, self.used) or "until it is revoked"
+
+
+LOOKED_AT = 20_000  # envelopes that a pattern is held against, the newest
+
+
+class Example(NamedTuple):
+    """An envelope that a pattern would have matched, in one line."""
+
+    t: float
+    sender: str
+    to: tuple[str, ...]
+    kind: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """How many of the newest `looked_at` envelopes a pattern would have matched; the last three of them."""
+
+    count: int
+    examples: tuple[Example, ...]
+    looked_at: int
+
+    def __str__(self) -> str:
+        said = f"would have matched {self.count} of {self.looked_at} envelopes"
+        newest = [f"{one.sender} to {', '.join(one.to) or 'everybody'}: {one.what}" for one in self.examples]
+        return "\n  ".join([said + ("; the newest of them:" if newest else ""), *newest])
+
+
+def would_match(log: Log, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
+    """How much of what was logged a capability would have matched, of one sender or of all.
+
+    A proposal counts as the request that it proposes; what the gateway refused counts as well.
+
+    Raises:
+        ConfigError: the pattern is none.
+    """
+    *_, found = _search(log, pattern, sender)
+    assert found is not None
+    return found
+
+
+async def matching(log: Log, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
+    """The same on the loop, which has its turn after every thousand envelopes."""
+    for found in _search(log, pattern, sender):
+        if found is not None:
+            return found
+        await asyncio.sleep(0)
+    raise AssertionError("a search ends with what it found")
+
+
+def _search(log: Log, pattern: Mapping[str, Any], sender: str | None) -> Iterator[Matches | None]:
+    """None after each thousand envelopes, at the end what was found."""
+    capability = Capability.of(pattern)
+    count, looked_at, examples = 0, 0, list[Example]()
+    for record in reversed(log.held):
+        if record.raw is None:
+            continue
+        if looked_at == LOOKED_AT:
+            break
+        looked_at += 1
+        if looked_at % 1000 == 0:
+            yield None
+        members = read_members(record.raw) or {}
+        heard = Entry(0, record.now.timestamp(), record.raw, record.verdict, record.code, "", "", members)
+        by = str(members.get("from") or record.participant)
+        if sender is not None and sender not in (by, record.participant):
+            continue
+        kind = "mcp/request" if heard.kind == "mcp/proposal" else heard.kind
+        if capability.permits(kind, heard.to, heard.payload):
+            count += 1
+            if len(examples) < 3:
+                what = one_line(describe(heard.kind, dict(heard.payload)), 160)
+                examples.append(Example(heard.t, by, heard.to, heard.kind, what))
+    yield Matches(count, tuple(examples), looked_at)
+
+
+ROUNDED = 0.1  # seconds by which the end that a gateway was told may lie before the one that is kept here
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +181,7 @@ LOOK = 0.05  # seconds after the end of a grant, until its state is read
 TAKING = frozenset({"capability/revoke", "space/kick"})
 
 
-class Granting:
+class LimitedGrants:
     """The grants that one lab's human has given by it. `given` may be read from any thread."""
 
     def __init__(
@@ -61,7 +189,7 @@ class Granting:
     ) -> None:
         self._session = session
         self._clock = clock
-        self._given: dict[str, Given] = {}
+        self._given: dict[str, GivenGrant] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._revokes: set[asyncio.Task[None]] = set()
         self._told: set[str] = set()  # grants that the followed log has shown
@@ -73,11 +201,11 @@ class Granting:
         self._taken: dict[str, str] = {}  # grant (empty: others) -> why it was revoked, since the last look
         # When each last described itself otherwise.
         self._changed_tools: BoundedDict[tuple[str, str], float] = BoundedDict(KEPT, refresh=True)
-        self.on_change: Subscribers[Given] = Subscribers()
+        self.on_change: Subscribers[GivenGrant] = Subscribers()
         self.on_tool_change: Subscribers[()] = Subscribers()
 
     @property
-    def given(self) -> tuple[Given, ...]:
+    def given(self) -> tuple[GivenGrant, ...]:
         """What was given, oldest first; at most 500."""
         return tuple(self._given.values())
 
@@ -130,7 +258,7 @@ class Granting:
         saying, rights = self._session.me.participant.saying, self._session.me.participant.rights
         until = None if minutes is None else self._time() + timedelta(minutes=minutes)
         said = rights.complete_grant(to, wanted, reason=reason or None, expires_at=until, max_uses=uses)
-        one = Given(id=said.id, to=to, patterns=wanted, reason=reason, since=self._now(), uses=uses)
+        one = GivenGrant(id=said.id, to=to, patterns=wanted, reason=reason, since=self._now(), uses=uses)
         try:
             async with self._listening(limited if self.kept else uses is not None):
                 await saying.send_accepted(said)
@@ -139,7 +267,7 @@ class Granting:
         except BaseException:
             # It was said to have failed, and it may have been taken all the same.
             self._put(one)
-            self._over(one.id, "the gateway did not say whether it took it")
+            self._begin_revoke(one.id, "the gateway did not say whether it took it")
             raise
         since = self._now()
         if until is not None and minutes is not None and self.kept:
@@ -155,7 +283,7 @@ class Granting:
         if minutes is not None:
             loop = asyncio.get_running_loop()
             self._timers[one.id] = loop.call_later(
-                minutes * 60, self._over, one.id, f"its {minutes:g} min are over"
+                minutes * 60, self._begin_revoke, one.id, f"its {minutes:g} min are over"
             )
         return one.id
 
@@ -200,7 +328,7 @@ class Granting:
         if recipient is None:
             raise MewError(f"cannot revoke {grant_id[:80]!r}: no such grant was seen here")
         await self._session.me.participant.rights.revoke(recipient, grant_id=grant_id, reason=reason or None)
-        self._ended(grant_id, reason or "revoked by you")
+        self._end(grant_id, reason or "revoked by you")
 
     async def undo(self) -> str:
         """Takes back the newest of the grants that were given here and stand; one sentence about it.
@@ -240,7 +368,7 @@ class Granting:
             if one.state == "stands" and any(
                 rests_on(pattern, participant, tool) for pattern in one.patterns
             ):
-                self._over(one.id, one_line(f"the tool {participant}/{tool} changed: {how}", 300))
+                self._begin_revoke(one.id, one_line(f"the tool {participant}/{tool} changed: {how}", 300))
         self.on_tool_change.tell()
 
     def changed_since(self, pattern: Mapping[str, Any], since: float) -> str:
@@ -265,16 +393,16 @@ class Granting:
             for one in self.given
             if one.state != "revoked" and (one.why or (one.limited and not self.kept))
         ]
-        await asyncio.gather(*map(self._last, over))
+        await asyncio.gather(*map(self._revoke_at_close, over))
 
-    async def _last(self, id: str) -> None:
+    async def _revoke_at_close(self, id: str) -> None:
         why = "the lab of its granter went down"
         try:
             async with asyncio.timeout(AT_THE_END):
                 await self.revoke(id, reason=why)
         except (MewError, TimeoutError) as fault:
-            if _gone(fault):
-                self._ended(id, why)
+            if _is_gone(fault):
+                self._end(id, why)
             else:
                 self._session.fault(
                     f"the grant {id} was not revoked at the end: {fault or 'no answer in time'}"
@@ -306,7 +434,7 @@ class Granting:
             return
         self._put(replace(one, used=one.used + 1))
         if one.used + 1 >= one.uses:
-            self._over(one.id, f"its {one.uses} {'use is' if one.uses == 1 else 'uses are'} over")
+            self._begin_revoke(one.id, f"its {one.uses} {'use is' if one.uses == 1 else 'uses are'} over")
 
     def _take_note(self, heard: Entry) -> None:
         grant, reason = heard.payload.get("grant_id"), heard.payload.get("reason")
@@ -335,11 +463,11 @@ class Granting:
                 continue
             end = core.state.ends.get(one.id)
             if end is None:
-                self._ended(one.id, self._why(one, taken))
+                self._end(one.id, self._why(one, taken))
             elif end.max_uses is not None and end.uses is not None and end.max_uses - end.uses != one.used:
                 self._put(replace(one, used=end.max_uses - end.uses))
 
-    def _why(self, one: Given, taken: Mapping[str, str]) -> str:
+    def _why(self, one: GivenGrant, taken: Mapping[str, str]) -> str:
         if one.why or one.id in taken:
             return one.why or taken[one.id]
         if one.ends is not None and self._now() >= one.ends - ROUNDED:
@@ -349,7 +477,7 @@ class Granting:
         self._put(replace(one, used=one.uses))
         return f"its {one.uses} {'use is' if one.uses == 1 else 'uses are'} over"
 
-    def _by(self, one: Given, heard: Entry) -> bool:
+    def _by(self, one: GivenGrant, heard: Entry) -> bool:
         """Whether the envelope could have passed by this grant."""
         return (
             one.id in self._told
@@ -357,7 +485,7 @@ class Granting:
             and CapabilitySet(one.patterns).permit(heard.kind, heard.to, heard.payload).allowed
         )
 
-    def _over(self, id: str, why: str) -> None:
+    def _begin_revoke(self, id: str, why: str) -> None:
         one = self._given.get(id)
         if one is None or one.state != "stands":
             return
@@ -370,15 +498,15 @@ class Granting:
         try:
             await self.revoke(id, reason=why)
         except MewError as fault:
-            if _gone(fault):  # a kick, or a revoke by patterns, took it along
-                return self._ended(id, why)
+            if _is_gone(fault):  # a kick, or a revoke by patterns, took it along
+                return self._end(id, why)
             one = self._given[id]
             self._put(replace(one, state="stands", why=f"{why}, but it was not revoked: {fault}"))
             self._session.fault(f"the grant {id} to {one.to} still stands although {why}: {fault}")
             if not self._session.closed:
-                self._timers[id] = asyncio.get_running_loop().call_later(AGAIN, self._over, id, why)
+                self._timers[id] = asyncio.get_running_loop().call_later(AGAIN, self._begin_revoke, id, why)
 
-    def _ended(self, id: str, why: str) -> None:
+    def _end(self, id: str, why: str) -> None:
         if (timer := self._timers.pop(id, None)) is not None:
             timer.cancel()
         one = self._given.get(id)
@@ -398,13 +526,13 @@ class Granting:
     def _attach(self) -> None:
         if not self._attached:
             self._attached = True
-            self._session.me.participant.rights.on_grants_changed(self._changed)
+            self._session.me.participant.rights.on_grants_changed(self._on_grants_changed)
 
-    def _changed(self, entry: Grant | Revocation) -> None:
+    def _on_grants_changed(self, entry: Grant | Revocation) -> None:
         if isinstance(entry, Revocation) and entry.grant_id in self._given:
-            self._ended(entry.grant_id, entry.reason or f"revoked by {entry.by}")
+            self._end(entry.grant_id, entry.reason or f"revoked by {entry.by}")
 
-    def _put(self, one: Given) -> None:
+    def _put(self, one: GivenGrant) -> None:
         self._given[one.id] = one
         if len(self._given) > KEPT:
             # What ends some day is kept until it has.
@@ -415,6 +543,6 @@ class Granting:
         self.on_change.tell(one)
 
 
-def _gone(fault: BaseException) -> bool:
+def _is_gone(fault: BaseException) -> bool:
     """Whether a revoke failed because there is no such grant any more."""
     return isinstance(fault, Refused) and fault.code == "grant_not_found"

@@ -69,7 +69,7 @@ class ParticipantActions:
         }
 
     def find_obstacle(self, action: str, target: Standing) -> str:
-        """Why the human may not, or need not, do this to `target`; empty when nothing speaks against it."""
+        """The reason why the human may not, or need not, take this action on `target`; empty when there is none."""
         row, me = ACTIONS[action], self._session.me.participant
         if self._session.closed or me.client.state != "ready":
             return "You are not connected to the space."

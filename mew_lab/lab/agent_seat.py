@@ -32,7 +32,7 @@ class AgentSeat(Seat):
 
     @property
     def options(self) -> AgentOptions:
-        """How it works now."""
+        """The options that are in force."""
         return self.agent.options
 
     def configure(self, **options: Any) -> Note:
@@ -62,7 +62,7 @@ class AgentSeat(Seat):
         return Note(f"{self.name}: {count} request{'s' if count != 1 else ''} cancelled")
 
     def status(self) -> Listing:
-        """How it fares: state, model, work, tools, memory, and what it may send."""
+        """Its state, model, work, tools, memory and rights."""
         return self._loop.call(lambda: status(self))
 
     def __repr__(self) -> str:

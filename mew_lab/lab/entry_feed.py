@@ -30,12 +30,12 @@ GATHERING = 0.2  # seconds in which they wait for one another
 
 
 class Follower(Protocol):
-    """What is told of every envelope. `take` is called on the loop's thread; what it raises is logged.
+    """A receiver of every envelope. `take` is called on the loop's thread; its exceptions are logged.
 
     One that has `kinds`, the beginnings of kinds, is told of those alone.
     """
 
-    def take(self, heard: Entry) -> None: ...
+    def take(self, entry: Entry) -> None: ...
 
 
 class _Audience:
@@ -50,23 +50,25 @@ class _Audience:
         self._concerned.clear()
 
     def remove(self, follower: Follower) -> None:
-        self.followers = tuple(one for one in self.followers if one is not follower)
+        self.followers = tuple(other for other in self.followers if other is not follower)
         self._concerned.clear()
 
-    def tell(self, heard: Entry) -> None:
-        concerned = self._concerned.get(heard.kind)
+    def tell(self, entry: Entry) -> None:
+        concerned = self._concerned.get(entry.kind)
         if concerned is None:
             if len(self._concerned) >= MOST_KINDS:  # anybody may make up kinds
                 self._concerned.clear()
             concerned = tuple(
-                one for one in self.followers if heard.kind.startswith(getattr(one, "kinds", ("",)))
+                follower
+                for follower in self.followers
+                if entry.kind.startswith(getattr(follower, "kinds", ("",)))
             )
-            self._concerned[heard.kind] = concerned
+            self._concerned[entry.kind] = concerned
         for follower in concerned:
             try:
-                follower.take(heard)
+                follower.take(entry)
             except Exception:
-                logger.exception("%s: envelope %d was left out", type(follower).__name__, heard.seq)
+                logger.exception("%s: envelope %d was left out", type(follower).__name__, entry.seq)
 
 
 class _Backlog:
@@ -124,7 +126,7 @@ class EntryFeed:
             loop = asyncio.get_running_loop()
         except RuntimeError:  # where no loop runs nothing can be held up
             loop = None
-        backlog = next((one for one in self._late if not one.begun), None)
+        backlog = next((backlog for backlog in self._late if not backlog.begun), None)
         if loop is None or backlog is None:
             held = [record for record in self._log.held if record.raw is not None]
             backlog = _Backlog(held, self._last - len(held) + 1)
@@ -141,7 +143,7 @@ class EntryFeed:
 
     def remove(self, follower: Follower) -> None:
         """Tells it no more."""
-        for audience in (self._live, *(one.audience for one in self._late)):
+        for audience in (self._live, *(backlog.audience for backlog in self._late)):
             audience.remove(follower)
 
     def caught_up(self, follower: Follower) -> bool:

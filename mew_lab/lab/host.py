@@ -53,7 +53,7 @@ START = datetime(2026, 1, 1, 9, 0, tzinfo=UTC)
 
 
 class Generators(NamedTuple):
-    """Where one owner takes its times and its ids from."""
+    """The clock and the id generators of one owner."""
 
     clock: Callable[[], datetime]
     new_id: Callable[[], str]
@@ -233,7 +233,7 @@ class Host:
             await logs.start()
 
     def _peer_logs(self, file: SpaceFile, fault: Callable[[str], object]) -> PeerLogs | None:
-        """What keeps the log files of the peers beside our journal, as far as the file wants them.
+        """The keeper of the log files of the peers, as far as the file asks for them.
 
         Raises:
             ConfigError: when it asks for them, and there is no journal to make them from.
@@ -242,14 +242,14 @@ class Host:
         if logs is None or not logs.any:
             return None
         if self.journal is None:
-            said = "the log files of the peers are made from the journal, and this space keeps none"
+            reason = "the log files of the peers are made from the journal, and this space keeps none"
             if logs.asked:
                 raise ConfigError(
-                    f"{said}; give it a journal, or set gateway_logging.enabled to false",
+                    f"{reason}; give it a journal, or set gateway_logging.enabled to false",
                     path=str(file.path),
                     key="gateway_logging",
                 )
-            fault(f"{HISTORY} and {DECISIONS} are not written: {said}")
+            fault(f"{HISTORY} and {DECISIONS} are not written: {reason}")
             return None
         return PeerLogs(
             self.journal.path,
@@ -257,7 +257,9 @@ class Host:
             folder=str(PurePosixPath("logs", self._logs)),
             history=logs.envelope_history,
             decisions=logs.capability_decisions,
-            secrets=[token for one in file.config.participants.values() for token in one.tokens],
+            secrets=[
+                token for participant in file.config.participants.values() for token in participant.tokens
+            ],
             fault=fault,
         )
 
@@ -334,18 +336,18 @@ class Host:
             limits=config.limits.of_server,
         )
         try:
-            found = await server.start()
+            bound_port = await server.start()
         except NotImplementedError:  # a platform without sockets: the space still runs in memory
             return
         self._server = server
-        for one in (self, *self._others):
-            one.url = f"ws://{host}:{found}/ws"
-            one._port = found
-            own = one._config or config
-            told: dict[str, Any] = {"host": host, "port": found}
+        for space_host in (self, *self._others):
+            space_host.url = f"ws://{host}:{bound_port}/ws"
+            space_host._port = bound_port
+            own = space_host._config or config
+            detail: dict[str, Any] = {"host": host, "port": bound_port}
             if settings := own.model_dump(include=SETTINGS, exclude_defaults=True):
-                told["settings"] = settings
-            self.gateway.note(one.name, SERVED, participant=own.owner or "", detail=compact(told))
+                detail["settings"] = settings
+            self.gateway.note(space_host.name, SERVED, participant=own.owner or "", detail=compact(detail))
 
     async def start_programs(
         self, file: SpaceFile, *, tell: Callable[[str], object], fault: Callable[[str], object]
@@ -444,9 +446,9 @@ class Host:
 
         A host beside another one ends its programs alone: its space ends with the port.
         """
-        for one in (self, *self._others):
-            if one._processes is not None:
-                processes, one._processes = one._processes, None
+        for space_host in (self, *self._others):
+            if space_host._processes is not None:
+                processes, space_host._processes = space_host._processes, None
                 await processes.stop()
         if not self._first:
             return
@@ -454,18 +456,18 @@ class Host:
             server, self._server = self._server, None
             await server.stop()
         self.gateway.close()
-        for one in (self, *self._others):
-            if one._sinks is not None:
-                one._sinks.close()
-            if one._heads is not None:
-                heads, one._heads = one._heads, None
+        for space_host in (self, *self._others):
+            if space_host._sinks is not None:
+                space_host._sinks.close()
+            if space_host._heads is not None:
+                heads, space_host._heads = space_host._heads, None
                 heads.stop()
-            if one.journal is not None:
+            if space_host.journal is not None:
                 with contextlib.suppress(MewError):
-                    one.journal.close()
-        for one in (self, *self._others):
-            if one._logs_as_peers is not None:
-                await one._logs_as_peers.stop()
+                    space_host.journal.close()
+        for space_host in (self, *self._others):
+            if space_host._logs_as_peers is not None:
+                await space_host._logs_as_peers.stop()
 
 
 def _first_fault(fault: ValueError) -> str:

@@ -89,7 +89,7 @@ class Lab:
 
     @property
     def host(self) -> Host | None:
-        """What runs the space here; None when it runs elsewhere."""
+        """The host of the space in this process; None when it runs elsewhere."""
         return self.local.host
 
     @property

@@ -267,8 +267,8 @@ def token_from(
         ConfigError: when not exactly one of them names one, or the one in the file is short (unless
             MEW_SHORT_TOKENS says that it may be).
     """
-    given = [one for one in (token, file, variable) if one is not None]
-    if len(given) != 1:
+    sources = [source for source in (token, file, variable) if source is not None]
+    if len(sources) != 1:
         raise ConfigError(
             "give exactly one of token_file, token_env and token: the gateway must know who comes"
         )

@@ -55,7 +55,7 @@ class LocalParticipants:
         return self.host
 
     def tools_of(self, name: str) -> list[dict[str, Any]] | None:
-        """What a participant of this process lists as its tools; None for anybody else."""
+        """The tools that a participant of this process lists; None for any other participant."""
         seat = self.seats.get(name)
         box = seat.participant.tools if seat else None
         return [tool.described for tool in box.tools.values()] if isinstance(box, ToolBox) else None
@@ -142,7 +142,7 @@ class LocalParticipants:
         Spec: §3.3.1.
         """
         for seat in self.seats.values():
-            mine = [one for one in seat.participant.own_proposals() if one.id.startswith(proposal)]
+            mine = [call for call in seat.participant.own_proposals() if call.id.startswith(proposal)]
             if len(mine) == 1:
                 await seat.participant.withdraw(mine[0].id, reason)
                 return f"{seat.name} has withdrawn {mine[0].id} ({reason})"

@@ -95,17 +95,17 @@ class Past:
 
     @property
     def owner(self) -> str:
-        """Who owned the space; empty where nobody did."""
+        """The owner of the space; empty where it had none."""
         return self.space.state.owner
 
     @property
     def folder(self) -> Path:
-        """Where `.mew` lies: above the journal, else the working directory."""
+        """The folder of `.mew`: the one above the journal, else the working directory."""
         above = (one.parent for one in self.path.resolve().parents if one.name == ".mew")
         return next(above, Path.cwd())
 
     def config(self) -> SpaceConfig:
-        """What the space was given beside its participants, as far as a port and a journal want to know it.
+        """The settings of the space beside its participants, as far as a port and a journal need them.
 
         Raises:
             JournalError: when the journal tells of settings that cannot be.

@@ -52,7 +52,7 @@ class Row(NamedTuple):
 
 
 class Rows(Protocol):
-    """Where the feed's rows come from; `seq` begins at 1 and has no gaps."""
+    """The source of the feed's rows; `seq` begins at 1 and has no gaps."""
 
     @property
     def last_seq(self) -> int:
@@ -169,8 +169,8 @@ class LiveRows:
 
     def _tie(self, seq: int, related: object) -> None:
         first, *others = related[:MOST_RELATED] if isinstance(related, list) else [related]
-        found = (self._seq_of.get(_text(one), 0) for one in others)
-        tie = self._seq_of.get(_text(first), 0), tuple(sorted({one for one in found if one}))
+        rows = (self._seq_of.get(_text(id), 0) for id in others)
+        tie = self._seq_of.get(_text(first), 0), tuple(sorted({id for id in rows if id}))
         if any(tie):
             self._ties[seq] = tie
 

@@ -132,7 +132,7 @@ class Training:
         return Note(f"{n} proposals of {TRAINER} wait for you; some of them should not be approved")
 
     def score(self) -> Listing:
-        """What became of them: `note` says how many of the planted ones that were decided were caught."""
+        """The outcome of each; `note` counts the dangerous ones that were caught, of those that were decided."""
         state = {
             card.id: card.decision
             for card in [*self._session.decisions.decided(), *self._session.decisions.pending()]

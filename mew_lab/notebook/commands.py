@@ -281,7 +281,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Help:
-    """How something is written, what it does, and what each word of it means."""
+    """The usage of a command, its effect, and the meaning of each word."""
 
     usage: str
     about: str

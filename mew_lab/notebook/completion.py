@@ -39,7 +39,7 @@ def mew_matcher(context: CompletionContext) -> SimpleMatcherResult:
 
 
 def candidates(rest: str) -> tuple[list[tuple[str, str]], str]:
-    """What may stand where the line behind `%mew` ends, each with its sort; and the word begun there."""
+    """The completions at the end of the line behind `%mew`, each with its sort, and the word that is begun there."""
     words = rest.split()
     word = "" if not rest or rest[-1].isspace() else words.pop()
     if not words:

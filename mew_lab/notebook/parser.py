@@ -36,7 +36,7 @@ class Word(NamedTuple):
 
 
 class ParsedLine(NamedTuple):
-    """What is asked for. `tail` is text, a dict, a list of words or None, as the command's row says."""
+    """The meaning of a line. `tail` is text, a dict, a list of words or None, as the command's row says."""
 
     command: str
     options: argparse.Namespace
@@ -86,7 +86,7 @@ def split(line: str, at: int = 0) -> Iterator[Word]:
 
 
 def _closing(line: str, at: int) -> int:
-    """Where the bracket at `at` is closed, so that JSON and {expressions} stay one word; 0: nowhere."""
+    """The position behind the bracket that closes the one at `at`: JSON and {expressions} stay one word; 0 for none."""
     depth = 0
     for part in _BRACKETS.finditer(line, at):
         if part[0] in ("{", "["):
@@ -240,7 +240,7 @@ def _evaluate(name: str, word: Word, names: Mapping[str, Any]) -> tuple[str, lis
 
 
 def _value(name: str, word: Word, names: Mapping[str, Any]) -> Any:
-    """What stands behind the `=`: a variable alone keeps its type, JSON is read, the rest is text."""
+    """The value behind the `=`: a variable alone keeps its type, JSON is read, the rest is text."""
     with contextlib.suppress(ProtocolError):
         if word.text.startswith(("{", "[")):
             return read_strict(f'{{"value":{word.text}}}')["value"]
@@ -281,17 +281,17 @@ def _is_json_object(rest: str) -> bool:
 
 
 def _pairs(name: str, rest: str, names: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    pairs: dict[str, Any] = {}
     for word in split(rest):
         key, equals, value = word.text.partition("=")
         if not equals or not key.isidentifier():
             raise UsageError(
                 f"%mew {name}: {word.text[:40]!r} is no argument; write name=value words or one JSON object"
             )
-        if key in found:
+        if key in pairs:
             raise UsageError(f"%mew {name}: the argument {key} is given twice")
-        found[key] = _value(name, word._replace(text=value), names)
-    return found
+        pairs[key] = _value(name, word._replace(text=value), names)
+    return pairs
 
 
 def _from_body(name: str, command: Command, body: str) -> Any:
@@ -311,8 +311,8 @@ def read_body(name: str, text: str) -> dict[str, Any]:
             return read_strict(text)
         value = read_yaml(text)
     except (ProtocolError, ConfigError) as fault:
-        said = str(fault).replace("the message is not strict JSON", "the body is not strict JSON")
-        raise UsageError(f"%mew {name}: {said.replace('this text is', 'the body is')}") from None
+        sentence = str(fault).replace("the message is not strict JSON", "the body is not strict JSON")
+        raise UsageError(f"%mew {name}: {sentence.replace('this text is', 'the body is')}") from None
     if value is None:
         return {}
     if not isinstance(value, dict):

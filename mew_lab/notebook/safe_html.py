@@ -67,7 +67,7 @@ def _escaped(text: str) -> str:
 
 
 def left_out(more: int, whole: str = "") -> str:
-    """How many characters are not shown, and what has all of them, such as `.text`."""
+    """A note on the characters that are not shown; `whole` names what has all of them, such as `.text`."""
     return f"{more:,} more characters are not shown".replace(",", " ") + (
         f"; {whole} has all" if whole else ""
     )

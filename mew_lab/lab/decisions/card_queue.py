@@ -192,7 +192,7 @@ class CardQueue:
         return self._open.cards.get(id) or self._past.cards.get(id)
 
     def _judge(self, card: Card) -> None:
-        """What is to be done with a new card."""
+        """Handles a new card; a subclass may decide it."""
 
     # --- following the space ---
 

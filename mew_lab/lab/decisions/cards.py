@@ -132,7 +132,7 @@ class Card:
 
     @property
     def decision(self) -> str:
-        """What was decided, in the specification's word: a fulfilment stays one when its answer has come."""
+        """The decision in the specification's word: a fulfilment stays one when its answer has come."""
         if self.state == "withdrawn" and self.sent:
             return "withdrawn after it was sent"
         return "fulfilled" if self.state == "done" else self.state
@@ -149,14 +149,14 @@ class Card:
 
     @property
     def target(self) -> str:
-        """Whom it asks, in few words."""
+        """The addressees, in few words."""
         to = list(dict.fromkeys(self.to))
         names = ", ".join(self.named(one) for one in to[:SHOWN_TO])
         return f"{names} and {len(to) - SHOWN_TO} more" if len(to) > SHOWN_TO else names or "anybody"
 
     @property
     def request(self) -> str:
-        """Who asks whom for what, as one line: none of the three pushes another out of it."""
+        """Proposer, addressees and tool as one line, in which none pushes another out."""
         return f"{self.named(self.proposer)} asks {self.target} to run {middle(self.tool or self.method, 60)}"
 
     @property
@@ -209,7 +209,7 @@ class Decisions(Protocol):
         """A click in that view, which arrives now."""
 
     def refusal(self, proposal: str, *, digest: str, decision: str, click: Click) -> str:
-        """Why that click would decide nothing, whatever stands in the way beside it; empty when it would."""
+        """The reason why that click would decide nothing; empty when it would decide."""
 
     def decide(
         self,
@@ -288,7 +288,7 @@ def is_folded(pointer: str, value: str) -> bool:
 
 
 def folded(rows: Sequence[tuple[str, str]]) -> set[int]:
-    """Which of the rows are folded."""
+    """The indexes of the rows that are folded."""
     return {n for n, row in enumerate(rows) if is_folded(*row)}
 
 
@@ -299,7 +299,7 @@ def whole(pointer: str, value: str) -> str:
 
 
 def unopened(rows: Sequence[tuple[str, str]], opened: set[int]) -> str:
-    """Why what is folded and was not opened may not be approved; empty when all of it was."""
+    """The reason why folded rows that were not opened may not be approved; empty when all were opened."""
     closed = sorted(folded(rows) - opened)
     names = ", ".join(one_line(row_name(rows[n][0]), 40) for n in closed[:3])
     return f"not approved, because {names} was not opened; open what is folded first" if closed else ""
@@ -330,7 +330,7 @@ def values_of(rows: Rows) -> dict[str, Any]:
 
 
 def dangers(rows: Rows) -> tuple[str, ...]:
-    """What is risky in anything that would be sent but the ids that are ours."""
+    """The risks in everything that would be sent, but for the ids that this process chose."""
     return risks(values_of(tuple(row for row in rows if row[0] != "/payload/id")))
 
 
@@ -414,7 +414,7 @@ def card_of(
 
 
 def _beside(proposal: Proposal, rows: Rows, names: dict[str, str]) -> tuple[str, ...]:
-    """What is unusual in the request itself, rather than in its arguments."""
+    """Remarks on unusual members of the request itself, rather than of its arguments."""
     found = []
     if proposal.anew:
         found.append("another proposal under the same id: its proposer has used the id before")
@@ -433,7 +433,7 @@ def _beside(proposal: Proposal, rows: Rows, names: dict[str, str]) -> tuple[str,
 
 
 def answer_of(response: Envelope, *, method: str, what: str) -> str:
-    """What an answer says, as one line."""
+    """An answer as one line."""
     try:
         result = result_of(response.payload, method=method, what=what)
     except ToolFailed as fault:

@@ -1,10 +1,16 @@
-"""Carries decisions out, whoever takes them: a click in a view, a typed word, a policy.
+"""Decisions on proposals, whoever makes them: a click in a view, a typed word, a policy.
 
-The first decision wins, whichever view, person or policy it comes from; what is sent is built from the proposal that
-the participant's book holds, never from what a view says. Everything runs on the loop's thread, so there is no lock;
-`decide` and the readers may be called from any thread.
+How it works. `HumanDecisions` is a `CardQueue` that can also decide. A proposal becomes a `Card` (`cards.py`) with its
+warnings (`risks.py`, `sources.py`, `pinned_tools.py`). A view or a text shows the card and tells the `Gate` what it has
+shown. A decision then takes one way, `carry_out`:
 
-What may be decided is `gate.Gate`'s to say, whoever decides; each decision leaves a note (R29).
+1. The card must be open, and its digest, or that of a kept edit (`edits.py`), must be the one that was shown.
+2. The gate checks that all of it was shown for long enough. A policy reads all of it, so only its digest is checked.
+3. A note of the decision goes into the journal, before anything is sent (R29).
+4. The request is built from the proposal that the participant's book holds, never from what a view says.
+
+The first decision wins, whichever view, person or policy it comes from. Everything runs on the loop's thread, so there
+is no lock; `decide` and the readers may be called from any thread.
 
 Spec: §3.2.1, §3.3, rulings R6, R17, R18, R29.
 """
@@ -101,7 +107,7 @@ class HumanDecisions(CardQueue):
         return self.gate.click(view)
 
     def refusal(self, proposal: str, *, digest: str, decision: str, click: Click) -> str:
-        """Why that click would decide nothing, whatever stands in the way beside it; empty when it would."""
+        """The reason why that click would decide nothing; empty when it would decide."""
         card, rows = self._open.cards.get(proposal), self.rows(proposal, digest)
         if card is None or rows is None:
             return ""
@@ -117,7 +123,7 @@ class HumanDecisions(CardQueue):
 
     @property
     def policy(self) -> Policy | None:
-        """What decides instead of the human; None when nothing does."""
+        """The policy that decides instead of the human; None when there is none."""
         return self._policy
 
     def set_policy(self, policy: Policy | None) -> None:
@@ -243,7 +249,7 @@ class HumanDecisions(CardQueue):
         return card
 
     def _crossed(self, card: Card, request: Envelope) -> str:
-        """What to add where the request is not what the book takes for the outcome."""
+        """The addition to the sentence where the book took another message for the outcome than this request."""
         proposal = self._me.proposals.get(card.id)
         if proposal is None or proposal.seq != card.seq or proposal.fulfilment in (None, request.id):
             withdrawn = proposal is not None and proposal.seq == card.seq and proposal.state == "withdrawn"

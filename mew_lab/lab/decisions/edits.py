@@ -112,15 +112,15 @@ class Edits:
         self._schemas: BoundedDict[tuple[str, str], Mapping[str, Any]] = BoundedDict(MAX_PROPOSALS)
 
     async def form(self, proposal: str) -> tuple[EditField, ...]:
-        """What can be changed, in order. Asks the target for its tools once, where it may.
+        """The arguments that can be changed, in order. Asks the target for its tools once, where it may.
 
         Raises:
             MewError: there is no such proposal, or it cannot be edited here.
         """
-        found = self._proposal(proposal)
-        values = _values(found)
-        await self._ask(found)
-        schema = self._schema(found)
+        proposed = self._proposal(proposal)
+        values = _values(proposed)
+        await self._ask(proposed)
+        schema = self._schema(proposed)
         fields = tuple(
             EditField(
                 name,
@@ -130,7 +130,7 @@ class Edits:
             )
             for name, value in values.items()
         )
-        if len(fields) > MAX_FIELDS or sum(len(one.text) for one in fields) > MAX_TEXT:
+        if len(fields) > MAX_FIELDS or sum(len(field.text) for field in fields) > MAX_TEXT:
             raise MewError(
                 f"cannot edit {proposal[:80]!r} here: it has more than {MAX_FIELDS} arguments or {MAX_TEXT} "
                 "characters; reject it and say what to propose instead"
@@ -146,14 +146,14 @@ class Edits:
         Raises:
             MewError: a change cannot be, with the argument and the reason; or nothing is changed.
         """
-        found = self._proposal(proposal)
-        before = _values(found)
+        proposed = self._proposal(proposal)
+        before = _values(proposed)
         after = _apply(before, changes)
-        request = requested(found, id=self._request_id(proposal))
+        request = requested(proposed, id=self._request_id(proposal))
         payload = request["payload"]
         params = payload.get("params") or {}
-        new = {**params, "arguments": after} if found.tool else after
-        edit = edited(found, new)
+        new = {**params, "arguments": after} if proposed.tool else after
+        edit = edited(proposed, new)
         was = dict(rows_of(request))
         rows = rows_of({**request, "payload": {**payload, "params": edit.params}})
         now = dict(rows)
@@ -162,10 +162,10 @@ class Edits:
         arguments = [at for at in (*was, *now) if argument_of(at) is not None]
         places = [at for at in dict.fromkeys([*arguments, *was, *now]) if at not in filled]
         lines = tuple(EditedRow(at, was.get(at), now.get(at)) for at in places)
-        values = _values_in(edit.params, tool=found.tool)
+        values = _values_in(edit.params, tool=proposed.tool)
         warnings = (
-            *misfits(self._schema(found), values),
-            *self._hints(rows, found.proposer),
+            *misfits(self._schema(proposed), values),
+            *self._hints(rows, proposed.proposer),
             *dangers(rows),
         )
         review = EditReview(
@@ -184,10 +184,10 @@ class Edits:
         self._kept.pop(proposal, None)
 
     def _proposal(self, id: str) -> Proposal:
-        found = self._me.proposals.get(id)
-        if found is None:
+        proposed = self._me.proposals.get(id)
+        if proposed is None:
             raise MewError(f"cannot edit {id[:80]!r}: there is no such proposal here")
-        return found
+        return proposed
 
     async def _ask(self, proposal: Proposal) -> None:
         known = {
@@ -284,9 +284,9 @@ def _property(schema: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def misfits(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """Where arguments do not fit what a tool says of them, in words; at most twenty places."""
+    """The places where arguments do not fit the schema that a tool states, in words; at most twenty."""
     violations = Validator(schema).validate(dict(arguments)).violations
     return tuple(
-        f"does not fit the tool: {one_line('.'.join(map(str, one.path)), 80)} {one.message}"
-        for one in violations[:20]
+        f"does not fit the tool: {one_line('.'.join(map(str, violation.path)), 80)} {violation.message}"
+        for violation in violations[:20]
     )

@@ -31,7 +31,7 @@ _Shown = tuple[int, str]  # which proposal of an id (its place among all message
 
 
 class Gate:
-    """What the views and texts of one human have shown. `clock` never goes back, in seconds."""
+    """A record of what the views and texts of one human have shown. `clock` is monotonic, in seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -89,7 +89,7 @@ class Gate:
             table.pop(proposal, None)
 
     def check_click(self, card: Card, click: Click | None, *, digest: str, decision: str) -> float:
-        """How long the view had shown what has that digest when it was clicked, in seconds.
+        """Checks that the view had shown what has that digest when it was clicked; returns for how many seconds.
 
         Raises:
             NotApproved: that view has not shown it, or not for the arming time.

@@ -151,7 +151,7 @@ class GrantOffers:
     async def offer(
         self, proposal: str, *, values: bool, limit: str, target: tuple[str, ...] = ()
     ) -> GrantOffer:
-        """What would be granted to whoever made the proposal, and how much of the log it would have matched.
+        """A grant for the proposer of a proposal, with the number of logged envelopes that it would have matched.
 
         Args:
             values: Only with the values of this proposal, rather than with any arguments.
@@ -161,15 +161,15 @@ class GrantOffers:
         Raises:
             MewError: there is no such proposal or limit, or no pattern can say it.
         """
-        found = self._session.me.participant.proposals.get(proposal)
-        if found is None or limit not in LIMITS:
+        proposed = self._session.me.participant.proposals.get(proposal)
+        if proposed is None or limit not in LIMITS:
             raise MewError(
                 f"cannot grant for {proposal[:80]!r}: there is no such proposal, or no limit {limit[:20]!r}"
             )
-        to = found.to or target
+        to = proposed.to or target
         if not to:
             raise MewError("cannot grant it: choose who runs it first")
-        pattern = narrowest(to, shown(found.envelope)["payload"], values=values)
+        pattern = narrowest(to, shown(proposed.envelope)["payload"], values=values)
         remarks: tuple[str, ...] = (
             (OPEN_WORLD,)
             if values
@@ -177,13 +177,15 @@ class GrantOffers:
         )
         if any(LIMITS[limit]) and not self._granting.kept:
             remarks = (*remarks, ENDS_HERE)
-        key = digest({"proposal": found.digest, "to": found.proposer, "pattern": pattern, "limit": limit})
-        matches = await self._granting.matching(pattern, sender=found.proposer)
+        key = digest(
+            {"proposal": proposed.digest, "to": proposed.proposer, "pattern": pattern, "limit": limit}
+        )
+        matches = await self._granting.matching(pattern, sender=proposed.proposer)
         offer = GrantOffer(
             proposal=proposal,
-            proposed=found.digest,
+            proposed=proposed.digest,
             digest=key,
-            to=found.proposer,
+            to=proposed.proposer,
             pattern=pattern,
             limit=limit,
             matches=matches,

@@ -61,7 +61,7 @@ ENDS_HERE = (
 
 
 def end_in_words(ends: float | None, uses: int | None, used: int) -> str:
-    """When a grant ends, in few words; empty where it has no end. `ends` is seconds of the epoch."""
+    """The end of a grant in few words; empty where it has none. `ends` is seconds of the epoch."""
     words = [] if uses is None else [f"{used} of {uses} uses"]
     if ends is not None:
         words.append(f"until {local_time(ends)}")
@@ -90,7 +90,7 @@ class GivenGrant:
 
     @property
     def left(self) -> str:
-        """When it ends, in few words."""
+        """The end of the grant, in few words."""
         return end_in_words(self.ends, self.uses, self.used) or "until it is revoked"
 
 
@@ -109,36 +109,39 @@ class Example(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """How many of the newest `looked_at` envelopes a pattern would have matched; the last three of them."""
+    """The number of the newest `looked_at` envelopes that a pattern would have matched, and the last three of them."""
 
     count: int
     examples: tuple[Example, ...]
     looked_at: int
 
     def __str__(self) -> str:
-        said = f"would have matched {self.count} of {self.looked_at} envelopes"
-        newest = [f"{one.sender} to {', '.join(one.to) or 'everybody'}: {one.what}" for one in self.examples]
-        return "\n  ".join([said + ("; the newest of them:" if newest else ""), *newest])
+        summary = f"would have matched {self.count} of {self.looked_at} envelopes"
+        newest = [
+            f"{example.sender} to {', '.join(example.to) or 'everybody'}: {example.what}"
+            for example in self.examples
+        ]
+        return "\n  ".join([summary + ("; the newest of them:" if newest else ""), *newest])
 
 
 def would_match(log: Log, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
-    """How much of what was logged a capability would have matched, of one sender or of all.
+    """Counts the logged envelopes, of one sender or of all, that a capability would have matched.
 
     A proposal counts as the request that it proposes; what the gateway refused counts as well.
 
     Raises:
         ConfigError: the pattern is none.
     """
-    *_, found = _search(log, pattern, sender)
-    assert found is not None
-    return found
+    *_, matches = _search(log, pattern, sender)
+    assert matches is not None
+    return matches
 
 
 async def matching(log: Log, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
     """The same on the loop, which has its turn after every thousand envelopes."""
-    for found in _search(log, pattern, sender):
-        if found is not None:
-            return found
+    for matches in _search(log, pattern, sender):
+        if matches is not None:
+            return matches
         await asyncio.sleep(0)
     raise AssertionError("a search ends with what it found")
 
@@ -156,16 +159,16 @@ def _search(log: Log, pattern: Mapping[str, Any], sender: str | None) -> Iterato
         if looked_at % 1000 == 0:
             yield None
         members = read_members(record.raw) or {}
-        heard = Entry(0, record.now.timestamp(), record.raw, record.verdict, record.code, "", "", members)
+        entry = Entry(0, record.now.timestamp(), record.raw, record.verdict, record.code, "", "", members)
         by = str(members.get("from") or record.participant)
         if sender is not None and sender not in (by, record.participant):
             continue
-        kind = "mcp/request" if heard.kind == "mcp/proposal" else heard.kind
-        if capability.permits(kind, heard.to, heard.payload):
+        kind = "mcp/request" if entry.kind == "mcp/proposal" else entry.kind
+        if capability.permits(kind, entry.to, entry.payload):
             count += 1
             if len(examples) < 3:
-                what = one_line(describe(heard.kind, dict(heard.payload)), 160)
-                examples.append(Example(heard.t, by, heard.to, heard.kind, what))
+                what = one_line(describe(entry.kind, dict(entry.payload)), 160)
+                examples.append(Example(entry.t, by, entry.to, entry.kind, what))
     yield Matches(count, tuple(examples), looked_at)
 
 
@@ -206,7 +209,7 @@ class LimitedGrants:
 
     @property
     def given(self) -> tuple[GivenGrant, ...]:
-        """What was given, oldest first; at most 500."""
+        """The grants that were given, oldest first; at most 500."""
         return tuple(self._given.values())
 
     def __contains__(self, id: object) -> bool:
@@ -239,7 +242,7 @@ class LimitedGrants:
 
         Spec: §3.6.1.
         """
-        wanted = tuple(dict(one) for one in patterns)
+        wanted = tuple(dict(pattern) for pattern in patterns)
         CapabilitySet(wanted)
         if not wanted:
             raise MewError(f"cannot grant nothing to {to[:80]!r}: give one pattern at least")
@@ -250,42 +253,44 @@ class LimitedGrants:
         if uses is not None and (isinstance(uses, bool) or uses < 1):
             raise MewError(f"cannot grant {uses} uses: one at least; leave it out for no limit")
         limited = minutes is not None or uses is not None
-        if limited and sum(one.limited and one.state != "revoked" for one in self.given) >= KEPT:
+        if limited and sum(grant.limited and grant.state != "revoked" for grant in self.given) >= KEPT:
             raise MewError(
                 f"cannot grant to {to[:80]!r}: {KEPT} grants wait for their end; revoke some of them"
             )
         self._attach()
         saying, rights = self._session.me.participant.saying, self._session.me.participant.rights
         until = None if minutes is None else self._time() + timedelta(minutes=minutes)
-        said = rights.complete_grant(to, wanted, reason=reason or None, expires_at=until, max_uses=uses)
-        one = GivenGrant(id=said.id, to=to, patterns=wanted, reason=reason, since=self._now(), uses=uses)
+        envelope = rights.complete_grant(to, wanted, reason=reason or None, expires_at=until, max_uses=uses)
+        grant = GivenGrant(
+            id=envelope.id, to=to, patterns=wanted, reason=reason, since=self._now(), uses=uses
+        )
         try:
             async with self._listening(limited if self.kept else uses is not None):
-                await saying.send_accepted(said)
+                await saying.send_accepted(envelope)
         except Refused:
             raise
         except BaseException:
             # It was said to have failed, and it may have been taken all the same.
-            self._put(one)
-            self._begin_revoke(one.id, "the gateway did not say whether it took it")
+            self._put(grant)
+            self._begin_revoke(grant.id, "the gateway did not say whether it took it")
             raise
         since = self._now()
         if until is not None and minutes is not None and self.kept:
             since = until.timestamp() - minutes * 60
-        one = replace(one, since=since, ends=None if minutes is None else since + minutes * 60)
-        self._put(one)
+        grant = replace(grant, since=since, ends=None if minutes is None else since + minutes * 60)
+        self._put(grant)
         if self.kept:
             if limited:
-                self._look_at(one.id, minutes)
-            return one.id
-        for heard in tuple(self._meanwhile) if uses is not None else ():
-            self._count(one.id, heard)
+                self._look_at(grant.id, minutes)
+            return grant.id
+        for entry in tuple(self._meanwhile) if uses is not None else ():
+            self._count(grant.id, entry)
         if minutes is not None:
             loop = asyncio.get_running_loop()
-            self._timers[one.id] = loop.call_later(
-                minutes * 60, self._begin_revoke, one.id, f"its {minutes:g} min are over"
+            self._timers[grant.id] = loop.call_later(
+                minutes * 60, self._begin_revoke, grant.id, f"its {minutes:g} min are over"
             )
-        return one.id
+        return grant.id
 
     def _time(self) -> datetime:
         """The time by which the gateway judges an end."""
@@ -323,8 +328,8 @@ class LimitedGrants:
 
         Spec: §3.6.2.
         """
-        known, one = self._session.me.participant.rights.grants.get(grant_id), self._given.get(grant_id)
-        recipient = one.to if one else known.recipient if known else None
+        known, grant = self._session.me.participant.rights.grants.get(grant_id), self._given.get(grant_id)
+        recipient = grant.to if grant else known.recipient if known else None
         if recipient is None:
             raise MewError(f"cannot revoke {grant_id[:80]!r}: no such grant was seen here")
         await self._session.me.participant.rights.revoke(recipient, grant_id=grant_id, reason=reason or None)
@@ -338,17 +343,17 @@ class LimitedGrants:
 
         Spec: §3.6.2.
         """
-        one = next((one for one in reversed(self.given) if one.state == "stands"), None)
-        if one is None:
+        grant = next((grant for grant in reversed(self.given) if grant.state == "stands"), None)
+        if grant is None:
             raise MewError(
                 "there is nothing to undo: no grant of yours stands; %mew grants shows who holds what"
             )
-        await self.revoke(one.id)
-        what = "; ".join(phrase(pattern) for pattern in one.patterns)
-        return one_line(f"the grant of {local_time(one.since)} to {one.to} is revoked: {what}", 600)
+        await self.revoke(grant.id)
+        what = "; ".join(phrase(pattern) for pattern in grant.patterns)
+        return one_line(f"the grant of {local_time(grant.since)} to {grant.to} is revoked: {what}", 600)
 
     def would_match(self, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
-        """How much of what was logged a capability would have matched, of one sender or of all; for any thread.
+        """Counts the logged envelopes that a capability would have matched, of one sender or of all; for any thread.
 
         Raises:
             ConfigError: the pattern is none.
@@ -364,11 +369,11 @@ class LimitedGrants:
         grants of others, which are theirs to end. Spec: threat 41."""
         key = (participant, tool)
         self._changed_tools[key] = self._clock().timestamp()
-        for one in self.given:
-            if one.state == "stands" and any(
-                rests_on(pattern, participant, tool) for pattern in one.patterns
+        for grant in self.given:
+            if grant.state == "stands" and any(
+                rests_on(pattern, participant, tool) for pattern in grant.patterns
             ):
-                self._begin_revoke(one.id, one_line(f"the tool {participant}/{tool} changed: {how}", 300))
+                self._begin_revoke(grant.id, one_line(f"the tool {participant}/{tool} changed: {how}", 300))
         self.on_tool_change.tell()
 
     def changed_since(self, pattern: Mapping[str, Any], since: float) -> str:
@@ -389,9 +394,9 @@ class LimitedGrants:
         for timer in self._timers.values():
             timer.cancel()
         over = [
-            one.id
-            for one in self.given
-            if one.state != "revoked" and (one.why or (one.limited and not self.kept))
+            grant.id
+            for grant in self.given
+            if grant.state != "revoked" and (grant.why or (grant.limited and not self.kept))
         ]
         await asyncio.gather(*map(self._revoke_at_close, over))
 
@@ -410,43 +415,45 @@ class LimitedGrants:
 
     # --- what ends a grant ---
 
-    def take(self, heard: Entry) -> None:
+    def take(self, entry: Entry) -> None:
         """Counts the uses of what was given for some; told of every envelope."""
         if self.kept:
-            if heard.kind in TAKING and not heard.refused:
-                self._take_note(heard)
+            if entry.kind in TAKING and not entry.refused:
+                self._take_note(entry)
             if not self._looking:  # the space has changed when this envelope's turn is over
                 self._looking = True
                 asyncio.get_running_loop().call_soon(self._look)
             return
-        if heard.refused:
+        if entry.refused:
             return
-        if heard.kind == "capability/grant":
-            self._told.add(heard.id)
+        if entry.kind == "capability/grant":
+            self._told.add(entry.id)
         if self._asked:
-            self._meanwhile.append(heard)
-        for one in self.given:
-            self._count(one.id, heard)
+            self._meanwhile.append(entry)
+        for grant in self.given:
+            self._count(grant.id, entry)
 
-    def _count(self, id: str, heard: Entry) -> None:
-        one = self._given[id]
-        if one.uses is None or one.state == "revoked" or not self._by(one, heard):
+    def _count(self, id: str, entry: Entry) -> None:
+        grant = self._given[id]
+        if grant.uses is None or grant.state == "revoked" or not self._by(grant, entry):
             return
-        self._put(replace(one, used=one.used + 1))
-        if one.used + 1 >= one.uses:
-            self._begin_revoke(one.id, f"its {one.uses} {'use is' if one.uses == 1 else 'uses are'} over")
+        self._put(replace(grant, used=grant.used + 1))
+        if grant.used + 1 >= grant.uses:
+            self._begin_revoke(
+                grant.id, f"its {grant.uses} {'use is' if grant.uses == 1 else 'uses are'} over"
+            )
 
-    def _take_note(self, heard: Entry) -> None:
-        grant, reason = heard.payload.get("grant_id"), heard.payload.get("reason")
-        why = one_line(reason, 300) if isinstance(reason, str) and reason else f"revoked by {heard.sender}"
+    def _take_note(self, entry: Entry) -> None:
+        grant_id, reason = entry.payload.get("grant_id"), entry.payload.get("reason")
+        why = one_line(reason, 300) if isinstance(reason, str) and reason else f"revoked by {entry.sender}"
         if len(self._taken) < KEPT:
-            self._taken[grant if isinstance(grant, str) else ""] = why
+            self._taken[grant_id if isinstance(grant_id, str) else ""] = why
 
     def _look_at(self, id: str, minutes: float | None) -> None:
         """Reads how a grant stands at its gateway, now and when its time is over."""
         self._look()
-        one = self._given.get(id)
-        if one is None or one.state == "revoked" or minutes is None or self._session.closed:
+        grant = self._given.get(id)
+        if grant is None or grant.state == "revoked" or minutes is None or self._session.closed:
             return
         loop = asyncio.get_running_loop()
         self._timers[id] = loop.call_later(minutes * 60 + LOOK, self._look_at, id, LOOK)
@@ -458,38 +465,38 @@ class LimitedGrants:
         core = self._session.host.core if self._session.host is not None else None
         if core is None:
             return
-        for one in self.given:
-            if not one.limited or one.state == "revoked":
+        for grant in self.given:
+            if not grant.limited or grant.state == "revoked":
                 continue
-            end = core.state.ends.get(one.id)
+            end = core.state.ends.get(grant.id)
             if end is None:
-                self._end(one.id, self._why(one, taken))
-            elif end.max_uses is not None and end.uses is not None and end.max_uses - end.uses != one.used:
-                self._put(replace(one, used=end.max_uses - end.uses))
+                self._end(grant.id, self._why(grant, taken))
+            elif end.max_uses is not None and end.uses is not None and end.max_uses - end.uses != grant.used:
+                self._put(replace(grant, used=end.max_uses - end.uses))
 
-    def _why(self, one: GivenGrant, taken: Mapping[str, str]) -> str:
-        if one.why or one.id in taken:
-            return one.why or taken[one.id]
-        if one.ends is not None and self._now() >= one.ends - ROUNDED:
-            return f"its {round((one.ends - one.since) / 60, 6):g} min are over"
-        if one.uses is None or taken:
+    def _why(self, grant: GivenGrant, taken: Mapping[str, str]) -> str:
+        if grant.why or grant.id in taken:
+            return grant.why or taken[grant.id]
+        if grant.ends is not None and self._now() >= grant.ends - ROUNDED:
+            return f"its {round((grant.ends - grant.since) / 60, 6):g} min are over"
+        if grant.uses is None or taken:
             return "it was taken back, or what it rested on"
-        self._put(replace(one, used=one.uses))
-        return f"its {one.uses} {'use is' if one.uses == 1 else 'uses are'} over"
+        self._put(replace(grant, used=grant.uses))
+        return f"its {grant.uses} {'use is' if grant.uses == 1 else 'uses are'} over"
 
-    def _by(self, one: GivenGrant, heard: Entry) -> bool:
+    def _by(self, grant: GivenGrant, entry: Entry) -> bool:
         """Whether the envelope could have passed by this grant."""
         return (
-            one.id in self._told
-            and heard.sender == one.to
-            and CapabilitySet(one.patterns).permit(heard.kind, heard.to, heard.payload).allowed
+            grant.id in self._told
+            and entry.sender == grant.to
+            and CapabilitySet(grant.patterns).permit(entry.kind, entry.to, entry.payload).allowed
         )
 
     def _begin_revoke(self, id: str, why: str) -> None:
-        one = self._given.get(id)
-        if one is None or one.state != "stands":
+        grant = self._given.get(id)
+        if grant is None or grant.state != "stands":
             return
-        self._put(replace(one, state="revoking", why=why))
+        self._put(replace(grant, state="revoking", why=why))
         task = asyncio.get_running_loop().create_task(self._take_back(id, why))
         self._revokes.add(task)
         task.add_done_callback(self._revokes.discard)
@@ -500,23 +507,23 @@ class LimitedGrants:
         except MewError as fault:
             if _is_gone(fault):  # a kick, or a revoke by patterns, took it along
                 return self._end(id, why)
-            one = self._given[id]
-            self._put(replace(one, state="stands", why=f"{why}, but it was not revoked: {fault}"))
-            self._session.fault(f"the grant {id} to {one.to} still stands although {why}: {fault}")
+            grant = self._given[id]
+            self._put(replace(grant, state="stands", why=f"{why}, but it was not revoked: {fault}"))
+            self._session.fault(f"the grant {id} to {grant.to} still stands although {why}: {fault}")
             if not self._session.closed:
                 self._timers[id] = asyncio.get_running_loop().call_later(AGAIN, self._begin_revoke, id, why)
 
     def _end(self, id: str, why: str) -> None:
         if (timer := self._timers.pop(id, None)) is not None:
             timer.cancel()
-        one = self._given.get(id)
-        if one is not None and one.state != "revoked":
-            self._put(replace(one, state="revoked", why=why))
+        grant = self._given.get(id)
+        if grant is not None and grant.state != "revoked":
+            self._put(replace(grant, state="revoked", why=why))
         self._follow_no_more()
 
     def _follow_no_more(self) -> None:
         counted = any(
-            (one.limited if self.kept else one.uses) and one.state != "revoked" for one in self.given
+            (grant.limited if self.kept else grant.uses) and grant.state != "revoked" for grant in self.given
         )
         if self._follows and not counted and not self._asked:
             self._session.following.remove(self)
@@ -532,15 +539,15 @@ class LimitedGrants:
         if isinstance(entry, Revocation) and entry.grant_id in self._given:
             self._end(entry.grant_id, entry.reason or f"revoked by {entry.by}")
 
-    def _put(self, one: GivenGrant) -> None:
-        self._given[one.id] = one
+    def _put(self, grant: GivenGrant) -> None:
+        self._given[grant.id] = grant
         if len(self._given) > KEPT:
             # What ends some day is kept until it has.
             over = [old.id for old in self.given if old.state == "revoked"]
             over += [old.id for old in self.given if not old.limited]
             for old in over[:1]:
                 del self._given[old]
-        self.on_change.tell(one)
+        self.on_change.tell(grant)
 
 
 def _is_gone(fault: BaseException) -> bool:

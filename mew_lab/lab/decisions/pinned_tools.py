@@ -37,7 +37,7 @@ Local = Callable[[str], Sequence[Mapping[str, Any]] | None]
 
 
 class ListedTool(NamedTuple):
-    """What a participant says of one of its tools; `digest` is of the whole, the texts are cut."""
+    """A tool as its participant describes it; `digest` is of the whole, the texts are cut."""
 
     digest: str
     description: str
@@ -51,7 +51,7 @@ class ListedTool(NamedTuple):
         return cls(digest, *(_kept(part) for part in parts))
 
     def changes(self, now: ListedTool) -> str:
-        """What is another, old and new, in words."""
+        """The differences, old and new, in words."""
         pairs = (
             ("description", self.description, now.description),
             ("arguments", self.schema, now.schema),

@@ -23,13 +23,17 @@ def _decided(cards: Sequence[Card]) -> list[Card]:
 
 
 def describe_shares(cards: Sequence[Card], *, me: str) -> str:
-    """Who has decided how much, as one line with its base; empty before the first decision."""
+    """The shares of the decisions by person and policy, as one line; empty before the first decision."""
     decided = _decided(cards)
     who: Counter[str] = Counter()
     for card in decided:
-        _, found, policy = card.by.partition(POLICY)
+        _, is_policy, policy = card.by.partition(POLICY)
         who[
-            f"policy {one_line(policy, 40)}" if found else "you" if card.by == me else one_line(card.by, 40)
+            f"policy {one_line(policy, 40)}"
+            if is_policy
+            else "you"
+            if card.by == me
+            else one_line(card.by, 40)
         ] += 1
     mine = who.pop("you", 0)
     others = [f"{count} by {name}" for name, count in who.most_common(3)]
@@ -42,7 +46,7 @@ def describe_hurry(cards: Sequence[Card], *, me: str) -> str:
     """A sentence when the last five or more approvals of `me` were on screen for under 2 s each; else empty."""
     mine = [card for card in _decided(cards) if card.decision == "fulfilled" and card.by == me]
     quick = 0
-    for card in sorted(mine, key=lambda one: one.decided_at or 0.0, reverse=True):
+    for card in sorted(mine, key=lambda card: card.decided_at or 0.0, reverse=True):
         if card.on_screen is None or card.on_screen >= QUICK:
             break
         quick += 1

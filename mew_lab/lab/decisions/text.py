@@ -98,7 +98,7 @@ class ListedProposal(tuple[Any, ...]):
 
     @property
     def card(self) -> Card:
-        """What it shows."""
+        """The card that it shows."""
         return self._card
 
     @property
@@ -112,7 +112,7 @@ class ListedProposal(tuple[Any, ...]):
         return tell_whole_card(self._card, self._gate)
 
     def lines(self, *, told: bool = True) -> list[str]:
-        """What the listing tells of it; counts as told, unless it is not."""
+        """Its lines in the listing; with `told` they count as told."""
         card = self._card
         if not card.is_open:
             by = f" by {one_line(card.by, 64)}" if card.by else ""

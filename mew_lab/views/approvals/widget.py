@@ -218,7 +218,11 @@ class ApprovalsView(ActingWidget):
 
     def _is_shown(self, proposal: str, message: Mapping[str, Any]) -> None:
         view, digest = _view(message), message.get("digest")
-        if view and isinstance(digest, str) and self._decisions.record_shown(proposal, view=view, digest=digest):
+        if (
+            view
+            and isinstance(digest, str)
+            and self._decisions.record_shown(proposal, view=view, digest=digest)
+        ):
             self.post({"t": "shown", "view": view, "id": proposal, "digest": digest})
 
     def _decide(self, message: dict[str, Any]) -> None:

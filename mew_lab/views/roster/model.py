@@ -206,7 +206,9 @@ class Members:
         paused, shut_down = self._held_back(one, now)
         kicked = one.kicked or (not one.certain and not one.ids and one.name in self._removed)
         against = {
-            deed: why for deed in ACTIONS if (why := self.steering.find_obstacle(deed, self._judged(one, paused)))
+            deed: why
+            for deed in ACTIONS
+            if (why := self.steering.find_obstacle(deed, self._judged(one, paused)))
         }
         presence = (
             "removed" if kicked

@@ -602,7 +602,7 @@ def test_threat_22_a_click_decides_one_proposal_and_no_standing_rule_can_be_smug
         card = seat.cards["proposal-1"]
         message = {"t": "decide", "id": card.id, "digest": card.digest, "nonce": view._nonce, "view": "v1"}
         seat.now = 0.0
-        seat.seen(card.id, view="v1", digest=card.digest)
+        seat.record_shown(card.id, view="v1", digest=card.digest)
         seat.now = ARMING
         view._on_message(view, {**message, "decision": word}, [])
         assert seat.fulfilled == [] and card.is_open

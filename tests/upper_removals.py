@@ -971,7 +971,9 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     # what people see
     Removal("P-3.2.1-8", "a chain has many steps", given("mew_lab.log.chains:Chains.exchange", most=1)),
-    Removal("P-7.3-2", "a grant is offered", gone("mew_lab.lab.decisions.offers:Offers.take", "")),
+    Removal(
+        "P-7.3-2", "a grant is offered", gone("mew_lab.lab.decisions.grant_preview:GrantOffers.take", "")
+    ),
     Removal("P-7.3-4", "a decision is noted", gone("mew_lab.lab.lab:Lab._note")),
     Removal("C-23", "an edited fulfilment is told", gone("mew_lab.lab.decisions.outcomes:Outcomes.said", "")),
     Removal("P-4.3-5", "what is no message does no harm", replaced(f"{CLIENT}._take", strictly)),

@@ -327,7 +327,7 @@ def _add_conform(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_elsewhere(parser: argparse.ArgumentParser) -> None:
-    """What names a space that runs in another process."""
+    """The options that name a space of another process."""
     parser.add_argument("--space", metavar="S", help="the name of the space")
     token = parser.add_mutually_exclusive_group()
     token.add_argument(

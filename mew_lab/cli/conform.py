@@ -61,7 +61,7 @@ def conform(
             raise ConfigError(f"{missing} is missing; --write-space FILE makes what a run needs")
         if not timeout > 0:
             raise ConfigError("--timeout takes a number of seconds above 0")
-        ids = [id for words in only for id in words.replace(",", " ").split()]
+        ids = [id for word in only for id in word.replace(",", " ").split()]
         results = asyncio.run(play(url, tokens=tokens, only=ids, timeout=timeout, progress=progress))
         for line in lines(results):
             say(line)

@@ -22,10 +22,10 @@ from mew_lab.bridge.process import ServerProcess
 from mew_lab.cli import shell
 from mew_lab.cli.terminal import row_line
 from mew_lab.errors import MewError, ProposalEnded
-from mew_lab.lab.decisions.approving import card_lines
 from mew_lab.lab.decisions.cards import Card
 from mew_lab.lab.decisions.decisions import HumanDecisions
 from mew_lab.lab.decisions.policies import Policy
+from mew_lab.lab.decisions.text import card_lines
 from mew_lab.lab.labs import close_all, up
 from mew_lab.lab.seat import Seat
 

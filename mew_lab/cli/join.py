@@ -33,7 +33,7 @@ class Quit(Exception):
 
 
 class Verbs(Protocol):
-    """What a typed line can call: the person's seat, and the verbs of a lab that decide and list."""
+    """The person's seat, and the verbs of a lab that decide and list: all that a typed line can call."""
 
     @property
     def me(self) -> Seat: ...

@@ -85,13 +85,13 @@ async def serve(
         MewError: when the space cannot be opened, the port is not to be had, or the journal cannot be made.
     """
     path = journal or journal_path(folder, space=name, now=datetime.now(UTC))
-    one = Host(name, folder=folder, journal=path, host=host, port=port)
+    space_host = Host(name, folder=folder, journal=path, host=host, port=port)
 
     async def open_() -> list[str]:
-        await one.open(owner=owner, can="human")
+        await space_host.open(owner=owner, can="human")
         return [owner]
 
-    await _serve(one, path, open_, enrolled=enrolled, say=say, ended=ended)
+    await _serve(space_host, path, open_, enrolled=enrolled, say=say, ended=ended)
 
 
 async def serve_files(
@@ -123,7 +123,7 @@ async def serve_files(
     enrolled = list(enrolled)
     if len(files) > 1:
         _check_together(files, alone={"--journal": journal, "--enrol": enrolled})
-    one: Host | None = None
+    first: Host | None = None
     hosts: list[Host] = []
     journals: list[Path] = []
     folders = [file.logs.resolve() for file in files]
@@ -133,36 +133,37 @@ async def serve_files(
             # Two spaces of one folder would write into one log; the name of their own is that of the journals' folder.
             logs = path.parent.name if folders[at] in folders[:at] else ""
             journals.append(journal or path)
-            host_of = Host(
+            space_host = Host(
                 file.config.name,
                 folder=file.folder,
                 journal=journals[at],
                 host=host,
                 port=port,
-                beside=one,
+                beside=first,
                 logs=logs,
             )
-            one = one or host_of
-            hosts.append(host_of)
-        for file, each in [*zip(files, hosts, strict=True)][::-1]:  # the port opens when all spaces are there
+            first = first or space_host
+            hosts.append(space_host)
+        # The first one, which opens the port, is opened last: all spaces are there by then.
+        for file, space_host in reversed([*zip(files, hosts, strict=True)]):
             for remark in file.remarks:
                 say(f"note: {remark}")
             owner = person or file.config.default_participant
-            await each.open_file(file, person=owner, fault=say)
+            await space_host.open_file(file, person=owner, fault=say)
         for participant, profile in enrolled:
             hosts[0].enrol(participant, profile)
-        for each, path in zip(hosts, journals, strict=True):
-            more = [name for name, _ in enrolled if name not in each.keys]
-            _tell(each, path, [*each.keys, *more], say)
-        for file, each in zip(files, hosts, strict=True):
+        for space_host, path in zip(hosts, journals, strict=True):
+            more = [name for name, _ in enrolled if name not in space_host.keys]
+            _tell(space_host, path, [*space_host.keys, *more], say)
+        for file, space_host in zip(files, hosts, strict=True):
             if auto_start:
-                await each.start_programs(file, tell=say, fault=say)
+                await space_host.start_programs(file, tell=say, fault=say)
         await ended.wait()
     finally:
-        if one is not None:
-            await one.close()
-    for each, path in zip(hosts, journals, strict=True):
-        say(f"space {each.name} is down; the journal stays in {path}")
+        if first is not None:
+            await first.close()
+    for space_host, path in zip(hosts, journals, strict=True):
+        say(f"space {space_host.name} is down; the journal stays in {path}")
 
 
 def _check_together(files: Sequence[SpaceFile], *, alone: Mapping[str, object]) -> None:
@@ -182,22 +183,24 @@ def _check_together(files: Sequence[SpaceFile], *, alone: Mapping[str, object]) 
     for file in files:
         other = named.setdefault(file.config.name, file.path)
         if other is not file.path:
-            said = f"{other} and {file.path} both describe a space {file.config.name!r}; give each its own id"
-            raise ConfigError(said, path=str(file.path), key="space.id")
+            sentence = (
+                f"{other} and {file.path} both describe a space {file.config.name!r}; give each its own id"
+            )
+            raise ConfigError(sentence, path=str(file.path), key="space.id")
         for key in ("hosts", "origins"):
             if set(getattr(file.config, key)) != set(getattr(first.config, key)):
-                said = f"space.{key} of {file.path} differs from that of {first.path}; on one port they are the same"
-                raise ConfigError(said, path=str(file.path), key=f"space.{key}")
+                sentence = f"space.{key} of {file.path} differs from that of {first.path}; on one port they are the same"
+                raise ConfigError(sentence, path=str(file.path), key=f"space.{key}")
         if file.config.limits.of_server != first.config.limits.of_server:
-            said = f"the limits of a port in {file.path} differ from those of {first.path}; they must be the same"
-            raise ConfigError(said, path=str(file.path), key="space.limits")
+            sentence = f"the limits of a port in {file.path} differ from those of {first.path}; they must be the same"
+            raise ConfigError(sentence, path=str(file.path), key="space.limits")
         for name, participant in file.config.participants.items():
             if participant.output_log:
                 log = (file.folder / participant.output_log).resolve()
                 owner = logged.setdefault(log, file.config.name)
                 if owner != file.config.name:
-                    said = f"participants.{name}.output_log of {file.path}: the space {owner!r} writes {log} already"
-                    raise ConfigError(said, path=str(file.path), key=f"participants.{name}.output_log")
+                    sentence = f"participants.{name}.output_log of {file.path}: the space {owner!r} writes {log} already"
+                    raise ConfigError(sentence, path=str(file.path), key=f"participants.{name}.output_log")
 
 
 async def serve_again(
@@ -215,18 +218,18 @@ async def serve_again(
         MewError: when the journal cannot be read or gone on with, or the port is not to be had.
     """
     past = Past(journal)
-    one = Host(past.name, folder=past.folder, journal=None, host=host, port=port, past=past)
+    space_host = Host(past.name, folder=past.folder, journal=None, host=host, port=port, past=past)
 
     async def open_() -> list[str]:
         person = past.owner or "human"
-        await one.resume(person=person)
-        return [person, *(name for name in one.keys if name != person)]
+        await space_host.resume(person=person)
+        return [person, *(name for name in space_host.keys if name != person)]
 
-    await _serve(one, journal, open_, enrolled=enrolled, say=say, ended=ended)
+    await _serve(space_host, journal, open_, enrolled=enrolled, say=say, ended=ended)
 
 
 async def _serve(
-    one: Host,
+    space_host: Host,
     journal: Path,
     open_: Callable[[], Awaitable[list[str]]],
     *,
@@ -237,25 +240,27 @@ async def _serve(
     try:
         names = await open_()
         for participant, profile in enrolled:
-            one.enrol(participant, profile)
+            space_host.enrol(participant, profile)
             names += [participant] if participant not in names else []
-        _tell(one, journal, names, say)
+        _tell(space_host, journal, names, say)
         await ended.wait()
     finally:
-        await one.close()
-    say(f"space {one.name} is down; the journal stays in {journal}")
+        await space_host.close()
+    say(f"space {space_host.name} is down; the journal stays in {journal}")
 
 
-def _tell(one: Host, journal: Path, names: Iterable[str], say: Say) -> None:
+def _tell(space_host: Host, journal: Path, names: Iterable[str], say: Say) -> None:
     """Tells where a space is reached, what records it, and how each participant joins."""
-    say(f"space {one.name} at {one.url}")
+    say(f"space {space_host.name} at {space_host.url}")
     say(f"journal {journal}")
     for participant in names:
-        say(f"{participant}: {_join_line(one, participant)}")
+        say(f"{participant}: {_join_line(space_host, participant)}")
 
 
-def _join_line(one: Host, participant: str) -> str:
-    key = one.keys.get(participant)
+def _join_line(space_host: Host, participant: str) -> str:
+    key = space_host.keys.get(participant)
     if key is not None and key.file is None:
-        return join_line(one.url, space=one.name, token_env=variable(participant))
-    return join_line(one.url, space=one.name, token_file=str(one.token_file(participant)))
+        return join_line(space_host.url, space=space_host.name, token_env=variable(participant))
+    return join_line(
+        space_host.url, space=space_host.name, token_file=str(space_host.token_file(participant))
+    )

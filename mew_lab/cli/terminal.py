@@ -11,8 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 from mew_lab.errors import MewError
-from mew_lab.lab.decisions.cards import Row
-from mew_lab.lab.rows import LiveRows
+from mew_lab.lab.rows import LiveRows, Row
 from mew_lab.protocol.kinds import family
 from mew_lab.protocol.visible import one_line, visible, visible_json
 from mew_lab.sdk.client import MEWClient

@@ -97,14 +97,16 @@ def check(file: Path, *, say: Say) -> None:
         ConfigError: it has faults; all of them are told.
     """
     agent = read_agent_file(file)
-    found = [
-        str(one) for n, tool in enumerate(agent.tools) for one in lint(tool, at=place("metadata.tools", n))
+    remarks = [
+        str(remark)
+        for n, tool in enumerate(agent.tools)
+        for remark in lint(tool, at=place("metadata.tools", n))
     ]
     say(f"{file}: {agent.name} {agent.version}, mode {agent.mode}, tools: {_names(agent.tools)}")
     for tool in agent.tools:
         say(f"{tool.name} asks: {one_line(fill_prompt(tool.prompt, {}, tool=tool, preview=True), MAX_SHOWN)}")
-    for one in found:
-        say(f"look at {one}")
+    for remark in remarks:
+        say(f"look at {remark}")
     if agent.mode == "tools" and agent.settings.tool_permission != "never":
         permission = agent.settings.tool_permission
         what = "no tool" if permission == "always" else "only tools that are marked permissionRequired: false"
@@ -167,13 +169,13 @@ async def join(
     gone = asyncio.Event()
     client.on_disconnected(lambda _: gone.set() if client.state == "disconnected" else None)
     try:
-        async with ToolsAgent(agent, client, model=model) as desk:
-            said = f"{client.id} is in {client.space} as {agent.name}, with {model.name}, tools: "
-            say(said + _names(desk.agent.tools))
-            waits = [asyncio.ensure_future(one.wait()) for one in (ended, gone)]
+        async with ToolsAgent(agent, client, model=model) as member:
+            sentence = f"{client.id} is in {client.space} as {agent.name}, with {model.name}, tools: "
+            say(sentence + _names(member.agent.tools))
+            waits = [asyncio.ensure_future(event.wait()) for event in (ended, gone)]
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            for one in waits:
-                one.cancel()
+            for event in waits:
+                event.cancel()
     finally:
         await model.aclose()
     if not ended.is_set() and isinstance(client.failure, MewError):
@@ -194,14 +196,14 @@ async def call(
         raise ConfigError(f"the arguments are no JSON: {fault}", key="arguments") from None
     async with _home(file, base_url=base_url, api_key=api_key) as home:
         try:
-            done = await home.agent.call(tool, given)
+            execution = await home.agent.call(tool, given)
         except RpcError as fault:
             raise ConfigError(fault.message, key="tool") from None
-    for made, answer in done.calls:
+    for made, answer in execution.calls:
         words = json.dumps(dict(made.arguments), ensure_ascii=False)
         say(f"called {one_line(made.name, 120)} {one_line(words, MAX_SHOWN)}: {one_line(answer, MAX_SHOWN)}")
-    say(done.text)
-    return done
+    say(execution.text)
+    return execution
 
 
 def _token_file(file: Path) -> Path:
@@ -217,10 +219,10 @@ def _token_file(file: Path) -> Path:
 
 def _home(file: Path, **how: Any) -> Home:
     home = Home(read_agent_file(file), folder=file.resolve().parent, **how)
-    for one in home.left_out:
-        logger.warning("%s: %s", file, one)
+    for fault in home.left_out:
+        logger.warning("%s: %s", file, fault)
     return home
 
 
 def _names(tools: Any) -> str:
-    return ", ".join(one.name for one in tools) or "none"
+    return ", ".join(tool.name for tool in tools) or "none"

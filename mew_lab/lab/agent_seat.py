@@ -1,6 +1,6 @@
-"""What does a person hold of an agent?  An `AgentSeat`: started, stopped, asked, looked at, from ordinary code.
+"""An agent of this process as ordinary code holds it: started, stopped, asked and inspected through an `AgentSeat`.
 
-The agent itself, with its await-able API, is `seat.agent`. Models are made on the caller's thread, because their
+The agent itself, with its awaitable methods, is `seat.agent`. Models are made on the caller's thread, because their
 libraries take long to load and the loop must not wait for them.
 """
 
@@ -16,7 +16,7 @@ from mew_lab.lab.seat import Seat
 from mew_lab.lab.session import Session
 from mew_lab.protocol.visible import one_line
 
-__all__ = ["AgentSeat", "found", "listing"]
+__all__ = ["AgentSeat", "as_agent_seat", "list_agents"]
 
 SHOWN = 200  # characters of a system prompt in a listing
 
@@ -32,7 +32,7 @@ class AgentSeat(Seat):
 
     @property
     def options(self) -> AgentOptions:
-        """How it works now."""
+        """The options that are in force."""
         return self.agent.options
 
     def configure(self, **options: Any) -> Note:
@@ -62,7 +62,7 @@ class AgentSeat(Seat):
         return Note(f"{self.name}: {count} request{'s' if count != 1 else ''} cancelled")
 
     def status(self) -> Listing:
-        """How it fares: state, model, work, tools, memory, and what it may send."""
+        """Its state, model, work, tools, memory and rights."""
         return self._loop.call(lambda: status(self))
 
     def __repr__(self) -> str:
@@ -85,7 +85,7 @@ def status(seat: AgentSeat) -> Listing:
 CALL = {"method": "tools/call"}
 
 
-def found(seat: Seat) -> AgentSeat:
+def as_agent_seat(seat: Seat) -> AgentSeat:
     """The seat, where it is that of an agent.
 
     Raises:
@@ -98,7 +98,7 @@ def found(seat: Seat) -> AgentSeat:
     return seat
 
 
-def listing(session: Session) -> Listing:
+def list_agents(session: Session) -> Listing:
     """The agents of this process."""
     agents = [seat for seat in session.seats.values() if isinstance(seat, AgentSeat)]
     rows = []

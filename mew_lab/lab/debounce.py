@@ -1,6 +1,6 @@
-"""When is something to be made anew that many small changes make stale?  Once for all of them, a moment later.
+"""Debouncing: many small changes cause one call, a moment later.
 
-It belongs to one event loop; where none runs nothing can be later, and nothing is done.
+A `Debounce` belongs to the running event loop; where none runs it does nothing.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-__all__ = ["Soon"]
+__all__ = ["Debounce"]
 
 
-class Soon:
+class Debounce:
     """Calls `work` on the running loop, once for all that asked for it meanwhile."""
 
     def __init__(self, work: Callable[[], object]) -> None:

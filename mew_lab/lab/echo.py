@@ -1,4 +1,4 @@
-"""What has the human of a lab seen already?  The newest messages alone, so that the next verb can speak of them."""
+"""Waits until an envelope that this process sent has come back: the next verb can then refer to it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Callable
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 
-__all__ = ["Seen"]
+__all__ = ["Echo"]
 
 SEEN_WITHIN = 1.0  # seconds
 MAX_SEEN = 1000
 
 
-class Seen:
+class Echo:
     """The ids that one participant has received."""
 
     def __init__(self) -> None:

@@ -1,7 +1,4 @@
-"""What can a person take along from the feed?  One envelope as a line of Python, and the whole log as a file.
-
-It knows neither clipboards nor buttons.
-"""
+"""Takes data out of the feed: one envelope as a line of Python, and the whole log as a file."""
 
 from __future__ import annotations
 

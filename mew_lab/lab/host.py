@@ -1,6 +1,6 @@
-"""What does a space of our own need to run?  Gateway, server, journal, tokens and programs, opened and closed as one.
+"""A space that runs in this process: gateway, server, journal, tokens and programs, opened and closed as one.
 
-Runs on the loop; it knows no human, no view and no sync code.
+With MEW_LAB_SEED set, clocks and ids follow from the seed, so that a lesson shows the same each time. Runs on the loop.
 
 Spec: §3.6, §5.
 """
@@ -9,11 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import secrets
 import shlex
 import sys
+import uuid
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from itertools import count
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.gateway.auth import write_token_file
@@ -26,7 +32,6 @@ from mew_lab.gateway.programs import programs_of
 from mew_lab.gateway.server import Server
 from mew_lab.gateway.sinks import Sinks
 from mew_lab.gateway.space_file import SpaceFile
-from mew_lab.lab.determinism import source
 from mew_lab.lab.heads import HeadKeeper
 from mew_lab.lab.peer_logs import PeerLogs
 from mew_lab.lab.resuming import SERVED, SETTINGS, Past
@@ -40,7 +45,35 @@ from mew_lab.space.core import Space
 from mew_lab.space.events import Record
 from mew_lab.transport.link import Link
 
-__all__ = ["Host", "capabilities_of", "join_line"]
+__all__ = ["Generators", "Host", "capabilities_of", "join_line", "make_generators"]
+
+
+VARIABLE = "MEW_LAB_SEED"
+START = datetime(2026, 1, 1, 9, 0, tzinfo=UTC)
+
+
+class Generators(NamedTuple):
+    """The clock and the id generators of one owner."""
+
+    clock: Callable[[], datetime]
+    new_id: Callable[[], str]
+    new_epoch: Callable[[], int]
+
+
+def make_generators(owner: str) -> Generators:
+    """The times and ids of one owner: a gateway, or one participant."""
+    seed = os.environ.get(VARIABLE, "")
+    if not seed:
+        return Generators(lambda: datetime.now(UTC), lambda: str(uuid.uuid4()), lambda: secrets.randbits(64))
+    root = sha256(f"{seed}/{owner}".encode()).digest()
+    looks, made = count(), count(1)
+    space = uuid.UUID(bytes=root[:16])
+    return Generators(
+        lambda: START + timedelta(milliseconds=next(looks)),
+        lambda: str(uuid.uuid5(space, str(next(made)))),
+        lambda: int.from_bytes(root[16:24]),
+    )
+
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +134,7 @@ class Host:
     ) -> None:
         self.name = name
         self.folder = folder
-        given = source(f"gateway of {name}")
+        given = make_generators(f"gateway of {name}")
         self._epoch = given.new_epoch()
         self._epochs: list[int] = [] if beside is None else beside._epochs  # for the next space to be added
         self.gateway: Gateway = (
@@ -117,13 +150,13 @@ class Host:
         self._logs = logs
         mint = self.gateway.tokens.on_mint
 
-        def minted(space: str, participant: str, token: Token) -> None:
+        def keep_token(space: str, participant: str, token: Token) -> None:
             if space == name:
                 self._keep(space, participant, token)
             elif mint is not None:
                 mint(space, participant, token)
 
-        self.gateway.tokens.on_mint = minted
+        self.gateway.tokens.on_mint = keep_token
         self.journal = Journal(journal) if journal is not None else None
         self._past = past
         self.core: Space | None = past.space if past is not None else None
@@ -200,7 +233,7 @@ class Host:
             await logs.start()
 
     def _peer_logs(self, file: SpaceFile, fault: Callable[[str], object]) -> PeerLogs | None:
-        """What keeps the log files of the peers beside our journal, as far as the file wants them.
+        """The keeper of the log files of the peers, as far as the file asks for them.
 
         Raises:
             ConfigError: when it asks for them, and there is no journal to make them from.
@@ -209,14 +242,14 @@ class Host:
         if logs is None or not logs.any:
             return None
         if self.journal is None:
-            said = "the log files of the peers are made from the journal, and this space keeps none"
+            reason = "the log files of the peers are made from the journal, and this space keeps none"
             if logs.asked:
                 raise ConfigError(
-                    f"{said}; give it a journal, or set gateway_logging.enabled to false",
+                    f"{reason}; give it a journal, or set gateway_logging.enabled to false",
                     path=str(file.path),
                     key="gateway_logging",
                 )
-            fault(f"{HISTORY} and {DECISIONS} are not written: {said}")
+            fault(f"{HISTORY} and {DECISIONS} are not written: {reason}")
             return None
         return PeerLogs(
             self.journal.path,
@@ -224,7 +257,9 @@ class Host:
             folder=str(PurePosixPath("logs", self._logs)),
             history=logs.envelope_history,
             decisions=logs.capability_decisions,
-            secrets=[token for one in file.config.participants.values() for token in one.tokens],
+            secrets=[
+                token for participant in file.config.participants.values() for token in participant.tokens
+            ],
             fault=fault,
         )
 
@@ -301,18 +336,18 @@ class Host:
             limits=config.limits.of_server,
         )
         try:
-            found = await server.start()
+            bound_port = await server.start()
         except NotImplementedError:  # a platform without sockets: the space still runs in memory
             return
         self._server = server
-        for one in (self, *self._others):
-            one.url = f"ws://{host}:{found}/ws"
-            one._port = found
-            own = one._config or config
-            told: dict[str, Any] = {"host": host, "port": found}
+        for space_host in (self, *self._others):
+            space_host.url = f"ws://{host}:{bound_port}/ws"
+            space_host._port = bound_port
+            own = space_host._config or config
+            detail: dict[str, Any] = {"host": host, "port": bound_port}
             if settings := own.model_dump(include=SETTINGS, exclude_defaults=True):
-                told["settings"] = settings
-            self.gateway.note(one.name, SERVED, participant=own.owner or "", detail=compact(told))
+                detail["settings"] = settings
+            self.gateway.note(space_host.name, SERVED, participant=own.owner or "", detail=compact(detail))
 
     async def start_programs(
         self, file: SpaceFile, *, tell: Callable[[str], object], fault: Callable[[str], object]
@@ -340,14 +375,14 @@ class Host:
             logs=self._logs,
         )
 
-        def noted(say: Callable[[str], object]) -> Callable[[str, str], object]:
+        def with_note(say: Callable[[str], object]) -> Callable[[str, str], object]:
             def both(participant: str, sentence: str) -> None:
                 self.gateway.note(self.name, "program", participant=participant, detail=sentence)
                 say(f"{participant}: {sentence}")
 
             return both
 
-        self._processes = Processes(programs, tell=noted(tell), fault=noted(fault))
+        self._processes = Processes(programs, tell=with_note(tell), fault=with_note(fault))
         await self._processes.start()
 
     def enrol(self, participant: str, can: str | Sequence[Mapping[str, Any]]) -> None:
@@ -399,7 +434,7 @@ class Host:
 
     def client_for(self, participant: str) -> MEWClient:
         """A client of this process that speaks as that participant, not connected yet."""
-        given = source(participant)
+        given = make_generators(participant)
 
         async def connect() -> Link:
             return attach(self.gateway, self.name, participant)
@@ -411,9 +446,9 @@ class Host:
 
         A host beside another one ends its programs alone: its space ends with the port.
         """
-        for one in (self, *self._others):
-            if one._processes is not None:
-                processes, one._processes = one._processes, None
+        for space_host in (self, *self._others):
+            if space_host._processes is not None:
+                processes, space_host._processes = space_host._processes, None
                 await processes.stop()
         if not self._first:
             return
@@ -421,18 +456,18 @@ class Host:
             server, self._server = self._server, None
             await server.stop()
         self.gateway.close()
-        for one in (self, *self._others):
-            if one._sinks is not None:
-                one._sinks.close()
-            if one._heads is not None:
-                heads, one._heads = one._heads, None
+        for space_host in (self, *self._others):
+            if space_host._sinks is not None:
+                space_host._sinks.close()
+            if space_host._heads is not None:
+                heads, space_host._heads = space_host._heads, None
                 heads.stop()
-            if one.journal is not None:
+            if space_host.journal is not None:
                 with contextlib.suppress(MewError):
-                    one.journal.close()
-        for one in (self, *self._others):
-            if one._logs_as_peers is not None:
-                await one._logs_as_peers.stop()
+                    space_host.journal.close()
+        for space_host in (self, *self._others):
+            if space_host._logs_as_peers is not None:
+                await space_host._logs_as_peers.stop()
 
 
 def _first_fault(fault: ValueError) -> str:

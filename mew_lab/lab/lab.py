@@ -1,7 +1,17 @@
-"""What does a person hold of a space?  A `Lab`: one space, seen and steered by one human.
+"""A `Lab`: one space, seen and controlled by one human, from ordinary code.
 
-Every verb is plain `def`, callable from any thread but the loop's; the value it gives awaits to itself. It puts rooms
-together and decides nothing that they could decide; who the labs of this process are stands in labs.py.
+How it works. A lab puts rooms together and decides nothing itself. Its parts live on the thread of one event loop
+(`loop.py`). Every verb is a plain function that any other thread may call. It runs on the loop, blocks until it is done,
+and returns a value that also awaits to itself, so `lab.who()` and `await lab.who()` are both legal.
+
+- `observe` takes each record of the space, from the gateway or from the connection, and hands it on: to `log`, which
+  keeps it, to `rows`, which the feed shows, and to `following`, which feeds the models of the views.
+- `local` has the participants of this process (`me`, seats, bridges, agents), and the `host` where the space runs here.
+- `decisions` has the proposals that wait for the human; `granting` the grants that the human gave.
+- `report` makes the listings, from a `Session`, which is the part of a lab that the other modules see.
+- `view` is found in a higher room at its first use.
+
+`labs.py` makes labs and keeps the list of them.
 
 Spec: §3.2, §3.4, §3.6.
 """
@@ -18,20 +28,19 @@ from mew_lab import find_above
 from mew_lab.agent.model import Model
 from mew_lab.agent.models import model_of
 from mew_lab.errors import MewError
-from mew_lab.lab import agent_seat as agents
 from mew_lab.lab import report
-from mew_lab.lab.agent_seat import AgentSeat
-from mew_lab.lab.decisions.approving import Approvable, Proposals, approve, reject
+from mew_lab.lab.agent_seat import AgentSeat, list_agents
 from mew_lab.lab.decisions.decisions import HumanDecisions
-from mew_lab.lab.decisions.granting import Granting
+from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.decisions.policies import Policy
-from mew_lab.lab.echo import Seen
-from mew_lab.lab.following import Following
+from mew_lab.lab.decisions.text import Approvable, Proposals, approve, reject
+from mew_lab.lab.echo import Echo
+from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.host import Host
-from mew_lab.lab.listing import Listing, Note, Sent
+from mew_lab.lab.listing import Listing, Note, SentEnvelope
+from mew_lab.lab.local_participants import NOTEBOOK_SEAT, Can, LocalParticipants
 from mew_lab.lab.loop import LoopThread
 from mew_lab.lab.pending import Pending
-from mew_lab.lab.roster import NOTEBOOK_SEAT, Can, Roster
 from mew_lab.lab.rows import LiveRows
 from mew_lab.lab.seat import Seat
 from mew_lab.lab.standing import logical
@@ -69,24 +78,24 @@ class Lab:
         self.faults: list[str] = []
         self.log = Log.live(space=space, vantage=vantage)
         self.rows = LiveRows(lambda: (self.space, self._members()))
-        self.following = Following(self.log)
-        self.roster = Roster(self, fault=self.fault)
-        self.granting: Granting = Granting(self)
+        self.following = EntryFeed(self.log)
+        self.local = LocalParticipants(self, fault=self.fault)
+        self.granting: LimitedGrants = LimitedGrants(self)
         self.decisions: HumanDecisions
         self.closed = False
         self.on_down: list[Callable[[Lab], None]] = []  # whoever keeps a list of labs
         self._view: Any = None
-        self.seen = Seen()
+        self.seen = Echo()
 
     @property
     def host(self) -> Host | None:
-        """What runs the space here; None when it runs elsewhere."""
-        return self.roster.host
+        """The host of the space in this process; None when it runs elsewhere."""
+        return self.local.host
 
     @property
     def seats(self) -> dict[str, Seat]:
         """The participants of this process, by name."""
-        return self.roster.seats
+        return self.local.seats
 
     # --- set up and torn down on the loop ---
 
@@ -103,13 +112,13 @@ class Lab:
             me,
             loop=self.loop,
             note=self._note,
-            annotations=lambda who, tool: self.roster.annotations.get((who, tool), {}),
+            annotations=lambda who, tool: self.local.annotations.get((who, tool), {}),
             logical=lambda id: logical(self, id),
             fault=self.fault,
         )
-        self.decisions.tools.attach(local=self.roster.tools_of, changed=self.granting.tool_changed)
+        self.decisions.tools.attach(local=self.local.tools_of, changed=self.granting.tool_changed)
         me.client.on_message(self.seen.take)
-        self.me = await self.roster.take(me, name=name, what="you")
+        self.me = await self.local.take(me, name=name, what="you")
         self.decisions.set_policy(policy)
 
     async def close(self) -> None:
@@ -119,7 +128,7 @@ class Lab:
             try:
                 await self.granting.close()
             finally:
-                await self.roster.close()
+                await self.local.close()
 
     def fault(self, text: str) -> None:
         """Keeps a sentence about something that went wrong in the background; `status()` shows the last ones."""
@@ -151,27 +160,27 @@ class Lab:
             ConfigError: when the name or `can` cannot be.
             MewError: when it is seated already, or the space runs elsewhere.
         """
-        return self._run(self.roster.join(name, can), f"seating {name!r}")
+        return self._run(self.local.join(name, can), f"seating {name!r}")
 
     def enrol(self, name: str, can: Can = "proposer") -> Note:
         """Lets a participant of another process join: writes its token file and gives the line that joins."""
 
         async def enrol() -> Note:
-            self.roster.own_host(f"cannot enrol {name[:80]!r}").enrol(name, can)
+            self.local.own_host(f"cannot enrol {name[:80]!r}").enrol(name, can)
             return Note(self._join_line(name))
 
         return self._run(enrol(), f"enrolling {name!r}")
 
     def token_file(self, name: str | None = None) -> Path:
         """The file with a token of the participant `name` (yours, when absent), written at the first call."""
-        return self.loop.call(lambda: self.roster.token_file(name or self.me.name))
+        return self.loop.call(lambda: self.local.token_file(name or self.me.name))
 
     def join_line(self, name: str | None = None) -> str:
         """The shell line with which another process joins as `name`; as somebody seated here, under a second id."""
         return self.loop.call(lambda: self._join_line(name or self.me.name))
 
     def _join_line(self, name: str) -> str:
-        return self.roster.join_line(name, url=self.url, space=self.space)
+        return self.local.join_line(name, url=self.url, space=self.space)
 
     def bridge(
         self,
@@ -195,7 +204,7 @@ class Lab:
             MewError: when the server does not start, with its own last words.
         """
         folder = Path(cwd) if cwd is not None else Path.cwd()
-        work = self.roster.bridge(name, list(command), env=tuple(env), cwd=folder, can=can)
+        work = self.local.bridge(name, list(command), env=tuple(env), cwd=folder, can=can)
         return self._run(work, f"bridging {name!r}", timeout=timeout)
 
     def agent(
@@ -224,12 +233,12 @@ class Lab:
         Spec: SDK "Layer 3".
         """
         thinks = model_of(model, base_url=base_url, api_key=api_key)  # here: its library loads for a second
-        seating = self.roster.agent(name, can, thinks, options, owns_model=thinks is not model)
+        seating = self.local.agent(name, can, thinks, options, owns_model=thinks is not model)
         return self._run(seating, f"starting the agent {name!r}")
 
     def agents(self) -> Listing:
         """The agents of this process: state, model, what they work on."""
-        return self.loop.call(lambda: agents.listing(self))
+        return self.loop.call(lambda: list_agents(self))
 
     def leave(self, name: str) -> Note:
         """Lets one of this process's participants leave the space."""
@@ -237,7 +246,7 @@ class Lab:
         async def leave() -> Note:
             if name == self.me.name:
                 raise MewError("you are the human of this lab: lab.down() ends it")
-            await self.roster.leave(name)
+            await self.local.leave(name)
             return Note(f"{name} has left {self.space}")
 
         return self._run(leave(), f"leaving as {name!r}")
@@ -257,7 +266,7 @@ class Lab:
             box = holder.participant.tools if holder else ToolBox(name=NOTEBOOK_SEAT)
             self.loop.call(lambda: box.add(function, **options))
             if holder is None:  # it comes with its first tool
-                joining = self.roster.join(NOTEBOOK_SEAT, "tool", what="tools of this notebook", tools=box)
+                joining = self.local.join(NOTEBOOK_SEAT, "tool", what="tools of this notebook", tools=box)
                 self._run(joining, "seating the notebook's tools")
             return function
 
@@ -277,13 +286,13 @@ class Lab:
             raise MewError(f"{name[:80]!r} has no seat here; seated are {', '.join(self.seats)}")
         return self.seats[name]
 
-    def chat(self, text: str, to: str | Sequence[str] = (), *, as_id: str | None = None) -> Sent:
+    def chat(self, text: str, to: str | Sequence[str] = (), *, as_id: str | None = None) -> SentEnvelope:
         """Says something to everybody, or addressed to some. Spec: §3.4."""
         return self.seat(as_id).chat(text, to)
 
     def send(
         self, kind: str, payload: Mapping[str, Any] | None = None, *, as_id: str | None = None, **more: Any
-    ) -> Sent:
+    ) -> SentEnvelope:
         """Sends an envelope of any kind; see `Seat.send`."""
         return self.seat(as_id).send(kind, payload, **more)
 
@@ -331,7 +340,7 @@ class Lab:
 
     def withdraw(self, proposal: str, reason: str = "no_longer_needed") -> Note:
         """Withdraws a proposal that one of this process's seats made. Spec: §3.3.1."""
-        return Note(self._run(self.roster.withdraw(proposal, reason), f"withdrawing {proposal[:80]!r}"))
+        return Note(self._run(self.local.withdraw(proposal, reason), f"withdrawing {proposal[:80]!r}"))
 
     def undo(self) -> Note:
         """Revokes the grant that you gave last, of those that stand. MewError when there is none. Spec: §3.6.2."""
@@ -360,7 +369,7 @@ class Lab:
 
         async def ask() -> Listing:
             found, silent = await report.gather_tools(self, participant, patience=DISCOVERY)
-            self.roster.annotations.update(
+            self.local.annotations.update(
                 {(who, str(tool.get("name"))): tool.get("annotations") or {} for who, tool in found}
             )
             return report.tools(found, silent)
@@ -386,8 +395,8 @@ class Lab:
         try:
             self.loop.run(self.close(), timeout=max(self.timeout, 10.0), doing=f"taking {self.name!r} down")
         finally:
-            for told in self.on_down:
-                told(self)
+            for callback in self.on_down:
+                callback(self)
         return note
 
     def __repr__(self) -> str:

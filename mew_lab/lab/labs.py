@@ -1,4 +1,8 @@
-"""Which labs does this process hold?  Makes them, names the current one, ends them when the process ends."""
+"""The labs of this process: makes them, keeps the current one, and ends them when the process ends.
+
+A lab of a space that runs elsewhere sees what a participant receives. Verdicts, and refusals of others, are not among
+it: the gateway tells those to nobody else.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,9 @@ import atexit
 import contextlib
 import logging
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Literal
 
@@ -15,20 +21,22 @@ from mew_lab.errors import ConfigError, MewError
 from mew_lab.gateway.auth import read_token_file, short_allowed
 from mew_lab.gateway.space_file import names_file, read_space_file
 from mew_lab.lab.decisions.policies import policy_from_environment
-from mew_lab.lab.following import Following
+from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.host import Host
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.loop import the_loop
-from mew_lab.lab.participant_log import watch
 from mew_lab.lab.resuming import Past
 from mew_lab.log.journal import Journal, journal_path
 from mew_lab.log.log import Log
+from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.tools import ToolBox
+from mew_lab.space.events import TOKEN_PLACEHOLDER, Record
 
-__all__ = ["close_all", "connect", "current", "forget", "labs", "token_from", "up", "use"]
+__all__ = ["close_all", "connect", "current", "forget", "labs", "record_received", "token_from", "up", "use"]
+
 
 TIMEOUT = 10.0
 
@@ -77,7 +85,7 @@ def forget(lab: Lab) -> None:
         _current.remove(lab.name)
 
 
-def _free(name: str) -> None:
+def _check_free(name: str) -> None:
     if name in _labs:
         raise MewError(f"a lab {name!r} is up already; %mew down ends it, or choose another name")
 
@@ -132,7 +140,7 @@ def up(
     space = file.config.name if file is not None else str(name)
     folder = file.folder if file is not None else Path.cwd()
     me = as_id or (file and file.config.default_participant) or "human"
-    _free(space)
+    _check_free(space)
     policy = policy_from_environment()
     path = journal_path(folder, space=space, now=datetime.now(UTC)) if journal == "auto" else journal
     loop = the_loop()
@@ -140,9 +148,9 @@ def up(
 
     async def start() -> Lab:
         kept = Path(path) if path is not None else None
-        host = lab.roster.host = Host(space, folder=folder, journal=kept, port=port, observe=lab.observe)
+        host = lab.local.host = Host(space, folder=folder, journal=kept, port=port, observe=lab.observe)
         lab.log = Log.live(space=space, journal=host.journal)
-        lab.following = Following(lab.log)
+        lab.following = EntryFeed(lab.log)
         try:
             if file is None:
                 await host.open(owner=me, can="human")
@@ -170,10 +178,10 @@ def _up_again(path: str | Path, *, as_id: str | None, port: int | None, timeout:
     made: list[Lab] = []
 
     def meet(name: str, journal: Journal) -> None:
-        _free(name)
+        _check_free(name)
         lab = Lab(name, space=name, loop=loop, timeout=timeout, vantage="gateway")
         lab.log = Log.live(space=name, journal=journal)
-        lab.following = Following(lab.log)
+        lab.following = EntryFeed(lab.log)
         made.append(lab)
 
     past = Past(path, meet=meet, observe=lambda record: made[0].observe(record))
@@ -181,7 +189,7 @@ def _up_again(path: str | Path, *, as_id: str | None, port: int | None, timeout:
     me = as_id or past.owner or "human"
 
     async def start() -> Lab:
-        host = lab.roster.host = Host(
+        host = lab.local.host = Host(
             past.name, folder=past.folder, journal=None, port=port, observe=lab.observe, past=past
         )
         try:
@@ -226,7 +234,7 @@ def connect(
     Spec: §5.2.
     """
     name = name or space
-    _free(name)
+    _check_free(name)
     policy = policy_from_environment()
     secret = token_from(token, file=token_file, variable=token_env)
     loop = the_loop()
@@ -235,7 +243,7 @@ def connect(
 
     async def start() -> Lab:
         client = MEWClient(gateway=url, space=space, token=secret, participant_id=as_id)
-        watch(client, space=space, observe=lab.observe)
+        record_received(client, space=space, observe=lab.observe)
         try:
             await lab.open(
                 MEWParticipant(client, tools=ToolBox(name=as_id or "human")), name=as_id or "", policy=policy
@@ -259,8 +267,8 @@ def token_from(
         ConfigError: when not exactly one of them names one, or the one in the file is short (unless
             MEW_SHORT_TOKENS says that it may be).
     """
-    given = [one for one in (token, file, variable) if one is not None]
-    if len(given) != 1:
+    sources = [source for source in (token, file, variable) if source is not None]
+    if len(sources) != 1:
         raise ConfigError(
             "give exactly one of token_file, token_env and token: the gateway must know who comes"
         )
@@ -284,3 +292,27 @@ def close_all() -> None:
             lab.down()
     loop.stop()
     atexit.unregister(close_all)
+
+
+def record_received(
+    client: MEWClient,
+    *,
+    space: str,
+    observe: Callable[[Record], None],
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> None:
+    """Hands every envelope that the client receives to `observe`."""
+    numbers = count(1)
+
+    def take(envelope: Envelope) -> None:
+        raw = _without_token(envelope)
+        observe(Record(next(numbers), clock(), "received", space, envelope.sender, via="websocket", raw=raw))
+
+    client.on_message(take)
+
+
+def _without_token(envelope: Envelope) -> str:
+    if envelope.kind != "space/invite-ack" or "token" not in envelope.payload:
+        return envelope.raw
+    payload = {**envelope.payload, "token": TOKEN_PLACEHOLDER}
+    return compact({**envelope.members, "payload": payload})

@@ -1,4 +1,4 @@
-"""What does a verb give back to a person?  Small values that read well as text and can be shown as tables.
+"""The values that a verb returns to a person: they read well as text and can be shown as tables.
 
 They know neither IPython nor HTML. All of them await to themselves, so `await lab.who()` is legal everywhere.
 """
@@ -11,7 +11,7 @@ from typing import Any, Self
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
 
-__all__ = ["Listing", "Note", "Sent"]
+__all__ = ["Listing", "Note", "SentEnvelope"]
 
 WIDTH = 60  # characters of one cell in the text form
 MOST_LINES = 500  # rows in the text form
@@ -98,7 +98,7 @@ class Note(_Settled):
     __repr__ = __str__
 
 
-class Sent(_Settled):
+class SentEnvelope(_Settled):
     """An envelope that the gateway has accepted."""
 
     def __init__(self, envelope: Envelope) -> None:

@@ -1,11 +1,12 @@
-"""On which loop does a space run, and how does ordinary code reach it?  The only border between sync and async.
+"""The one event loop of this process, and the only border between synchronous and asynchronous code.
 
-One daemon thread with one event loop owns every gateway, participant and bridge of this process, so none of them
-needs a lock. Whatever starts there starts in an empty context: a task begun by one notebook cell must not print into
-that cell for ever. Where threads do not exist (WebAssembly) the loop that is running already is used instead, and
-blocking verbs give a task to await.
+How it works. One daemon thread with one event loop owns every gateway, participant and bridge, so none of them needs a
+lock. `run` blocks the calling thread until a coroutine is done; `submit` returns a future; `call` reads live state;
+`post` does not wait. Work starts in an empty context: a task begun by one notebook cell must not print into that cell
+for ever. Where threads do not exist (WebAssembly) the loop that runs already is used instead, and blocking verbs return
+a task to await.
 
-The one lock below guards the start of the thread: two threads may ask for the first loop at once.
+The one lock guards the start of the thread: two threads may ask for the first loop at once.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class LoopThread:
         """Whether the thread was started and not stopped."""
         return self._thread is not None
 
-    def _started(self) -> asyncio.AbstractEventLoop:
+    def _start(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is not None:
                 return self._loop
@@ -77,7 +78,7 @@ class LoopThread:
         """
         if not self.threadless:
             try:
-                loop = self._started()
+                loop = self._start()
             except RuntimeError:
                 pass
             else:
@@ -113,7 +114,7 @@ class LoopThread:
             )
         if not self.threadless:
             try:
-                self._started()
+                self._start()
             except RuntimeError:
                 pass
         if self.threadless:

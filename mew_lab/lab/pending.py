@@ -26,7 +26,7 @@ BEAT = 1.0  # seconds between two ticks of a watch
 
 
 class Watch(Protocol):
-    """What looks on while something waits; both methods are called on the waiting thread."""
+    """An observer of a wait; both methods are called on the waiting thread."""
 
     def tick(self) -> None:
         """The wait goes on."""
@@ -59,12 +59,12 @@ class Pending:
 
     @property
     def state(self) -> str:
-        """Where it stands: open, fulfilled, answered, rejected, withdrawn, failed."""
+        """Its state: open, fulfilled, answered, rejected, withdrawn or failed."""
         return self._call.state
 
     @property
     def by(self) -> str:
-        """Who fulfilled or rejected it; empty so far."""
+        """The participant that fulfilled or rejected it; empty before that."""
         return self._call.by
 
     @property

@@ -1,4 +1,4 @@
-"""What is there to see of a lab, as plain listings?  Reads live state on the loop; changes nothing."""
+"""The listings of a lab: participants, tools, proposals, decisions and status. Reads live state on the loop."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 from mew_lab.errors import MewError
-from mew_lab.lab.decisions.approving import ListedProposal, Proposals
-from mew_lab.lab.decisions.pace import hurry, shares
+from mew_lab.lab.decisions.statistics import describe_hurry, describe_shares
+from mew_lab.lab.decisions.text import ListedProposal, Proposals
 from mew_lab.lab.listing import Listing, Note
 from mew_lab.lab.session import Session
 from mew_lab.protocol.text import local_time
@@ -21,10 +21,10 @@ MOST_NAMED = 20  # proposals that a farewell names
 def _kinds(patterns: Any) -> str:
     """The kinds of a capability list, one word each; what is narrowed further is marked."""
     words = []
-    for one in patterns:
-        kind = one.get("kind")
+    for pattern in patterns:
+        kind = pattern.get("kind")
         word = "|".join(map(str, kind)) if isinstance(kind, list) else str(kind)
-        words.append(f"{word}(…)" if "payload" in one or "to" in one else word)
+        words.append(f"{word}(…)" if "payload" in pattern or "to" in pattern else word)
     return ", ".join(dict.fromkeys(words))
 
 
@@ -32,10 +32,12 @@ def who(session: Session) -> Listing:
     """Participants: id, what it is here, under which ids it is connected, what it may send."""
     rows = []
     if session.host is not None:
-        for one in session.host.gateway.participants(session.space):
-            name = one["id"]
+        for participant in session.host.gateway.participants(session.space):
+            name = participant["id"]
             here = ", ".join(session.host.gateway.runtime_ids(session.space, name)) or "no"
-            rows.append((_named(session, name), _what(session, name), here, _kinds(one["capabilities"])))
+            rows.append(
+                (_named(session, name), _what(session, name), here, _kinds(participant["capabilities"]))
+            )
     else:
         client = session.me.participant.client
         rows.append((_named(session, client.id), "you", client.id, _kinds(client.capabilities.patterns)))
@@ -87,12 +89,12 @@ def history(session: Session) -> Listing:
         ("at", "call", "from", "decision", "by", "on screen", "outcome"),
         rows,
         empty="nothing was decided yet",
-        note=" ".join(filter(None, (shares(decided, me=me), hurry(decided, me=me)))),
+        note=" ".join(filter(None, (describe_shares(decided, me=me), describe_hurry(decided, me=me)))),
     )
 
 
 def status(session: Session) -> Listing:
-    """What a person would ask first, one line each."""
+    """The state of the lab, one line a fact."""
     policy = session.decisions.policy
     journal = (
         session.host.journal.path if session.host is not None and session.host.journal is not None else "none"
@@ -169,7 +171,7 @@ def tools(found: list[tuple[str, dict[str, Any]]], silent: list[str]) -> Listing
 
 
 def farewell(session: Session) -> Note:
-    """What ends with the lab, and where its journal stays."""
+    """A sentence about the proposals that end with the lab, and the place of its journal."""
     open_cards = session.decisions.pending()
     text = f"{session.name} is down: {len(session.log)} envelopes"
     if open_cards:

@@ -1,7 +1,7 @@
-"""How does a space go on where its journal ends?  Reads it again, and finds the port and the tokens that it had.
+"""A space that ran before, read again from its journal, with the port and the tokens that it had.
 
-It starts nothing: what comes out is handed to a host. Connections are gone, and so are their streams; grants,
-invitations, pauses and what was said are as they were.
+Nothing is started here: a host goes on with the result. Connections are gone, and so are their streams; grants,
+invitations, pauses and messages are as they were.
 
 Spec: §3.6.8.
 """
@@ -95,17 +95,17 @@ class Past:
 
     @property
     def owner(self) -> str:
-        """Who owned the space; empty where nobody did."""
+        """The owner of the space; empty where it had none."""
         return self.space.state.owner
 
     @property
     def folder(self) -> Path:
-        """Where `.mew` lies: above the journal, else the working directory."""
+        """The folder of `.mew`: the one above the journal, else the working directory."""
         above = (one.parent for one in self.path.resolve().parents if one.name == ".mew")
         return next(above, Path.cwd())
 
     def config(self) -> SpaceConfig:
-        """What the space was given beside its participants, as far as a port and a journal want to know it.
+        """The settings of the space beside its participants, as far as a port and a journal need them.
 
         Raises:
             JournalError: when the journal tells of settings that cannot be.

@@ -1,17 +1,16 @@
-"""What does the feed show?  A row for each journal record that holds a message, the newest of them.
+"""The rows of the feed: one for each journal record that holds a message, the newest of them.
 
-When a record comes, only what it names is noted; a row is made of it when somebody asks, by whoever asks. One writer,
-the loop's thread; readers on any thread get slices of a list that only grows, or of its successor, so no lock is
-needed.
+When a record comes, only its references are noted. A row is made when a reader asks for it, on the reader's thread. The
+loop's thread is the one writer. Readers on any thread get slices of a list that only grows, or of its successor, so no
+lock is needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
-from mew_lab.lab.decisions.cards import Row
 from mew_lab.lab.extract import members_of
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.log.entries import author
@@ -21,15 +20,66 @@ from mew_lab.protocol.describe import describe
 from mew_lab.protocol.text import utf8_size
 from mew_lab.space.events import Record, outline
 
-__all__ = ["LiveRows"]
+__all__ = ["LiveRows", "Row", "Rows"]
 
 CAPACITY = 20_000
 MAX_CHARACTERS = 128 * 1024 * 1024  # of the texts that are kept
 MOST_RELATED = 50
 
 
+class Row(NamedTuple):
+    """One envelope in the feed. `t` in seconds of the epoch as the gateway received it, `size` in bytes of
+    its text.
+
+    `correlates` is the `seq` of the row that this one answers, 0 for none, `also` those of the others that its
+    `correlation_id` names; `verdict` is `accepted`, `refused`, `sent` or empty where it cannot be known; `code`
+    the error code or the pattern that decided, in few words.
+    """
+
+    seq: int
+    t: float
+    sender: str
+    to: tuple[str, ...]
+    kind: str
+    what: str
+    context: str
+    correlates: int
+    verdict: str
+    code: str
+    id: str
+    size: int
+    also: tuple[int, ...] = ()
+
+
+class Rows(Protocol):
+    """The source of the feed's rows; `seq` begins at 1 and has no gaps."""
+
+    @property
+    def last_seq(self) -> int:
+        """The newest row's `seq`, 0 before the first."""
+
+    def since(self, seq: int, limit: int) -> list[Row]:
+        """The rows after `seq`, oldest first, at most `limit`; what was dropped already is missing at the
+        front."""
+
+    def ties(self, seq: int) -> list[tuple[int, tuple[int, ...]]]:
+        """Those of the rows after `seq` that name others, oldest first, each with the rows that it names."""
+
+    def raw(self, seq: int) -> str:
+        """The exact text of that row's envelope; empty when it is not held any more."""
+
+    def pattern(self, seq: int) -> str:
+        """The whole capability that let that row's envelope pass; empty where none did, or it is not known."""
+
+    def title(self) -> tuple[str, int]:
+        """The name of the space and the number of its members."""
+
+    def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
+        """Calls back after rows were added; returns what ends it."""
+
+
 class LiveRows:
-    """The newest rows of a space; implements `cards.Rows`. Kept are the newest 20 000 to 40 000, 128 Mi characters."""
+    """The newest rows of a space; implements `Rows`. Kept are the newest 20 000 to 40 000, 128 Mi characters."""
 
     def __init__(
         self,
@@ -119,8 +169,8 @@ class LiveRows:
 
     def _tie(self, seq: int, related: object) -> None:
         first, *others = related[:MOST_RELATED] if isinstance(related, list) else [related]
-        found = (self._seq_of.get(_text(one), 0) for one in others)
-        tie = self._seq_of.get(_text(first), 0), tuple(sorted({one for one in found if one}))
+        rows = (self._seq_of.get(_text(id), 0) for id in others)
+        tie = self._seq_of.get(_text(first), 0), tuple(sorted({id for id in rows if id}))
         if any(tie):
             self._ties[seq] = tie
 

@@ -1,7 +1,7 @@
-"""What is a seat?  One participant of this process, held from ordinary code.
+"""A seat: one participant of this process, used from ordinary code.
 
-Verbs that finish by themselves block and give what they made; `call` and `propose` wait for nobody and give a
-`Pending`. The participant itself, with its await-able API, is `seat.participant`.
+Verbs that finish by themselves block and return what they made. `call`, `propose` and `ask` wait for nobody and return
+a `Pending`. The participant itself, with its awaitable methods, is `seat.participant`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Generator, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
-from mew_lab.lab.listing import Note, Sent
+from mew_lab.lab.listing import Note, SentEnvelope
 from mew_lab.lab.loop import LoopThread
 from mew_lab.lab.pending import Pending
 from mew_lab.lab.session import Session
@@ -87,7 +87,7 @@ class Seat:
 
         return self._loop.run(start(), timeout=self.lab.timeout, doing=f"asking {to} as {self.name!r}")
 
-    def chat(self, text: str, to: str | Sequence[str] = ()) -> Sent:
+    def chat(self, text: str, to: str | Sequence[str] = ()) -> SentEnvelope:
         """Says something to everybody, or addressed to some, and waits until the gateway has accepted it.
 
         Raises:
@@ -105,7 +105,7 @@ class Seat:
         to: str | Sequence[str] = (),
         correlation_id: str | Sequence[str] = (),
         context: str | None = None,
-    ) -> Sent:
+    ) -> SentEnvelope:
         """Sends an envelope of any kind and waits until the gateway has accepted it.
 
         Raises:
@@ -118,8 +118,8 @@ class Seat:
         if context is not None:
             draft["context"] = context
 
-        async def speak() -> Sent:
-            return Sent(await self.participant.send_accepted(draft))
+        async def speak() -> SentEnvelope:
+            return SentEnvelope(await self.participant.send_accepted(draft))
 
         return self._loop.run(speak(), timeout=self.lab.timeout, doing=f"sending {kind} as {self.name!r}")
 

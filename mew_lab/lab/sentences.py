@@ -1,8 +1,7 @@
-"""What does a capability allow, said so that a person reads it right?  One phrase a pattern, one sentence a list.
+"""Capabilities in words: one phrase for a pattern, one sentence for a list.
 
-`phrase` says everything that narrows a pattern, and says `any` where nothing does: a pattern that names no arguments,
-or `{}`, allows all of them. Whether something may be sent is decided elsewhere; nobody acts on these sentences, and
-nothing that a pattern may hold makes them fail.
+`phrase` states every condition of a pattern, and says `any` where there is none: a pattern that names no arguments, or
+`{}`, allows all of them. The words decide nothing, and nothing that a pattern may hold makes them fail.
 
 Spec: §4.1 (Capability Pattern Structure).
 """
@@ -91,20 +90,20 @@ def sentence(patterns: Iterable[Mapping[str, Any]]) -> str:
     """`may make any MCP request; chat`: what a list of capabilities allows, the heaviest first."""
     held = list(patterns)
     found: dict[str, int] = {}
-    for one in held[:MOST_PATTERNS]:
-        for deed, weight in _deeds(one):
+    for pattern in held[:MOST_PATTERNS]:
+        for deed, weight in _deeds(pattern):
             found.setdefault(deed, weight)
     if not held:
         return "may send nothing"
-    told = "; ".join(sorted(found, key=lambda deed: found[deed]))
+    words = "; ".join(sorted(found, key=lambda deed: found[deed]))
     more = f"; and {len(held) - MOST_PATTERNS} more" if len(held) > MOST_PATTERNS else ""
-    return f"may {told}{more}"
+    return f"may {words}{more}"
 
 
 def phrase(pattern: Mapping[str, Any]) -> str:
-    """What one capability allows, every condition said, in at most 400 characters."""
-    told = [deed for deed, _ in _deeds(pattern)]
-    return one_line("; ".join(told), MOST)
+    """One capability with every condition, in at most 400 characters."""
+    words = [deed for deed, _ in _deeds(pattern)]
+    return one_line("; ".join(words), MOST)
 
 
 def _deeds(pattern: object) -> list[tuple[str, int]]:
@@ -150,7 +149,7 @@ def _narrow(kind: str, pattern: Mapping[str, Any]) -> tuple[str, int]:
     if kind in ("mcp/request", "mcp/proposal") and "method" in rest:
         method = rest["method"]
         deed = _operation(kind, method, rest.get("params"))
-        if kind == "mcp/request" and all(one in _METHODS for one in _several(method)):
+        if kind == "mcp/request" and all(name in _METHODS for name in _several(method)):
             weight = _WEIGHT[DEEDS["mcp/response"]]  # it asks, and nothing is done
         rest = {key: value for key, value in rest.items() if key not in ("method", "params")}
     conditions = list(_conditions(rest, "payload", DEEPEST))
@@ -166,31 +165,31 @@ def _operation(kind: str, method: object, params: object) -> str:
         deed = f"call {_tool(names)}"
         arguments = names.get("arguments")
         others = {key: value for key, value in names.items() if key not in ("name", "arguments")}
-        told = list(_conditions(others, "params", DEEPEST))
+        conditions = list(_conditions(others, "params", DEEPEST))
         if isinstance(arguments, Mapping) and arguments:
-            told += list(_conditions(arguments, "", DEEPEST))
-            deed += f" where {_joined(told, 'and')}, with any other arguments"
+            conditions += list(_conditions(arguments, "", DEEPEST))
+            deed += f" where {_joined(conditions, 'and')}, with any other arguments"
         else:
-            deed += f" where {_joined(told, 'and')}" if told else ""
+            deed += f" where {_joined(conditions, 'and')}" if conditions else ""
             deed += " with any arguments"
             if isinstance(arguments, Mapping):
                 deed += " ({} asks for nothing, so it allows all)"
     else:
         several = _several(method)
-        if all(one in _METHODS for one in several):
-            deed = _joined([_METHODS[one] for one in several], "or")
+        if all(name in _METHODS for name in several):
+            deed = _joined([_METHODS[name] for name in several], "or")
         else:
             plain = len(several) == 1 and _is_plain(several[0])
             deed = f"make {'the request' if plain else 'requests'} {_value(method)}"
-        told = list(_conditions(names, "params", DEEPEST))
-        deed += f" where {_joined(told, 'and')}" if told else ""
+        conditions = list(_conditions(names, "params", DEEPEST))
+        deed += f" where {_joined(conditions, 'and')}" if conditions else ""
     return deed if kind == "mcp/request" else f"propose to {deed}"
 
 
 def _several(method: object) -> list[str]:
     """The methods that a pattern names; what is no text cannot be among those that are known."""
     listed = method if isinstance(method, Sequence) and not isinstance(method, str) and method else [method]
-    return [one if isinstance(one, str) else "" for one in listed[:MOST_PATTERNS]]
+    return [name if isinstance(name, str) else "" for name in listed[:MOST_PATTERNS]]
 
 
 def _is_plain(text: object) -> bool:

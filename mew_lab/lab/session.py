@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from mew_lab.lab.decisions.decisions import HumanDecisions
-from mew_lab.lab.echo import Seen
-from mew_lab.lab.following import Following
+from mew_lab.lab.echo import Echo
+from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.host import Host
 from mew_lab.lab.listing import Note
 from mew_lab.lab.loop import LoopThread
@@ -60,7 +60,7 @@ class Session(Protocol):
     @property
     def log(self) -> Log: ...
     @property
-    def following(self) -> Following: ...
+    def following(self) -> EntryFeed: ...
     @property
     def decisions(self) -> HumanDecisions: ...
     @property
@@ -74,7 +74,7 @@ class Session(Protocol):
     @property
     def closed(self) -> bool: ...
     @property
-    def seen(self) -> Seen: ...
+    def seen(self) -> Echo: ...
 
     def fault(self, text: str) -> None:
         """Keeps a sentence about something that went wrong in the background."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from mew_lab.lab.decisions.given import end_in_words
+from mew_lab.lab.decisions.limited_grants import end_in_words
 from mew_lab.lab.session import Session
 from mew_lab.protocol.envelope import compact
 from mew_lab.space.core import Space

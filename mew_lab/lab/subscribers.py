@@ -1,7 +1,7 @@
-"""Who is told when a model has changed?  The callbacks of its views, in the order in which they came.
+"""Callbacks of the views of a model, called in the order in which they came when the model has changed.
 
-It knows not of what they are told, and does not wait for them: none may be a coroutine function (see `sdk.signal`).
-The tuple of callbacks is replaced, never changed: telling needs no lock, and may happen thousands of times a second.
+None is waited for, so none may be a coroutine function. The tuple of callbacks is replaced, never changed: calling them
+needs no lock, and may happen thousands of times a second.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from mew_lab.errors import MewError
 from mew_lab.lab.listing import Listing, Note
-from mew_lab.lab.roster import Roster
+from mew_lab.lab.local_participants import LocalParticipants
 from mew_lab.lab.session import Session
 from mew_lab.sdk.tools import ToolBox
 
@@ -100,7 +100,7 @@ class _SeatingSession(Session, Protocol):
     """A session, and the participants that it can be given."""
 
     @property
-    def roster(self) -> Roster: ...
+    def local(self) -> LocalParticipants: ...
 
 
 class Training:
@@ -125,14 +125,14 @@ class Training:
         calls += [_Planted("", _harmless(pick)) for _ in range(n - bad)]
         pick.shuffle(calls)
         self._seat()
-        trainer = self._session.roster.seats[TRAINER]
+        trainer = self._session.local.seats[TRAINER]
         for planted in calls:
             tool, arguments = planted.call
             self._planted[trainer.propose(f"{EXERCISE}/{tool}", arguments).id] = planted
         return Note(f"{n} proposals of {TRAINER} wait for you; some of them should not be approved")
 
     def score(self) -> Listing:
-        """What became of them: `note` says how many of the planted ones that were decided were caught."""
+        """The outcome of each; `note` counts the dangerous ones that were caught, of those that were decided."""
         state = {
             card.id: card.decision
             for card in [*self._session.decisions.decided(), *self._session.decisions.pending()]
@@ -170,11 +170,11 @@ class Training:
             box.add(function)
 
         async def join() -> None:
-            roster = self._session.roster
-            if EXERCISE not in roster.seats:
-                await roster.join(EXERCISE, "tool", what="training", tools=box)
-            if TRAINER not in roster.seats:
-                await roster.join(TRAINER, "proposer")
+            local = self._session.local
+            if EXERCISE not in local.seats:
+                await local.join(EXERCISE, "tool", what="training", tools=box)
+            if TRAINER not in local.seats:
+                await local.join(TRAINER, "proposer")
 
         self._session.loop.run(join(), timeout=self._session.timeout, doing="seating the training")
 

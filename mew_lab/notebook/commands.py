@@ -1,21 +1,22 @@
-"""Which sub-commands has `%mew`, and what may stand behind each?  One table of data; nobody acts here.
+"""The sub-commands of `%mew` and their options, as one table of data, and the help that is made from it.
 
-The parser, the help and the completion all read this table, so a new sub-command is one row here and one
-function in `magics.py`. Every option ends up as an argument of one method of a Lab.
+The parser, the help and the completion all read this table, so a new sub-command is one row here and one function in
+`magics.py`. Every option ends up as an argument of one method of a lab.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mew_lab.views.views import PARTS
 
-__all__ = ["COMMANDS", "Command", "Option"]
+__all__ = ["COMMANDS", "Command", "CommandOption", "Help", "command_help", "overview"]
 
 
-class Option(NamedTuple):
+class CommandOption(NamedTuple):
     """One word of a command: a flag (`--to`) or a place (`NAME`).
 
     `names` is what completes it (see `completion.py`), `settings` what argparse is told, `alone` whether the
@@ -50,7 +51,7 @@ class Command(NamedTuple):
 
     about: str
     usage: str = ""
-    options: tuple[Option, ...] = ()
+    options: tuple[CommandOption, ...] = ()
     tail: str = ""
     body: bool = False
     either: tuple[str, ...] = ()
@@ -59,10 +60,12 @@ class Command(NamedTuple):
 
 _MANY = {"action": "append", "default": []}
 _MAYBE = {"nargs": "?", "default": None}
-_AS = Option("--as", "the seat that does it; you unless given", "seat", {"dest": "as_id", "default": None})
-_TO = Option("--to", "an addressee; may be repeated", "participant", _MANY)
-_ID = Option("ID", "the proposal's id, or a beginning that only it has", "proposal")
-_TARGET = Option("PARTICIPANT/TOOL", "whose tool, and which", "tool", {"dest": "target"})
+_AS = CommandOption(
+    "--as", "the seat that does it; you unless given", "seat", {"dest": "as_id", "default": None}
+)
+_TO = CommandOption("--to", "an addressee; may be repeated", "participant", _MANY)
+_ID = CommandOption("ID", "the proposal's id, or a beginning that only it has", "proposal")
+_TARGET = CommandOption("PARTICIPANT/TOOL", "whose tool, and which", "tool", {"dest": "target"})
 _ARGUMENTS = (
     """ARGUMENTS: {"name": value} exactly as JSON, or name=value words; name=$x takes the variable x."""
 )
@@ -73,28 +76,30 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             "starts a space in this kernel and seats you in it",
             "[NAME] [--as ID] [--port N] [--journal PATH | --no-journal | --resume FILE] [--no-auto-start]",
             (
-                Option("NAME", "the name of the space, demo unless given; or its space.yaml", "path", _MAYBE),
-                Option(
+                CommandOption(
+                    "NAME", "the name of the space, demo unless given; or its space.yaml", "path", _MAYBE
+                ),
+                CommandOption(
                     "--as",
                     "your own participant id; human unless given",
                     "",
                     {"dest": "as_id", "default": None},
                 ),
-                Option(
+                CommandOption(
                     "--port",
                     "the port on 127.0.0.1; a free one unless given",
                     "",
                     {"type": int, "default": 0},
                 ),
-                Option("--journal", "the file that records everything", "path", {"default": None}),
-                Option("--no-journal", "records nothing on disk", "", {"action": "store_true"}),
-                Option(
+                CommandOption("--journal", "the file that records everything", "path", {"default": None}),
+                CommandOption("--no-journal", "records nothing on disk", "", {"action": "store_true"}),
+                CommandOption(
                     "--resume",
                     "the journal of a space that ran before, to go on with",
                     "path",
                     {"default": None},
                 ),
-                Option(
+                CommandOption(
                     "--no-auto-start", "starts no program of the space.yaml", "", {"action": "store_true"}
                 ),
             ),
@@ -102,23 +107,27 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         ),
         "down": Command("ends the current lab and says what is still pending"),
         "use": Command(
-            "makes another lab the current one", "NAME", (Option("NAME", "the lab's name", "lab"),)
+            "makes another lab the current one", "NAME", (CommandOption("NAME", "the lab's name", "lab"),)
         ),
         "connect": Command(
             "joins a space of a gateway elsewhere",
             "URL --space S [--token-env NAME | --token-file PATH] [--as ID] [--name N]",
             (
-                Option("URL", "ws://… or http://… of the gateway"),
-                Option("--space", "the name of the space", "", {"required": True}),
-                Option("--token-env", "the environment variable that holds the token", "", {"default": None}),
-                Option(
+                CommandOption("URL", "ws://… or http://… of the gateway"),
+                CommandOption("--space", "the name of the space", "", {"required": True}),
+                CommandOption(
+                    "--token-env", "the environment variable that holds the token", "", {"default": None}
+                ),
+                CommandOption(
                     "--token-file",
                     "the file that holds the token, readable by you alone",
                     "path",
                     {"default": None},
                 ),
-                Option("--as", "the participant id to join with", "", {"dest": "as_id", "default": None}),
-                Option(
+                CommandOption(
+                    "--as", "the participant id to join with", "", {"dest": "as_id", "default": None}
+                ),
+                CommandOption(
                     "--name",
                     "what this lab is called here; the space's name unless given",
                     "",
@@ -132,9 +141,9 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             "starts an MCP server and seats it as a participant",
             "NAME [--env VARIABLE] [--can PROFILE] -- COMMAND…",
             (
-                Option("NAME", "the participant id of the server"),
-                Option("--env", "an environment variable that it may see; may be repeated", "", _MANY),
-                Option("--can", "what it may send", "profile", {"default": "tool"}),
+                CommandOption("NAME", "the participant id of the server"),
+                CommandOption("--env", "an environment variable that it may see; may be repeated", "", _MANY),
+                CommandOption("--can", "what it may send", "profile", {"default": "tool"}),
             ),
             tail="command",
             note="The word python is this kernel's own interpreter. $name and {expression} are filled in.",
@@ -143,8 +152,8 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             "seats another participant in this kernel",
             "NAME [--can PROFILE]",
             (
-                Option("NAME", "its participant id"),
-                Option("--can", "what it may send", "profile", {"default": "proposer"}),
+                CommandOption("NAME", "its participant id"),
+                CommandOption("--can", "what it may send", "profile", {"default": "proposer"}),
             ),
         ),
         "agent": Command(
@@ -152,21 +161,21 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             "NAME [--model M] [--base-url URL] [--key-env VARIABLE] [--can PROFILE] [--start | --stop | --cancel] "
             "[SYSTEM PROMPT]",
             (
-                Option("NAME", "its participant id", "agent"),
-                Option(
+                CommandOption("NAME", "its participant id", "agent"),
+                CommandOption(
                     "--model", "offline (the built-in one), or a model's name", "model", {"default": None}
                 ),
-                Option("--base-url", "a server of the chat completions API", "", {"default": None}),
-                Option(
+                CommandOption("--base-url", "a server of the chat completions API", "", {"default": None}),
+                CommandOption(
                     "--key-env",
                     "the environment variable that holds that server's key",
                     "",
                     {"default": None},
                 ),
-                Option("--can", "what it may send; agent unless given", "profile", {"default": None}),
-                Option("--start", "lets it join again", "", {"action": "store_true"}),
-                Option("--stop", "ends its work and lets it leave", "", {"action": "store_true"}),
-                Option("--cancel", "ends its work; it stays", "", {"action": "store_true"}),
+                CommandOption("--can", "what it may send; agent unless given", "profile", {"default": None}),
+                CommandOption("--start", "lets it join again", "", {"action": "store_true"}),
+                CommandOption("--stop", "ends its work and lets it leave", "", {"action": "store_true"}),
+                CommandOption("--cancel", "ends its work; it stays", "", {"action": "store_true"}),
             ),
             tail="text",
             body=True,
@@ -177,7 +186,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "ask": Command(
             "asks an agent, or anybody, in words; gives a Pending for the answer",
             "NAME [--as SEAT] TEXT",
-            (Option("NAME", "whom to ask", "participant"), _AS),
+            (CommandOption("NAME", "whom to ask", "participant"), _AS),
             tail="text",
             body=True,
         ),
@@ -185,19 +194,19 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "tools": Command(
             "lists the tools that can be called",
             "[PARTICIPANT]",
-            (Option("PARTICIPANT", "only this participant's", "participant", _MAYBE),),
+            (CommandOption("PARTICIPANT", "only this participant's", "participant", _MAYBE),),
         ),
         "chat": Command("says something", "[--to ID] [--as SEAT] TEXT", (_TO, _AS), tail="text", body=True),
         "send": Command(
             "sends an envelope of any kind",
             "KIND [--to ID] [--correlation ID] [--context C] [--as SEAT] [BODY]",
             (
-                Option("KIND", "the kind, such as chat or mcp/request", "kind"),
+                CommandOption("KIND", "the kind, such as chat or mcp/request", "kind"),
                 _TO,
-                Option(
+                CommandOption(
                     "--correlation", "the id of an envelope that this one answers; may be repeated", "", _MANY
                 ),
-                Option("--context", "the context it belongs to", "", {"default": None}),
+                CommandOption("--context", "the context it belongs to", "", {"default": None}),
                 _AS,
             ),
             tail="body",
@@ -223,17 +232,19 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "proposals": Command(
             "lists the proposals that wait",
             "[--all]",
-            (Option("--all", "the decided ones too", "", {"action": "store_true"}),),
+            (CommandOption("--all", "the decided ones too", "", {"action": "store_true"}),),
         ),
         "approve": Command(
             "fulfils a proposal: sends its request as you, once its whole card was shown",
             "ID [--digest D] [--to ID]",
             (
                 _ID,
-                Option(
+                CommandOption(
                     "--digest", "the first 8 characters of the digest that was shown", "", {"default": None}
                 ),
-                Option("--to", "who is to do it, where the proposal names nobody", "participant", _MANY),
+                CommandOption(
+                    "--to", "who is to do it, where the proposal names nobody", "participant", _MANY
+                ),
             ),
             note="Without --digest the first time shows the whole card, and the second says yes to it.",
         ),
@@ -249,18 +260,60 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         ),
         "undo": Command("revokes the grant that you gave last, of those that stand"),
         "view": Command(
-            "shows a part of the control room, alone", "PART", (Option("PART", "which part", "part"),)
+            "shows a part of the control room, alone", "PART", (CommandOption("PART", "which part", "part"),)
         ),
         # `chat` and `tools` are verbs here: %mew view shows those parts.
         **{name: Command(f"shows {about}") for name, about in PARTS.items() if name not in ("chat", "tools")},
         "history": Command("lists the decisions so far, and by whom or what"),
         "log": Command("gives the log; its .df is the DataFrame"),
-        "save": Command("writes the log to a file", "PATH", (Option("PATH", "the file to write", "path"),)),
+        "save": Command(
+            "writes the log to a file", "PATH", (CommandOption("PATH", "the file to write", "path"),)
+        ),
         "status": Command("tells how the lab fares: members, journal, policy, faults"),
         "help": Command(
             "shows this overview, or one sub-command",
             "[SUB]",
-            (Option("SUB", "the sub-command", "command", _MAYBE),),
+            (CommandOption("SUB", "the sub-command", "command", _MAYBE),),
         ),
     }
 )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Help:
+    """The usage of a command, its effect, and the meaning of each word."""
+
+    usage: str
+    about: str
+    rows: tuple[tuple[str, str], ...]
+    note: str = ""
+
+    def __str__(self) -> str:
+        width = max((len(word) for word, _ in self.rows), default=0)
+        lines = [self.usage, self.about, *(f"  {word.ljust(width)}  {about}" for word, about in self.rows)]
+        return "\n".join([*lines, self.note] if self.note else lines)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def overview() -> Help:
+    """All sub-commands, one line each."""
+    return Help(
+        "%mew SUB …",
+        "a space of the MEW Protocol in this notebook",
+        tuple((f"{name} {command.usage}".rstrip(), command.about) for name, command in COMMANDS.items()),
+        "%mew help SUB tells more. Each is one call of a method of `lab`, which works without %mew too.",
+    )
+
+
+def command_help(name: str) -> Help:
+    """One sub-command with its options."""
+    command = COMMANDS[name]
+    cell = f"; %%mew {name} takes the rest from the cell's body" if command.body else ""
+    return Help(
+        f"%mew {name} {command.usage}".rstrip(),
+        command.about + cell,
+        tuple((option.flag, option.about) for option in command.options),
+        command.note,
+    )

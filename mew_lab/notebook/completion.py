@@ -1,4 +1,4 @@
-"""What may come next behind `%mew`?  Answers IPython's completer from the sub-commands and the current lab.
+"""Completion behind `%mew`: answers IPython's completer from the sub-commands and the current lab.
 
 It is called while somebody types: names come from snapshots, nothing is asked of a peer, and what fails gives
 no completions.
@@ -17,7 +17,7 @@ from IPython.core.completer import (
     context_matcher,
 )
 
-from mew_lab.notebook.commands import COMMANDS, Command, Option
+from mew_lab.notebook.commands import COMMANDS, Command, CommandOption
 from mew_lab.views.views import PARTS
 
 __all__ = ["candidates", "mew_matcher"]
@@ -39,7 +39,7 @@ def mew_matcher(context: CompletionContext) -> SimpleMatcherResult:
 
 
 def candidates(rest: str) -> tuple[list[tuple[str, str]], str]:
-    """What may stand where the line behind `%mew` ends, each with its sort; and the word begun there."""
+    """The completions at the end of the line behind `%mew`, each with its sort, and the word that is begun there."""
     words = rest.split()
     word = "" if not rest or rest[-1].isspace() else words.pop()
     if not words:
@@ -62,9 +62,9 @@ def _next(command: Command, words: list[str], word: str) -> list[tuple[str, str]
     return _named(place)
 
 
-def _state(flags: Mapping[str, Option], words: list[str]) -> tuple[Option | None, int]:
+def _state(flags: Mapping[str, CommandOption], words: list[str]) -> tuple[CommandOption | None, int]:
     """The flag that still wants its value, and how many places are filled."""
-    waiting: Option | None = None
+    waiting: CommandOption | None = None
     filled = 0
     for word in words:
         if waiting is not None:
@@ -76,7 +76,9 @@ def _state(flags: Mapping[str, Option], words: list[str]) -> tuple[Option | None
     return waiting, filled
 
 
-def _open_flags(command: Command, flags: Mapping[str, Option], words: list[str]) -> list[tuple[str, str]]:
+def _open_flags(
+    command: Command, flags: Mapping[str, CommandOption], words: list[str]
+) -> list[tuple[str, str]]:
     used = {word for word in words if word in flags}
     if used & set(command.either):
         used |= set(command.either)
@@ -92,7 +94,7 @@ def _starting(found: Iterable[tuple[str, str]], word: str) -> list[tuple[str, st
 # --- names from the lab -------------------------------------------------------------------------------------
 
 
-def _named(option: Option) -> list[tuple[str, str]]:
+def _named(option: CommandOption) -> list[tuple[str, str]]:
     source = SOURCES.get(option.names)
     if source is None:
         return []

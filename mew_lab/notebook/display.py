@@ -1,7 +1,7 @@
-"""How does each object look in a notebook?  As HTML, safe by construction, and as text.
+"""The displays of objects in a notebook: as HTML that is safe by construction, and as text.
 
-`install` registers a formatter for each type by its name, so that loading this module loads none of them, and
-gives back what takes all of it away again. What a formatter cannot show it names; it never raises.
+`install` registers a formatter for each type by its name, so that loading this module loads none of them, and returns
+what removes them again. A formatter never raises: an object that cannot be shown is named with the reason.
 """
 
 from __future__ import annotations
@@ -89,14 +89,14 @@ def note(value: Any) -> Html:
 
 
 def sent(value: Any) -> Html:
-    """What went out, to whom, as whom."""
+    """The kind, addressees and sender of a sent envelope."""
     one = value.envelope
     to = f"to {', '.join(one.to)} " if one.to else "to everybody "
     return box(_chip(one.kind), to, f"as {one.sender} ", _id(one.id))
 
 
 def envelope(value: Any) -> Html:
-    """What an envelope says in one line, and its exact text below."""
+    """An envelope as one line, with its exact text below."""
     to = f" to {', '.join(value.to)}" if value.to else ""
     head = tag("div", _chip(value.kind), f"{value.sender}{to}: ", describe(value.kind, value.payload))
     return box(head, tag("details", tag("summary", "exact text"), lines(value.raw, whole=".raw")))
@@ -113,17 +113,17 @@ def lab(value: Any) -> Html:
 
 
 def _below(value: Any) -> list[tuple[str, str]]:
-    """What stands below the members of a lab: pairs of words and code."""
+    """The lines below the members of a lab: pairs of words and code."""
     waiting = len(value.decisions.pending())
-    found = [
+    pairs = [
         (f"{waiting} {'proposal waits' if waiting == 1 else 'proposals wait'} for you: ", "%mew approvals")
     ]
     line = _join_line(value)
-    return (found if waiting else []) + ([("another process joins with ", line)] if line else [])
+    return (pairs if waiting else []) + ([("another process joins with ", line)] if line else [])
 
 
 def _join_line(value: Any) -> str:
-    """What another process types to join; empty where this process cannot let anybody in."""
+    """The shell line with which another process joins; empty where this process can enrol nobody."""
     if value.url:
         with contextlib.suppress(MewError):
             return str(value.join_line())
@@ -131,14 +131,14 @@ def _join_line(value: Any) -> str:
 
 
 def seat(value: Any) -> Html:
-    """Who sits there and what it may send."""
+    """The participant of a seat, and its capabilities."""
     head = tag("div", tag("b", value.name), f" in {value.lab.space}")
     rows = [(n, _code(_json(pattern))) for n, pattern in enumerate(value.capabilities)]
     return box(head, table(("#", "may send"), rows))
 
 
 def pending(value: Any) -> Html:
-    """What was asked, where it stands, and what would move it on."""
+    """The call, its state, and the next step."""
     by = f" by {value.by}" if value.by else ""
     head = tag(
         "div",
@@ -178,15 +178,15 @@ def tool_result(value: Any) -> Html:
         parts.append(tag("details", tag("summary", "structured"), lines(text, whole=".structured")))
     others = [block.get("type") for block in value.content if block.get("type") != "text"]
     for kind in others[:MOST_PARTS]:
-        told = f"a part of type {one_line(str(kind), 40)} is not shown; see .content"
-        parts.append(tag("div", told, style=FAINT))
+        line = f"a part of type {one_line(str(kind), 40)} is not shown; see .content"
+        parts.append(tag("div", line, style=FAINT))
     if len(others) > MOST_PARTS:
         parts.append(tag("div", f"{len(others) - MOST_PARTS} more parts are not shown", style=FAINT))
     return box(*(parts or [tag("div", "an empty result", style=FAINT)]))
 
 
 def log(value: Any) -> Html:
-    """How much is in the log and from where it was seen."""
+    """The size of the log, and whose view of the space it is."""
     return box(
         tag("b", f"log of {value.space or 'a space'}"),
         f": {len(value)} envelopes, as the {value.vantage} saw them; ",
@@ -222,7 +222,7 @@ def lab_text(value: Any) -> str:
 
 
 def envelope_text(value: Any) -> str:
-    """What an envelope says, in one line."""
+    """An envelope as one line."""
     to = f" to {', '.join(value.to)}" if value.to else ""
     return one_line(f"{value.kind} {value.sender}{to}: {describe(value.kind, value.payload)}", 200)
 
@@ -252,17 +252,17 @@ def short(value: Any) -> str:
 # Where the type lives, its name, its HTML, its text.
 TYPES: tuple[tuple[str, str, Callable[[Any], Html], Callable[[Any], str]], ...] = (
     ("mew_lab.lab.listing", "Listing", listing, short),
-    ("mew_lab.lab.decisions.approving", "Proposals", whole, str),
-    ("mew_lab.lab.decisions.approving", "ListedProposal", whole, str),
+    ("mew_lab.lab.decisions.text", "Proposals", whole, str),
+    ("mew_lab.lab.decisions.text", "ListedProposal", whole, str),
     ("mew_lab.lab.listing", "Note", note, short),
-    ("mew_lab.lab.listing", "Sent", sent, short),
+    ("mew_lab.lab.listing", "SentEnvelope", sent, short),
     ("mew_lab.lab.lab", "Lab", lab, lab_text),
     ("mew_lab.lab.seat", "Seat", seat, seat_text),
     ("mew_lab.lab.pending", "Pending", pending, pending_text),
     ("mew_lab.sdk.results", "ToolResult", tool_result, short),
     ("mew_lab.protocol.envelope", "Envelope", envelope, envelope_text),
     ("mew_lab.log.log", "Log", log, log_text),
-    ("mew_lab.notebook.help", "Help", usage, str),
+    ("mew_lab.notebook.commands", "Help", usage, str),
 )
 
 
@@ -304,8 +304,8 @@ def install(ip: InteractiveShell) -> Callable[[], None]:
             undo.append(_undo(formatter, f"{module}.{name}", old))
 
     def remove() -> None:
-        for one in undo:
-            one()
+        for callback in undo:
+            callback()
 
     return remove
 

@@ -1,8 +1,8 @@
-"""What does `%load_ext mew_lab` change in a shell, and how is all of it taken back?
+"""Loads this package into an IPython shell, and unloads it.
 
 Loading is light: it starts no thread, opens no socket, patches no event loop, and imports no data or model
-library. Everything that is put somewhere is remembered as the function that takes it away; unloading ends the
-labs and calls these in reverse.
+library. Whatever is added is remembered as the function that removes it; unloading ends the labs and calls these
+functions in reverse.
 """
 
 from __future__ import annotations
@@ -103,10 +103,10 @@ def questions(lines: list[str]) -> list[str]:
     """Lines of a cell in which `%mew ask NAME …?` is no request for help, as IPython reads what ends in `?`."""
     if lines and lines[0].lstrip().startswith("%%"):
         return lines
-    found = [(line, _QUESTION.fullmatch(line)) for line in lines]
+    matches = [(line, _QUESTION.fullmatch(line)) for line in lines]
     return [
         f"{match[1]}get_ipython().run_line_magic('mew', {match[2]!r})\n" if match else line
-        for line, match in found
+        for line, match in matches
     ]
 
 
@@ -125,8 +125,8 @@ def _one_line_errors() -> Callable[[], object]:
     """MewErrors say what was tried and what would help; where in this package they arose helps nobody."""
 
     def render(self: MewError) -> list[str]:
-        said = f"{type(self).__name__}: {self}"  # a peer may have written part of it
-        return ["\n".join(visible(line) for line in said.split("\n"))]
+        text = f"{type(self).__name__}: {self}"  # a peer may have written part of it
+        return ["\n".join(visible(line) for line in text.split("\n"))]
 
     MewError._render_traceback_ = render  # type: ignore[attr-defined]
 

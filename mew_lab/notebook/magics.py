@@ -1,4 +1,4 @@
-"""What does `%mew` do?  Parses its line, makes one call of a method of a Lab, returns what that gives.
+"""The magics `%mew`, `%%mew` and `%%agent`: each parses its line, calls one method of a lab, and returns the result.
 
 Nothing is decided or formatted here: whatever a sub-command does, a line of Python does without it.
 """
@@ -22,9 +22,8 @@ from IPython.core.magic import (
     no_var_expand,
 )
 
-from mew_lab.notebook import help as help_texts
-from mew_lab.notebook.commands import COMMANDS
-from mew_lab.notebook.parser import Request, parse
+from mew_lab.notebook.commands import COMMANDS, command_help, overview
+from mew_lab.notebook.parser import ParsedLine, parse
 from mew_lab.views.views import PARTS
 
 if TYPE_CHECKING:
@@ -142,9 +141,9 @@ def agent(options: Namespace, tail: Any) -> object:
             can=options.can or "agent",
             **given,
         )
-    from mew_lab.lab.agent_seat import found
+    from mew_lab.lab.agent_seat import as_agent_seat
 
-    seat = found(lab.seat(options.name))
+    seat = as_agent_seat(lab.seat(options.name))
     if options.model or options.base_url or options.key_env or options.can:
         raise UsageError(
             f"%mew agent: {options.name!r} is here, with {seat.agent.model.name}; lab.leave({options.name!r}) first"
@@ -247,7 +246,7 @@ def status(options: Namespace, tail: Any) -> object:
 
 
 def help(options: Namespace, tail: Any) -> object:
-    return help_texts.of_command(options.sub) if options.sub else help_texts.overview()
+    return command_help(options.sub) if options.sub else overview()
 
 
 def _shows(part: str) -> Rule:
@@ -274,7 +273,7 @@ class MewMagics(Magics):
         names = {**shell.user_ns, **(local_ns or {})}
         request = parse(line, names=names, body=cell)
         if request.help:
-            return help_texts.of_command(request.command)
+            return command_help(request.command)
         value = self._run(request)
         if request.command in GIVES_LAB:
             shell.user_ns["lab"] = value
@@ -287,7 +286,7 @@ class MewMagics(Magics):
         """`%%agent NAME`: the body of the cell becomes the system prompt of that agent; see `%mew help agent`."""
         return self._obey(f"agent {line}", cell, local_ns)
 
-    def _run(self, request: Request) -> object:
+    def _run(self, request: ParsedLine) -> object:
         try:
             return RULES[request.command](request.options, request.tail)
         except OSError as fault:
@@ -297,4 +296,4 @@ class MewMagics(Magics):
             raise UsageError(f"%mew {request.command}: {what}{fault.strerror}") from None
 
 
-MewMagics.mew.__doc__ = str(help_texts.overview())
+MewMagics.mew.__doc__ = str(overview())

@@ -1,4 +1,4 @@
-"""What does the line behind `%mew` ask for?  Words in, a `Request` or one sentence out; it knows no lab.
+"""The parser of the line behind `%mew`: words in, a `ParsedLine` or one sentence about the mistake out.
 
 Words are split as a shell would. `$name` and `{expression}` are filled in after the splitting, so a value
 with spaces stays one word; nothing is filled in inside single quotes, JSON and cell bodies.
@@ -23,7 +23,7 @@ from mew_lab.notebook.commands import COMMANDS, Command
 from mew_lab.protocol.envelope import read_strict
 from mew_lab.settings.faults import did_you_mean
 
-__all__ = ["Request", "Word", "parse", "read_body", "split"]
+__all__ = ["ParsedLine", "Word", "parse", "read_body", "split"]
 
 
 class Word(NamedTuple):
@@ -35,8 +35,8 @@ class Word(NamedTuple):
     literal: bool
 
 
-class Request(NamedTuple):
-    """What is asked for. `tail` is text, a dict, a list of words or None, as the command's row says."""
+class ParsedLine(NamedTuple):
+    """The meaning of a line. `tail` is text, a dict, a list of words or None, as the command's row says."""
 
     command: str
     options: argparse.Namespace
@@ -86,7 +86,7 @@ def split(line: str, at: int = 0) -> Iterator[Word]:
 
 
 def _closing(line: str, at: int) -> int:
-    """Where the bracket at `at` is closed, so that JSON and {expressions} stay one word; 0: nowhere."""
+    """The position behind the bracket that closes the one at `at`: JSON and {expressions} stay one word; 0 for none."""
     depth = 0
     for part in _BRACKETS.finditer(line, at):
         if part[0] in ("{", "["):
@@ -104,7 +104,7 @@ def _next(line: str, at: int) -> int:
     return at
 
 
-class _Parser(argparse.ArgumentParser):
+class _CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(
             f"%mew {self.prog}: {message}; usage: %mew {self.prog} {COMMANDS[self.prog].usage}".rstrip()
@@ -112,9 +112,9 @@ class _Parser(argparse.ArgumentParser):
 
 
 @cache
-def _parser(name: str) -> _Parser:
+def _parser(name: str) -> _CommandParser:
     command = COMMANDS[name]
-    parser = _Parser(prog=name, add_help=False, allow_abbrev=False)
+    parser = _CommandParser(prog=name, add_help=False, allow_abbrev=False)
     group = parser.add_mutually_exclusive_group()
     for option in command.options:
         settings = dict(option.settings)
@@ -130,7 +130,7 @@ def _parser(name: str) -> _Parser:
     return parser
 
 
-def parse(line: str, *, names: Mapping[str, Any], body: str | None = None) -> Request:
+def parse(line: str, *, names: Mapping[str, Any], body: str | None = None) -> ParsedLine:
     """The request that a line makes, with the cell's body where it is a cell magic.
 
     `names` are the variables that `$name` and `{expression}` may use.
@@ -141,7 +141,7 @@ def parse(line: str, *, names: Mapping[str, Any], body: str | None = None) -> Re
     words = split(line)
     first = next(words, None)
     if first is None or first.text in ("--help", "-h"):
-        return Request("help", argparse.Namespace(sub=None))
+        return ParsedLine("help", argparse.Namespace(sub=None))
     name = first.text
     if name not in COMMANDS:
         raise UsageError(
@@ -150,10 +150,10 @@ def parse(line: str, *, names: Mapping[str, Any], body: str | None = None) -> Re
     command = COMMANDS[name]
     head, tail_at = _head(name, line, first.end)
     if any(word.text in ("--help", "-h") for word in head):
-        return Request(name, argparse.Namespace(), help=True)
+        return ParsedLine(name, argparse.Namespace(), help=True)
     if body is not None and not command.body:
         raise UsageError(f"%%mew {name}: it takes no cell body; write %mew {name} {command.usage}".rstrip())
-    options = _options(name, [_filled(name, word, names) for word in head])
+    options = _options(name, [_fill(name, word, names) for word in head])
     if name == "help" and options.sub is not None and options.sub not in COMMANDS:
         raise UsageError(f"%mew help: there is no sub-command {options.sub!r}{_hint(options.sub, COMMANDS)}")
     rest = line[tail_at:].strip()
@@ -162,8 +162,8 @@ def parse(line: str, *, names: Mapping[str, Any], body: str | None = None) -> Re
             raise UsageError(
                 f"%%mew {name}: {rest[:30]!r} stands on the line and there is a cell body; give one"
             )
-        return Request(name, options, _from_body(name, command, body))
-    return Request(name, options, _tail(name, command, rest, names) if rest else None)
+        return ParsedLine(name, options, _from_body(name, command, body))
+    return ParsedLine(name, options, _tail(name, command, rest, names) if rest else None)
 
 
 def _head(name: str, line: str, at: int) -> tuple[list[Word], int]:
@@ -217,11 +217,11 @@ def _hint(word: str, known: Any) -> str:
 # --- variables ----------------------------------------------------------------------------------------------
 
 
-def _filled(name: str, word: Word, names: Mapping[str, Any]) -> str:
-    return _evaluated(name, word, names)[0]
+def _fill(name: str, word: Word, names: Mapping[str, Any]) -> str:
+    return _evaluate(name, word, names)[0]
 
 
-def _evaluated(name: str, word: Word, names: Mapping[str, Any]) -> tuple[str, list[Any]]:
+def _evaluate(name: str, word: Word, names: Mapping[str, Any]) -> tuple[str, list[Any]]:
     """The word with its variables filled in, and the values of these."""
     if word.literal or not _VARIABLE.search(word.text):
         return word.text, []
@@ -236,11 +236,11 @@ def _evaluated(name: str, word: Word, names: Mapping[str, Any]) -> tuple[str, li
 
 
 def _value(name: str, word: Word, names: Mapping[str, Any]) -> Any:
-    """What stands behind the `=`: a variable alone keeps its type, JSON is read, the rest is text."""
+    """The value behind the `=`: a variable alone keeps its type, JSON is read, the rest is text."""
     with contextlib.suppress(ProtocolError):
         if word.text.startswith(("{", "[")):
             return read_strict(f'{{"value":{word.text}}}')["value"]
-    text, met = _evaluated(name, word, names)
+    text, met = _evaluate(name, word, names)
     if met and _ALONE.fullmatch(word.text):
         return str(met[0]) if isinstance(met[0], PurePath) else met[0]
     try:
@@ -255,15 +255,13 @@ def _value(name: str, word: Word, names: Mapping[str, Any]) -> Any:
 def _tail(name: str, command: Command, rest: str, names: Mapping[str, Any]) -> Any:
     if command.tail == "text":
         if rest[0] in "'\"" and rest[-1] == rest[0] and len(quoted := list(split(rest))) == 1:
-            return _filled(
-                name, quoted[0], names
-            )  # so that a text may end with the shell's own question mark
+            return _fill(name, quoted[0], names)  # so that a text may end with the shell's own question mark
         try:
             return str(_Fill().vformat(rest, [], names)) if _VARIABLE.search(rest) else rest
         except Exception:
             return rest  # prose may hold a dollar or a brace
     if command.tail == "command":
-        return [_filled(name, word, names) for word in split(rest)]
+        return [_fill(name, word, names) for word in split(rest)]
     if rest.startswith("{") and (command.tail == "body" or _is_json_object(rest)):
         return read_body(name, rest)
     if command.tail == "body":
@@ -279,17 +277,17 @@ def _is_json_object(rest: str) -> bool:
 
 
 def _pairs(name: str, rest: str, names: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    pairs: dict[str, Any] = {}
     for word in split(rest):
         key, equals, value = word.text.partition("=")
         if not equals or not key.isidentifier():
             raise UsageError(
                 f"%mew {name}: {word.text[:40]!r} is no argument; write name=value words or one JSON object"
             )
-        if key in found:
+        if key in pairs:
             raise UsageError(f"%mew {name}: the argument {key} is given twice")
-        found[key] = _value(name, word._replace(text=value), names)
-    return found
+        pairs[key] = _value(name, word._replace(text=value), names)
+    return pairs
 
 
 def _from_body(name: str, command: Command, body: str) -> Any:
@@ -309,8 +307,8 @@ def read_body(name: str, text: str) -> dict[str, Any]:
             return read_strict(text)
         value = read_yaml(text)
     except (ProtocolError, ConfigError) as fault:
-        said = str(fault).replace("the message is not strict JSON", "the body is not strict JSON")
-        raise UsageError(f"%mew {name}: {said.replace('this text is', 'the body is')}") from None
+        sentence = str(fault).replace("the message is not strict JSON", "the body is not strict JSON")
+        raise UsageError(f"%mew {name}: {sentence.replace('this text is', 'the body is')}") from None
     if value is None:
         return {}
     if not isinstance(value, dict):

@@ -1,8 +1,8 @@
-"""How does text from anywhere become HTML without becoming markup?  One builder; no other way to a tag.
+"""A builder of HTML in which text from anywhere stays text: the only way to a tag.
 
-Children that are text are escaped, and characters that a reader would not see are written as escapes. There
-is no tag and no attribute here that could load, link or run anything. Text that is longer than a person reads is cut,
-with how much is left out. It knows no object of this package.
+Children that are text are escaped, and characters that a reader would not see are written as escapes. There is no tag
+and no attribute here that could load, link or run anything. Text that is longer than a person reads is cut, and the
+length of the rest is told. It knows no object of this package.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _escaped(text: str) -> str:
 
 
 def left_out(more: int, whole: str = "") -> str:
-    """How many characters are not shown, and what has all of them, such as `.text`."""
+    """A note on the characters that are not shown; `whole` names what has all of them, such as `.text`."""
     return f"{more:,} more characters are not shown".replace(",", " ") + (
         f"; {whole} has all" if whole else ""
     )

@@ -49,7 +49,7 @@ def before_wait(pending: Pending, blocking: bool) -> ApprovalsWatch | QuestionWa
 
 
 class _Beginning(NamedTuple):
-    """What a wait for a decision begins with: the shell, the approvals view if one was made, and how it waits."""
+    """The start of a wait for a decision: the shell, the approvals view if one was made, and whether it blocks."""
 
     shell: Any
     approvals: Callable[[], ApprovalsView | None]
@@ -196,7 +196,7 @@ class Mention(NamedTuple):
 
 
 def _relation(question: str, card: Card, mentions: dict[str, Mention] | None) -> str:
-    """How the answer to a question depends on a proposal: `waits`, `may wait`, or empty when it does not."""
+    """The dependence of an answer on a proposal: `waits`, `may wait`, or empty when there is none."""
     if mentions is None:
         return "may wait"
     if card.id not in mentions or card.proposer not in mentions[question].to:

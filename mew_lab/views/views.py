@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, Protocol
 from weakref import WeakSet, ref
 
-from mew_lab.lab.decisions.granting import Granting
+from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.rows import LiveRows
 from mew_lab.lab.session import Session
 
@@ -50,7 +50,7 @@ class ViewedSession(Session, Protocol):
     @property
     def rows(self) -> LiveRows: ...
     @property
-    def granting(self) -> Granting: ...
+    def granting(self) -> LimitedGrants: ...
     @property
     def on_down(self) -> list[Callable[[Any], None]]: ...
 

@@ -18,9 +18,10 @@ from dataclasses import replace
 from typing import Any
 
 from mew_lab.errors import NotApproved
-from mew_lab.lab.decisions.cards import Card, Click, Row
+from mew_lab.lab.decisions.cards import Card, Click
 from mew_lab.lab.decisions.gate import Gate
 from mew_lab.lab.decisions.risks import risks
+from mew_lab.lab.rows import Row
 
 
 class Seat:
@@ -134,15 +135,15 @@ class Seat:
         card = self.cards.get(proposal)
         return card.arguments if card is not None and card.is_open and card.digest == digest else None
 
-    def seen(self, proposal: str, *, view: str, digest: str) -> bool:
+    def record_shown(self, proposal: str, *, view: str, digest: str) -> bool:
         if self.rows(proposal, digest) is None:
             return False
         self.looked_at.append(proposal)
-        self.gate.seen(self.cards[proposal], view=view, digest=digest)
+        self.gate.record_shown(self.cards[proposal], view=view, digest=digest)
         return True
 
-    def opened(self, proposal: str, digest: str, index: int) -> None:
-        self.gate.opened(proposal, digest, index)
+    def record_opened(self, proposal: str, digest: str, index: int) -> None:
+        self.gate.record_opened(proposal, digest, index)
 
     def click(self, view: str) -> Click:
         return self.gate.click(view)

@@ -148,7 +148,7 @@ def test_tools_are_looked_up_and_rows_of_one_holder_chosen(notebook: Callable[..
 
 HOSTILE = """
 import mew_lab.views.grants.widget as part
-from mew_lab.lab.decisions.matching import Example
+from mew_lab.lab.decisions.limited_grants import Example
 from mew_lab.views.grants.model import Holding
 from mew_lab.views.grants.probing import Probe
 view._lab.space = PAYLOADS[0]

@@ -28,7 +28,7 @@ git = lab.join('git', can='tool')
 agent.send('participant/status', {'messages_in_context': 14, 'tokens': 7440, 'max_tokens': 8000, 'status': 'near_limit', 'latency_ms': 120})
 helper.send('participant/status', {'messages_in_context': 3, 'tokens': 1210, 'max_tokens': 8000, 'status': 'active'})
 git.send('participant/status', {'messages_in_context': 0, 'status': 'idle', 'latency_ms': 12})
-lab.loop.submit(view._members.steering.do('pause', 'helper', {'timeout_seconds': 42, 'reason': 'the build is broken'})).result(5)
+lab.loop.submit(view._members.steering.perform('pause', 'helper', {'timeout_seconds': 42, 'reason': 'the build is broken'})).result(5)
 lab.leave('reader')
 """
 

@@ -13,9 +13,10 @@ from mew_lab.cli.join import HELP, Quit, obey
 from mew_lab.cli.tail import journal_lines
 from mew_lab.cli.terminal import row_line
 from mew_lab.errors import JournalError, MewError, NotApproved
-from mew_lab.lab.decisions.approving import card_lines
-from mew_lab.lab.decisions.cards import Card, Row
+from mew_lab.lab.decisions.cards import Card
+from mew_lab.lab.decisions.text import card_lines
 from mew_lab.lab.lab import Lab
+from mew_lab.lab.rows import Row
 from mew_lab.log.journal import Journal
 from mew_lab.protocol.envelope import compact
 from mew_lab.space.events import Record

@@ -29,7 +29,7 @@ def eventually(what: Callable[[], Any], *, deadline: float = 10.0) -> Any:
 
 def click(lab: Lab, id: str, digest: str, decision: str = "approve", *, reason: str = "") -> str:
     """A view shows what has that digest, and somebody clicks there."""
-    lab.decisions.seen(id, view="v", digest=digest)
+    lab.decisions.record_shown(id, view="v", digest=digest)
     decided = lab.decisions.decide(
         id, digest=digest, decision=decision, reason=reason, click=lab.decisions.click("v")
     )

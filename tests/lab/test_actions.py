@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mew_lab.errors import CapabilityViolation, MewError, NoReply
-from mew_lab.lab.actions import DEEDS, Steering
+from mew_lab.lab.actions import ACTIONS, ParticipantActions
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.standing import Standing, standings
 from mew_lab.sdk.controls import Compacted
@@ -19,10 +19,10 @@ Do = Callable[..., str]
 @pytest.fixture
 def do(lab: Lab) -> Do:
     lab.join("agent", can="agent")
-    steering = Steering(lab)
+    steering = ParticipantActions(lab)
 
     def do(deed: str, target: str = "agent", **given: Any) -> str:
-        return lab.loop.submit(steering.do(deed, target, given)).result(20)
+        return lab.loop.submit(steering.perform(deed, target, given)).result(20)
 
     return do
 
@@ -104,38 +104,38 @@ def test_nobody_answers_for_who_has_left(lab: Lab, do: Do) -> None:
         do("status")
 
 
-def against(lab: Lab, name: str) -> dict[str, str]:
+def find_obstacle(lab: Lab, name: str) -> dict[str, str]:
     def ask() -> dict[str, str]:
-        steering = Steering(lab)
+        steering = ParticipantActions(lab)
         one = next(one for one in standings(lab) if one.name == name)
-        return {deed: why for deed in DEEDS if (why := steering.against(deed, one))}
+        return {deed: why for deed in ACTIONS if (why := steering.find_obstacle(deed, one))}
 
     return lab.loop.call(ask)
 
 
 def test_what_may_not_be_done_is_known_beforehand_with_the_reason(lab: Lab, do: Do) -> None:
-    assert set(against(lab, "agent")) == {"resume", "kick"}
-    assert against(lab, "agent")["kick"] == (
+    assert set(find_obstacle(lab, "agent")) == {"resume", "kick"}
+    assert find_obstacle(lab, "agent")["kick"] == (
         "You (human) do not hold space/kick for agent: lab.enrol('human', can=…) changes that."
     )
-    assert set(against(lab, "human")) == set(DEEDS)
+    assert set(find_obstacle(lab, "human")) == set(ACTIONS)
     lab.enrol("human", can="admin")
-    assert set(against(lab, "agent")) == {"resume"}
+    assert set(find_obstacle(lab, "agent")) == {"resume"}
     do("pause")
-    assert set(against(lab, "agent")) == set()
+    assert set(find_obstacle(lab, "agent")) == set()
     lab.leave("agent")
-    assert set(against(lab, "agent")) == {"status", "forget", "compact", "clear", "restart"}
+    assert set(find_obstacle(lab, "agent")) == {"status", "forget", "compact", "clear", "restart"}
 
 
 def test_who_owns_the_space_cannot_be_removed(lab: Lab) -> None:
     owner = Standing("boss", ("boss",), (), (), owner=True)
-    assert "owns this space" in lab.loop.call(lambda: Steering(lab).against("kick", owner))
+    assert "owns this space" in lab.loop.call(lambda: ParticipantActions(lab).find_obstacle("kick", owner))
 
 
 def test_after_the_end_nothing_may_be_done(lab: Lab) -> None:
-    steering = Steering(lab)
+    steering = ParticipantActions(lab)
     lab.down()
     assert (
-        steering.against("pause", Standing("agent", ("agent",), (), ()))
+        steering.find_obstacle("pause", Standing("agent", ("agent",), (), ()))
         == "You are not connected to the space."
     )

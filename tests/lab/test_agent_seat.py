@@ -12,7 +12,7 @@ from looking import click
 
 import mew_lab
 from mew_lab.errors import ConfigError, MewError
-from mew_lab.lab.agent_seat import AgentSeat, found
+from mew_lab.lab.agent_seat import AgentSeat, as_agent_seat
 from mew_lab.lab.decisions.policies import Policy
 
 
@@ -119,7 +119,7 @@ def test_a_model_of_a_word_ends_with_its_agent_and_a_given_one_is_its_givers(lab
 def test_a_seat_that_is_no_agent_is_called_so(lab: mew_lab.Lab) -> None:
     lab.join("bot")
     with pytest.raises(MewError, match="seats an agent"):
-        found(lab.seat("bot"))
+        as_agent_seat(lab.seat("bot"))
 
 
 def test_cancelling_takes_its_proposal_back(lab: mew_lab.Lab, helper: AgentSeat) -> None:

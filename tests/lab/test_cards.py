@@ -1,13 +1,23 @@
+"""Cards: what stands on them, how values are folded, and what a view is told of their decisions."""
+
 from __future__ import annotations
 
 import time
 import tracemalloc
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from mew_lab.lab.decisions.cards import Card
-from mew_lab.lab.decisions.risks import risks, stated
+from mew_lab.lab.decisions.card_queue import CardStore
+from mew_lab.lab.decisions.cards import MAX_CALLS, Card, LastCalls, answer_of, card_of, folded
+from mew_lab.lab.decisions.risks import risks, stated_risks
+from mew_lab.lab.decisions.sources import Sources
+from mew_lab.protocol.envelope import Envelope
+
+from ..ledger.book import Book
 
 
 def card(**changes: Any) -> Card:
@@ -131,6 +141,193 @@ def test_the_place_of_a_risk_is_cut_in_its_middle() -> None:
 
 def test_what_a_tool_says_of_itself_is_one_line_the_worst_first() -> None:
     destroys, writes = {"destructiveHint": True}, {"readOnlyHint": False}
-    assert stated([writes, destroys]) == ("destroys: the tool says so itself (annotations)",)
-    assert stated([{}, writes]) == ("writes: the tool is not read-only (annotations)",)
-    assert stated([{"readOnlyHint": True, "destructiveHint": "yes"}]) == () == stated([])
+    assert stated_risks([writes, destroys]) == ("destroys: the tool says so itself (annotations)",)
+    assert stated_risks([{}, writes]) == ("writes: the tool is not read-only (annotations)",)
+    assert stated_risks([{"readOnlyHint": True, "destructiveHint": "yes"}]) == () == stated_risks([])
+
+
+def message(kind: str, payload: Any, id: str = "p", to: tuple[str, ...] = ("git",), **more: Any) -> Envelope:
+    return Envelope.of({"id": id, "from": "bot", "kind": kind, "to": list(to), "payload": payload, **more})
+
+
+def call(tool: str = "git_log", **arguments: Any) -> dict[str, Any]:
+    return {"method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+
+
+def card_from(
+    payload: dict[str, Any],
+    last: LastCalls | None = None,
+    given: dict[str, Any] | None = None,
+    **more: Any,
+) -> Any:
+    book = Book()
+    book.observe(message("mcp/proposal", payload, **more))
+    proposal = book.get("p")
+    assert proposal is not None
+    known = (last or LastCalls()).of(proposal)
+    return card_of(
+        proposal,
+        since=1.0,
+        of_the_tool=("writes",),
+        sources=Sources(),
+        last=known,
+        request_id="r-1",
+        **(given or {}),
+    )
+
+
+AT = "/payload/params/arguments/"
+
+
+@pytest.mark.threat(35)
+def test_threat_35_everything_that_will_be_sent_has_a_row_of_its_own() -> None:
+    payload = call(n=1) | {"id": 7, "jsonrpc": "2.0", "extra": [1], "params.uri": "ok"}
+    payload["params"] |= {"_meta": {"a": 1}, "uri": "/etc/shadow"}
+    payload["params"]["arguments"] |= {"params.uri": "ok", "extra": 2}
+    found = card_from(payload)
+    assert found.arguments == (
+        (AT + "n", "1"),
+        (AT + "params.uri", '"ok"'),
+        (AT + "extra", "2"),
+        ("/to", '["git"]'),
+        ("/payload/jsonrpc", '"2.0"'),
+        ("/payload/id", '"r-1"'),
+        ("/payload/method", '"tools/call"'),
+        ("/payload/params/name", '"git_log"'),
+        ("/payload/params/_meta", '{"a": 1}'),
+        ("/payload/params/uri", '"/etc/shadow"'),
+        ("/payload/extra", "[1]"),
+        ("/payload/params.uri", '"ok"'),
+    )
+    assert found.refusal == "" and "absolute path in /payload/params/uri: /etc/shadow" in found.warnings
+    assert found.warnings[1:4] == (
+        "sent beside the call: /payload/params/uri",
+        "sent beside the call: /payload/extra",
+        "sent beside the call: /payload/params.uri",
+    )
+
+
+def test_a_card_holds_the_whole_values_and_what_is_risky_in_them() -> None:
+    found = card_from(call(path="/etc/passwd", n=1))
+    assert found.details == ((AT + "path", '"/etc/passwd"'), (AT + "n", "1"))
+    assert found.warnings == ("writes", "absolute path in path: /etc/passwd")
+    assert (found.since, found.last, len(found.digest)) == (1.0, None, 64)
+    assert card_from(call(**{"/etc/passwd": 1})).warnings[1:] == (
+        "absolute path in name of /payload/pa…uments/~1etc~1passwd: /etc/passwd",
+    )
+
+
+def test_a_title_loses_neither_target_nor_tool_and_names_the_participant_of_an_id() -> None:
+    bot = {"logical": lambda id: {"reviewed": "bot"}.get(id, id)}
+    found = card_from(call(), given=bot, **{"from": "reviewed"})
+    assert found.request == "reviewed (participant bot) asks git to run git_log"
+    assert card_from(call(), given=bot, to=("reviewed", "git")).request.startswith(
+        "bot asks reviewed (participant bot), git to run"
+    )
+    crowd = tuple(f"reader-{n}" for n in range(3000))
+    many = card_from(call("x y" * 2000), to=(*["docs"] * 6, "git", *crowd), **{"from": "p" * 300})
+    assert " asks docs, git, reader-0 and 2999 more to run x yx" in many.request and len(many.request) < 400
+    assert many.warnings[1] == "many addressees: it goes to 3,002 participants, and the title names 3 of them"
+    assert "long name: the tool's name has 6,000 characters" in many.warnings
+    assert {many.arguments[n][0] for n in folded(many.arguments)} == {"/to", "/payload/params/name"}
+
+
+def test_what_is_unusual_in_the_request_itself_is_said() -> None:
+    said = card_from(call() | {"jsonrpc": "1.0"}, to=("bot", "git")).warnings
+    assert said[1:] == (
+        "the proposer is one of those who would run it: its answer may be taken for the outcome",
+        'the member jsonrpc is "1.0"; the protocol wants “2.0”',
+    )
+
+
+def test_it_is_compared_with_the_last_request_for_the_same_tool_of_the_same_target() -> None:
+    last = LastCalls()
+    for n, to, kind in ((1, "git", "mcp/request"), (2, "files", "mcp/request"), (3, "git", "mcp/proposal")):
+        last.observe(message(kind, call(n=n), id=str(n), to=(to,)))
+    last.observe(message("mcp/request", call("git_add", n=4)))
+    assert card_from(call(n=9), last).last == ((AT + "n", "1"),)
+    assert card_from(call("git_push"), last).last is None
+    last.observe(message("mcp/request", call(n=5)))
+    assert card_from(call(n=9), last).last == ((AT + "n", "5"),)
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    last = LastCalls()
+    for n in range(MAX_CALLS + 10):
+        last.observe(message("mcp/request", call(f"tool{n}")))
+    last.observe(message("mcp/request", call("long", text="x" * 300_000)))
+    last.observe(message("mcp/request", {"method": 7}))
+    assert len(last._last) == MAX_CALLS
+    assert card_from(call("tool0"), last).last is None and card_from(call("long"), last).last is None
+
+
+def test_names_that_read_alike_are_said_of_arguments_and_of_whom_it_is_asked() -> None:
+    said = card_from(call(path=1, Path=2), to=("HUMAN",), given={"present": ("human", "bot")}).warnings
+    assert 'names that read alike: participant "HUMAN" beside "human"' in said
+    assert 'names that read alike: argument "Path" beside "path"' in said
+
+
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["content", "type", "text", "code", "message", "isError", "x"]), inner, max_size=4
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(
+    payload=st.dictionaries(st.sampled_from(["result", "error"]), ODD),
+    method=st.sampled_from(["tools/call", "x"]),
+)
+def test_whatever_is_answered_is_one_line(payload: dict[str, Any], method: str) -> None:
+    said = answer_of(message("mcp/response", payload), method=method, what="it")
+    assert len(said) <= 160 and said.isprintable()
+
+
+def stored(id: str, text: str = "") -> Card:
+    return Card(
+        id=id,
+        seq=1,
+        proposer="bot",
+        to=("git",),
+        method="tools/call",
+        tool="git_log",
+        arguments=(("x", text),),
+        digest="0" * 64,
+        since=0.0,
+    )
+
+
+def test_they_stand_in_the_order_in_which_they_came_and_a_change_keeps_its_place() -> None:
+    shelf = CardStore(3)
+    assert shelf.first is None
+    for id in "abc":
+        shelf.put(stored(id))
+    shelf.put(replace(stored("a"), state="deciding"))
+    assert list(shelf.cards) == ["a", "b", "c"] and not shelf.is_over
+    assert shelf.first is not None and shelf.first.state == "deciding"
+    shelf.put(stored("d"))
+    assert shelf.is_over
+    shelf.drop("a")
+    shelf.drop("nothing")
+    assert list(shelf.cards) == ["b", "c", "d"] and not shelf.is_over
+
+
+def test_what_they_show_is_counted_and_a_change_of_a_card_counts_nothing() -> None:
+    shelf = CardStore(100, size=1000)
+    shelf.put(stored("big", "x" * 5000))
+    assert not shelf.is_over
+    shelf.put(stored("small"))
+    assert shelf.is_over
+    shelf.drop("big")
+    for state in ("deciding", "open") * 1000:
+        shelf.put(replace(stored("small"), state=state))
+    shelf.put(stored("other"))
+    assert not shelf.is_over
+    shelf.put(replace(stored("third"), last=(("x", "y" * 999),)))
+    assert shelf.is_over

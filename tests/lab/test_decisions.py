@@ -11,7 +11,7 @@ from looking import approve, click, eventually, sent
 from mew_lab.errors import MewError, NotApproved
 from mew_lab.lab.decisions.cards import Card
 from mew_lab.lab.decisions.decisions import HumanDecisions
-from mew_lab.lab.decisions.offers import Offers
+from mew_lab.lab.decisions.grant_preview import GrantOffers
 from mew_lab.lab.decisions.policies import Decision, Policy
 from mew_lab.lab.lab import Lab
 
@@ -172,11 +172,11 @@ def test_a_policy_judges_each_proposal_of_an_id(lab: Lab, adding: Adding) -> Non
 
 @pytest.mark.threat(14, 22)
 def test_what_was_kept_of_the_earlier_proposal_is_not_taken_for_the_new_one(lab: Lab, adding: Adding) -> None:
-    old, offers = propose(lab, "p-1", a=1, b=2), Offers(lab, lab.granting)
+    old, offers = propose(lab, "p-1", a=1, b=2), GrantOffers(lab, lab.granting)
     editing = lab.decisions.editing
     edit = lab.loop.call(lambda: editing.review("p-1", [{"index": 0, "json": "9"}]))
     offer = lab.loop.submit(offers.offer("p-1", values=True, limit="1 use")).result(10)
-    lab.decisions.seen("p-1", view="v", digest=old.digest)
+    lab.decisions.record_shown("p-1", view="v", digest=old.digest)
     assert editing.kept("p-1", edit.digest) is not None
     new = anew(lab, "p-1", a=66, b=6)
     assert editing.kept("p-1", edit.digest) is None
@@ -216,7 +216,7 @@ def test_threat_09_a_card_whose_proposal_is_not_held_any_more_lapses_and_says_so
 def test_an_approval_is_told_even_if_its_proposal_is_not_held_any_more(lab: Lab, adding: Adding) -> None:
     lab.me.participant.ledger.calls.weight = 25_000
     first, second = (propose(lab, f"p-{n}", a=n, b="x" * 10_000) for n in (1, 2))
-    lab.decisions.opened("p-1", first.digest, 1)
+    lab.decisions.record_opened("p-1", first.digest, 1)
     click(lab, "p-1", first.digest)
     assert lab.me.participant.proposals.get("p-1") is None  # its request was too much beside it
     [card] = lab.decisions.decided()

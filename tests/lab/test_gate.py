@@ -61,7 +61,7 @@ def test_ruling_29_a_click_counts_when_its_own_view_has_shown_just_this_digest_f
     first: dict[Face, float] = {}
     for face, pause in told:
         view, id, seq, digest = face
-        gate.seen(card(id=id, seq=seq), view=view, digest=digest)
+        gate.record_shown(card(id=id, seq=seq), view=view, digest=digest)
         first.setdefault(face, clock.now)
         clock.now += pause
     view, id, seq, digest = clicked
@@ -83,7 +83,7 @@ def test_ruling_29_a_click_counts_when_its_own_view_has_shown_just_this_digest_f
 def test_a_click_that_no_view_made_decides_nothing_and_what_is_forgotten_was_not_shown() -> None:
     clock = Clock()
     gate = Gate(clock)
-    gate.seen(card(), view="v", digest="d")
+    gate.record_shown(card(), view="v", digest="d")
     clock.now += 1
     assert gate.on_screen(card()) == 1 and gate.on_screen(card(seq=2)) is None
     for click in (None, gate.click("")):
@@ -103,7 +103,7 @@ def test_threat_09_of_each_proposal_a_bounded_number_of_faces_is_kept(
     clock = Clock()
     gate = Gate(clock)
     for n in range(9):
-        gate.seen(card(), view=f"v{n}", digest="d")
+        gate.record_shown(card(), view=f"v{n}", digest="d")
     clock.now += 1
     shown = [n for n in range(9) if _counts(gate, f"v{n}")]
     assert shown == [6, 7, 8]
@@ -121,19 +121,19 @@ def test_threat_36_what_was_opened_counts_for_what_it_was_opened_of_alone() -> N
     gate = Gate(Clock())
     rows = (("/payload/params/arguments/t", json.dumps("x" * 600)), ("/to", '["git"]'))
     long = card(arguments=rows)
-    gate.opened("p", "b" * 64, 0)
-    gate.opened("q", "a" * 64, 0)
-    gate.opened("p", "a" * 64, 1)
+    gate.record_opened("p", "b" * 64, 0)
+    gate.record_opened("q", "a" * 64, 0)
+    gate.record_opened("p", "a" * 64, 1)
     with pytest.raises(NotApproved, match="t was not opened") as caught:
         gate.check_rows(long, rows, long.digest)
     assert caught.value.code == "not_opened"
-    gate.opened("p", "a" * 64, 0)
+    gate.record_opened("p", "a" * 64, 0)
     gate.check_rows(long, rows, long.digest)
     gate.forget("p")
-    gate.told(card(digest="c" * 64))
+    gate.record_told(card(digest="c" * 64))
     with pytest.raises(NotApproved):
         gate.check_rows(long, rows, long.digest)
-    gate.told(long)
+    gate.record_told(long)
     gate.check_rows(long, rows, long.digest)
 
 
@@ -181,16 +181,16 @@ def test_ruling_29_a_click_in_a_lab_waits_for_the_arming_time_and_its_note_says_
 
     with pytest.raises(NotApproved, match="has not shown it yet"):
         click()
-    assert not lab.decisions.seen(one.id, view="v1", digest="0" * 64)
-    assert not lab.decisions.seen("p-9", view="v1", digest=one.digest)
-    assert lab.decisions.seen(one.id, view="v1", digest=one.digest)
+    assert not lab.decisions.record_shown(one.id, view="v1", digest="0" * 64)
+    assert not lab.decisions.record_shown("p-9", view="v1", digest=one.digest)
+    assert lab.decisions.record_shown(one.id, view="v1", digest=one.digest)
     with pytest.raises(NotApproved, match=r"look at it for 0\.5 s"):
         click()
     on_screen = lab.decisions.gate.on_screen
     eventually(lambda: (on_screen(one) or 0.0) >= 0.5)
     with pytest.raises(NotApproved, match="has not shown it yet"):
         click("v2")
-    lab.decisions.seen(one.id, view="v2", digest=one.digest)
+    lab.decisions.record_shown(one.id, view="v2", digest=one.digest)
     with pytest.raises(NotApproved, match=r"look at it for 0\.5 s"):
         click("v2")
     assert notes(lab) == [] == sent(lab, "mcp/request")
@@ -218,7 +218,7 @@ def test_ruling_29_an_edit_is_clicked_where_the_edit_was_shown_and_the_proposal_
     assert lab.decisions.rows(one.id, "0" * 64) is None is lab.decisions.rows("p-9", one.digest)
     edit = lab.loop.call(lambda: lab.decisions.editing.review(one.id, [{"index": 1, "json": "40"}]))
     assert dict(lab.decisions.rows(one.id, edit.digest) or ())["/payload/params/arguments/b"] == "40"
-    lab.decisions.seen(one.id, view="v", digest=one.digest)
+    lab.decisions.record_shown(one.id, view="v", digest=one.digest)
     eventually(lambda: (lab.decisions.gate.on_screen(one) or 0.0) >= 0.5)
 
     def click() -> str:
@@ -227,7 +227,7 @@ def test_ruling_29_an_edit_is_clicked_where_the_edit_was_shown_and_the_proposal_
 
     with pytest.raises(NotApproved, match="has not shown it yet"):
         click()
-    assert lab.decisions.seen(one.id, view="v", digest=edit.digest)
+    assert lab.decisions.record_shown(one.id, view="v", digest=edit.digest)
     with pytest.raises(NotApproved, match="it was on screen for 0"):
         click()
     eventually(
@@ -288,13 +288,13 @@ def test_ruling_29_the_receipts_for_a_space_elsewhere_stand_in_the_labs_own_log(
 def test_threat_35_a_card_whose_rows_do_not_say_the_request_is_approved_by_nobody(
     lab: Lab, adding: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mew_lab.lab.decisions import faces
+    from mew_lab.lab.decisions import cards
 
-    whole = faces.rows_of
-    monkeypatch.setattr(faces, "rows_of", lambda request: whole(request)[1:])
+    whole = cards.rows_of
+    monkeypatch.setattr(cards, "rows_of", lambda request: whole(request)[1:])
     one = proposed(lab, a=1, b=2)
     assert "not what would be sent" in one.refusal
-    lab.decisions.seen(one.id, view="v", digest=one.digest)
+    lab.decisions.record_shown(one.id, view="v", digest=one.digest)
     eventually(lambda: (lab.decisions.gate.on_screen(one) or 0.0) >= 0.5)
     click = lab.decisions.click("v")
     for decide in (

@@ -1,4 +1,4 @@
-"""A space of a file: who owns it, whose tokens open it, and what is left in the folder."""
+"""A space that runs here: who owns it, whose tokens open it, what is left in its folder, and ids that follow a seed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import json
 import shlex
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from mew_lab.cli import build_parser
 from mew_lab.errors import ConfigError
 from mew_lab.gateway.auth import read_token_file
 from mew_lab.gateway.space_file import read_space_file
-from mew_lab.lab.host import Host, join_line
+from mew_lab.lab.host import Host, join_line, make_generators
 from mew_lab.lab.labs import labs, up
 from mew_lab.log.reading import read_journal
 from mew_lab.protocol.filename import is_space_id
@@ -242,3 +243,21 @@ def test_a_join_line_is_read_as_it_was_meant_for_any_name_of_a_space(space: str,
     words = shlex.split(join_line("ws://127.0.0.1:1/ws", space=space, token_file=file))
     options = build_parser().parse_args(words[1:])
     assert (options.space, str(options.token_file)) == (space, str(Path(file)))
+
+
+def test_a_seed_gives_the_same_times_and_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEW_LAB_SEED", "7")
+    first, again, other = make_generators("bot"), make_generators("bot"), make_generators("git")
+    assert [first.new_id(), first.new_id()] == [again.new_id(), again.new_id()]
+    assert first.new_epoch() == again.new_epoch() != other.new_epoch()
+    assert other.new_id() != make_generators("bot").new_id()
+    times = [first.clock() for _ in range(3)]
+    assert times == [again.clock() for _ in range(3)]
+    assert times[2] - times[0] == timedelta(milliseconds=2)
+
+
+def test_without_a_seed_nothing_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MEW_LAB_SEED", raising=False)
+    one = make_generators("bot")
+    assert one.new_id() != one.new_id() and one.new_epoch() != make_generators("bot").new_epoch()
+    assert abs(one.clock() - datetime.now(UTC)) < timedelta(minutes=1)

@@ -106,7 +106,7 @@ def test_a_rejection_raises_what_the_specification_says(lab: Lab, adding: Adding
 def test_only_the_first_decision_counts(lab: Lab, adding: Adding) -> None:
     pending = lab.join("bot").call("notebook/add", a=3, b=4)
     card = lab.decisions.card(pending.id)
-    lab.decisions.seen(card.id, view="v", digest=card.digest)
+    lab.decisions.record_shown(card.id, view="v", digest=card.digest)
     press = lab.decisions.click("v")
     futures = [
         lab.decisions.decide(card.id, digest=card.digest, decision="approve", click=press) for _ in range(20)

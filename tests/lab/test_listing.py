@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mew_lab.lab.listing import Listing, Note, Sent
+from mew_lab.lab.listing import Listing, Note, SentEnvelope
 from mew_lab.protocol.envelope import Envelope
 
 
@@ -44,7 +44,7 @@ def test_more_rows_than_a_person_reads_are_counted_and_reachable() -> None:
 
 
 async def test_they_await_to_themselves() -> None:
-    sent = Sent(Envelope.of({"kind": "chat", "id": "m1", "from": "me", "to": ["you"]}))
+    sent = SentEnvelope(Envelope.of({"kind": "chat", "id": "m1", "from": "me", "to": ["you"]}))
     for value in (Listing("", (), []), Note("done"), sent):
         assert await value is value
     assert str(sent) == "chat to you as me (m1)" and sent.id == "m1"

@@ -27,7 +27,7 @@ class Mail:
         self.bot = lab.join("bot", can="proposer")
         self.page: dict[str, Any] = {}
         monkeypatch.setattr(self.seat.participant.tools, "answer", self.answer)
-        lab.roster.seats.pop("mail")  # as one of another process
+        lab.local.seats.pop("mail")  # as one of another process
 
     async def answer(self, method: str, params: Any) -> dict[str, Any]:
         return self.page if method == "tools/list" else {"content": []}

@@ -1,10 +1,10 @@
-"""The table of sub-commands."""
+"""The table of sub-commands, and the help that is made from it."""
 
 from __future__ import annotations
 
 import pytest
 
-from mew_lab.notebook.commands import COMMANDS, Option
+from mew_lab.notebook.commands import COMMANDS, CommandOption, command_help, overview
 from mew_lab.notebook.completion import SOURCES
 from mew_lab.views.views import PARTS
 
@@ -26,9 +26,9 @@ def test_a_row_is_complete_and_consistent(name: str) -> None:
 
 
 def test_an_option_is_called_in_python_as_its_row_says() -> None:
-    assert Option("--token-file", "").dest == "token_file"
-    assert Option("NAME", "").dest == "name"
-    assert Option("--as", "", settings={"dest": "as_id"}).dest == "as_id"
+    assert CommandOption("--token-file", "").dest == "token_file"
+    assert CommandOption("NAME", "").dest == "name"
+    assert CommandOption("--as", "", settings={"dest": "as_id"}).dest == "as_id"
 
 
 def test_the_sub_commands_are_the_verbs_and_the_parts_to_look_at() -> None:
@@ -38,3 +38,19 @@ def test_the_sub_commands_are_the_verbs_and_the_parts_to_look_at() -> None:
     ).split(" ")
     assert [name for name in COMMANDS if name in verbs] == verbs
     assert set(COMMANDS) == {*verbs, *PARTS}
+
+
+def test_the_overview_has_one_line_for_each_sub_command() -> None:
+    lines = str(overview()).splitlines()
+    for name, command in COMMANDS.items():
+        assert sum(line.startswith(f"  {name} ") and line.endswith(command.about) for line in lines) == 1
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_one_tells_each_of_its_options(name: str) -> None:
+    text = str(command_help(name))
+    assert text.startswith(f"%mew {name}")
+    for option in COMMANDS[name].options:
+        assert option.flag in text
+        assert option.about in text
+    assert ("%%mew" in text) == COMMANDS[name].body or "%%mew" in COMMANDS[name].note

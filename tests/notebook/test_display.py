@@ -9,7 +9,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 import mew_lab
-from mew_lab.lab.listing import Listing, Note, Sent
+from mew_lab.lab.listing import Listing, Note, SentEnvelope
 from mew_lab.notebook.display import FAMILIES, TYPES, family_of
 from mew_lab.notebook.safe_html import ATTRIBUTES, TAGS
 from mew_lab.protocol.envelope import Envelope
@@ -84,7 +84,7 @@ def objects(text: str) -> list[object]:
         Listing(text, ("a", text), [(text, 1)], note=text),
         Listing(text, ("a",), [], empty=text, note=text),
         Note(text),
-        Sent(envelope(text)),
+        SentEnvelope(envelope(text)),
         envelope(text),
         ToolResult(result),
     ]

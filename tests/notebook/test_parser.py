@@ -9,12 +9,12 @@ import pytest
 from IPython.core.error import UsageError
 
 from mew_lab.notebook.commands import COMMANDS
-from mew_lab.notebook.parser import Request, parse, split
+from mew_lab.notebook.parser import ParsedLine, parse, split
 
 NAMES: dict[str, Any] = {"repo": "/tmp/my repo", "n": 3, "folder": Path("/x"), "who": "git", "text": "7"}
 
 
-def asked(line: str, body: str | None = None) -> Request:
+def asked(line: str, body: str | None = None) -> ParsedLine:
     return parse(line, names=NAMES, body=body)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mew_lab.errors import MewError
-from mew_lab.lab.decisions.cards import Row
+from mew_lab.lab.rows import Row
 from mew_lab.views.feed.columns import COLUMNS, DEFAULT, HOVERS, VALUES, Column, chosen
 
 

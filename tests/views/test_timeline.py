@@ -13,9 +13,9 @@ import pytest
 from corpus import PAYLOADS
 
 from mew_lab.errors import JournalError
-from mew_lab.lab.following import Following
+from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.loop import LoopThread
-from mew_lab.lab.rows import LiveRows
+from mew_lab.lab.rows import Rows
 from mew_lab.log.drawing import Drawing
 from mew_lab.log.log import Log
 from mew_lab.space.events import Record
@@ -31,8 +31,8 @@ class Space:
 
     def __init__(self, loop: LoopThread, name: str = "demo") -> None:
         self.log = Log.live(space=name)
-        self.following = Following(self.log)
-        self.rows = LiveRows(lambda: (name, 2))
+        self.following = EntryFeed(self.log)
+        self.rows = Rows(lambda: (name, 2))
         self.tempo = Tempo()
         self.following.add(self.tempo)
         self.count = 0

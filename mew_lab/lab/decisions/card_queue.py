@@ -12,6 +12,7 @@ Spec: §3.2.1, §3.3, rulings R6, R17, R18.
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import count
@@ -19,14 +20,12 @@ from typing import Any
 
 from mew_lab.errors import MewError, NotApproved
 from mew_lab.lab.decisions.behalf import Behalf
-from mew_lab.lab.decisions.cards import Card, CardState
-from mew_lab.lab.decisions.editing import Editing
-from mew_lab.lab.decisions.faces import LastCalls, card_of, details, values_of
+from mew_lab.lab.decisions.cards import Card, CardState, LastCalls, card_of, details, values_of
+from mew_lab.lab.decisions.edits import Edits
 from mew_lab.lab.decisions.gate import LEAST_DIGITS, Gate
 from mew_lab.lab.decisions.outcomes import Outcomes
 from mew_lab.lab.decisions.pinned_tools import PinnedTools
-from mew_lab.lab.decisions.risks import stated
-from mew_lab.lab.decisions.shelf import Shelf
+from mew_lab.lab.decisions.risks import stated_risks
 from mew_lab.lab.decisions.sources import Sources
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.calls import Proposal
@@ -34,7 +33,50 @@ from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
 
-__all__ = ["CardQueue"]
+__all__ = ["CardQueue", "CardStore"]
+
+
+MAX_SIZE = 64 * 1024 * 1024
+
+
+class CardStore:
+    """Cards by id, in the order in which they were put here first.
+
+    `is_over` when there are more than `most`, or when what they show has more than `size` characters; the last one is
+    never too much.
+    """
+
+    def __init__(self, most: int, *, size: int = MAX_SIZE) -> None:
+        self.cards: OrderedDict[str, Card] = OrderedDict()
+        self._most = most
+        self._most_size = size
+        self._size = 0
+
+    @property
+    def first(self) -> Card | None:
+        """The one that has been here longest."""
+        return next(iter(self.cards.values()), None)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the first one should go."""
+        return len(self.cards) > self._most or (self._size > self._most_size and len(self.cards) > 1)
+
+    def put(self, card: Card) -> None:
+        """Keeps a card; one with its id and digest makes room for it, and it stands where that stood."""
+        if card.id not in self.cards:
+            self._size += _size(card)
+        self.cards[card.id] = card
+
+    def drop(self, id: str) -> None:
+        """Keeps that card no longer; one that is not here is no fault."""
+        if (card := self.cards.pop(id, None)) is not None:
+            self._size -= _size(card)
+
+
+def _size(card: Card) -> int:
+    return sum(len(name) + len(value) for name, value in (*card.arguments, *(card.last or ())))
+
 
 MAX_OPEN = 10_000  # as many as the book of proposals holds
 MAX_DECIDED = 200
@@ -71,8 +113,8 @@ class CardQueue:
         self._annotations = annotations
         self._logical = logical
         self._clock = clock
-        self._open = Shelf(MAX_OPEN)  # in the order in which they were proposed
-        self._past = Shelf(MAX_DECIDED)  # in the order in which they were decided
+        self._open = CardStore(MAX_OPEN)  # in the order in which they were proposed
+        self._past = CardStore(MAX_DECIDED)  # in the order in which they were decided
         self._anew: set[str] = set()  # proposals that took the place of an open one
         self._deciding: dict[str, str] = {}  # proposal -> who is deciding it just now
         self._by_policy: dict[str, str] = {}  # proposal -> the policy that decided it in the human's name
@@ -83,7 +125,7 @@ class CardQueue:
         self.tools = PinnedTools(me.client)
         self._last = LastCalls()
         self.gate = Gate(time.monotonic)
-        self.editing = Editing(
+        self.editing = Edits(
             me,
             request_id=lambda id: card.request_id if (card := self._card(id)) else "",
             hints=lambda rows, by: self._sources.quoted_in(values_of(details(rows)), by=by),
@@ -150,7 +192,7 @@ class CardQueue:
         return self._open.cards.get(id) or self._past.cards.get(id)
 
     def _judge(self, card: Card) -> None:
-        """What is to be done with a new card."""
+        """Handles a new card; a subclass may decide it."""
 
     # --- following the space ---
 
@@ -161,7 +203,7 @@ class CardQueue:
         if envelope.kind == "mcp/proposal":
             self._take(envelope)
         elif envelope.kind.startswith("mcp/"):
-            self._answered(envelope)
+            self._take_answer(envelope)
         else:
             return
         self._lapse()
@@ -173,12 +215,12 @@ class CardQueue:
             return
         if (known := self._card(proposal.id)) is not None:
             self._retire(known)
-        card = self._first(proposal) if proposal.proposer != self._me.client.id else None
+        card = self._make_card(proposal) if proposal.proposer != self._me.client.id else None
         if card is not None:
             self._put(card)
             self._judge(card)
 
-    def _answered(self, envelope: Envelope) -> None:
+    def _take_answer(self, envelope: Envelope) -> None:
         """Brings the cards that a message is about up to what the book holds."""
         about = [id for id in dict.fromkeys(envelope.correlation_id) if self._card(id) is not None]
         for card in map(self._card, about) if envelope.kind == "mcp/request" else ():
@@ -226,12 +268,12 @@ class CardQueue:
         names = (f"{card.id} (earlier {n})" for n in count(card.seq))
         self._put(replace(card, id=next(name for name in names if self._card(name) is None)))
 
-    def _first(self, proposal: Proposal) -> Card | None:
+    def _make_card(self, proposal: Proposal) -> Card | None:
         known = [self._annotations(name, proposal.tool) for name in proposal.to] if proposal.tool else []
         return card_of(
             proposal,
             since=self._clock(),
-            of_the_tool=(*stated(known), *self.tools.remarks(proposal)),
+            of_the_tool=(*stated_risks(known), *self.tools.remarks(proposal)),
             sources=self._sources,
             last=self._last.of(proposal),
             request_id=self._me.client.new_id(),

@@ -1,23 +1,62 @@
-"""What does a view need to know of a proposal and of a row of the log?  Data, and the two seams behind which
-they are.
+"""Proposals as a human judges them: the card, how it is made, and how long values are folded.
 
-`Decisions` is what the approvals view asks and tells, `Rows` what the feed reads. The workbench implements
-both; the views know nothing else of it. Nothing here decides, sends, or renders. All methods may be called
-from any thread and return at once; callbacks come on any thread and must do next to nothing.
+A card is data. It is made once, by `card_of`, from the proposal's own text, and compared with the last request for the
+same tool of the same target that went through the space before it. A change of its state is a new card with the same id
+and digest. `Decisions` is what the approvals view asks and tells. Nothing here decides, sends or renders.
+
+A value stands on lines that hide nothing. What is long is folded, in each view and in each text alike.
+
+Spec: §3.2; threats 14, 16, 17, 35, 36.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
-from mew_lab.lab.decisions.risks import SHOWN_TO
-from mew_lab.protocol.visible import middle
-from mew_lab.sdk.request_rows import is_routine, row_name
+from mew_lab.errors import MewError, ToolFailed
+from mew_lab.lab.decisions.risks import SHOWN_TO, alike, risks, risks_of_title
+from mew_lab.lab.decisions.sources import Sources
+from mew_lab.ledger.calls import Proposal
+from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.envelope import Envelope, compact
+from mew_lab.protocol.visible import middle, one_line, visible
+from mew_lab.sdk.fulfilment import requested
+from mew_lab.sdk.request_rows import (
+    Rows,
+    argument_of,
+    faithful,
+    is_routine,
+    row_name,
+    rows_of,
+)
+from mew_lab.sdk.results import result_of
 
-__all__ = ["ARMING", "POLICY", "REASONS", "Card", "CardState", "Click", "Decisions", "Row", "Rows"]
+__all__ = [
+    "ARMING",
+    "FOLD_LINES",
+    "LONG_NAME",
+    "POLICY",
+    "REASONS",
+    "Card",
+    "CardState",
+    "Click",
+    "Decisions",
+    "LastCalls",
+    "answer_of",
+    "card_of",
+    "dangers",
+    "details",
+    "folded",
+    "is_folded",
+    "lines_of",
+    "unopened",
+    "whole",
+]
+
 
 ARMING = 0.5  # seconds that a view shows a card before a click decides
 
@@ -93,7 +132,7 @@ class Card:
 
     @property
     def decision(self) -> str:
-        """What was decided, in the specification's word: a fulfilment stays one when its answer has come."""
+        """The decision in the specification's word: a fulfilment stays one when its answer has come."""
         if self.state == "withdrawn" and self.sent:
             return "withdrawn after it was sent"
         return "fulfilled" if self.state == "done" else self.state
@@ -110,14 +149,14 @@ class Card:
 
     @property
     def target(self) -> str:
-        """Whom it asks, in few words."""
+        """The addressees, in few words."""
         to = list(dict.fromkeys(self.to))
         names = ", ".join(self.named(one) for one in to[:SHOWN_TO])
         return f"{names} and {len(to) - SHOWN_TO} more" if len(to) > SHOWN_TO else names or "anybody"
 
     @property
     def request(self) -> str:
-        """Who asks whom for what, as one line: none of the three pushes another out of it."""
+        """Proposer, addressees and tool as one line, in which none pushes another out."""
         return f"{self.named(self.proposer)} asks {self.target} to run {middle(self.tool or self.method, 60)}"
 
     @property
@@ -160,17 +199,17 @@ class Decisions(Protocol):
     def rows(self, proposal: str, digest: str) -> tuple[tuple[str, str], ...] | None:
         """The rows of what has that digest, an open proposal or a kept edit of it; None where there is none."""
 
-    def seen(self, proposal: str, *, view: str, digest: str) -> bool:
+    def record_shown(self, proposal: str, *, view: str, digest: str) -> bool:
         """A view shows what has that digest from now on; whether there is such a thing."""
 
-    def opened(self, proposal: str, digest: str, index: int) -> None:
+    def record_opened(self, proposal: str, digest: str, index: int) -> None:
         """A view shows the whole of a folded row of what has that digest."""
 
     def click(self, view: str) -> Click:
         """A click in that view, which arrives now."""
 
     def refusal(self, proposal: str, *, digest: str, decision: str, click: Click) -> str:
-        """Why that click would decide nothing, whatever stands in the way beside it; empty when it would."""
+        """The reason why that click would decide nothing; empty when it would decide."""
 
     def decide(
         self,
@@ -197,52 +236,208 @@ class Decisions(Protocol):
         """
 
 
-class Row(NamedTuple):
-    """One envelope in the feed. `t` in seconds of the epoch as the gateway received it, `size` in bytes of
-    its text.
+FOLD_LINES, FOLD_CHARACTERS = 6, 480
+LONG_NAME = 80  # characters of a row's name
 
-    `correlates` is the `seq` of the row that this one answers, 0 for none, `also` those of the others that its
-    `correlation_id` names; `verdict` is `accepted`, `refused`, `sent` or empty where it cannot be known; `code`
-    the error code or the pattern that decided, in few words.
+
+def lines_of(text: str) -> list[str]:
+    """A JSON value as lines that hide nothing: structure indented, a string broken after each `\\n` that it
+    holds."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return [visible(text)]
+    if isinstance(value, str):
+        # Quoted as JSON, where a line end is `\n` and a backslash is doubled, so nothing is ambiguous.
+        quoted = json.dumps(value, ensure_ascii=False)
+        return [visible(line) for line in _broken(quoted)]
+    if isinstance(value, dict | list) and len(text) > 100:
+        # One line an item: denser than full indentation, and a long item still stands there whole.
+        pairs = value.items() if isinstance(value, dict) else ((None, item) for item in value)
+        items = [("" if key is None else f"{_compact(key)}: ") + _compact(item) for key, item in pairs]
+        first, last = "{}" if isinstance(value, dict) else "[]"
+        return [
+            first,
+            *(f"  {visible(item)}{',' * (n < len(items))}" for n, item in enumerate(items, 1)),
+            last,
+        ]
+    return [visible(text)]
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
+
+
+def _broken(quoted: str) -> list[str]:
+    """Breaks a quoted string after each escaped line end, and not after an escaped backslash before an n."""
+    lines, start, at = [], 0, 0
+    while (at := quoted.find("\\", at)) >= 0:
+        end = quoted[at + 1 : at + 2] == "n"
+        at += 2
+        if end and at < len(quoted) - 1:
+            lines.append(quoted[start:at])
+            start = at
+    return [*lines, quoted[start:]]
+
+
+def is_folded(pointer: str, value: str) -> bool:
+    """Whether the row is shown only in part until somebody opens it."""
+    lines = lines_of(value)
+    too_long = len(lines) > FOLD_LINES or sum(map(len, lines)) > FOLD_CHARACTERS
+    return too_long or len(row_name(pointer)) > LONG_NAME
+
+
+def folded(rows: Sequence[tuple[str, str]]) -> set[int]:
+    """The indexes of the rows that are folded."""
+    return {n for n, row in enumerate(rows) if is_folded(*row)}
+
+
+def whole(pointer: str, value: str) -> str:
+    """The whole of a row that is folded: its value, below its name where that is long."""
+    name = row_name(pointer)
+    return "\n".join([*([name] if len(name) > LONG_NAME else []), *lines_of(value)])
+
+
+def unopened(rows: Sequence[tuple[str, str]], opened: set[int]) -> str:
+    """The reason why folded rows that were not opened may not be approved; empty when all were opened."""
+    closed = sorted(folded(rows) - opened)
+    names = ", ".join(one_line(row_name(rows[n][0]), 40) for n in closed[:3])
+    return f"not approved, because {names} was not opened; open what is folded first" if closed else ""
+
+
+MAX_CALLS = 500  # targets and tools whose last call is remembered
+MAX_TEXT = 200_000  # characters of one call; of a longer one nothing is remembered
+MOST_BESIDE = 10  # remarks about the request itself
+
+_PARAMS = "/payload/params"
+_EXPECTED = ("/payload", "/payload/jsonrpc", "/payload/id", "/payload/method", _PARAMS)
+_OF_A_CALL = (f"{_PARAMS}/name", f"{_PARAMS}/arguments", f"{_PARAMS}/_meta")
+
+
+def details(rows: Rows) -> Rows:
+    """The rows that say more than the title of a card."""
+    return tuple(row for row in rows if not is_routine(*row))
+
+
+def values_of(rows: Rows) -> dict[str, Any]:
+    """The values by the names under which they are shown, and the names of arguments that are shown otherwise."""
+    values = {row_name(pointer): json.loads(text) for pointer, text in rows}
+    for pointer, _ in rows:
+        name = argument_of(pointer)
+        if name is not None and name != row_name(pointer):
+            values.setdefault(f"name of {row_name(pointer)}", name)
+    return values
+
+
+def dangers(rows: Rows) -> tuple[str, ...]:
+    """The risks in everything that would be sent, but for the ids that this process chose."""
+    return risks(values_of(tuple(row for row in rows if row[0] != "/payload/id")))
+
+
+class LastCalls:
+    """The arguments of the last request for each tool of each target; the 500 that were used last."""
+
+    def __init__(self) -> None:
+        self._last: BoundedDict[tuple[Any, ...], Rows] = BoundedDict(MAX_CALLS, refresh=True)
+
+    def observe(self, envelope: Envelope) -> None:
+        """Takes note of one message of the space."""
+        payload = envelope.payload
+        method = payload.get("method")
+        if envelope.kind != "mcp/request" or not isinstance(method, str) or len(envelope.raw) > MAX_TEXT:
+            return
+        params = payload.get("params")
+        name = params.get("name") if isinstance(params, dict) else None
+        tool = name if isinstance(name, str) else ""
+        rows = details(rows_of({"to": envelope.to, "payload": payload}))
+        key = (tuple(sorted(envelope.to)), method, tool)
+        self._last[key] = rows
+
+    def of(self, proposal: Proposal) -> Rows | None:
+        """The last call like the proposed one; None when there was none."""
+        return self._last.get((tuple(sorted(proposal.to)), proposal.method, proposal.tool))
+
+
+def card_of(
+    proposal: Proposal,
+    *,
+    since: float,
+    of_the_tool: tuple[str, ...],
+    sources: Sources,
+    last: Rows | None,
+    request_id: str,
+    logical: Callable[[str], str] = lambda id: id,
+    present: Iterable[str] = (),
+    why: str = "",
+) -> Card | None:
+    """The card of a new proposal; None when its text can be read in two ways, so that nobody may approve it.
+
+    `request_id` is the id under which the request will be sent; `logical` gives the participant that an id means;
+    `present` are the ids of those that are in the space.
     """
+    try:
+        request = requested(proposal, id=request_id)
+        digest = proposal.digest
+        rows = rows_of(request)
+    except MewError:
+        return None
+    names = {id: logical(id) for id in (proposal.proposer, *proposal.to)}
+    title = risks_of_title(
+        tool=proposal.tool, method=proposal.method, to=proposal.to, proposer=proposal.proposer
+    )
+    warnings = (
+        *of_the_tool,
+        *_beside(proposal, rows, names),
+        *title,
+        *alike((proposal.proposer, *proposal.to), "participant", among=present),
+        *alike(filter(None, (argument_of(pointer) for pointer, _ in rows)), "argument"),
+        *sources.quoted_in(values_of(details(rows)), by=proposal.proposer),
+        *dangers(rows),
+    )
+    return Card(
+        id=proposal.id,
+        seq=proposal.seq,
+        proposer=proposal.proposer,
+        to=proposal.to,
+        method=proposal.method,
+        tool=proposal.tool,
+        arguments=rows,
+        digest=digest,
+        since=since,
+        warnings=warnings,
+        last=last,
+        participants=tuple((id, name) for id, name in names.items() if id != name),
+        request_id=request_id,
+        refusal=faithful(rows, request),
+        why=why,
+    )
 
-    seq: int
-    t: float
-    sender: str
-    to: tuple[str, ...]
-    kind: str
-    what: str
-    context: str
-    correlates: int
-    verdict: str
-    code: str
-    id: str
-    size: int
-    also: tuple[int, ...] = ()
+
+def _beside(proposal: Proposal, rows: Rows, names: dict[str, str]) -> tuple[str, ...]:
+    """Remarks on unusual members of the request itself, rather than of its arguments."""
+    found = []
+    if proposal.anew:
+        found.append("another proposal under the same id: its proposer has used the id before")
+    if any(names[one] == names[proposal.proposer] for one in proposal.to):
+        found.append("the proposer is one of those who would run it: its answer may be taken for the outcome")
+    said = dict(rows)
+    if (version := said.get("/payload/jsonrpc")) not in ('"2.0"', None):
+        found.append(f"the member jsonrpc is {one_line(version, 40)}; the protocol wants “2.0”")
+    call = proposal.method == "tools/call"
+    for pointer, _ in rows:
+        known = pointer in _EXPECTED or argument_of(pointer) is not None or pointer == "/to"
+        inside = pointer.startswith(f"{_PARAMS}/") and (not call or pointer in _OF_A_CALL)
+        if not known and not inside:
+            found.append(f"sent beside the call: {one_line(row_name(pointer), 60)}")
+    return (*found[:MOST_BESIDE], *(["more is sent beside the call"] if len(found) > MOST_BESIDE else []))
 
 
-class Rows(Protocol):
-    """Where the feed's rows come from; `seq` begins at 1 and has no gaps."""
-
-    @property
-    def last_seq(self) -> int:
-        """The newest row's `seq`, 0 before the first."""
-
-    def since(self, seq: int, limit: int) -> list[Row]:
-        """The rows after `seq`, oldest first, at most `limit`; what was dropped already is missing at the
-        front."""
-
-    def ties(self, seq: int) -> list[tuple[int, tuple[int, ...]]]:
-        """Those of the rows after `seq` that name others, oldest first, each with the rows that it names."""
-
-    def raw(self, seq: int) -> str:
-        """The exact text of that row's envelope; empty when it is not held any more."""
-
-    def pattern(self, seq: int) -> str:
-        """The whole capability that let that row's envelope pass; empty where none did, or it is not known."""
-
-    def title(self) -> tuple[str, int]:
-        """The name of the space and the number of its members."""
-
-    def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
-        """Calls back after rows were added; returns what ends it."""
+def answer_of(response: Envelope, *, method: str, what: str) -> str:
+    """An answer as one line."""
+    try:
+        result = result_of(response.payload, method=method, what=what)
+    except ToolFailed as fault:
+        return one_line(str(fault), 160)
+    text = result if isinstance(result, str) else getattr(result, "text", None)
+    text = text or compact(response.payload.get("result"))
+    return one_line(text, 160)

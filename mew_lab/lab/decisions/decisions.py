@@ -1,10 +1,16 @@
-"""Carries decisions out, whoever takes them: a click in a view, a typed word, a policy.
+"""Decisions on proposals, whoever makes them: a click in a view, a typed word, a policy.
 
-The first decision wins, whichever view, person or policy it comes from; what is sent is built from the proposal that
-the participant's book holds, never from what a view says. Everything runs on the loop's thread, so there is no lock;
-`decide` and the readers may be called from any thread.
+How it works. `HumanDecisions` is a `CardQueue` that can also decide. A proposal becomes a `Card` (`cards.py`) with its
+warnings (`risks.py`, `sources.py`, `pinned_tools.py`). A view or a text shows the card and tells the `Gate` what it has
+shown. A decision then takes one way, `carry_out`:
 
-What may be decided is `gate.Gate`'s to say, whoever decides; each decision leaves a note (R29).
+1. The card must be open, and its digest, or that of a kept edit (`edits.py`), must be the one that was shown.
+2. The gate checks that all of it was shown for long enough. A policy reads all of it, so only its digest is checked.
+3. A note of the decision goes into the journal, before anything is sent (R29).
+4. The request is built from the proposal that the participant's book holds, never from what a view says.
+
+The first decision wins, whichever view, person or policy it comes from. Everything runs on the loop's thread, so there
+is no lock; `decide` and the readers may be called from any thread.
 
 Spec: §3.2.1, §3.3, rulings R6, R17, R18, R29.
 """
@@ -22,7 +28,7 @@ from typing import Any
 from mew_lab.errors import MewError, NotApproved
 from mew_lab.lab.decisions.card_queue import CardQueue
 from mew_lab.lab.decisions.cards import POLICY, Card, CardState, Click
-from mew_lab.lab.decisions.editing import Review
+from mew_lab.lab.decisions.edits import EditReview
 from mew_lab.lab.decisions.policies import Policy, is_decision
 from mew_lab.lab.loop import LoopThread
 from mew_lab.protocol.envelope import Envelope
@@ -83,25 +89,25 @@ class HumanDecisions(CardQueue):
         edit = self.editing.kept(proposal, digest)
         return None if edit is None else edit.arguments
 
-    def seen(self, proposal: str, *, view: str, digest: str) -> bool:
+    def record_shown(self, proposal: str, *, view: str, digest: str) -> bool:
         """A view shows what has that digest from now on; whether there is such a thing."""
         card = self._open.cards.get(proposal)
         if card is None or self.rows(proposal, digest) is None:
             return False
-        self.gate.seen(card, view=view, digest=digest)
+        self.gate.record_shown(card, view=view, digest=digest)
         return True
 
-    def opened(self, proposal: str, digest: str, index: int) -> None:
+    def record_opened(self, proposal: str, digest: str, index: int) -> None:
         """A view shows the whole of a folded row of what has that digest."""
         if self.rows(proposal, digest) is not None:
-            self.gate.opened(proposal, digest, index)
+            self.gate.record_opened(proposal, digest, index)
 
     def click(self, view: str) -> Click:
         """A click in that view, which arrives now."""
         return self.gate.click(view)
 
     def refusal(self, proposal: str, *, digest: str, decision: str, click: Click) -> str:
-        """Why that click would decide nothing, whatever stands in the way beside it; empty when it would."""
+        """The reason why that click would decide nothing; empty when it would decide."""
         card, rows = self._open.cards.get(proposal), self.rows(proposal, digest)
         if card is None or rows is None:
             return ""
@@ -117,7 +123,7 @@ class HumanDecisions(CardQueue):
 
     @property
     def policy(self) -> Policy | None:
-        """What decides instead of the human; None when nothing does."""
+        """The policy that decides instead of the human; None when there is none."""
         return self._policy
 
     def set_policy(self, policy: Policy | None) -> None:
@@ -163,7 +169,7 @@ class HumanDecisions(CardQueue):
 
         Args:
             digest: of what was shown; None, to reject alone, takes the proposal as the book holds it, but once refuses
-                one that took the place of another that was open. See `Editing` for edits.
+                one that took the place of another that was open. See `Edits` for edits.
             typed: the characters of the digest that were typed, or `yes` after the whole was told.
 
         Returns:
@@ -243,7 +249,7 @@ class HumanDecisions(CardQueue):
         return card
 
     def _crossed(self, card: Card, request: Envelope) -> str:
-        """What to add where the request is not what the book takes for the outcome."""
+        """The addition to the sentence where the book took another message for the outcome than this request."""
         proposal = self._me.proposals.get(card.id)
         if proposal is None or proposal.seq != card.seq or proposal.fulfilment in (None, request.id):
             withdrawn = proposal is not None and proposal.seq == card.seq and proposal.state == "withdrawn"
@@ -252,7 +258,7 @@ class HumanDecisions(CardQueue):
             crossed = f"{proposal.by} had fulfilled it"
         return f"; {crossed} before, and request {request.id} was sent as you all the same" if crossed else ""
 
-    def _edit(self, card: Card, digest: str | None, decision: str) -> Review | None:
+    def _edit(self, card: Card, digest: str | None, decision: str) -> EditReview | None:
         if digest is None or hmac.compare_digest(
             digest.encode("utf-8", "surrogatepass"), card.digest.encode()
         ):
@@ -265,7 +271,7 @@ class HumanDecisions(CardQueue):
             )
         return edit
 
-    async def _tell_changes(self, card: Card, edit: Review, request: str) -> str:
+    async def _tell_changes(self, card: Card, edit: EditReview, request: str) -> str:
         """Says to the proposer what was changed; how that went, to be added to the sentence."""
         text = f"Approved with changes, {card.tool or card.method}: {edit.said}"
         try:

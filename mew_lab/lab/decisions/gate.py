@@ -17,8 +17,7 @@ from collections.abc import Callable
 
 from mew_lab.errors import NotApproved
 from mew_lab.lab.decisions import cards
-from mew_lab.lab.decisions.cards import Card, Click
-from mew_lab.lab.decisions.folding import folded, unopened
+from mew_lab.lab.decisions.cards import Card, Click, folded, unopened
 from mew_lab.protocol.bounded import BoundedDict
 
 __all__ = ["LEAST_DIGITS", "MOST_FACES", "MOST_ROWS", "Gate"]
@@ -32,7 +31,7 @@ _Shown = tuple[int, str]  # which proposal of an id (its place among all message
 
 
 class Gate:
-    """What the views and texts of one human have shown. `clock` never goes back, in seconds."""
+    """A record of what the views and texts of one human have shown. `clock` is monotonic, in seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -45,7 +44,7 @@ class Gate:
         self._whole: dict[str, _Shown] = {}  # proposal -> what was told whole as text
         self._listed: dict[str, _Shown] = {}  # proposal -> what a listing told whole, with its digest
 
-    def seen(self, card: Card, *, view: str, digest: str) -> None:
+    def record_shown(self, card: Card, *, view: str, digest: str) -> None:
         """A view shows what has that digest, the card or an edit of it, from now on or for longer."""
         with self._lock:
             faces = self._seen.setdefault(card.id, BoundedDict(MOST_FACES))
@@ -55,15 +54,15 @@ class Gate:
         """A click in that view, which arrives now."""
         return Click(view, self._clock())
 
-    def opened(self, proposal: str, digest: str, index: int) -> None:
+    def record_opened(self, proposal: str, digest: str, index: int) -> None:
         """A view shows the whole of a folded row."""
         self._opened.setdefault(proposal, {}).setdefault(digest, set()).add(index)
 
-    def told(self, card: Card) -> None:
+    def record_told(self, card: Card) -> None:
         """A text has told the whole of the card."""
         self._whole[card.id] = (card.seq, card.digest)
 
-    def listed(self, card: Card) -> None:
+    def record_listed(self, card: Card) -> None:
         """A listing has told the whole of the card, with the beginning of its digest."""
         self._listed[card.id] = (card.seq, card.digest)
 
@@ -90,7 +89,7 @@ class Gate:
             table.pop(proposal, None)
 
     def check_click(self, card: Card, click: Click | None, *, digest: str, decision: str) -> float:
-        """How long the view had shown what has that digest when it was clicked, in seconds.
+        """Checks that the view had shown what has that digest when it was clicked; returns for how many seconds.
 
         Raises:
             NotApproved: that view has not shown it, or not for the arming time.

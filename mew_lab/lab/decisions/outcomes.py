@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mew_lab.lab.decisions.cards import Card
-from mew_lab.lab.decisions.faces import answer_of
+from mew_lab.lab.decisions.cards import Card, answer_of
 from mew_lab.ledger.calls import Proposal
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import middle, one_line

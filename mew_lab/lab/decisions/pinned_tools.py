@@ -23,7 +23,7 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.discovered import DiscoveredTool, taken
 
-__all__ = ["Listed", "PinnedTools", "rests_on"]
+__all__ = ["ListedTool", "PinnedTools", "rests_on"]
 
 MAX_TOOLS = 5_000  # of all participants
 MAX_ASKED = 1_000
@@ -36,8 +36,8 @@ Key = tuple[str, str]  # a participant, a tool
 Local = Callable[[str], Sequence[Mapping[str, Any]] | None]
 
 
-class Listed(NamedTuple):
-    """What a participant says of one of its tools; `digest` is of the whole, the texts are cut."""
+class ListedTool(NamedTuple):
+    """A tool as its participant describes it; `digest` is of the whole, the texts are cut."""
 
     digest: str
     description: str
@@ -45,13 +45,13 @@ class Listed(NamedTuple):
     annotations: str
 
     @classmethod
-    def of(cls, tool: DiscoveredTool) -> Listed:
+    def of(cls, tool: DiscoveredTool) -> ListedTool:
         parts = (tool.description, _written(tool.input_schema), _written(tool.annotations))
         digest = hashlib.sha256(_written(parts).encode("utf-8", "surrogatepass")).hexdigest()
         return cls(digest, *(_kept(part) for part in parts))
 
-    def changes(self, now: Listed) -> str:
-        """What is another, old and new, in words."""
+    def changes(self, now: ListedTool) -> str:
+        """The differences, old and new, in words."""
         pairs = (
             ("description", self.description, now.description),
             ("arguments", self.schema, now.schema),
@@ -72,14 +72,14 @@ class PinnedTools:
         self._changed: Callable[[str, str, str], object] = lambda participant, tool, how: None
         # Requests for a whole list.
         self._asked: BoundedDict[str, tuple[str, ...]] = BoundedDict(MAX_ASKED, refresh=True)
-        self._listed: BoundedDict[Key, Listed] = BoundedDict(MAX_TOOLS, refresh=True)
+        self._listed: BoundedDict[Key, ListedTool] = BoundedDict(MAX_TOOLS, refresh=True)
         self._absent: set[Key] = set()  # those of them that their participant does not list any more
         # Participants whose list was seen.
         self._told: BoundedDict[str, None] = BoundedDict(MAX_TOOLS, refresh=True)
-        self._pinned: BoundedDict[Key, Listed] = BoundedDict(MAX_TOOLS, refresh=True)
+        self._pinned: BoundedDict[Key, ListedTool] = BoundedDict(MAX_TOOLS, refresh=True)
         # Of a proposal its tool as it was shown.
-        self._shown: BoundedDict[str, dict[Key, Listed]] = BoundedDict(MAX_OPEN, refresh=True)
-        self._other: dict[Key, Listed] = {}  # what was listed since the pin, and is not what was pinned
+        self._shown: BoundedDict[str, dict[Key, ListedTool]] = BoundedDict(MAX_OPEN, refresh=True)
+        self._other: dict[Key, ListedTool] = {}  # what was listed since the pin, and is not what was pinned
 
     def attach(self, *, local: Local, changed: Callable[[str, str, str], object]) -> None:
         """Connects it to a lab.
@@ -98,7 +98,7 @@ class PinnedTools:
                 self._asked[envelope.id] = envelope.to[:MAX_LOOKED_UP]
             elif envelope.sender == self._client.id:
                 for id in envelope.correlation_id:
-                    self._approved(id)
+                    self._pin(id)
         elif envelope.kind == "mcp/response":
             result = payload.get("result")
             if not isinstance(result, dict) or "content" in result:
@@ -114,7 +114,7 @@ class PinnedTools:
         it was last approved. From now on an approval of this proposal counts for what is described now."""
         if not proposal.tool:
             return ()
-        shown: dict[Key, Listed] = {}
+        shown: dict[Key, ListedTool] = {}
         lines = []
         for who in tuple(dict.fromkeys(proposal.to))[:MAX_LOOKED_UP]:
             key = (who, proposal.tool)
@@ -136,16 +136,16 @@ class PinnedTools:
 
     # --- what is known ---
 
-    def _now(self, key: Key) -> Listed | None:
+    def _now(self, key: Key) -> ListedTool | None:
         return None if key in self._absent else self._listed.get(key) or self._own(key)
 
-    def _own(self, key: Key) -> Listed | None:
+    def _own(self, key: Key) -> ListedTool | None:
         """The tool as a participant of this process would list it."""
         if key[0] in self._told:
             return None
         entries = [one for one in self._local(key[0]) or () if one.get("name") == key[1]]
         found = taken(key[0], entries).tools
-        return Listed.of(found[0]) if found else None
+        return ListedTool.of(found[0]) if found else None
 
     def _unlisted(self, who: str, what: str) -> str:
         if who in self._told or self._local(who) is not None:
@@ -164,9 +164,9 @@ class PinnedTools:
             names = {tool.name for tool in found}
             self._absent |= {key for key in self._listed if key[0] == who and key[1] not in names}
         for tool in found:
-            self._one((who, tool.name), Listed.of(tool))
+            self._take_tool((who, tool.name), ListedTool.of(tool))
 
-    def _one(self, key: Key, now: Listed) -> None:
+    def _take_tool(self, key: Key, now: ListedTool) -> None:
         before = self._listed.get(key) or self._pinned.get(key)
         self._absent.discard(key)
         self._listed[key] = now
@@ -176,7 +176,7 @@ class PinnedTools:
         if before is not None and before.digest != now.digest:
             self._changed(*key, before.changes(now))
 
-    def _approved(self, proposal: str) -> None:
+    def _pin(self, proposal: str) -> None:
         for key, shown in self._shown.pop(proposal, {}).items():
             self._pinned[key] = shown
             self._other.pop(key, None)

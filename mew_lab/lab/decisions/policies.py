@@ -1,7 +1,7 @@
-"""Who decides when nobody is there?  Policies that stand in for the human, said aloud wherever they act.
+"""Policies: rules that decide proposals instead of the human, named wherever they act.
 
-Pure: a policy looks at a card and answers. The workbench carries the answer out and writes the policy's name into the
-journal beside each decision.
+Pure: a policy judges a card and returns a decision. `decisions.py` carries it out and writes the policy's name into
+the journal beside each decision.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from typing import Any
 from mew_lab.agent.quotes import fold, leaves
 from mew_lab.protocol.visible import middle, one_line, visible
 
-__all__ = ["UNLOOKED", "alike", "risks", "risks_of_title", "stated"]
+__all__ = ["UNLOOKED", "alike", "risks", "risks_of_title", "stated_risks"]
 
 MAX_RISKS = 20
 MAX_LOOKED_AT = 10_000  # texts, lists and objects
@@ -154,7 +154,7 @@ _BLANK = frozenset({"null byte", "control character", "long white space"})
 
 
 def risks(arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """What in the arguments a human should see before everything else, one line each, however deep or long it lies.
+    """The risky parts of the arguments, one line each, however deep or long they lie.
 
     It stops after 20 lines, 10 000 texts, lists and objects, or 200 000 characters, and says so in a last line.
     """
@@ -169,7 +169,7 @@ def risks(arguments: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def risks_of_title(*, tool: str, method: str, to: Sequence[str], proposer: str = "") -> tuple[str, ...]:
-    """What a human should see in the names of a proposal: of its tool, its method, and the participants."""
+    """The risky parts of the names in a proposal: of its tool, its method, and the participants."""
     found: dict[str, None] = {}
     for what, name in (
         ("the tool's name", tool),
@@ -211,8 +211,8 @@ def _spelt(name: str) -> str:
     return middle(json.dumps(name), 60)
 
 
-def stated(annotations: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """What a tool says of itself that a human should see, of each participant that would run it; one line."""
+def stated_risks(annotations: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The risk that a tool states itself, at any of the participants that would run it; at most one line."""
     if any(one.get("destructiveHint") is True for one in annotations):
         return ("destroys: the tool says so itself (annotations)",)
     if any(one.get("readOnlyHint") is False for one in annotations):

@@ -58,8 +58,8 @@ _SPOKEN = {
 _Part = dict[int, str]  # a feature -> where it stands, in words
 
 
-class _Source:
-    """What one participant has said, in parts that are forgotten as a whole, the oldest first."""
+class _Speaker:
+    """The texts of one participant, in parts that are forgotten as a whole, the oldest first."""
 
     __slots__ = ("lost", "parts")
 
@@ -88,18 +88,18 @@ class _Source:
 
 
 class Sources:
-    """What tools and people have said lately."""
+    """The recent texts of tools and people."""
 
     def __init__(self) -> None:
         # Request -> its words, its method.
         self._asked: BoundedDict[str, tuple[str, str]] = BoundedDict(MAX_CALLS)
-        self._said_by: dict[tuple[str, str], _Source] = {}
-        self._mine = _Source()
+        self._said_by: dict[tuple[str, str], _Speaker] = {}
+        self._mine = _Speaker()
         self._size = 0
 
     @property
     def size(self) -> int:
-        """How many features are held, the human's own aside."""
+        """The number of features that are held, the human's own aside."""
         return self._size
 
     def observe(self, envelope: Envelope, *, me: str) -> None:
@@ -151,7 +151,7 @@ class Sources:
         key = (key[0], key[1] if len(key[1]) <= MAX_NAME else "")
         if key not in self._said_by and len(self._said_by) >= MAX_SOURCES:
             key = (key[0], "")
-        source = self._said_by.setdefault(key, _Source())
+        source = self._said_by.setdefault(key, _Speaker())
         before = source.size
         source.add(features_of(text[:MAX_TEXT], alone=not prose), label)
         source.lost = source.lost or not whole or len(text) > MAX_TEXT
@@ -214,7 +214,7 @@ def _texts_of(body: Any) -> tuple[str, bool]:
 
 
 def _prose(listed: Any) -> list[str]:
-    """What `tools/list` tells in sentences, however deep in a schema: names and types are what calls are made of."""
+    """The sentences in an answer to `tools/list`, however deep in a schema, without names and types."""
     found: list[str] = []
     for is_name, place, text in leaves(listed, most=MAX_LEAVES):
         if text is not None and not is_name and place.rpartition(".")[2] in _PROSE:

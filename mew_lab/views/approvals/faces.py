@@ -12,11 +12,10 @@ from concurrent.futures import Future
 from typing import Any
 
 from mew_lab.errors import MewError
-from mew_lab.lab.decisions.cards import Click
-from mew_lab.lab.decisions.editing import Field, Review
-from mew_lab.lab.decisions.folding import LONG_NAME
-from mew_lab.lab.decisions.granting import Granting
-from mew_lab.lab.decisions.offers import LIMITS, Offer, Offers
+from mew_lab.lab.decisions.cards import LONG_NAME, Click
+from mew_lab.lab.decisions.edits import EditField, EditReview
+from mew_lab.lab.decisions.grant_preview import LIMITS, GrantOffer, GrantOffers
+from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.session import Session
 from mew_lab.protocol.visible import middle, visible
 from mew_lab.views.approvals.marks import placed
@@ -30,9 +29,9 @@ __all__ = ["Faces", "limits", "short"]
 class Faces:
     """The forms, edits and offers of one lab's cards."""
 
-    def __init__(self, session: Session, granting: Granting) -> None:
+    def __init__(self, session: Session, granting: LimitedGrants) -> None:
         self._session = session
-        self._offers = Offers(session, granting)
+        self._offers = GrantOffers(session, granting)
 
     def acts(self) -> Mapping[str, Act]:
         """What a view may ask for."""
@@ -98,12 +97,12 @@ def _id(given: Mapping[str, Any]) -> str:
     return id
 
 
-def _field(one: Field) -> dict[str, Any]:
+def _field(one: EditField) -> dict[str, Any]:
     # The text is what is edited, so it is not escaped here: it goes into the value of a text area alone.
     return {"name": visible(one.name), "text": one.text, "isText": one.is_text, "hint": visible(one.hint)}
 
 
-def _reviewed(review: Review) -> dict[str, Any]:
+def _reviewed(review: EditReview) -> dict[str, Any]:
     lines = []
     index = 0
     for line in review.lines:
@@ -127,7 +126,7 @@ def _reviewed(review: Review) -> dict[str, Any]:
     }
 
 
-def _offered(offer: Offer) -> dict[str, Any]:
+def _offered(offer: GrantOffer) -> dict[str, Any]:
     matches = offer.matches
     examples = [
         f"{clock_time(one.t)}  {one.sender} → {', '.join(one.to) or 'all'}  {one.kind}  {one.what}"

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mew_lab.lab.decisions.folding import whole
+from mew_lab.lab.decisions.cards import whole
 from mew_lab.protocol.visible import visible
 from mew_lab.sdk.request_rows import row_name
 

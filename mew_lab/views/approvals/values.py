@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from mew_lab.lab.decisions.folding import FOLD_LINES, LONG_NAME, folded, is_folded, lines_of, whole
+from mew_lab.lab.decisions.cards import FOLD_LINES, LONG_NAME, folded, is_folded, lines_of, whole
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.sdk.request_rows import ID, is_routine, row_name
 

@@ -26,8 +26,8 @@ from typing import Any
 
 from mew_lab.errors import MewError
 from mew_lab.lab.decisions.cards import REASONS, Card, Click, Decisions
-from mew_lab.lab.decisions.granting import Granting
-from mew_lab.lab.decisions.pace import hurry, shares
+from mew_lab.lab.decisions.limited_grants import LimitedGrants
+from mew_lab.lab.decisions.statistics import describe_hurry, describe_shares
 from mew_lab.lab.session import Session
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.approvals.card_texts import past, shown, still
@@ -48,7 +48,7 @@ VIEW_CHARACTERS = 40  # of the name that a page gives itself
 _MEMBERS = frozenset({"t", "id", "digest", "decision", "reason", "target", "nonce", "offer", "view"})
 
 
-def view_of(session: Session, granting: Granting) -> ApprovalsView:
+def view_of(session: Session, granting: LimitedGrants) -> ApprovalsView:
     """Makes the view of this space."""
     return ApprovalsView(
         session.decisions, faces=Faces(session, granting), me=session.me.participant.client.id
@@ -181,8 +181,8 @@ class ApprovalsView(ActingWidget):
             "reasons": [list(pair) for pair in REASONS.items()],
             "waiting": self._waiting > 0,
             "limits": limits() if self._faces else [],
-            "shares": shares(decided, me=self._me) if self._me else "",
-            "hurry": hurry(decided, me=self._me) if self._me else "",
+            "shares": describe_shares(decided, me=self._me) if self._me else "",
+            "hurry": describe_hurry(decided, me=self._me) if self._me else "",
             "more": more,
         }
 
@@ -195,7 +195,7 @@ class ApprovalsView(ActingWidget):
             return self._said(
                 proposal, "This argument is too long to be shown whole, so it cannot be approved here."
             )
-        self._decisions.opened(proposal, digest, index)
+        self._decisions.record_opened(proposal, digest, index)
         return {"t": "value", "proposal": proposal, "digest": digest, "index": index, "text": text}
 
     # What the views send.
@@ -220,7 +220,11 @@ class ApprovalsView(ActingWidget):
 
     def _is_shown(self, proposal: str, message: Mapping[str, Any]) -> None:
         view, digest = _view(message), message.get("digest")
-        if view and isinstance(digest, str) and self._decisions.seen(proposal, view=view, digest=digest):
+        if (
+            view
+            and isinstance(digest, str)
+            and self._decisions.record_shown(proposal, view=view, digest=digest)
+        ):
             self.post({"t": "shown", "view": view, "id": proposal, "digest": digest})
 
     def _decide(self, message: dict[str, Any]) -> None:

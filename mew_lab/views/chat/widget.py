@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from mew_lab.errors import MewError
-from mew_lab.lab.rows import LiveRows
+from mew_lab.lab.rows import Rows
 from mew_lab.lab.session import Session
 from mew_lab.log.line import read_members
 from mew_lab.protocol.visible import middle, one_line, visible
@@ -42,7 +42,7 @@ MOST_PEOPLE = 200
 SHOWN_SEEN = 8  # acknowledgements of a message that are told one by one
 
 
-def view_of(session: Session, rows: LiveRows) -> ChatView:
+def view_of(session: Session, rows: Rows) -> ChatView:
     """Makes the view of this space."""
     talk = session.loop.call(lambda: ChatModel(session.me.participant))
     view = ChatView(talk, submit=session.loop.submit, raw=rows.raw)

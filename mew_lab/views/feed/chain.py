@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mew_lab.lab.decisions.cards import Row, Rows
+from mew_lab.lab.rows import Row, Rows
 from mew_lab.log.line import read_members
 
 __all__ = ["Chain", "Step", "chain_of"]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from mew_lab.errors import MewError
-from mew_lab.lab.decisions.cards import Row
+from mew_lab.lab.rows import Row
 from mew_lab.views.ui.pictures import clock_time
 
 __all__ = ["COLUMNS", "DEFAULT", "SIGNS", "VALUES", "Column", "chosen"]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mew_lab.errors import MewError
-from mew_lab.lab.decisions.cards import Row
+from mew_lab.lab.rows import Row
 from mew_lab.protocol.visible import visible
 
 __all__ = ["FIELDS", "Predicate", "compile_filter"]

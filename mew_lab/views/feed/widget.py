@@ -23,9 +23,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mew_lab.errors import MewError
-from mew_lab.lab.decisions.cards import Row, Rows
 from mew_lab.lab.extract import as_python, members_of, save_log
-from mew_lab.lab.rows import LiveRows
+from mew_lab.lab.rows import Row, Rows
 from mew_lab.lab.session import Session
 from mew_lab.protocol.visible import visible
 from mew_lab.views.feed.columns import DEFAULT, SIGNS, VALUES, Column, chosen
@@ -68,7 +67,7 @@ class _SessionDesk:
         return sender if sender in self._session.seats and sender != self._session.me.name else None
 
 
-def view_of(session: Session, rows: LiveRows) -> FeedView:
+def view_of(session: Session, rows: Rows) -> FeedView:
     """Makes the view of this space."""
     return FeedView(rows, desk=_SessionDesk(session))
 

@@ -18,9 +18,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import MewError
-from mew_lab.lab.debounce import Soon
-from mew_lab.lab.decisions.given import ENDS_HERE
-from mew_lab.lab.decisions.granting import Granting
+from mew_lab.lab.debounce import Debounce
+from mew_lab.lab.decisions.limited_grants import ENDS_HERE, LimitedGrants
 from mew_lab.lab.sentences import phrase
 from mew_lab.lab.session import Session
 from mew_lab.lab.standing import Right, Standing, logical, standings
@@ -32,7 +31,7 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.views.grants.probing import barred, read_pattern
 
 if TYPE_CHECKING:
-    from mew_lab.lab.decisions.given import Given
+    from mew_lab.lab.decisions.limited_grants import GivenGrant
 
 __all__ = ["Holding", "Holdings"]
 
@@ -67,14 +66,14 @@ class Holding:
 class Holdings:
     """What everybody of one lab's space holds. Made on any thread, `follow`ed on the loop's."""
 
-    def __init__(self, session: Session, granting: Granting) -> None:
+    def __init__(self, session: Session, granting: LimitedGrants) -> None:
         self.rows: tuple[Holding, ...] = ()
         self.holders: tuple[str, ...] = ()
         self._session = session
         self._granting = granting
         self._since: BoundedDict[str, float] = BoundedDict(MOST_GRANTS)
         self._subscribers: Subscribers[()] = Subscribers()
-        self._soon = Soon(self.refresh)
+        self._soon = Debounce(self.refresh)
         self._leave = (
             granting.on_change.add(self.given),
             granting.on_tool_change.add(lambda: self._soon.within(GATHERED)),
@@ -149,7 +148,7 @@ class Holdings:
         for leave in self._leave:
             leave()
 
-    def given(self, _: Given) -> None:
+    def given(self, _: GivenGrant) -> None:
         """A grant of the human's own has changed: it was used, or is over."""
         self._soon.within(GATHERED)
 

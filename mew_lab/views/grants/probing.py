@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import Any
 
 from mew_lab.errors import ConfigError, MewError
-from mew_lab.lab.decisions.matching import Example
+from mew_lab.lab.decisions.limited_grants import Example
 from mew_lab.lab.sentences import phrase
 from mew_lab.lab.session import Session
 from mew_lab.lab.standing import logical, standings

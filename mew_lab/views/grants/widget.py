@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from mew_lab.errors import MewError
-from mew_lab.lab.decisions.granting import Granting
+from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.report import gather_tools
 from mew_lab.lab.sentences import phrase
 from mew_lab.lab.session import Session
@@ -42,7 +42,7 @@ MOST_TOOLS = 300
 PATIENCE = 3.0  # seconds for those who are asked for their tools
 
 
-def view_of(session: Session, granting: Granting) -> GrantsView:
+def view_of(session: Session, granting: LimitedGrants) -> GrantsView:
     """Makes the view of this space."""
     holdings = Holdings(session, granting)
 

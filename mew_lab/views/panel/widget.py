@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mew_lab.lab.following import Follower
+from mew_lab.lab.entry_feed import Follower
 from mew_lab.lab.session import Session
 from mew_lab.ledger.entry import Entry
 from mew_lab.views.ui.front_end import front_end

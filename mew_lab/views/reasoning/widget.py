@@ -20,7 +20,7 @@ from itertools import islice
 from typing import Any
 
 from mew_lab.errors import MewError
-from mew_lab.lab.rows import LiveRows
+from mew_lab.lab.rows import Rows
 from mew_lab.lab.session import Session
 from mew_lab.log.line import read_members
 from mew_lab.protocol.visible import middle, one_line, visible
@@ -47,7 +47,7 @@ WHOLE = 1_000_000
 HEAD = 160  # characters of what a sequence set out to do; the rest when it is asked for
 
 
-def view_of(session: Session, rows: LiveRows) -> ReasoningView:
+def view_of(session: Session, rows: Rows) -> ReasoningView:
     """Makes the view of this space."""
     me = session.me.participant
     thoughts = ReasoningModel(me)

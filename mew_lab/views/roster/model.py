@@ -20,8 +20,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import NamedTuple
 
-from mew_lab.lab.actions import DEEDS, Steering
-from mew_lab.lab.debounce import Soon
+from mew_lab.lab.actions import ACTIONS, ParticipantActions
+from mew_lab.lab.debounce import Debounce
 from mew_lab.lab.sentences import sentence
 from mew_lab.lab.session import Session
 from mew_lab.lab.standing import Standing, logical, standings
@@ -97,17 +97,17 @@ class RosterModel:
         self,
         session: Session,
         *,
-        steering: Steering | None = None,
+        steering: ParticipantActions | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.rows: tuple[MemberRow, ...] = ()
-        self.steering = steering or Steering(session)
+        self.steering = steering or ParticipantActions(session)
         self._session = session
         self._clock = clock
         self._told: BoundedDict[str, MemberStatus] = BoundedDict(MOST_KEPT, refresh=True)
         self._ledger = MemberLedger(logical=self._who)
         self._subscribers: Subscribers[()] = Subscribers()
-        self._soon = Soon(self.refresh)
+        self._soon = Debounce(self.refresh)
 
     # --- for views ---
 
@@ -167,7 +167,9 @@ class RosterModel:
         paused, shut_down = self._held_back(one, now)
         kicked = one.kicked or (not one.certain and not one.ids and member is not None and member.removed)
         against = {
-            deed: why for deed in DEEDS if (why := self.steering.against(deed, self._judged(one, paused)))
+            deed: why
+            for deed in ACTIONS
+            if (why := self.steering.find_obstacle(deed, self._judged(one, paused)))
         }
         presence = (
             "removed" if kicked

@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Any
 
 from mew_lab.errors import MewError
-from mew_lab.lab.actions import DEEDS
+from mew_lab.lab.actions import ACTIONS
 from mew_lab.lab.host import join_line
 from mew_lab.lab.sentences import sentence
 from mew_lab.lab.session import Session
@@ -96,7 +96,7 @@ class RosterView(ActingWidget):
             "now": self.clock().timestamp(),
             "me": visible(self._session.me.name),
             "profiles": [[name, sentence(patterns)] for name, patterns in PROFILES.items()],
-            "deeds": [[name, deed.about, deed.grave] for name, deed in DEEDS.items()],
+            "deeds": [[name, deed.about, deed.grave] for name, deed in ACTIONS.items()],
             "rows": [_shown(row) for row in rows[:MOST_ROWS]],
         } | self._head
 
@@ -167,7 +167,7 @@ class RosterView(ActingWidget):
         if not isinstance(deed, str) or not isinstance(target, str) or self._members.find(target) is None:
             raise MewError("That participant is not known here, so nothing was sent.")
         choices = {name: given[name] for name in _GIVEN if given.get(name) not in (None, "")}
-        return self._session.loop.submit(self._members.steering.do(deed, target, choices))
+        return self._session.loop.submit(self._members.steering.perform(deed, target, choices))
 
     def _invite(self, given: Mapping[str, Any]) -> Future[Outcome]:
         name, can, reason = given.get("name"), given.get("can"), given.get("reason")

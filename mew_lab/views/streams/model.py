@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from mew_lab.lab.following import Following
+from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.streams import STREAM_KINDS, StreamChange, StreamFacts, StreamLedger
@@ -75,7 +75,7 @@ class StreamsModel:
         self._leave: list[Callable[[], None]] = []
         self._ledger = StreamLedger(me=me.client.id)
 
-    def follow(self, following: Following) -> None:
+    def follow(self, following: EntryFeed) -> None:
         """Begins to listen; earlier entries are taken, too."""
         streams, client = self.me.streams, self.me.client
         for stream in tuple(streams.active.values()):

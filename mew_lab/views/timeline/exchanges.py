@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Callable
 
 from mew_lab.errors import JournalError
-from mew_lab.lab.following import Following
+from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.entry import Entry
 from mew_lab.log.chains import MOST_HELD, MOST_RELATED, Chains, Exchange, Step
@@ -26,7 +26,7 @@ PATIENCE = 30.0
 class Exchanges:
     """The exchange selected in a space, with all that belongs to it."""
 
-    def __init__(self, following: Following, *, most: int = MOST_HELD) -> None:
+    def __init__(self, following: EntryFeed, *, most: int = MOST_HELD) -> None:
         self._following = following
         self._chains = Chains(most=most)
         self._reading = False

@@ -14,9 +14,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import JournalError
-from mew_lab.lab.decisions.cards import Rows
 from mew_lab.lab.loop import LoopThread
-from mew_lab.lab.rows import LiveRows
+from mew_lab.lab.rows import Rows
 from mew_lab.lab.session import Session
 from mew_lab.log.charts import latency_of, rate_of
 from mew_lab.log.drawing import STYLE, Drawing, lasted
@@ -44,7 +43,7 @@ MOST_WAITING = 5
 HOUR, DAY = 3600, 86400
 
 
-def view_of(session: Session, rows: LiveRows) -> TimelineView:
+def view_of(session: Session, rows: Rows) -> TimelineView:
     """Makes the view of this space."""
     tempo, exchanges = Tempo(), Exchanges(session.following)
     view = TimelineView(

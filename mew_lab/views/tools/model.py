@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mew_lab.errors import MewError
-from mew_lab.lab.following import Following
+from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.bounded import BoundedDict
@@ -96,7 +96,7 @@ class Palette:
     kinds = ("mcp/", "system/", "capability/")
 
     def __init__(
-        self, me: MEWParticipant, *, following: Following, clock: Callable[[], float] = time.time
+        self, me: MEWParticipant, *, following: EntryFeed, clock: Callable[[], float] = time.time
     ) -> None:
         self.me = me
         self.previews: dict[str, Callable[[Mapping[str, Any]], str]] = {}

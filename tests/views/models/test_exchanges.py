@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mew_lab.errors import JournalError
-from mew_lab.lab.following import Following
+from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.log.log import Log
 from mew_lab.space.events import Record
 from mew_lab.views.timeline.exchanges import Exchanges
@@ -23,7 +23,7 @@ class Space:
 
     def __init__(self) -> None:
         self.log = Log.live(space="demo")
-        self.following = Following(self.log)
+        self.following = EntryFeed(self.log)
         self.exchanges = Exchanges(self.following)
         self.count = 0
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mew_lab.errors import MewError
-from mew_lab.lab.decisions.cards import Row
+from mew_lab.lab.rows import Row
 from mew_lab.views.feed import filtering
 from mew_lab.views.feed.filtering import compile_filter
 

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from rooms import Watch
 
 from mew_lab.errors import MewError
-from mew_lab.lab.decisions.given import ENDS_HERE
+from mew_lab.lab.decisions.limited_grants import ENDS_HERE
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import connect
 from mew_lab.views.grants.model import Holding, Holdings

@@ -187,10 +187,10 @@ def test_who_comes_late_has_the_streams_of_the_welcome(lab: Lab, weather: Seat) 
 
 def connect_following(lab: Lab) -> Any:
     """A log that begins now, as that of a space that runs elsewhere."""
-    from mew_lab.lab.following import Following
+    from mew_lab.lab.entry_feed import EntryFeed
     from mew_lab.log.log import Log
 
-    return Following(Log.live(space=lab.space))
+    return EntryFeed(Log.live(space=lab.space))
 
 
 def test_the_end_of_a_connection_is_the_end_of_what_is_known(lab: Lab, weather: Seat) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mew_lab.lab.decisions.cards import Card
-from mew_lab.lab.decisions.pace import hurry, shares
+from mew_lab.lab.decisions.statistics import describe_hurry, describe_shares
 
 
 def cards(*each: dict[str, Any]) -> list[Card]:
@@ -22,7 +22,7 @@ def cards(*each: dict[str, Any]) -> list[Card]:
 
 
 def test_the_share_of_each_is_told_with_its_base() -> None:
-    said = shares(
+    said = describe_shares(
         cards(
             {},
             {"state": "done"},
@@ -33,20 +33,20 @@ def test_the_share_of_each_is_told_with_its_base() -> None:
         me="human",
     )
     assert said == "3 of 4 decided by you; 1 by policy reads"
-    assert shares([], me="human") == "" == shares(cards({"state": "open"}), me="human")
-    assert shares(cards({"by": "other"}), me="human") == "0 of 1 decided by you; 1 by other"
+    assert describe_shares([], me="human") == "" == describe_shares(cards({"state": "open"}), me="human")
+    assert describe_shares(cards({"by": "other"}), me="human") == "0 of 1 decided by you; 1 by other"
 
 
 @pytest.mark.threat(30)
 def test_threat_30_five_quick_approvals_in_a_row_are_told_and_one_slow_one_ends_the_row() -> None:
-    assert hurry(cards(*[{}] * 6), me="human") == "You approved the last 6 in under 2 s each."
-    assert hurry(cards(*[{}] * 4), me="human") == ""
-    assert hurry(cards(*[{}] * 5, {"on_screen": 2.0}), me="human") == ""
-    assert hurry(cards({"on_screen": 9.0}, *[{"state": "done"}] * 5), me="human").startswith(
+    assert describe_hurry(cards(*[{}] * 6), me="human") == "You approved the last 6 in under 2 s each."
+    assert describe_hurry(cards(*[{}] * 4), me="human") == ""
+    assert describe_hurry(cards(*[{}] * 5, {"on_screen": 2.0}), me="human") == ""
+    assert describe_hurry(cards({"on_screen": 9.0}, *[{"state": "done"}] * 5), me="human").startswith(
         "You approved the last 5"
     )
-    assert hurry(cards(*[{}] * 5, {"on_screen": None}), me="human") == "", (
+    assert describe_hurry(cards(*[{}] * 5, {"on_screen": None}), me="human") == "", (
         "what no view showed was not hurried"
     )
-    assert hurry(cards(*[{"state": "rejected"}] * 9), me="human") == ""
-    assert hurry(cards(*[{"by": "human by policy all"}] * 9), me="human") == ""
+    assert describe_hurry(cards(*[{"state": "rejected"}] * 9), me="human") == ""
+    assert describe_hurry(cards(*[{"by": "human by policy all"}] * 9), me="human") == ""

@@ -1,4 +1,6 @@
-"""Who of this process takes part in a space?  Seats, bridges and token files of one lab; async, on the loop.
+"""The participants of this process in one space: seats, bridges and agents, with their token files.
+
+Everything is async and runs on the loop.
 
 Spec: §3.6.4, §5.1.
 """
@@ -22,13 +24,13 @@ from mew_lab.lab.session import Session
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.tools import ToolBox
 
-__all__ = ["NOTEBOOK_SEAT", "Can", "Roster"]
+__all__ = ["NOTEBOOK_SEAT", "Can", "LocalParticipants"]
 
 NOTEBOOK_SEAT = "notebook"
 Can = str | Sequence[Mapping[str, Any]]
 
 
-class Roster:
+class LocalParticipants:
     """The participants that this process brings to a space. `host` is None where the space runs elsewhere."""
 
     def __init__(self, session: Session, *, fault: Callable[[str], None]) -> None:
@@ -53,12 +55,12 @@ class Roster:
         return self.host
 
     def tools_of(self, name: str) -> list[dict[str, Any]] | None:
-        """What a participant of this process lists as its tools; None for anybody else."""
+        """The tools that a participant of this process lists; None for any other participant."""
         seat = self.seats.get(name)
         box = seat.participant.tools if seat else None
         return [tool.described for tool in box.tools.values()] if isinstance(box, ToolBox) else None
 
-    def _free(self, name: str, doing: str) -> Host:
+    def _check_free(self, name: str, doing: str) -> Host:
         host = self.own_host(doing)
         if name in self.seats:
             raise MewError(f"{doing}: it is here already; choose another name, or let it leave first")
@@ -75,7 +77,7 @@ class Roster:
 
     async def join(self, name: str, can: Can, *, what: str = "seat", tools: ToolBox | None = None) -> Seat:
         """Enrols, connects and seats a participant."""
-        host = self._free(name, f"cannot seat {name[:80]!r}")
+        host = self._check_free(name, f"cannot seat {name[:80]!r}")
         host.enrol(name, can)
         participant = MEWParticipant(host.client_for(name), tools=tools or ToolBox(name=name))
         return await self.take(participant, name=name, what=what)
@@ -84,9 +86,9 @@ class Roster:
         self, name: str, command: list[str], *, env: tuple[str, ...], cwd: Path, can: Can
     ) -> Seat:
         """Starts an MCP server and seats it."""
-        host = self._free(name, f"cannot bridge {name[:80]!r}")
+        host = self._check_free(name, f"cannot bridge {name[:80]!r}")
         host.enrol(name, can)
-        bridge = McpBridge(name, command, env=env, cwd=cwd, on_end=lambda why: self._ended(name, why))
+        bridge = McpBridge(name, command, env=env, cwd=cwd, on_end=lambda why: self._end_bridge(name, why))
         participant = await bridge.start(host.client_for(name))
         self._bridges[name] = bridge
         self.annotations.update({(name, tool): known for tool, known in bridge.annotations.items()})
@@ -102,7 +104,7 @@ class Roster:
         `owns_model` tells whether the model ends with it.
         """
         AgentOptions.of(options)
-        host = self._free(name, f"cannot seat the agent {name[:80]!r}")
+        host = self._check_free(name, f"cannot seat the agent {name[:80]!r}")
         host.enrol(name, can)
         participant = MEWParticipant(host.client_for(name), tools=ToolBox(name=name))
         agent = MEWAgent(participant, model=model, **options)
@@ -118,7 +120,7 @@ class Roster:
         self.seats[name] = seat
         return seat
 
-    def _ended(self, name: str, why: str) -> None:
+    def _end_bridge(self, name: str, why: str) -> None:
         self._bridges.pop(name, None)
         if self.seats.pop(name, None) is not None and not self._session.closed:
             self._fault(why)
@@ -129,7 +131,7 @@ class Roster:
         if seat is None:
             raise MewError(f"{name[:80]!r} has no seat here; seated are {', '.join(self.seats)}")
         bridge = self._bridges.pop(name, None)
-        await (bridge.stop() if bridge else _left(seat))
+        await (bridge.stop() if bridge else _leave(seat))
 
     async def withdraw(self, proposal: str, reason: str) -> str:
         """Withdraws the one open proposal of a seat whose id begins so; one sentence.
@@ -140,7 +142,7 @@ class Roster:
         Spec: §3.3.1.
         """
         for seat in self.seats.values():
-            mine = [one for one in seat.participant.own_proposals() if one.id.startswith(proposal)]
+            mine = [call for call in seat.participant.own_proposals() if call.id.startswith(proposal)]
             if len(mine) == 1:
                 await seat.participant.withdraw(mine[0].id, reason)
                 return f"{seat.name} has withdrawn {mine[0].id} ({reason})"
@@ -163,7 +165,7 @@ class Roster:
         await asyncio.gather(*(self._quietly(bridge.stop()) for bridge in bridges.values()))
         for name, seat in reversed(self.seats.items()):
             if name not in bridges:
-                await self._quietly(_left(seat))
+                await self._quietly(_leave(seat))
         if self.host is not None:
             await self._quietly(self.host.close())
             for key in self.host.minted.values():
@@ -177,5 +179,5 @@ class Roster:
             self._fault(str(fault))
 
 
-async def _left(seat: Seat) -> None:
+async def _leave(seat: Seat) -> None:
     await (seat.agent.aclose() if isinstance(seat, AgentSeat) else seat.participant.stop())

@@ -1,4 +1,4 @@
-"""Yes, and not only this time: what is granted is what was shown."""
+"""Grants that are offered with a proposal: the narrowest pattern, what is confirmed, and what is refused."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ import pytest
 from looking import sent
 
 from mew_lab.errors import MewError
-from mew_lab.lab.decisions.given import ENDS_HERE
-from mew_lab.lab.decisions.granting import Granting
-from mew_lab.lab.decisions.offers import OPEN_WORLD, Offer, Offers
+from mew_lab.lab.decisions.grant_preview import OPEN_WORLD, GrantOffer, GrantOffers, literal, narrowest
+from mew_lab.lab.decisions.limited_grants import ENDS_HERE, LimitedGrants
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import up
+from mew_lab.protocol.permit import permit
 
 Adding = Callable[[int, int], Any]
 
 
-def offer(lab: Lab, offers: Offers, id: str, **how: Any) -> Offer:
+def offer(lab: Lab, offers: GrantOffers, id: str, **how: Any) -> GrantOffer:
     return lab.loop.submit(offers.offer(id, **({"values": True, "limit": "1 use"} | how))).result(10)
 
 
 def card(lab: Lab, id: str) -> Any:
     """The card, which a view has shown."""
     found = lab.decisions.card(id)
-    lab.decisions.seen(id, view="v", digest=found.digest)
+    lab.decisions.record_shown(id, view="v", digest=found.digest)
     return found
 
 
-def take(lab: Lab, offers: Offers, id: str, *, digest: str, offer: str) -> str:
+def take(lab: Lab, offers: GrantOffers, id: str, *, digest: str, offer: str) -> str:
     """A click in the view that shows it."""
     taken = offers.take(id, digest=digest, offer=offer, click=lab.decisions.click("v"))
     return lab.loop.submit(taken).result(10)
@@ -42,7 +42,7 @@ def take(lab: Lab, offers: Offers, id: str, *, digest: str, offer: str) -> str:
 def test_threat_22_the_proposal_is_approved_and_exactly_what_was_shown_is_granted(
     lab: Lab, adding: Adding
 ) -> None:
-    offers = Offers(lab, lab.granting)
+    offers = GrantOffers(lab, lab.granting)
     bot = lab.join("bot", can="proposer")
     for _ in range(2):
         bot.call("notebook/add", {"a": 1, "b": 5})
@@ -68,7 +68,7 @@ def test_threat_22_the_proposal_is_approved_and_exactly_what_was_shown_is_grante
 
 @pytest.mark.threat(14)
 def test_threat_14_nothing_is_approved_or_granted_for_what_was_not_shown(lab: Lab, adding: Adding) -> None:
-    offers = Offers(lab, lab.granting)
+    offers = GrantOffers(lab, lab.granting)
     bot = lab.join("bot", can="proposer")
     first, second = (bot.call("notebook/add", {"a": n, "b": 2}) for n in (1, 2))
     shown = offer(lab, offers, first.id)
@@ -92,7 +92,7 @@ def test_a_grant_that_is_refused_is_told_and_the_approval_stands(tmp_path: Path)
         "Sum of two numbers."
         return a + b
 
-    offers = Offers(lab, lab.granting)
+    offers = GrantOffers(lab, lab.granting)
     pending = lab.join("bot", can="proposer").call("notebook/add", {"a": 1, "b": 2})
     shown = offer(lab, offers, pending.id)
     with pytest.raises(MewError, match=r"approved: .*; but nothing was granted to bot: .*capability/grant"):
@@ -101,7 +101,7 @@ def test_a_grant_that_is_refused_is_told_and_the_approval_stands(tmp_path: Path)
 
 
 def test_what_cannot_be_offered_is_refused_with_the_reason(lab: Lab, adding: Adding) -> None:
-    offers = Offers(lab, lab.granting)
+    offers = GrantOffers(lab, lab.granting)
     bot = lab.join("bot", can="proposer")
     listed = bot.call("notebook/add", {"a": [1], "b": 2})
     with pytest.raises(MewError, match="a is a list"):
@@ -119,7 +119,7 @@ def test_what_cannot_be_offered_is_refused_with_the_reason(lab: Lab, adding: Add
 
 
 def test_every_limit_that_is_offered_can_be_granted() -> None:
-    from mew_lab.lab.decisions.offers import LIMITS
+    from mew_lab.lab.decisions.grant_preview import LIMITS
 
     lab = up()
     lab.join("bot", can="proposer")
@@ -135,8 +135,98 @@ def test_an_offer_says_when_it_ends_only_with_this_notebook(
 ) -> None:
     bot = lab.join("bot", can="proposer")
     pending = bot.call("notebook/add", {"a": 1, "b": 2})
-    offers = Offers(lab, lab.granting)
+    offers = GrantOffers(lab, lab.granting)
     assert ENDS_HERE not in offer(lab, offers, pending.id).remarks
-    monkeypatch.setattr(Granting, "kept", False)
+    monkeypatch.setattr(LimitedGrants, "kept", False)
     assert ENDS_HERE in offer(lab, offers, pending.id).remarks
     assert ENDS_HERE not in offer(lab, offers, pending.id, limit="no end").remarks
+
+
+def call(tool: str = "git_log", **arguments: Any) -> dict[str, Any]:
+    return {"method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+
+
+def test_it_names_the_method_the_tool_and_the_target() -> None:
+    assert narrowest(("git",), call(repo=".", n=3), values=False) == {
+        "kind": "mcp/request",
+        "to": "git",
+        "payload": {"method": "tools/call", "params": {"name": "git_log"}},
+    }
+
+
+def test_with_the_values_each_argument_has_to_have_its_own() -> None:
+    pattern = narrowest(("git",), call(repo=".", n=3, deep={"a": True, "b": None}), values=True)
+    assert pattern["payload"]["params"]["arguments"] == {"repo": ".", "n": 3, "deep": {"a": True, "b": None}}
+    held = [pattern]
+    assert permit(
+        held, "mcp/request", to=["git"], payload=call(repo=".", n=3, deep={"a": True, "b": None})
+    ).allowed
+    for other in (
+        call(repo="..", n=3, deep={"a": True, "b": None}),
+        call(repo=".", n=4, deep={"a": True, "b": None}),
+        call(repo=".", n=3, deep={"a": True}),
+        call(repo="."),
+        call("git_push", repo=".", n=3, deep={"a": True, "b": None}),
+    ):
+        assert not permit(held, "mcp/request", to=["git"], payload=other).allowed
+    assert not permit(held, "mcp/request", to=["files"], payload=call(repo=".", n=3)).allowed
+    assert not permit(held, "mcp/request", payload=call(repo=".", n=3)).allowed
+
+
+@pytest.mark.threat(22)
+@pytest.mark.parametrize(
+    "text", ["*", "**", "a?c", "src/*.py", "!x", "/a+/", "/tmp/", "!", "//", "", "a*\n\u202e é[x]"]
+)
+def test_threat_22_text_that_reads_like_a_pattern_means_itself_alone(text: str) -> None:
+    pattern = {"kind": "x", "payload": {"a": literal(text, "it")}}
+    assert permit([pattern], "x", payload={"a": text}).allowed
+    for other in ("abc", "src/m.py", "a", "y", "/tmp", "tmp", "*x"):
+        assert other == text or not permit([pattern], "x", payload={"a": other}).allowed
+
+
+@pytest.mark.threat(22)
+def test_threat_22_a_tool_called_like_a_wildcard_grants_no_other_tool() -> None:
+    pattern = narrowest(("git",), call("*"), values=False)
+    assert permit([pattern], "mcp/request", to=["git"], payload=call("*")).allowed
+    assert not permit([pattern], "mcp/request", to=["git"], payload=call("git_push")).allowed
+
+
+@pytest.mark.threat(22)
+@pytest.mark.parametrize("values", [False, True])
+@pytest.mark.parametrize("to", [("fs", "*"), ("*",), ("!zz",), ("/.*/",), ("f*",), ("**", "?s")])
+def test_threat_22_an_addressee_that_reads_like_a_pattern_means_itself_alone(
+    to: tuple[str, ...], values: bool
+) -> None:
+    asked = call(path="a")
+    held = [narrowest(to, asked, values=values)]
+    assert permit(held, "mcp/request", to=list(to), payload=asked).allowed
+    for other in (["git"], ["fs", "git"], ["zz"], ["files"], [*to, "git"]):
+        assert not permit(held, "mcp/request", to=other, payload=asked).allowed
+
+
+@pytest.mark.threat(22)
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({}, "a pattern without arguments means any arguments"),
+        ({"files": ["a"]}, "files is a list"),
+        ({"opts": {}}, "opts is an empty object"),
+        ({"a": {"b": [1]}}, "a.b is a list"),
+        ({"*": 1}, "reads like a wildcard"),
+        ({"$.x": 1}, "reads like a wildcard"),
+        ({"x": "*" * 300}, "cannot be said by a pattern"),
+    ],
+)
+def test_threat_22_what_no_pattern_can_say_is_not_offered(arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(MewError, match="cannot grant exactly this") as caught:
+        narrowest(("git",), call(**arguments), values=True)
+    assert says in str(caught.value)
+
+
+def test_a_method_without_a_tool_and_several_addressees() -> None:
+    payload = {"method": "resources/list", "params": None}
+    assert narrowest(("a", "b"), payload, values=False) == {
+        "kind": "mcp/request",
+        "to": ["a", "b"],
+        "payload": {"method": "resources/list"},
+    }

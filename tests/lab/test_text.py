@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from looking import eventually, sent
 
 from mew_lab.errors import MewError, NotApproved
-from mew_lab.lab.decisions.approving import ListedProposal
 from mew_lab.lab.decisions.gate import LEAST_DIGITS
 from mew_lab.lab.decisions.policies import Policy
+from mew_lab.lab.decisions.text import ListedProposal
 from mew_lab.lab.lab import Lab
 from mew_lab.protocol.envelope import canonical
 from mew_lab.protocol.envelope import digest as digest_of

@@ -10,7 +10,7 @@ import pytest
 from looking import click, eventually, sent
 
 from mew_lab.errors import MewError
-from mew_lab.lab.decisions.editing import Field, Review, misfits
+from mew_lab.lab.decisions.edits import EditField, EditReview, misfits
 from mew_lab.lab.lab import Lab
 
 Adding = Callable[[int, int], Any]
@@ -21,7 +21,7 @@ def propose(lab: Lab, arguments: dict[str, Any], target: str = "notebook/add") -
     return bot.call(target, arguments)
 
 
-def review(lab: Lab, id: str, *changes: dict[str, Any]) -> Review:
+def review(lab: Lab, id: str, *changes: dict[str, Any]) -> EditReview:
     return lab.loop.call(lambda: lab.decisions.editing.review(id, changes))
 
 
@@ -73,8 +73,8 @@ def test_the_form_gives_texts_as_they_are_and_what_the_tool_says_of_them(lab: La
     pending = propose(lab, {"path": "a\nb", "lines": ["x"]}, "notebook/write")
     form = lab.loop.submit(lab.decisions.editing.form(pending.id)).result(10)
     assert form == (
-        Field("path", "a\nb", True, "string, required"),
-        Field("lines", '["x"]', False, "array, required"),
+        EditField("path", "a\nb", True, "string, required"),
+        EditField("lines", '["x"]', False, "array, required"),
     )
     edit = review(lab, pending.id, {"index": 1, "remove": True}, {"name": "to", "json": '"/etc/x"'})
     assert edit.warnings == (

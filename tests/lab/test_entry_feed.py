@@ -7,7 +7,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from mew_lab.lab.following import Following
+from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.lab import Lab
 from mew_lab.ledger.entry import Entry
 from mew_lab.log.log import Log
@@ -34,13 +34,13 @@ def record(n: int, raw: str | None = None, **members: Any) -> Record:
     return Record(n, START + timedelta(seconds=n), "envelope", "demo", "bot", verdict="accepted", raw=text)
 
 
-def observe(log: Log, following: Following, *records: Record) -> None:
+def observe(log: Log, following: EntryFeed, *records: Record) -> None:
     for one in records:
         log.observe(one)
         following.observe(one)
 
 
-async def heard_all(following: Following, *ears: Ears) -> None:
+async def heard_all(following: EntryFeed, *ears: Ears) -> None:
     async with asyncio.timeout(20):
         while not all(map(following.caught_up, ears)):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -48,7 +48,7 @@ async def heard_all(following: Following, *ears: Ears) -> None:
 
 async def test_one_that_comes_late_hears_the_earlier_ones_first_and_each_once() -> None:
     log = Log.live(space="demo")
-    following = Following(log)
+    following = EntryFeed(log)
     observe(log, following, *(record(n) for n in range(1, 3501)))
     ears = Ears()
     following.add(ears)
@@ -63,7 +63,7 @@ async def test_one_that_comes_late_hears_the_earlier_ones_first_and_each_once() 
 
 async def test_those_that_come_together_are_told_together_and_one_after_them_apart() -> None:
     log = Log.live(space="demo")
-    following = Following(log)
+    following = EntryFeed(log)
     observe(log, following, *(record(n) for n in range(1, 3001)))
     first, second, gone, third = Ears(), Ears(), Ears(), Ears()
     following.add(first)
@@ -82,7 +82,7 @@ async def test_those_that_come_together_are_told_together_and_one_after_them_apa
 
 async def test_the_loop_has_half_of_its_time_while_somebody_catches_up() -> None:
     log = Log.live(space="demo")
-    following = Following(log)
+    following = EntryFeed(log)
     observe(log, following, *(record(n) for n in range(1, 8001)))
     ears = Ears()
     following.add(ears)
@@ -96,7 +96,7 @@ async def test_the_loop_has_half_of_its_time_while_somebody_catches_up() -> None
 
 def test_where_no_loop_runs_it_hears_them_at_once() -> None:
     log = Log.live(space="demo")
-    following = Following(log)
+    following = EntryFeed(log)
     observe(log, following, *(record(n) for n in range(1, 2201)))
     ears = Ears()
     following.add(ears)
@@ -105,7 +105,7 @@ def test_where_no_loop_runs_it_hears_them_at_once() -> None:
 
 def test_what_holds_no_message_is_no_envelope_and_takes_no_number() -> None:
     log = Log.live(space="demo")
-    following = Following(log)
+    following = EntryFeed(log)
     note = Record(1, START, "decided", "demo", "human")
     ears = Ears()
     observe(log, following, note, record(2))
@@ -116,7 +116,7 @@ def test_what_holds_no_message_is_no_envelope_and_takes_no_number() -> None:
 
 def test_members_of_the_wrong_type_are_absent() -> None:
     log = Log.live(space="demo")
-    following = Following(log)
+    following = EntryFeed(log)
     ears = Ears()
     following.add(ears)
     wrong = {
@@ -139,7 +139,7 @@ def test_members_of_the_wrong_type_are_absent() -> None:
 
 def test_one_that_raises_harms_no_other_and_one_removed_hears_no_more() -> None:
     log = Log.live(space="demo")
-    following = Following(log)
+    following = EntryFeed(log)
     ears = Ears()
     following.add(Deaf())
     following.add(ears)
@@ -159,7 +159,7 @@ def test_a_follower_of_a_lab_hears_what_was_said_before_it_came(lab: Lab) -> Non
 
 async def test_one_that_asks_for_nothing_earlier_hears_what_comes_at_once() -> None:
     log = Log.live(space="demo")
-    following = Following(log)
+    following = EntryFeed(log)
     observe(log, following, *(record(n) for n in range(1, 3001)))
     ears = Ears()
     following.add(ears, earlier=False)
@@ -173,7 +173,7 @@ async def test_one_that_names_kinds_is_told_of_those_alone_early_and_late() -> N
         kinds = ("chat", "mcp/re")
 
     log = Log.live(space="demo")
-    following, first, every = Following(log), Choosy(), Ears()
+    following, first, every = EntryFeed(log), Choosy(), Ears()
     following.add(first)
     kinds = ("chat", "chat/acknowledge", "mcp/request", "mcp/proposal", "system/presence", 7)
     observe(log, following, *(record(n, kind=kind) for n, kind in enumerate(kinds)))

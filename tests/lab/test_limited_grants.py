@@ -1,4 +1,4 @@
-"""Grants that end by themselves, in a real space; and what a pattern would have let through."""
+"""Grants with an end: who keeps it, how uses are counted, and what a pattern would have matched."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 from looking import eventually, sent
 
 from mew_lab.errors import CapabilityViolation, ConfigError, MewError, Refused
-from mew_lab.lab.decisions import granting
+from mew_lab.lab.decisions import limited_grants
+from mew_lab.lab.decisions.limited_grants import LOOKED_AT, GivenGrant, Matches, end_in_words
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import up
 from mew_lab.space.events import Record
@@ -34,7 +35,7 @@ def elsewhere(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
     """A lab whose gateway ignores ends of grants, as those of others do."""
     assert lab.host is not None and lab.host.core is not None
     lab.host.core.state.edition = 0
-    monkeypatch.setattr(granting.Granting, "kept", False)
+    monkeypatch.setattr(limited_grants.LimitedGrants, "kept", False)
     return lab
 
 
@@ -175,7 +176,7 @@ def test_a_revoke_that_failed_is_tried_again_until_it_succeeds(
     elsewhere: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = elsewhere
-    monkeypatch.setattr(granting, "AGAIN", 0.05)
+    monkeypatch.setattr(limited_grants, "AGAIN", 0.05)
     bot, other = lab.join("bot", can="proposer"), lab.join("other", can=[{"kind": "*"}])
     before = bot.capabilities
     id = grant(lab, minutes=0.01)
@@ -248,7 +249,7 @@ def test_what_ends_some_day_is_never_forgotten_before(
     elsewhere: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = elsewhere
-    monkeypatch.setattr(granting, "KEPT", 4)
+    monkeypatch.setattr(limited_grants, "KEPT", 4)
     lab.join("bot", can="proposer")
     hour, some = grant(lab, minutes=60), grant(lab, uses=3)
     for _ in range(6):
@@ -326,3 +327,84 @@ def test_a_lab_takes_back_all_at_once_at_its_end(elsewhere: Lab, monkeypatch: py
     monkeypatch.setattr(lab.granting, "revoke", together)
     lab.down()
     assert all(one.state == "revoked" for one in lab.granting.given) and lab.faults == []
+
+
+@pytest.mark.parametrize(
+    ("ends", "uses", "used", "words"),
+    [(None, None, 0, ""), (None, 5, 0, "0 of 5 uses"), (None, 1, 1, "1 of 1 uses")],
+)
+def test_an_end_in_few_words(ends: float | None, uses: int | None, used: int, words: str) -> None:
+    assert end_in_words(ends, uses, used) == words
+
+
+def test_a_time_and_uses_are_both_told() -> None:
+    one = GivenGrant(id="g", to="bot", patterns=(), reason="", since=0.0, ends=60.0, uses=3, used=1)
+    assert one.limited and one.left.startswith("1 of 3 uses, until ") and one.left.count(":") == 2
+
+
+def test_what_has_no_end_stands_until_it_is_revoked() -> None:
+    one = GivenGrant(id="g", to="bot", patterns=(), reason="", since=0.0)
+    assert not one.limited and one.left == "until it is revoked"
+
+
+ADD = {
+    "kind": "mcp/request",
+    "to": "notebook",
+    "payload": {"method": "tools/call", "params": {"name": "add"}},
+}
+Adding = Callable[[int, int], Any]
+
+
+@pytest.mark.threat(22)
+def test_threat_22_what_a_pattern_would_have_matched_is_counted_with_the_last_three(
+    lab: Lab, adding: Adding
+) -> None:
+    bot, other = lab.join("bot", can="proposer"), lab.join("other", can="proposer")
+    for n in range(4):
+        bot.call("notebook/add", {"a": n, "b": 1})
+    other.call("notebook/add", {"a": 1, "b": 1})
+    bot.call("notebook/drop", {})
+    lab.call("notebook/add", a=1, b=9).result(10)
+    matches = lab.granting.would_match(ADD)
+    assert isinstance(matches, Matches) and matches.count == 6
+    assert [(one.sender, one.kind) for one in matches.examples] == [
+        ("human", "mcp/request"),
+        ("other", "mcp/proposal"),
+        ("bot", "mcp/proposal"),
+    ]
+    assert "add" in matches.examples[0].what
+    assert lab.granting.would_match(ADD, sender="bot").count == 4
+    narrow = json.loads(json.dumps(ADD))
+    narrow["payload"]["params"]["arguments"] = {"a": 1, "b": 1}
+    assert lab.granting.would_match(narrow, sender="bot").count == 1
+    assert lab.granting.would_match({"kind": "stream/*"}).count == 0
+    with pytest.raises(ConfigError):
+        lab.granting.would_match({"to": "notebook"})
+
+
+@pytest.mark.threat(9)
+def test_threat_09_a_long_log_is_searched_in_turns_and_only_its_newest_part() -> None:
+    lab = up()
+    lab.join("bot", can="proposer")
+    chat = json.dumps({"id": "e", "from": "bot", "kind": "chat", "payload": {"text": "x"}})
+    record = Record(1, datetime.now(UTC), "envelope", "demo", "bot", verdict="accepted", raw=chat)
+
+    async def search() -> tuple[Matches, int]:
+        turns = 0
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        other = asyncio.create_task(others())
+        found = await lab.granting.matching({"kind": "chat"}, sender="bot")
+        other.cancel()
+        return found, turns
+
+    for _ in range(LOOKED_AT + 500):
+        lab.log.observe(record)
+    found, turns = lab.loop.run(search(), timeout=20, doing="searching")
+    assert found.count == found.looked_at == LOOKED_AT and turns >= LOOKED_AT // 1000 - 1
+    assert lab.granting.would_match({"kind": "chat"}, sender="bot").count == LOOKED_AT

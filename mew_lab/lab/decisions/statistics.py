@@ -1,7 +1,7 @@
-"""How are decisions made: by whom, and how fast?  Pure; reads decided cards.
+"""Statistics of the decisions: who made them, and how fast. Pure; reads decided cards.
 
-A person who says yes to everything within two seconds has stopped to read. It judges nobody else: a decision that no
-view showed has no time on screen. Spec: threat 30.
+A person who approves everything within two seconds has stopped reading. Nobody else is judged: a decision that no view
+showed has no time on screen. Spec: threat 30.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from mew_lab.lab.decisions.cards import POLICY, Card
 from mew_lab.protocol.visible import one_line
 
-__all__ = ["QUICK", "hurry", "shares"]
+__all__ = ["QUICK", "describe_hurry", "describe_shares"]
 
 QUICK = 2.0  # seconds on screen
 MANY = 5
@@ -22,14 +22,18 @@ def _decided(cards: Sequence[Card]) -> list[Card]:
     return [card for card in cards if card.decision in ("fulfilled", "rejected")]
 
 
-def shares(cards: Sequence[Card], *, me: str) -> str:
-    """Who has decided how much, as one line with its base; empty before the first decision."""
+def describe_shares(cards: Sequence[Card], *, me: str) -> str:
+    """The shares of the decisions by person and policy, as one line; empty before the first decision."""
     decided = _decided(cards)
     who: Counter[str] = Counter()
     for card in decided:
-        _, found, policy = card.by.partition(POLICY)
+        _, is_policy, policy = card.by.partition(POLICY)
         who[
-            f"policy {one_line(policy, 40)}" if found else "you" if card.by == me else one_line(card.by, 40)
+            f"policy {one_line(policy, 40)}"
+            if is_policy
+            else "you"
+            if card.by == me
+            else one_line(card.by, 40)
         ] += 1
     mine = who.pop("you", 0)
     others = [f"{count} by {name}" for name, count in who.most_common(3)]
@@ -38,11 +42,11 @@ def shares(cards: Sequence[Card], *, me: str) -> str:
     return "; ".join([f"{mine} of {len(decided)} decided by you", *others]) if decided else ""
 
 
-def hurry(cards: Sequence[Card], *, me: str) -> str:
+def describe_hurry(cards: Sequence[Card], *, me: str) -> str:
     """A sentence when the last five or more approvals of `me` were on screen for under 2 s each; else empty."""
     mine = [card for card in _decided(cards) if card.decision == "fulfilled" and card.by == me]
     quick = 0
-    for card in sorted(mine, key=lambda one: one.decided_at or 0.0, reverse=True):
+    for card in sorted(mine, key=lambda card: card.decided_at or 0.0, reverse=True):
         if card.on_screen is None or card.on_screen >= QUICK:
             break
         quick += 1

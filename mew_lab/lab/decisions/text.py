@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import MewError, NotApproved
-from mew_lab.lab.decisions.cards import Card
-from mew_lab.lab.decisions.folding import LONG_NAME, is_folded, lines_of, whole
+from mew_lab.lab.decisions.cards import LONG_NAME, Card, is_folded, lines_of, whole
 from mew_lab.lab.decisions.gate import LEAST_DIGITS, MOST_ROWS, Gate
 from mew_lab.lab.listing import Listing, Note
 from mew_lab.protocol.visible import middle, one_line, visible
@@ -99,7 +98,7 @@ class ListedProposal(tuple[Any, ...]):
 
     @property
     def card(self) -> Card:
-        """What it shows."""
+        """The card that it shows."""
         return self._card
 
     @property
@@ -110,17 +109,17 @@ class ListedProposal(tuple[Any, ...]):
 
     def open(self) -> str:
         """The whole of it as text: what was cut counts as opened from now on."""
-        return told(self._card, self._gate)
+        return tell_whole_card(self._card, self._gate)
 
     def lines(self, *, told: bool = True) -> list[str]:
-        """What the listing tells of it; counts as told, unless it is not."""
+        """Its lines in the listing; with `told` they count as told."""
         card = self._card
         if not card.is_open:
             by = f" by {one_line(card.by, 64)}" if card.by else ""
             outcome = f": {one_line(card.outcome, 200)}" if card.outcome else ""
             return [f"{card.request}: {card.decision}{by}{outcome}   ({visible(card.id)})"]
         if not (cut := self.is_cut) and told:
-            self._gate.listed(card)
+            self._gate.record_listed(card)
         return card_lines(card, cut=cut)
 
     def __copy__(self) -> ListedProposal:
@@ -186,7 +185,7 @@ class Proposals(Listing):
 Approvable = str | ListedProposal | Card
 
 
-def told(card: Card, gate: Gate) -> str:
+def tell_whole_card(card: Card, gate: Gate) -> str:
     """The whole of a card as text; from now on it counts as shown.
 
     Raises:
@@ -199,7 +198,7 @@ def told(card: Card, gate: Gate) -> str:
             code="not_opened",
         )
     text = "\n".join(card_lines(card))
-    gate.told(card)
+    gate.record_told(card)
     return text
 
 
@@ -285,7 +284,7 @@ def _typed(decisions: HumanDecisions, card: Card, digest: str) -> str:
         return digest or "yes"
     id, digits = visible(card.id), card.digest[:LEAST_DIGITS]
     raise NotApproved(
-        f"Not approved yet: {why}.\n{told(card, gate)}\n"
+        f"Not approved yet: {why}.\n{tell_whole_card(card, gate)}\n"
         f"To approve it say so once more, or with its digest: lab.approve({id!r}, digest={digits!r}), "
         f"%mew approve {id} --digest {digits}, or /approve {id} digest={digits} in a terminal.",
         code=code,

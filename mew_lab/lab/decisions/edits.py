@@ -1,8 +1,8 @@
-"""What does a person change in a proposal before saying yes, and what exactly is then sent?
+"""Edits of a proposal before its approval: what a person changes, and exactly what is then sent.
 
-An edit is kept here under the digest of its own bytes; whoever confirms it names that digest, and what is sent is made
-of what is kept, never of what the confirmation says. What a tool says of its arguments is held against the edit as a
-remark: it comes from a peer, so it blocks nothing.
+An edit is kept under the digest of its own bytes. Its confirmation names that digest, and what is sent is made from
+the kept edit, never from the confirmation. An edit that does not fit the schema that the tool states gets a warning:
+the schema comes from a peer, so it blocks nothing.
 
 Everything runs on the loop's thread. Spec: §3.2.1, ruling R17; threats 6, 14.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mew_lab.errors import MewError
-from mew_lab.lab.decisions.faces import dangers
+from mew_lab.lab.decisions.cards import dangers
 from mew_lab.ledger.calls import Proposal, shown
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import read_strict
@@ -25,7 +25,7 @@ from mew_lab.sdk.fulfilment import requested
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.request_rows import Rows, argument_of, row_name, rows_of, written
 
-__all__ = ["Editing", "Field", "Line", "Review", "misfits"]
+__all__ = ["EditField", "EditReview", "EditedRow", "Edits", "misfits"]
 
 MAX_EDITS = 8  # kept of one proposal
 MAX_PROPOSALS = 200
@@ -34,7 +34,7 @@ MAX_FIELDS = 200
 ASKING = 2.0  # seconds for a target to tell its tools
 
 
-class Field(NamedTuple):
+class EditField(NamedTuple):
     """One argument to be edited: `text` is a string's own text, or the JSON of anything else; `hint` its type."""
 
     name: str
@@ -43,7 +43,7 @@ class Field(NamedTuple):
     hint: str
 
 
-class Line(NamedTuple):
+class EditedRow(NamedTuple):
     """One row of the request before and after, each as JSON text; None: it is not there."""
 
     pointer: str
@@ -61,13 +61,13 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Review:
+class EditReview:
     """A changed proposal as it is to be confirmed. `digest` names it; `params` is what will be sent."""
 
     proposal: str
     digest: str
     params: dict[str, Any]
-    lines: tuple[Line, ...]
+    lines: tuple[EditedRow, ...]
     warnings: tuple[str, ...]
 
     @property
@@ -90,7 +90,7 @@ class Review:
         return "; ".join(words[:20]) + ("; …" if len(words) > 20 else "")
 
 
-class Editing:
+class Edits:
     """The edits that one human is about to confirm.
 
     Args:
@@ -108,21 +108,21 @@ class Editing:
         self._me = me
         self._request_id = request_id
         self._hints = hints
-        self._kept: BoundedDict[str, BoundedDict[str, Review]] = BoundedDict(MAX_PROPOSALS)
+        self._kept: BoundedDict[str, BoundedDict[str, EditReview]] = BoundedDict(MAX_PROPOSALS)
         self._schemas: BoundedDict[tuple[str, str], Mapping[str, Any]] = BoundedDict(MAX_PROPOSALS)
 
-    async def form(self, proposal: str) -> tuple[Field, ...]:
-        """What can be changed, in order. Asks the target for its tools once, where it may.
+    async def form(self, proposal: str) -> tuple[EditField, ...]:
+        """The arguments that can be changed, in order. Asks the target for its tools once, where it may.
 
         Raises:
             MewError: there is no such proposal, or it cannot be edited here.
         """
-        found = self._proposal(proposal)
-        values = _values(found)
-        await self._ask(found)
-        schema = self._schema(found)
+        proposed = self._proposal(proposal)
+        values = _values(proposed)
+        await self._ask(proposed)
+        schema = self._schema(proposed)
         fields = tuple(
-            Field(
+            EditField(
                 name,
                 value if isinstance(value, str) else written(value),
                 isinstance(value, str),
@@ -130,14 +130,14 @@ class Editing:
             )
             for name, value in values.items()
         )
-        if len(fields) > MAX_FIELDS or sum(len(one.text) for one in fields) > MAX_TEXT:
+        if len(fields) > MAX_FIELDS or sum(len(field.text) for field in fields) > MAX_TEXT:
             raise MewError(
                 f"cannot edit {proposal[:80]!r} here: it has more than {MAX_FIELDS} arguments or {MAX_TEXT} "
                 "characters; reject it and say what to propose instead"
             )
         return fields
 
-    def review(self, proposal: str, changes: Sequence[Mapping[str, Any]]) -> Review:
+    def review(self, proposal: str, changes: Sequence[Mapping[str, Any]]) -> EditReview:
         """Applies changes to what is proposed, and keeps the result until it is confirmed or another takes its place.
 
         Each change is `{"index": n, "text": …}` (a string), `{"index": n, "json": …}` (any value, as JSON text),
@@ -146,14 +146,14 @@ class Editing:
         Raises:
             MewError: a change cannot be, with the argument and the reason; or nothing is changed.
         """
-        found = self._proposal(proposal)
-        before = _values(found)
-        after = _applied(before, changes)
-        request = requested(found, id=self._request_id(proposal))
+        proposed = self._proposal(proposal)
+        before = _values(proposed)
+        after = _apply(before, changes)
+        request = requested(proposed, id=self._request_id(proposal))
         payload = request["payload"]
         params = payload.get("params") or {}
-        new = {**params, "arguments": after} if found.tool else after
-        edit = edited(found, new)
+        new = {**params, "arguments": after} if proposed.tool else after
+        edit = edited(proposed, new)
         was = dict(rows_of(request))
         rows = rows_of({**request, "payload": {**payload, "params": edit.params}})
         now = dict(rows)
@@ -161,20 +161,20 @@ class Editing:
         filled = {at for at in was if at not in now and any(one.startswith(f"{at}/") for one in now)}
         arguments = [at for at in (*was, *now) if argument_of(at) is not None]
         places = [at for at in dict.fromkeys([*arguments, *was, *now]) if at not in filled]
-        lines = tuple(Line(at, was.get(at), now.get(at)) for at in places)
-        values = _values_in(edit.params, tool=found.tool)
+        lines = tuple(EditedRow(at, was.get(at), now.get(at)) for at in places)
+        values = _values_in(edit.params, tool=proposed.tool)
         warnings = (
-            *misfits(self._schema(found), values),
-            *self._hints(rows, found.proposer),
+            *misfits(self._schema(proposed), values),
+            *self._hints(rows, proposed.proposer),
             *dangers(rows),
         )
-        review = Review(
+        review = EditReview(
             proposal=proposal, digest=edit.digest, params=edit.params, lines=lines, warnings=warnings
         )
         self._kept.setdefault(proposal, BoundedDict(MAX_EDITS))[review.digest] = review
         return review
 
-    def kept(self, proposal: str, digest: str) -> Review | None:
+    def kept(self, proposal: str, digest: str) -> EditReview | None:
         """The edit of that digest, if it was reviewed."""
         kept = self._kept.get(proposal)
         return kept.get(digest) if kept else None
@@ -184,10 +184,10 @@ class Editing:
         self._kept.pop(proposal, None)
 
     def _proposal(self, id: str) -> Proposal:
-        found = self._me.proposals.get(id)
-        if found is None:
+        proposed = self._me.proposals.get(id)
+        if proposed is None:
             raise MewError(f"cannot edit {id[:80]!r}: there is no such proposal here")
-        return found
+        return proposed
 
     async def _ask(self, proposal: Proposal) -> None:
         known = {
@@ -231,7 +231,7 @@ def _values_in(params: Mapping[str, Any], *, tool: str) -> dict[str, Any]:
     return dict(arguments)
 
 
-def _applied(before: Mapping[str, Any], changes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _apply(before: Mapping[str, Any], changes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     names = list(before)
     after = dict(before)
     for change in changes[: 2 * MAX_FIELDS]:
@@ -284,9 +284,9 @@ def _property(schema: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def misfits(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """Where arguments do not fit what a tool says of them, in words; at most twenty places."""
+    """The places where arguments do not fit the schema that a tool states, in words; at most twenty."""
     violations = Validator(schema).validate(dict(arguments)).violations
     return tuple(
-        f"does not fit the tool: {one_line('.'.join(map(str, one.path)), 80)} {one.message}"
-        for one in violations[:20]
+        f"does not fit the tool: {one_line('.'.join(map(str, violation.path)), 80)} {violation.message}"
+        for violation in violations[:20]
     )

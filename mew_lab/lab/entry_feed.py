@@ -1,11 +1,9 @@
-"""How does a model of a view see every envelope once, the earlier ones too, without holding anybody up?
+"""Feeds every envelope of a live log to the models of views, once and in the order of the journal.
 
-A `Follower` is told of each envelope in the order of the journal. Those that come late first get what the log holds in
-memory, a few milliseconds at a time, while new ones queue behind; so a view opens at once and fills. Each text is read
-once for all that came together. Everything happens on the loop's thread, so a follower needs no lock for what it
-writes; what other threads read of it must be replaced, not changed.
-
-It does not know what a follower makes of an envelope.
+A `Follower` that comes late first gets what the log holds in memory, a few milliseconds at a time, while new envelopes
+queue behind. So a view opens at once and fills. Each text is parsed once for all followers that came together.
+Everything happens on the loop's thread, so a follower needs no lock for what it writes; what other threads read of it
+must be replaced, not changed.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from mew_lab.log.entries import entry_of
 from mew_lab.log.log import Log
 from mew_lab.space.events import Record
 
-__all__ = ["Follower", "Following"]
+__all__ = ["EntryFeed", "Follower"]
 
 logger = logging.getLogger(__name__)
 
@@ -32,12 +30,12 @@ GATHERING = 0.2  # seconds in which they wait for one another
 
 
 class Follower(Protocol):
-    """What is told of every envelope. `take` is called on the loop's thread; what it raises is logged.
+    """A receiver of every envelope. `take` is called on the loop's thread; its exceptions are logged.
 
     One that has `kinds`, the beginnings of kinds, is told of those alone.
     """
 
-    def take(self, heard: Entry) -> None: ...
+    def take(self, entry: Entry) -> None: ...
 
 
 class _Audience:
@@ -52,23 +50,25 @@ class _Audience:
         self._concerned.clear()
 
     def remove(self, follower: Follower) -> None:
-        self.followers = tuple(one for one in self.followers if one is not follower)
+        self.followers = tuple(other for other in self.followers if other is not follower)
         self._concerned.clear()
 
-    def tell(self, heard: Entry) -> None:
-        concerned = self._concerned.get(heard.kind)
+    def tell(self, entry: Entry) -> None:
+        concerned = self._concerned.get(entry.kind)
         if concerned is None:
             if len(self._concerned) >= MOST_KINDS:  # anybody may make up kinds
                 self._concerned.clear()
             concerned = tuple(
-                one for one in self.followers if heard.kind.startswith(getattr(one, "kinds", ("",)))
+                follower
+                for follower in self.followers
+                if entry.kind.startswith(getattr(follower, "kinds", ("",)))
             )
-            self._concerned[heard.kind] = concerned
+            self._concerned[entry.kind] = concerned
         for follower in concerned:
             try:
-                follower.take(heard)
+                follower.take(entry)
             except Exception:
-                logger.exception("%s: envelope %d was left out", type(follower).__name__, heard.seq)
+                logger.exception("%s: envelope %d was left out", type(follower).__name__, entry.seq)
 
 
 class _Backlog:
@@ -94,7 +94,7 @@ class _Backlog:
             self.told += 1
 
 
-class Following:
+class EntryFeed:
     """The followers of one live log."""
 
     def __init__(self, log: Log) -> None:
@@ -126,7 +126,7 @@ class Following:
             loop = asyncio.get_running_loop()
         except RuntimeError:  # where no loop runs nothing can be held up
             loop = None
-        backlog = next((one for one in self._late if not one.begun), None)
+        backlog = next((backlog for backlog in self._late if not backlog.begun), None)
         if loop is None or backlog is None:
             held = [record for record in self._log.held if record.raw is not None]
             backlog = _Backlog(held, self._last - len(held) + 1)
@@ -143,7 +143,7 @@ class Following:
 
     def remove(self, follower: Follower) -> None:
         """Tells it no more."""
-        for audience in (self._live, *(one.audience for one in self._late)):
+        for audience in (self._live, *(backlog.audience for backlog in self._late)):
             audience.remove(follower)
 
     def caught_up(self, follower: Follower) -> bool:

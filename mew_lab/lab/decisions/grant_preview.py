@@ -1,0 +1,225 @@
+"""What a proposer would be allowed from now on, if a person approved its proposal and similar ones after it.
+
+The narrowest capability that would have let the proposer act by itself is offered, shown, and kept under the digest of
+its own bytes. The person confirms that digest and the proposal's, so what is granted is what was shown. The proposal is
+approved first: where that fails nothing is granted, and where the grant is refused the approval stands and the reason is
+told.
+
+What a peer wrote must not widen the grant: a tool called `*`, an addressee called so, or an argument that reads like a
+wildcard, is written so that it means itself alone. Where the pattern language cannot express a value, nothing is
+offered: a pattern for an object says nothing of members that it does not name, so `{}` is any object, and a list of
+patterns means any of them, so no list can be asked for as a whole.
+
+Spec: §3.2.1, §3.6.1, §4.1, rulings R11, R12; threats 14, 20, 22.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mew_lab.errors import ConfigError, MewError
+from mew_lab.lab.decisions.cards import Click
+from mew_lab.lab.decisions.limited_grants import ENDS_HERE, LimitedGrants, Matches
+from mew_lab.lab.session import Session
+from mew_lab.ledger.calls import shown
+from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.envelope import digest
+from mew_lab.protocol.pattern import Literal, compile_pattern, compile_strings
+from mew_lab.protocol.visible import one_line
+
+__all__ = ["LIMITS", "GrantOffer", "GrantOffers", "literal", "narrowest"]
+
+
+_MANY = ("$", "*", "?")
+
+
+def narrowest(to: Sequence[str], payload: Mapping[str, Any], *, values: bool) -> dict[str, Any]:
+    """The pattern of `mcp/request` with this method, this tool, these addressees.
+
+    With `values` each argument has to have the value that it has here; arguments that do not stand here stay free,
+    because no pattern can forbid them. Without it the arguments are free.
+
+    Raises:
+        MewError: when the pattern language cannot say it, with the place.
+    """
+    params = payload.get("params")
+    params = params if isinstance(params, Mapping) else {}
+    wanted: dict[str, Any] = {"method": literal(str(payload.get("method", "")), "the method")}
+    tool = params.get("name")
+    inner: dict[str, Any] = {"name": literal(tool, "the tool's name")} if isinstance(tool, str) else {}
+    if values:
+        arguments = params.get("arguments")
+        if not isinstance(arguments, Mapping) or not arguments:
+            raise MewError("cannot grant exactly this: a pattern without arguments means any arguments")
+        inner["arguments"] = {_key(name): _value(value, name) for name, value in arguments.items()}
+    if inner:
+        wanted["params"] = inner
+    pattern: dict[str, Any] = {"kind": "mcp/request"}
+    if to:
+        addressees = [literal(one, "an addressee") for one in to]
+        pattern["to"] = addressees[0] if len(to) == 1 else addressees
+        compile_strings(pattern["to"], key="to")
+    return pattern | {"payload": wanted}
+
+
+def literal(text: str, what: str) -> str:
+    """A string pattern that matches `text` and nothing else; `what` it is, for the error.
+
+    Raises:
+        MewError: when no pattern does.
+    """
+    with contextlib.suppress(ConfigError):  # such as a lone "!"
+        if isinstance(compile_pattern(text), Literal):
+            return text
+    escaped = f"/{''.join(_escaped(one) for one in text)}/"
+    try:
+        compile_pattern(escaped)
+    except ConfigError as fault:
+        raise MewError(
+            f"cannot grant exactly this: {what} ({one_line(text, 40)}) cannot be said by a pattern: {fault}"
+        ) from None
+    return escaped
+
+
+def _escaped(one: str) -> str:
+    return one if one.isalnum() or one == "_" or not one.isascii() else f"\\x{ord(one):02x}"
+
+
+def _key(name: object) -> str:
+    text = str(name)
+    if text[:1] == "$" or any(sign in text for sign in _MANY):
+        raise MewError(
+            f"cannot grant exactly this: an argument called {one_line(text, 40)} reads like a wildcard"
+        )
+    return text
+
+
+def _value(value: Any, name: object) -> Any:
+    if isinstance(value, str):
+        return literal(value, f"the value of {one_line(str(name), 40)}")
+    if isinstance(value, Mapping) and value:
+        return {_key(key): _value(inner, f"{name}.{key}") for key, inner in value.items()}
+    if isinstance(value, Mapping | list):
+        kind = "an empty object" if isinstance(value, Mapping) else "a list"
+        raise MewError(
+            f"cannot grant exactly this: {one_line(str(name), 40)} is {kind}, which no pattern can ask for as a whole"
+        )
+    return value
+
+
+MAX_OFFERS = 100
+OPEN_WORLD = "Arguments that do not stand here stay free: no pattern can forbid them."
+
+# What a grant may be limited to: minutes, uses.
+LIMITS: Mapping[str, tuple[float | None, int | None]] = {
+    "1 use": (None, 1),
+    "10 uses": (None, 10),
+    "10 min": (10.0, None),
+    "1 h": (60.0, None),
+    "no end": (None, None),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantOffer:
+    """A grant as it is to be confirmed; `digest` names it, `proposed` is the proposal's own digest.
+
+    `remarks` are sentences about what it does not forbid.
+    """
+
+    proposal: str
+    proposed: str
+    digest: str
+    to: str
+    pattern: Mapping[str, Any]
+    limit: str
+    matches: Matches
+    remarks: tuple[str, ...]
+
+
+class GrantOffers:
+    """The grants that one human is about to confirm."""
+
+    def __init__(self, session: Session, granting: LimitedGrants) -> None:
+        self._session = session
+        self._granting = granting
+        self._kept: BoundedDict[str, GrantOffer] = BoundedDict(MAX_OFFERS)
+
+    async def offer(
+        self, proposal: str, *, values: bool, limit: str, target: tuple[str, ...] = ()
+    ) -> GrantOffer:
+        """A grant for the proposer of a proposal, with the number of logged envelopes that it would have matched.
+
+        Args:
+            values: Only with the values of this proposal, rather than with any arguments.
+            limit: One of `LIMITS`.
+            target: Who runs it, where the proposal does not say.
+
+        Raises:
+            MewError: there is no such proposal or limit, or no pattern can say it.
+        """
+        proposed = self._session.me.participant.proposals.get(proposal)
+        if proposed is None or limit not in LIMITS:
+            raise MewError(
+                f"cannot grant for {proposal[:80]!r}: there is no such proposal, or no limit {limit[:20]!r}"
+            )
+        to = proposed.to or target
+        if not to:
+            raise MewError("cannot grant it: choose who runs it first")
+        pattern = narrowest(to, shown(proposed.envelope)["payload"], values=values)
+        remarks: tuple[str, ...] = (
+            (OPEN_WORLD,)
+            if values
+            else ("Any arguments are allowed, other paths and other targets in them too.",)
+        )
+        if any(LIMITS[limit]) and not self._granting.kept:
+            remarks = (*remarks, ENDS_HERE)
+        key = digest(
+            {"proposal": proposed.digest, "to": proposed.proposer, "pattern": pattern, "limit": limit}
+        )
+        matches = await self._granting.matching(pattern, sender=proposed.proposer)
+        offer = GrantOffer(
+            proposal=proposal,
+            proposed=proposed.digest,
+            digest=key,
+            to=proposed.proposer,
+            pattern=pattern,
+            limit=limit,
+            matches=matches,
+            remarks=remarks,
+        )
+        self._kept[key] = offer
+        return offer
+
+    async def take(
+        self, proposal: str, *, digest: str, offer: str, click: Click, target: tuple[str, ...] = ()
+    ) -> str:
+        """Approves by a click the proposal of this digest, then grants what was offered; one sentence about both.
+
+        Raises:
+            MewError: says what was not done, and why.
+        """
+        kept = self._kept.get(offer)
+        if kept is None or (kept.proposal, kept.proposed) != (proposal, digest):
+            raise MewError(
+                "nothing was approved or granted: what was offered is not known here; look at it again"
+            )
+        approved = await self._session.decisions.carry_out(
+            proposal, digest=digest, decision="approve", click=click, target=target
+        )
+        minutes, uses = LIMITS[kept.limit]
+        try:
+            id = await self._granting.grant(
+                kept.to,
+                [kept.pattern],
+                minutes=minutes,
+                uses=uses,
+                reason=f"with the approval of {proposal[:80]}",
+            )
+        except MewError as refusal:
+            raise MewError(f"{approved}; but nothing was granted to {kept.to[:64]}: {refusal}") from refusal
+        del self._kept[offer]
+        return f"{approved}; granted to {kept.to[:64]} ({kept.limit}), grant {id}"

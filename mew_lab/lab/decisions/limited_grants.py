@@ -1,0 +1,555 @@
+"""The grants that one human has given, when each of them ends, and what a grant would have let through.
+
+A grant for some minutes or some uses states its end in its payload. Where the space runs here its gateway keeps that
+end, also after this process is gone, and this module only reads how it stands. The gateway of another process may not
+know such ends: there the uses are counted here too, and the grant is revoked when it is over and when the lab goes
+down. A use is then an envelope that the grant could have let through. The revoke follows the last one that was allowed,
+so what its holder had sent by then passes too. A revoke that fails is a fault of the lab, and is tried again every ten
+seconds until it succeeds.
+
+Everything but `would_match`, which any thread may ask, runs on the loop's thread.
+
+Spec: §3.6.1, §3.6.2, ruling R25; threat 22.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from mew_lab.errors import MewError, Refused
+from mew_lab.lab.decisions.pinned_tools import rests_on
+from mew_lab.lab.sentences import phrase
+from mew_lab.lab.session import Session
+from mew_lab.lab.subscribers import Subscribers
+from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.grants import Revocation
+from mew_lab.log.line import read_members
+from mew_lab.log.log import Log
+from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.describe import describe
+from mew_lab.protocol.permit import Capability, CapabilitySet
+from mew_lab.protocol.text import local_time
+from mew_lab.protocol.visible import one_line
+
+if TYPE_CHECKING:
+    from mew_lab.ledger.grants import Grant
+
+__all__ = [
+    "ENDS_HERE",
+    "LOOKED_AT",
+    "Example",
+    "GivenGrant",
+    "LimitedGrants",
+    "Matches",
+    "end_in_words",
+    "matching",
+    "would_match",
+]
+
+
+ENDS_HERE = (
+    "This grant ends only while this notebook runs: the gateway of this space may not know ends of grants."
+)
+
+
+def end_in_words(ends: float | None, uses: int | None, used: int) -> str:
+    """The end of a grant in few words; empty where it has none. `ends` is seconds of the epoch."""
+    words = [] if uses is None else [f"{used} of {uses} uses"]
+    if ends is not None:
+        words.append(f"until {local_time(ends)}")
+    return ", ".join(words)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenGrant:
+    """A grant of this person. `ends` is seconds of the epoch, `uses` how many there may be; None is without end."""
+
+    id: str
+    to: str
+    patterns: tuple[Mapping[str, Any], ...]
+    reason: str
+    since: float
+    ends: float | None = None
+    uses: int | None = None
+    used: int = 0
+    state: Literal["stands", "revoking", "revoked"] = "stands"
+    why: str = ""
+
+    @property
+    def limited(self) -> bool:
+        """Whether it ends by itself."""
+        return self.ends is not None or self.uses is not None
+
+    @property
+    def left(self) -> str:
+        """The end of the grant, in few words."""
+        return end_in_words(self.ends, self.uses, self.used) or "until it is revoked"
+
+
+LOOKED_AT = 20_000  # envelopes that a pattern is held against, the newest
+
+
+class Example(NamedTuple):
+    """An envelope that a pattern would have matched, in one line."""
+
+    t: float
+    sender: str
+    to: tuple[str, ...]
+    kind: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """The number of the newest `looked_at` envelopes that a pattern would have matched, and the last three of them."""
+
+    count: int
+    examples: tuple[Example, ...]
+    looked_at: int
+
+    def __str__(self) -> str:
+        summary = f"would have matched {self.count} of {self.looked_at} envelopes"
+        newest = [
+            f"{example.sender} to {', '.join(example.to) or 'everybody'}: {example.what}"
+            for example in self.examples
+        ]
+        return "\n  ".join([summary + ("; the newest of them:" if newest else ""), *newest])
+
+
+def would_match(log: Log, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
+    """Counts the logged envelopes, of one sender or of all, that a capability would have matched.
+
+    A proposal counts as the request that it proposes; what the gateway refused counts as well.
+
+    Raises:
+        ConfigError: the pattern is none.
+    """
+    *_, matches = _search(log, pattern, sender)
+    assert matches is not None
+    return matches
+
+
+async def matching(log: Log, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
+    """The same on the loop, which has its turn after every thousand envelopes."""
+    for matches in _search(log, pattern, sender):
+        if matches is not None:
+            return matches
+        await asyncio.sleep(0)
+    raise AssertionError("a search ends with what it found")
+
+
+def _search(log: Log, pattern: Mapping[str, Any], sender: str | None) -> Iterator[Matches | None]:
+    """None after each thousand envelopes, at the end what was found."""
+    capability = Capability.of(pattern)
+    count, looked_at, examples = 0, 0, list[Example]()
+    for record in reversed(log.held):
+        if record.raw is None:
+            continue
+        if looked_at == LOOKED_AT:
+            break
+        looked_at += 1
+        if looked_at % 1000 == 0:
+            yield None
+        members = read_members(record.raw) or {}
+        entry = Entry(0, record.now.timestamp(), record.raw, record.verdict, record.code, "", "", members)
+        by = str(members.get("from") or record.participant)
+        if sender is not None and sender not in (by, record.participant):
+            continue
+        kind = "mcp/request" if entry.kind == "mcp/proposal" else entry.kind
+        if capability.permits(kind, entry.to, entry.payload):
+            count += 1
+            if len(examples) < 3:
+                what = one_line(describe(entry.kind, dict(entry.payload)), 160)
+                examples.append(Example(entry.t, by, entry.to, entry.kind, what))
+    yield Matches(count, tuple(examples), looked_at)
+
+
+ROUNDED = 0.1  # seconds by which the end that a gateway was told may lie before the one that is kept here
+
+logger = logging.getLogger(__name__)
+
+KEPT = 500  # grants that are remembered; those that are over go first
+MOST_MINUTES = 7 * 24 * 60
+AT_THE_END = 3.0  # seconds for the last revokes of a lab
+AGAIN = 10.0  # seconds until a revoke that failed is tried once more
+LOOK = 0.05  # seconds after the end of a grant, until its state is read
+TAKING = frozenset({"capability/revoke", "space/kick"})
+
+
+class LimitedGrants:
+    """The grants that one lab's human has given by it. `given` may be read from any thread."""
+
+    def __init__(
+        self, session: Session, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self._session = session
+        self._clock = clock
+        self._given: dict[str, GivenGrant] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._revokes: set[asyncio.Task[None]] = set()
+        self._told: set[str] = set()  # grants that the followed log has shown
+        self._asked = 0  # grants of some uses that the gateway has not taken yet
+        self._meanwhile: deque[Entry] = deque(maxlen=1000)
+        self._follows = False
+        self._attached = False
+        self._looking = False
+        self._taken: dict[str, str] = {}  # grant (empty: others) -> why it was revoked, since the last look
+        # When each last described itself otherwise.
+        self._changed_tools: BoundedDict[tuple[str, str], float] = BoundedDict(KEPT, refresh=True)
+        self.on_change: Subscribers[GivenGrant] = Subscribers()
+        self.on_tool_change: Subscribers[()] = Subscribers()
+
+    @property
+    def given(self) -> tuple[GivenGrant, ...]:
+        """The grants that were given, oldest first; at most 500."""
+        return tuple(self._given.values())
+
+    def __contains__(self, id: object) -> bool:
+        """Whether a grant was given here, and is remembered."""
+        return id in self._given
+
+    @property
+    def kept(self) -> bool:
+        """Whether the gateway keeps the ends of grants, rather than this workbench."""
+        return self._session.host is not None
+
+    async def grant(
+        self,
+        to: str,
+        patterns: Iterable[Mapping[str, Any]],
+        *,
+        minutes: float | None = None,
+        uses: int | None = None,
+        reason: str = "",
+    ) -> str:
+        """Lets `to` send what the patterns match; returns the id of the grant once the gateway has taken it.
+
+        Args:
+            minutes: When it ends; None: never.
+            uses: After how many envelopes it ends; None: never.
+
+        Raises:
+            ConfigError: a pattern is none.
+            MewError: `minutes` or `uses` cannot be; what `Rights.grant` raises.
+
+        Spec: §3.6.1.
+        """
+        wanted = tuple(dict(pattern) for pattern in patterns)
+        CapabilitySet(wanted)
+        if not wanted:
+            raise MewError(f"cannot grant nothing to {to[:80]!r}: give one pattern at least")
+        if minutes is not None and not (math.isfinite(minutes) and 0 < minutes <= MOST_MINUTES):
+            raise MewError(
+                f"cannot grant for {minutes} minutes: it takes more than 0 and at most {MOST_MINUTES}"
+            )
+        if uses is not None and (isinstance(uses, bool) or uses < 1):
+            raise MewError(f"cannot grant {uses} uses: one at least; leave it out for no limit")
+        limited = minutes is not None or uses is not None
+        if limited and sum(grant.limited and grant.state != "revoked" for grant in self.given) >= KEPT:
+            raise MewError(
+                f"cannot grant to {to[:80]!r}: {KEPT} grants wait for their end; revoke some of them"
+            )
+        self._attach()
+        saying, rights = self._session.me.participant.saying, self._session.me.participant.rights
+        until = None if minutes is None else self._time() + timedelta(minutes=minutes)
+        envelope = rights.complete_grant(to, wanted, reason=reason or None, expires_at=until, max_uses=uses)
+        grant = GivenGrant(
+            id=envelope.id, to=to, patterns=wanted, reason=reason, since=self._now(), uses=uses
+        )
+        try:
+            async with self._listening(limited if self.kept else uses is not None):
+                await saying.send_accepted(envelope)
+        except Refused:
+            raise
+        except BaseException:
+            # It was said to have failed, and it may have been taken all the same.
+            self._put(grant)
+            self._begin_revoke(grant.id, "the gateway did not say whether it took it")
+            raise
+        since = self._now()
+        if until is not None and minutes is not None and self.kept:
+            since = until.timestamp() - minutes * 60
+        grant = replace(grant, since=since, ends=None if minutes is None else since + minutes * 60)
+        self._put(grant)
+        if self.kept:
+            if limited:
+                self._look_at(grant.id, minutes)
+            return grant.id
+        for entry in tuple(self._meanwhile) if uses is not None else ():
+            self._count(grant.id, entry)
+        if minutes is not None:
+            loop = asyncio.get_running_loop()
+            self._timers[grant.id] = loop.call_later(
+                minutes * 60, self._begin_revoke, grant.id, f"its {minutes:g} min are over"
+            )
+        return grant.id
+
+    def _time(self) -> datetime:
+        """The time by which the gateway judges an end."""
+        host = self._session.host
+        return self._clock() if host is None else host.gateway.time(host.name)
+
+    def _now(self) -> float:
+        return self._clock().timestamp()
+
+    @contextlib.asynccontextmanager
+    async def _listening(self, counted: bool) -> AsyncIterator[None]:
+        """Keeps what is heard meanwhile: a grant may be used before we know that it was given."""
+        if not counted:
+            yield
+            return
+        if not self._follows:
+            self._follows = True
+            self._session.following.add(self, earlier=False)
+        if not self._asked:
+            self._meanwhile.clear()
+        self._asked += 1
+        try:
+            yield
+        except BaseException:
+            asyncio.get_running_loop().call_soon(self._follow_no_more)
+            raise
+        finally:
+            self._asked -= 1
+
+    async def revoke(self, grant_id: str, *, reason: str = "") -> None:
+        """Takes a grant back, whoever gave it.
+
+        Raises:
+            MewError: nobody of this space was seen to grant that; what `Rights.revoke` raises.
+
+        Spec: §3.6.2.
+        """
+        known, grant = self._session.me.participant.rights.grants.get(grant_id), self._given.get(grant_id)
+        recipient = grant.to if grant else known.recipient if known else None
+        if recipient is None:
+            raise MewError(f"cannot revoke {grant_id[:80]!r}: no such grant was seen here")
+        await self._session.me.participant.rights.revoke(recipient, grant_id=grant_id, reason=reason or None)
+        self._end(grant_id, reason or "revoked by you")
+
+    async def undo(self) -> str:
+        """Takes back the newest of the grants that were given here and stand; one sentence about it.
+
+        Raises:
+            MewError: none stands; what `revoke` raises.
+
+        Spec: §3.6.2.
+        """
+        grant = next((grant for grant in reversed(self.given) if grant.state == "stands"), None)
+        if grant is None:
+            raise MewError(
+                "there is nothing to undo: no grant of yours stands; %mew grants shows who holds what"
+            )
+        await self.revoke(grant.id)
+        what = "; ".join(phrase(pattern) for pattern in grant.patterns)
+        return one_line(f"the grant of {local_time(grant.since)} to {grant.to} is revoked: {what}", 600)
+
+    def would_match(self, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
+        """Counts the logged envelopes that a capability would have matched, of one sender or of all; for any thread.
+
+        Raises:
+            ConfigError: the pattern is none.
+        """
+        return would_match(self._session.log, pattern, sender=sender)
+
+    async def matching(self, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
+        """The same on the loop, which has its turn after every thousand envelopes."""
+        return await matching(self._session.log, pattern, sender=sender)
+
+    def tool_changed(self, participant: str, tool: str, how: str) -> None:
+        """Ends what was given here for calls of a tool that describes itself otherwise now, and remembers it for the
+        grants of others, which are theirs to end. Spec: threat 41."""
+        key = (participant, tool)
+        self._changed_tools[key] = self._clock().timestamp()
+        for grant in self.given:
+            if grant.state == "stands" and any(
+                rests_on(pattern, participant, tool) for pattern in grant.patterns
+            ):
+                self._begin_revoke(grant.id, one_line(f"the tool {participant}/{tool} changed: {how}", 300))
+        self.on_tool_change.tell()
+
+    def changed_since(self, pattern: Mapping[str, Any], since: float) -> str:
+        """The tool that a right rests on and that describes itself otherwise than at that time; '' where none does.
+
+        Args:
+            since: Epoch, seconds.
+
+        Spec: threat 41.
+        """
+        for (participant, tool), at in self._changed_tools.items():
+            if at > since and rests_on(pattern, participant, tool):
+                return f"{participant}/{tool}"
+        return ""
+
+    async def close(self) -> None:
+        """Revokes what ends nowhere else; called before the lab leaves its space. Never raises."""
+        for timer in self._timers.values():
+            timer.cancel()
+        over = [
+            grant.id
+            for grant in self.given
+            if grant.state != "revoked" and (grant.why or (grant.limited and not self.kept))
+        ]
+        await asyncio.gather(*map(self._revoke_at_close, over))
+
+    async def _revoke_at_close(self, id: str) -> None:
+        why = "the lab of its granter went down"
+        try:
+            async with asyncio.timeout(AT_THE_END):
+                await self.revoke(id, reason=why)
+        except (MewError, TimeoutError) as fault:
+            if _is_gone(fault):
+                self._end(id, why)
+            else:
+                self._session.fault(
+                    f"the grant {id} was not revoked at the end: {fault or 'no answer in time'}"
+                )
+
+    # --- what ends a grant ---
+
+    def take(self, entry: Entry) -> None:
+        """Counts the uses of what was given for some; told of every envelope."""
+        if self.kept:
+            if entry.kind in TAKING and not entry.refused:
+                self._take_note(entry)
+            if not self._looking:  # the space has changed when this envelope's turn is over
+                self._looking = True
+                asyncio.get_running_loop().call_soon(self._look)
+            return
+        if entry.refused:
+            return
+        if entry.kind == "capability/grant":
+            self._told.add(entry.id)
+        if self._asked:
+            self._meanwhile.append(entry)
+        for grant in self.given:
+            self._count(grant.id, entry)
+
+    def _count(self, id: str, entry: Entry) -> None:
+        grant = self._given[id]
+        if grant.uses is None or grant.state == "revoked" or not self._by(grant, entry):
+            return
+        self._put(replace(grant, used=grant.used + 1))
+        if grant.used + 1 >= grant.uses:
+            self._begin_revoke(
+                grant.id, f"its {grant.uses} {'use is' if grant.uses == 1 else 'uses are'} over"
+            )
+
+    def _take_note(self, entry: Entry) -> None:
+        grant_id, reason = entry.payload.get("grant_id"), entry.payload.get("reason")
+        why = one_line(reason, 300) if isinstance(reason, str) and reason else f"revoked by {entry.sender}"
+        if len(self._taken) < KEPT:
+            self._taken[grant_id if isinstance(grant_id, str) else ""] = why
+
+    def _look_at(self, id: str, minutes: float | None) -> None:
+        """Reads how a grant stands at its gateway, now and when its time is over."""
+        self._look()
+        grant = self._given.get(id)
+        if grant is None or grant.state == "revoked" or minutes is None or self._session.closed:
+            return
+        loop = asyncio.get_running_loop()
+        self._timers[id] = loop.call_later(minutes * 60 + LOOK, self._look_at, id, LOOK)
+
+    def _look(self) -> None:
+        """Takes over from the gateway which grants have ended, and how often the others were used."""
+        self._looking, taken = False, self._taken
+        self._taken = {}
+        core = self._session.host.core if self._session.host is not None else None
+        if core is None:
+            return
+        for grant in self.given:
+            if not grant.limited or grant.state == "revoked":
+                continue
+            end = core.state.ends.get(grant.id)
+            if end is None:
+                self._end(grant.id, self._why(grant, taken))
+            elif end.max_uses is not None and end.uses is not None and end.max_uses - end.uses != grant.used:
+                self._put(replace(grant, used=end.max_uses - end.uses))
+
+    def _why(self, grant: GivenGrant, taken: Mapping[str, str]) -> str:
+        if grant.why or grant.id in taken:
+            return grant.why or taken[grant.id]
+        if grant.ends is not None and self._now() >= grant.ends - ROUNDED:
+            return f"its {round((grant.ends - grant.since) / 60, 6):g} min are over"
+        if grant.uses is None or taken:
+            return "it was taken back, or what it rested on"
+        self._put(replace(grant, used=grant.uses))
+        return f"its {grant.uses} {'use is' if grant.uses == 1 else 'uses are'} over"
+
+    def _by(self, grant: GivenGrant, entry: Entry) -> bool:
+        """Whether the envelope could have passed by this grant."""
+        return (
+            grant.id in self._told
+            and entry.sender == grant.to
+            and CapabilitySet(grant.patterns).permit(entry.kind, entry.to, entry.payload).allowed
+        )
+
+    def _begin_revoke(self, id: str, why: str) -> None:
+        grant = self._given.get(id)
+        if grant is None or grant.state != "stands":
+            return
+        self._put(replace(grant, state="revoking", why=why))
+        task = asyncio.get_running_loop().create_task(self._take_back(id, why))
+        self._revokes.add(task)
+        task.add_done_callback(self._revokes.discard)
+
+    async def _take_back(self, id: str, why: str) -> None:
+        try:
+            await self.revoke(id, reason=why)
+        except MewError as fault:
+            if _is_gone(fault):  # a kick, or a revoke by patterns, took it along
+                return self._end(id, why)
+            grant = self._given[id]
+            self._put(replace(grant, state="stands", why=f"{why}, but it was not revoked: {fault}"))
+            self._session.fault(f"the grant {id} to {grant.to} still stands although {why}: {fault}")
+            if not self._session.closed:
+                self._timers[id] = asyncio.get_running_loop().call_later(AGAIN, self._begin_revoke, id, why)
+
+    def _end(self, id: str, why: str) -> None:
+        if (timer := self._timers.pop(id, None)) is not None:
+            timer.cancel()
+        grant = self._given.get(id)
+        if grant is not None and grant.state != "revoked":
+            self._put(replace(grant, state="revoked", why=why))
+        self._follow_no_more()
+
+    def _follow_no_more(self) -> None:
+        counted = any(
+            (grant.limited if self.kept else grant.uses) and grant.state != "revoked" for grant in self.given
+        )
+        if self._follows and not counted and not self._asked:
+            self._session.following.remove(self)
+            self._follows = False
+            self._told.clear()
+
+    def _attach(self) -> None:
+        if not self._attached:
+            self._attached = True
+            self._session.me.participant.rights.on_grants_changed(self._on_grants_changed)
+
+    def _on_grants_changed(self, entry: Grant | Revocation) -> None:
+        if isinstance(entry, Revocation) and entry.grant_id in self._given:
+            self._end(entry.grant_id, entry.reason or f"revoked by {entry.by}")
+
+    def _put(self, grant: GivenGrant) -> None:
+        self._given[grant.id] = grant
+        if len(self._given) > KEPT:
+            # What ends some day is kept until it has.
+            over = [old.id for old in self.given if old.state == "revoked"]
+            over += [old.id for old in self.given if not old.limited]
+            for old in over[:1]:
+                del self._given[old]
+        self.on_change.tell(grant)
+
+
+def _is_gone(fault: BaseException) -> bool:
+    """Whether a revoke failed because there is no such grant any more."""
+    return isinstance(fault, Refused) and fault.code == "grant_not_found"

@@ -155,9 +155,7 @@ def parse(line: str, *, names: Mapping[str, Any], body: str | None = None) -> Re
         raise UsageError(f"%%mew {name}: it takes no cell body; write %mew {name} {command.usage}".rstrip())
     options = _options(name, [_filled(name, word, names) for word in head])
     if name == "help" and options.sub is not None and options.sub not in COMMANDS:
-        raise UsageError(
-            f"%mew help: there is no sub-command {options.sub!r}{_hint(options.sub, COMMANDS)}"
-        )
+        raise UsageError(f"%mew help: there is no sub-command {options.sub!r}{_hint(options.sub, COMMANDS)}")
     rest = line[tail_at:].strip()
     if body is not None:
         if rest:
@@ -204,9 +202,7 @@ def _options(name: str, words: list[str]) -> argparse.Namespace:
     options, unknown = _parser(name).parse_known_args(words)
     if unknown:
         flags = [option.flag for option in COMMANDS[name].options if option.is_flag]
-        _parser(name).error(
-            f"it does not know {unknown[0]!r}{_hint(unknown[0].split('=')[0], flags)}"
-        )
+        _parser(name).error(f"it does not know {unknown[0]!r}{_hint(unknown[0].split('=')[0], flags)}")
     for option in COMMANDS[name].options:
         if option.settings.get("action") == "append":
             setattr(options, option.dest, tuple(getattr(options, option.dest) or ()))

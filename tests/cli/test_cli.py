@@ -187,7 +187,10 @@ def test_no_option_takes_a_token() -> None:
         (["bridge", "ws://127.0.0.1:1/ws", "--space", "s", "--", "x"], "--as names no participant"),
         (["serve", "--enrol", "bot=emperor"], "there is no profile 'emperor'"),
         (["serve", "--space", "a\nb"], "a\\nb"),
-        (["serve", "--space-config", "none.yaml"], "cannot read the space file none.yaml: there is no such file"),
+        (
+            ["serve", "--space-config", "none.yaml"],
+            "cannot read the space file none.yaml: there is no such file",
+        ),
         (["serve", "--resume", "none.jsonl"], "Cannot read the journal none.jsonl: No such file"),
         (["serve", "--resume", "text.txt"], "text.txt is not a journal"),
         (["replay", "text.txt"], "text.txt is not a journal"),

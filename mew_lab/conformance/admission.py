@@ -9,7 +9,7 @@ import json
 import secrets
 
 from mew_lab.conformance.session import CheckGroup, CheckSession, all_in
-from mew_lab.conformance.wire import NotObserved, Peer, WireMessage
+from mew_lab.conformance.wire import NotObserved, WireMessage, WirePeer
 from mew_lab.protocol.token import Token
 from mew_lab.transport.link import HandshakeRefused
 
@@ -34,7 +34,7 @@ async def a_token_in_the_header_is_enough(session: CheckSession) -> None:
     session.report("P-5.2-3 P-8.1-3", right, f"the token of human did not make its bearer human: {said}")
 
 
-async def _turned_away(session: CheckSession, peer: Peer) -> str:
+async def _turned_away(session: CheckSession, peer: WirePeer) -> str:
     """What happened where a connection should have ended with nothing but an error; '' where it did."""
     try:
         await peer.wait_closed()

@@ -9,14 +9,14 @@ from typing import Any
 
 from mew_lab.conformance.session import CheckGroup, CheckSession
 from mew_lab.conformance.streams import open_stream
-from mew_lab.conformance.wire import Peer
+from mew_lab.conformance.wire import WirePeer
 
 __all__ = ["checks", "received", "write"]
 
 checks = CheckGroup()
 
 
-async def write(writer: Peer, id: str, data: bytes, *readers: Peer) -> list[bool]:
+async def write(writer: WirePeer, id: str, data: bytes, *readers: WirePeer) -> list[bool]:
     """Writes one frame, and tells for each reader whether it has arrived."""
     frame = f"#{id}#".encode() + data
     await writer.send(frame)
@@ -24,7 +24,7 @@ async def write(writer: Peer, id: str, data: bytes, *readers: Peer) -> list[bool
     return [frame in await received(reader) for reader in readers]
 
 
-async def received(peer: Peer) -> list[bytes]:
+async def received(peer: WirePeer) -> list[bytes]:
     """All frames that have reached the peer."""
     await peer.settle()
     return [one.data for one in peer.inbox if one.data is not None]

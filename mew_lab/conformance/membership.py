@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from mew_lab.conformance.session import CheckGroup, CheckSession, all_in
-from mew_lab.conformance.wire import NotObserved, Peer, WireMessage
+from mew_lab.conformance.wire import NotObserved, WireMessage, WirePeer
 from mew_lab.protocol.token import Token
 from mew_lab.transport.link import HandshakeRefused
 
@@ -27,7 +27,7 @@ class Invited(NamedTuple):
     token: str
 
 
-async def _invite(session: CheckSession, by: Peer, **payload: Any) -> Invited:
+async def _invite(session: CheckSession, by: WirePeer, **payload: Any) -> Invited:
     name = session.new_name()
     told = {"participant_id": name, "initial_capabilities": STARTER, "reason": "conformance", **payload}
     invite = session.message("space/invite", told)

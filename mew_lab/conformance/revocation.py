@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mew_lab.conformance.session import CheckGroup, CheckSession
-from mew_lab.conformance.wire import Peer
+from mew_lab.conformance.wire import WirePeer
 from mew_lab.protocol.token import Token
 
 __all__ = ["checks", "fell", "may"]
@@ -25,7 +25,7 @@ _WHOLE: dict[str, dict[str, Any]] = {
 
 
 async def may(
-    session: CheckSession, peer: Peer, *kinds: str, payload: dict[str, Any] | None = None
+    session: CheckSession, peer: WirePeer, *kinds: str, payload: dict[str, Any] | None = None
 ) -> list[bool]:
     """For each kind whether the peer may send it."""
     await peer.settle()
@@ -37,7 +37,11 @@ async def may(
 
 
 async def fell(
-    session: CheckSession, peer: Peer, *taken: str, kept: Sequence[str], payload: dict[str, Any] | None = None
+    session: CheckSession,
+    peer: WirePeer,
+    *taken: str,
+    kept: Sequence[str],
+    payload: dict[str, Any] | None = None,
 ) -> bool:
     """Whether a revoke took these kinds from the peer, and left it the others.
 

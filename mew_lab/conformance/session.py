@@ -22,9 +22,9 @@ from mew_lab.conformance.wire import (
     Address,
     HttpAnswer,
     NotObserved,
-    Peer,
     SendResult,
     WireMessage,
+    WirePeer,
     complete_message,
 )
 from mew_lab.protocol.token import Token
@@ -81,7 +81,7 @@ class CheckSession:
         self._address = address
         self._run = run
         self._ids = itertools.count(1)
-        self._guests: list[Peer] = []
+        self._guests: list[WirePeer] = []
         self._later: list[Callable[[], Awaitable[object]]] = []
 
     # --- findings ---
@@ -148,7 +148,7 @@ class CheckSession:
         header: bool = True,
         path: str = "",
         space: str | None = None,
-    ) -> Peer:
+    ) -> WirePeer:
         """Opens a WebSocket, and sends nothing on it.
 
         Raises:
@@ -179,7 +179,7 @@ class CheckSession:
 
     async def join(
         self, role: str, *, as_id: str = "", token: Token | None = None, second: bool = False
-    ) -> Peer:
+    ) -> WirePeer:
         """Lets a participant join the space: token in the header, join frame, welcome.
 
         Raises:
@@ -194,12 +194,12 @@ class CheckSession:
         await self.await_welcome(peer)
         return peer
 
-    async def await_welcome(self, peer: Peer) -> WireMessage:
+    async def await_welcome(self, peer: WirePeer) -> WireMessage:
         """Waits for the peer's welcome, and returns it."""
         peer.welcome = await peer.until("its welcome", lambda one: one.kind == "system/welcome")
         return peer.welcome
 
-    async def join_all(self, *roles: str) -> list[Peer]:
+    async def join_all(self, *roles: str) -> list[WirePeer]:
         """Lets several roles join, and waits until each has heard of the others."""
         peers = [await self.join(role) for role in roles]
         for peer in peers:
@@ -227,21 +227,23 @@ class CheckSession:
 
     # --- arrivals ---
 
-    async def arrivals(self, id: Any, *peers: Peer) -> list[bool]:
+    async def arrivals(self, id: Any, *peers: WirePeer) -> list[bool]:
         """For each peer whether a message of this id has reached it, once everything sent before is dealt with."""
         for peer in peers:
             await peer.settle()
         return [any(one.id == id and one.kind != "system/error" for one in peer.inbox) for peer in peers]
 
-    async def reaches(self, id: Any, *peers: Peer) -> bool:
+    async def reaches(self, id: Any, *peers: WirePeer) -> bool:
         """Whether it has reached all of them."""
         return all(await self.arrivals(id, *peers))
 
-    async def hidden(self, id: Any, *peers: Peer) -> bool:
+    async def hidden(self, id: Any, *peers: WirePeer) -> bool:
         """Whether it has reached none of them."""
         return not any(await self.arrivals(id, *peers))
 
-    async def refuses(self, peer: Peer, message: Mapping[str, Any] | str, *others: Peer) -> SendResult:
+    async def refuses(
+        self, peer: WirePeer, message: Mapping[str, Any] | str, *others: WirePeer
+    ) -> SendResult:
         """Sends a message that must be refused; it counts as accepted where it has reached one of the others."""
         outcome = await peer.attempt(message)
         if outcome.id is not None and others and not await self.hidden(outcome.id, *others):

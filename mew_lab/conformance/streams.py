@@ -9,7 +9,7 @@ from typing import Any
 
 from mew_lab.conformance.envelope import RFC3339
 from mew_lab.conformance.session import CheckGroup, CheckSession
-from mew_lab.conformance.wire import NotObserved, Peer, WireMessage
+from mew_lab.conformance.wire import NotObserved, WireMessage, WirePeer
 
 __all__ = ["active", "checks", "open_stream", "opened"]
 
@@ -28,7 +28,7 @@ RICH = {
 }
 
 
-async def opened(session: CheckSession, by: Peer, /, **payload: Any) -> WireMessage | None:
+async def opened(session: CheckSession, by: WirePeer, /, **payload: Any) -> WireMessage | None:
     """Asks for a stream, and returns the stream/open that answers; None where there is none."""
     request = session.message("stream/request", {"direction": "upload", **payload}, to=["gateway"])
     mark = by.mark
@@ -39,7 +39,7 @@ async def opened(session: CheckSession, by: Peer, /, **payload: Any) -> WireMess
     )
 
 
-async def open_stream(session: CheckSession, by: Peer, /, **payload: Any) -> str:
+async def open_stream(session: CheckSession, by: WirePeer, /, **payload: Any) -> str:
     """The id of a new stream.
 
     Raises:

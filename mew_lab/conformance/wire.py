@@ -23,7 +23,15 @@ from mew_lab.protocol.token import Token
 from mew_lab.transport.link import HandshakeRefused, Link, LinkClosed
 from mew_lab.transport.websocket import connect
 
-__all__ = ["Address", "HttpAnswer", "NotObserved", "Peer", "SendResult", "WireMessage", "complete_message"]
+__all__ = [
+    "Address",
+    "HttpAnswer",
+    "NotObserved",
+    "SendResult",
+    "WireMessage",
+    "WirePeer",
+    "complete_message",
+]
 
 # Every gateway refuses this kind with an error, whatever its sender may do: the error tells that all before it is done.
 BARRIER = "system/conformance-barrier"
@@ -134,7 +142,7 @@ def _is_barrier(raw: str | bytes) -> bool:
     return isinstance(raw, str) and BARRIER_ID in raw
 
 
-class Peer:
+class WirePeer:
     """One WebSocket of a participant, and everything that has come over it, in order.
 
     Nothing runs in the background: messages are taken when somebody waits for them.
@@ -322,7 +330,7 @@ class Address:
         transcript: WireTranscript,
         timeout: float,
         path: str = "",
-    ) -> Peer:
+    ) -> WirePeer:
         """Opens a WebSocket and sends nothing on it; a token goes into the header.
 
         Raises:
@@ -352,7 +360,7 @@ class Address:
             raise NotObserved(closed.reason or str(closed)) from None
         except TimeoutError:
             raise NotObserved(f"no WebSocket could be opened within {timeout:g} s") from None
-        return Peer(link, role, transcript=transcript, timeout=timeout)
+        return WirePeer(link, role, transcript=transcript, timeout=timeout)
 
     async def request(
         self,

@@ -12,21 +12,21 @@ from typing import Any
 from mew_lab.conformance.frames import write
 from mew_lab.conformance.session import CheckGroup, CheckSession
 from mew_lab.conformance.streams import active, open_stream
-from mew_lab.conformance.wire import NotObserved, Peer, SendResult, WireMessage
+from mew_lab.conformance.wire import NotObserved, SendResult, WireMessage, WirePeer
 
 __all__ = ["checks"]
 
 checks = CheckGroup()
 
 
-async def _ask(session: CheckSession, peer: Peer, verb: str, id: str, who: str) -> SendResult:
+async def _ask(session: CheckSession, peer: WirePeer, verb: str, id: str, who: str) -> SendResult:
     """Sends stream/grant-write, revoke-write or transfer-ownership."""
     key = "new_owner" if verb == "transfer-ownership" else "participant_id"
     payload: dict[str, Any] = {"stream_id": id, key: who, "reason": "conformance"}
     return await peer.attempt(session.message(f"stream/{verb}", payload, to=["gateway"]))
 
 
-async def _told(kind: str, id: str, *peers: Peer) -> list[WireMessage | None]:
+async def _told(kind: str, id: str, *peers: WirePeer) -> list[WireMessage | None]:
     """For each peer the newest of the gateway's messages of this kind about this stream."""
     found = []
     for peer in peers:
@@ -82,7 +82,7 @@ async def faulty_grants_are_refused(session: CheckSession) -> None:
 
 
 async def _faults(
-    session: CheckSession, verb: str, id: str, unknown: str, stranger: str, owner: Peer, other: Peer
+    session: CheckSession, verb: str, id: str, unknown: str, stranger: str, owner: WirePeer, other: WirePeer
 ) -> None:
     """Checks the refusals that the three verbs share: an unknown stream, and a sender that does not own it."""
     outcome = await _ask(session, owner, verb, "no-such-stream", other.role)

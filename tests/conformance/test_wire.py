@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mew_lab.conformance.transcript import WireTranscript
-from mew_lab.conformance.wire import BARRIER, Address, NotObserved, Peer
+from mew_lab.conformance.wire import BARRIER, Address, NotObserved, WirePeer
 from mew_lab.protocol.token import Token
 from mew_lab.transport.link import Link, LinkClosed
 from mew_lab.transport.memory import pair
@@ -26,7 +26,7 @@ class Scene:
     def __init__(self) -> None:
         ours, self.gateway = pair()
         self.transcript = WireTranscript()
-        self.peer = Peer(ours, "human", transcript=self.transcript, timeout=TIMEOUT)
+        self.peer = WirePeer(ours, "human", transcript=self.transcript, timeout=TIMEOUT)
 
     async def says(self, **members: Any) -> None:
         await self.gateway.send(json.dumps(members))
@@ -198,4 +198,4 @@ async def test_who_says_nothing_is_waited_for_no_longer_than_was_said(nobody: st
 def test_a_link_is_all_that_a_peer_needs() -> None:
     ours, _ = pair()
     link: Link = ours
-    assert Peer(link, "human", transcript=WireTranscript(), timeout=1).mark == 0
+    assert WirePeer(link, "human", transcript=WireTranscript(), timeout=1).mark == 0

@@ -1,4 +1,4 @@
-"""Which characters would a reader not see, and how are they written so that she does?
+"""Makes every character visible that a reader would not see, as an escape.
 
 Text from a participant may hold characters that show nothing, reorder what stands around them, or move a
 cursor: controls, formats (bidirectional ones among them), tags, fillers, variation selectors, exotic spaces,

@@ -1161,7 +1161,7 @@ REMOVALS: tuple[Removal, ...] = (
         "input is validated",
         gone("mew_lab.protocol.json_schema:Validator.validate", Validation((), ())),
     ),
-    Removal("T-11", "the filled prompt is shown", gone("mew_lab.views.tools.model:Palette.show_prompts")),
+    Removal("T-11", "the filled prompt is shown", gone("mew_lab.views.tools.model:ToolCatalog.show_prompts")),
     Removal("T-11", "the answer is shown", gone("mew_lab.views.tools.runs:ToolRuns.result")),
 )
 

@@ -1,4 +1,4 @@
-"""Which views has a lab, and when are they made?  At first use, one of each; shown twice it is the same.
+"""The views of a lab: one of each, made at first use; shown twice it is the same.
 
 A part is a folder of that name, whose `view_of(lab)` puts the widget on its seam of the workbench. To load
 them takes half a second, and several from a cold disk: in a kernel it is done beside what the person does, once a space

@@ -1,4 +1,4 @@
-"""Can a view be used without a mouse, without colours, on a phone and on a wall?  Checks that hold for every view.
+"""Checks that hold for every view: usable without a mouse, without colours, on a phone and on a wall.
 
 Names, roles and contrast follow WCAG 2.2 AA: 4.5 to 1 for text, 3 to 1 for large text.
 """

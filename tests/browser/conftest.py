@@ -2,11 +2,12 @@
 
 Fixtures, from the one that tests want to the one below all:
 
-`notebook(cells, kernel="here") -> Notebook`
-    Writes a notebook of code cells (a cell that starts with `#md ` is text), opens it with a fresh kernel,
-    and ends both after the test. `kernel`: a name that `lab_server.add_kernel` knows; "here" is the
-    interpreter of the tests. The tab and its JupyterLab are the module's; only one notebook is open at a
-    time.
+`notebook(cells, kernel="here", fresh=False) -> Notebook`
+    Writes a notebook of code cells (a cell that starts with `#md ` is text), opens it, and closes it after the
+    test. `kernel`: a name that `lab_server.add_kernel` knows; "here" is the interpreter of the tests. A kernel
+    is cleaned after a test and used by the next one of the module; `fresh` is for tests that change more of it than
+    that takes back, or that need one which never ran anything. The tab and its JupyterLab are the module's; only one
+    notebook is open at a time.
 `open_notebook(path, kernel="here") -> Notebook`
     The same for an existing .ipynb, of which a copy is opened.
 `kernel_of(version) -> str`
@@ -106,17 +107,21 @@ def page(one_tab: Page) -> Page:
 
 @pytest.fixture
 def notebook(page: Page, lab_server: LabServer) -> Iterator[Callable[..., Notebook]]:
-    opened: list[Notebook] = []
+    opened: list[tuple[Notebook, str | None]] = []
 
-    def make(cells: Sequence[str], kernel: str = "here") -> Notebook:
+    def make(cells: Sequence[str], kernel: str = "here", *, fresh: bool = False) -> Notebook:
         name = f"{secrets.token_hex(4)}.ipynb"
         write_notebook(lab_server.root / name, cells, kernel=kernel)
-        opened.append(Notebook(page, name))
-        return opened[-1].open()
+        book = Notebook(page, name, kernel=None if fresh else page.kernels.pop(kernel, None))
+        opened.append((book, None if fresh else kernel))
+        return book.open()
 
     yield make
-    for book in opened:
-        book.close()
+    for book, kind in opened:
+        if kind is None or kind in page.kernels:
+            book.close()
+        elif (id := book.hand_over()) is not None:
+            page.kernels[kind] = id
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Which other ipykernels does the slow tier try?  Makes an environment for each, once."""
+"""Environments with the other ipykernels of the slow tier, each made once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a test get a JupyterLab of its own?  A process, folders that nobody else uses, and kernels.
+"""A JupyterLab of a test's own: a process, folders that nobody else uses, and kernels.
 
 Nothing of the user's is read or written; every wait has a deadline.
 """

@@ -1,4 +1,4 @@
-"""How does a test hold a real JupyterLab in its hands?  It knows nothing of mew_lab.
+"""Drives a real JupyterLab. Of mew_lab it knows only how a kernel that was used becomes as good as new.
 
 `Page` is a tab in headless Chromium, `Notebook` one open notebook in it. Whatever a test does to a button it
 does with the mouse (`Notebook.click`) or the keyboard; cells are run through JupyterLab's own commands. Every
@@ -25,6 +25,19 @@ SHOTS = Path(__file__).resolve().parent / "shots"
 
 # Whether the node, or something in it, is what lies at that point.
 UNDER = "(node, [x, y]) => node.contains(document.elementFromPoint(x, y))"
+# Ends what a test left in its kernel: the spaces and views, the extension, every widget and every name.
+CLEAN = """
+def _clean():
+    import sys
+    from ipywidgets import Widget
+    shell = get_ipython()
+    if "mew_lab.lab.labs" in sys.modules: sys.modules["mew_lab.lab.labs"].close_all()
+    if "mew_lab.views.views" in sys.modules: sys.modules["mew_lab.views.views"].close_views()
+    if "mew_lab" in shell.extension_manager.loaded: shell.extension_manager.unload_extension("mew_lab")
+    Widget.close_all()
+    shell.reset(new_session=True)
+_clean()
+"""
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM_ARGUMENTS = [
     "--headless",
@@ -51,6 +64,7 @@ class Page:
         self.server = server
         self.errors: list[str] = []
         self.dialogs: list[str] = []
+        self.kernels: dict[str, str] = {}  # those that wait for the next notebook, by the name of their kind
         tab.set_default_timeout(DEADLINE * 1000)
         tab.on("pageerror", lambda error: self.errors.append(str(error)))
 
@@ -91,8 +105,13 @@ class Page:
         )
 
     def ended(self) -> None:
-        """Waits until the kernels of closed notebooks have ended."""
+        """Ends the kernels that wait, and waits until those of closed notebooks have ended."""
         with contextlib.suppress(Exception):
+            self.tab.evaluate(
+                """ids => { const ends = window.ends ??= [];
+                     for (const id of ids) ends.push(jupyterapp.serviceManager.kernels.shutdown(id).catch(() => {})); return null; }""",
+                list(self.kernels.values()),
+            )
             self.tab.evaluate("async () => { await Promise.all(window.ends ?? []); return null; }")
 
     def shot(self, name: str, target: Locator | None = None) -> Path:
@@ -113,21 +132,27 @@ class Page:
 
 
 class Notebook:
-    """One open notebook with its own kernel. Cells are counted from 0."""
+    """One open notebook with its own kernel. Cells are counted from 0.
 
-    def __init__(self, page: Page, path: str) -> None:
+    `kernel` is the id of one that runs already; else one is started.
+    """
+
+    def __init__(self, page: Page, path: str, *, kernel: str | None = None) -> None:
         self.page = page
         self.tab = page.tab
         self.path = path
+        self.kernel = kernel
 
     def open(self) -> Notebook:
         """Opens it, in the JupyterLab that the tab shows already if there is one; waits for its kernel."""
         if self.tab.evaluate("() => Boolean(window.jupyterapp)"):
             self.tab.evaluate(
                 # A kernel may have been made known after the page was loaded.
-                """async path => { await jupyterapp.serviceManager.kernelspecs.refreshSpecs();
-                                   await jupyterapp.commands.execute('docmanager:open', {path}); return 0; }""",
-                self.path,
+                """async ([path, id]) => {
+                     if (id === null) await jupyterapp.serviceManager.kernelspecs.refreshSpecs();
+                     await jupyterapp.commands.execute('docmanager:open', id === null ? {path} : {path, kernel: {id}});
+                     return 0; }""",
+                [self.path, self.kernel],
             )
         else:
             self._load()
@@ -289,6 +314,27 @@ class Notebook:
         self.tab.evaluate(
             "async () => { await jupyterapp.commands.execute('notebook:interrupt-kernel'); return null; }"
         )
+
+    def hand_over(self) -> str | None:
+        """Closes the document and keeps its kernel, cleaned, for another notebook; its id.
+
+        None where the kernel is busy or does not answer soon: it is ended with the document, then.
+        """
+        kernel = None
+        with contextlib.suppress(Exception):
+            kernel = self.tab.evaluate(
+                """async code => {
+                     const w = jupyterapp.shell.currentWidget, kernel = w.sessionContext.session?.kernel;
+                     if (kernel?.status !== 'idle') return null;
+                     const late = new Promise(done => setTimeout(() => done(null), 10000));
+                     const reply = await Promise.race([kernel.requestExecute({ code, silent: true }).done, late]);
+                     if (reply?.content.status !== 'ok') return null;
+                     w.context.model.dirty = false; w.dispose(); return kernel.id; }""",
+                CLEAN,
+            )
+        if kernel is None:
+            self.close()
+        return kernel
 
     def close(self) -> None:
         """Sends the kernel its end, which `Page.ended` waits for, and closes the document without a question."""

@@ -175,7 +175,7 @@ def test_appends_leave_scroll_position_and_selection_alone(notebook: Callable[..
 def test_a_long_log_opens_with_its_newest_rows_and_earlier_ones_move_nothing(
     notebook: Callable[..., Notebook],
 ) -> None:
-    slowly = "FeedView.interval = 1.5\nfor n in range(7000): log.add(correlates=n if n == 5000 else 0)\nfeed"
+    slowly = "feed.interval = 1.5\nfor n in range(7000): log.add(correlates=n if n == 5000 else 0)\nfeed"
     book = notebook([SETUP, slowly, COUNT]).run(0).run(1)
     settled(book, 1, 7000)
     feed, scroller = view(book, 1), view(book, 1).locator(".mew-scroller")

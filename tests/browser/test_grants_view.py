@@ -151,7 +151,7 @@ import mew_lab.views.grants.widget as part
 from mew_lab.lab.decisions.limited_grants import Example
 from mew_lab.views.grants.model import Holding
 from mew_lab.views.grants.probing import Probe
-view._lab.space = PAYLOADS[0]
+view._session.space = PAYLOADS[0]
 view._holdings.holders = ('agent', 'late', *PAYLOADS)
 view._holdings.rows = tuple(Holding(
     key=f'{n}{p}', holder=p if n < 200 else 'late', pattern=p, phrase=p, origin='granted', grant=p, granter=p, since=1.0, ends=p, against=p
@@ -175,7 +175,7 @@ ELEMENTS = set(
 def test_threat_03_hostile_text_is_text_in_every_field_of_the_grants(
     notebook: Callable[..., Notebook],
 ) -> None:
-    book = notebook([SETUP, as_python(), HOSTILE, SHOW]).run(0).run(1).run(2)
+    book = notebook([SETUP, as_python(), HOSTILE, SHOW], fresh=True).run(0).run(1).run(2)
     asked = listen(book)
     book.run(3)
     view = root(book, 3)

@@ -185,7 +185,7 @@ def member(n, p):
     return MemberRow(
         name=f'{n}{p}', you=False, what=p, presence=p, since=1.0, ids=(p,), sentence=p, patterns=(p, p),
         told=MemberStatus(1.0, p, 1, 2, 3, 4.0, ((p, p),)), paused=PauseFacts(p, p, 1.0, None), against={d: p for d in ('pause', 'kick')})
-view._lab.space = PAYLOADS[0]
+view._session.space = PAYLOADS[0]
 view._members.rows = tuple(member(n, p) for n, p in enumerate(PAYLOADS))
 view._invited = {p: (p, 1.0, None) for p in PAYLOADS[:40]}
 view._barred = lambda: PAYLOADS[1]
@@ -198,7 +198,7 @@ ELEMENTS = set("section div span bdi ul li button code select option input label
 def test_threat_03_hostile_text_is_text_in_every_field_of_the_roster(
     notebook: Callable[..., Notebook],
 ) -> None:
-    book = notebook([SETUP, as_python(), HOSTILE, SHOW]).run(0).run(1).run(2)
+    book = notebook([SETUP, as_python(), HOSTILE, SHOW], fresh=True).run(0).run(1).run(2)
     asked = listen(book)
     book.run(3)
     view = root(book, 3)

@@ -360,11 +360,11 @@ def test_who_may_only_propose_proposes_by_keyboard_withdraws_and_sees_an_approva
         SCENE
         + """
 from mew_lab.views.tools.widget import ToolsView
-from mew_lab.views.tools.model import Palette
-palette = Palette(helper.participant, following=lab.following)
+from mew_lab.views.tools.model import ToolCatalog
+catalog = ToolCatalog(helper.participant, following=lab.following)
 from mew_lab.tools_agent.definition import AgentDefinition, ToolDefinition
 numbers = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
-view = ToolsView(palette, submit=lab.loop.submit)
+view = ToolsView(catalog, submit=lab.loop.submit)
 view.show_prompts("notebook", AgentDefinition("adder", tools=(ToolDefinition("add", "Adds.", numbers, "Add {a} to {b}."),)))
 """
     )

@@ -24,7 +24,7 @@ from mew_lab.log.pairs import pairs_of
 from mew_lab.log.replay import replay
 from mew_lab.space.events import Record
 from mew_lab.views.reasoning.model import ReasoningModel
-from mew_lab.views.timeline.model import Tempo
+from mew_lab.views.timeline.model import TrafficStats
 
 PEOPLE = ("bot", "eve", "git", "ann")
 TOOLS: tuple[dict[str, Any], ...] = (
@@ -184,7 +184,7 @@ class Readers:
         self.lab = lab
         self.heard: list[str] = []
         self.delivered: list[dict[str, Any]] = []
-        self.thoughts, self.tempo = ReasoningModel(lab.me.participant), Tempo()
+        self.thoughts, self.stats = ReasoningModel(lab.me.participant), TrafficStats()
         host = lab.host
         assert host is not None
         self.gateway, self.space = host.gateway, host.name
@@ -196,7 +196,7 @@ class Readers:
             everything = [{"kind": "mcp/*"}, {"kind": "reasoning/*"}, {"kind": "chat"}]
             self.gateway.enrol(self.space, name, everything[1:] if name == "ann" else everything)
         self.lab.following.add(self.thoughts)
-        self.lab.following.add(self.tempo)
+        self.lab.following.add(self.stats)
         self.post(
             {"id": "r", "from": "eve", "kind": "reasoning/start", "payload": {"message": "x"}, "to": []}
         )
@@ -241,11 +241,11 @@ class Readers:
         decided = sorted(number[id] for id, one in proposals.items() if one.decisions)
         answered = sorted(number[id] for id, one in requests.items() if one.state == "answered")
         for strip, wanted in (("decision", decided), ("request", answered)):
-            assert sorted(pair.asked for pair in self.tempo.pairs(strip)) == wanted
+            assert sorted(pair.asked for pair in self.stats.pairs(strip)) == wanted
             assert sorted(pair.asked for pair in pairs if pair.strip == strip) == wanted
         open_ = [id for id, state in expected.items() if state == "open"]
-        assert [entry.id for entry in self.tempo.waiting("decision")] == open_
-        assert [entry.id for entry in self.tempo.waiting("request")] == [
+        assert [entry.id for entry in self.stats.waiting("decision")] == open_
+        assert [entry.id for entry in self.stats.waiting("request")] == [
             id for id, state in waiting.items() if state == "waiting"
         ]
 

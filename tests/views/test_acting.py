@@ -10,7 +10,7 @@ import pytest
 
 from mew_lab.errors import MewError
 from mew_lab.views.ui import acting
-from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
+from mew_lab.views.ui.acting import Act, ActingWidget, ActResult
 
 
 class Bell(ActingWidget):
@@ -31,9 +31,9 @@ class Bell(ActingWidget):
             "refuse": self._refuse,
         }
 
-    def _ring(self, given: Mapping[str, Any]) -> Outcome:
+    def _ring(self, given: Mapping[str, Any]) -> ActResult:
         self.rung.append(given)
-        return Outcome("It rang.", {"times": len(self.rung)})
+        return ActResult("It rang.", {"times": len(self.rung)})
 
     def _break(self, given: Mapping[str, Any]) -> str:
         raise ZeroDivisionError("no bell")

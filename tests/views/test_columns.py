@@ -8,7 +8,7 @@ import pytest
 
 from mew_lab.errors import MewError
 from mew_lab.lab.rows import Row
-from mew_lab.views.feed.columns import COLUMNS, DEFAULT, HOVERS, VALUES, Column, chosen
+from mew_lab.views.feed.columns import COLUMNS, DEFAULT, HOVERS, VALUES, FeedColumn, chosen
 
 
 def test_columns_are_chosen_by_name_in_any_order() -> None:
@@ -29,7 +29,7 @@ def test_a_column_of_ones_own_has_another_width() -> None:
         ([], "at least one column"),
         (["seq", "seq"], "each of them once"),
         ([None], "no column None"),
-        ([Column("price", "price", 10)], "no column 'price'"),
+        ([FeedColumn("price", "price", 10)], "no column 'price'"),
         ([COLUMNS["what"]._replace(hover="price")], "the mouse cannot show 'price'"),
     ],
 )

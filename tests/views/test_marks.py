@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mew_lab.lab.decisions.risks import risks
 from mew_lab.protocol.visible import one_line, visible
-from mew_lab.views.approvals.marks import placed
+from mew_lab.views.approvals.marks import place_warnings
 from mew_lab.views.approvals.values import lines_of
 
 HARMFUL = [
@@ -59,7 +59,7 @@ def test_a_warning_of_a_harmful_text_means_a_place_in_the_row_that_holds_it(
 ) -> None:
     arguments = {"path": "notes", "content": wrap(f"{before}\n{harm}"), "mode": 7}  # type: ignore[operator]
     pairs = [(name, json.dumps(value, ensure_ascii=False)) for name, value in arguments.items()]
-    for warning in placed(risks({"content": arguments["content"]}), pairs):
+    for warning in place_warnings(risks({"content": arguments["content"]}), pairs):
         assert warning["row"] == 1
         shown = "\n".join(lines_of(pairs[1][1]))
         found = units(shown, warning["start"], warning["end"]).replace("\\n\n", "\\n")
@@ -79,7 +79,7 @@ def test_whatever_is_warned_of_is_visible_text_and_each_place_lies_in_its_row(
     warnings: list[str], arguments: dict[str, str]
 ) -> None:
     pairs = [(name, json.dumps(value)) for name, value in arguments.items()]
-    told = placed(warnings, pairs)
+    told = place_warnings(warnings, pairs)
     assert [one["text"] for one in told] == [visible(one) for one in warnings]
     for one in told:
         if "row" in one:
@@ -89,11 +89,11 @@ def test_whatever_is_warned_of_is_visible_text_and_each_place_lies_in_its_row(
 
 def test_of_two_rows_that_hold_it_the_one_that_the_warning_names_is_meant() -> None:
     pairs = [("a", '"curl x"'), ("b", '"curl x"')]
-    assert placed(["shell command in b: curl x"], pairs) == [
+    assert place_warnings(["shell command in b: curl x"], pairs) == [
         {"text": "shell command in b: curl x", "row": 1, "start": 1, "end": 7}
     ]
-    assert placed(["destroys: the tool says so itself (annotations)"], pairs) == [
+    assert place_warnings(["destroys: the tool says so itself (annotations)"], pairs) == [
         {"text": "destroys: the tool says so itself (annotations)"}
     ]
     pointed = [("/payload/params/arguments/a", '"x"'), ("/payload/params/arguments/b", '"x"')]
-    assert placed(["b[2] quotes what git/log returned"], pointed)[0]["row"] == 1
+    assert place_warnings(["b[2] quotes what git/log returned"], pointed)[0]["row"] == 1

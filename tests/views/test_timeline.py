@@ -19,8 +19,8 @@ from mew_lab.lab.rows import Rows
 from mew_lab.log.drawing import Drawing
 from mew_lab.log.log import Log
 from mew_lab.space.events import Record
-from mew_lab.views.timeline.exchanges import Exchanges
-from mew_lab.views.timeline.model import Tempo
+from mew_lab.views.timeline.exchanges import ExchangeSelection
+from mew_lab.views.timeline.model import TrafficStats
 from mew_lab.views.timeline.widget import MOST_POINTS, TimelineView
 
 START = datetime(2026, 11, 21, 14, 3, tzinfo=UTC)
@@ -33,12 +33,17 @@ class Space:
         self.log = Log.live(space=name)
         self.following = EntryFeed(self.log)
         self.rows = Rows(lambda: (name, 2))
-        self.tempo = Tempo()
-        self.following.add(self.tempo)
+        self.stats = TrafficStats()
+        self.following.add(self.stats)
         self.count = 0
         self.loop = loop
         self.view = TimelineView(
-            self.tempo, Exchanges(self.following), self.rows, loop=loop, me="human", clock=lambda: START
+            self.stats,
+            ExchangeSelection(self.following),
+            self.rows,
+            loop=loop,
+            me="human",
+            clock=lambda: START,
         )
 
     def say(
@@ -133,10 +138,10 @@ def test_only_what_is_new_is_sent_and_each_message_says_its_turn(
         space.call(n, t=n)
     page = browser(space.view)
     page.appear()
-    page.until(lambda: page.of("tempo"))
-    turn = page.of("tempo")[-1]["turn"]
+    page.until(lambda: page.of("stats"))
+    turn = page.of("stats")[-1]["turn"]
     space.say("new", t=200)
-    item = page.until(lambda: [one for one in page.of("tempo") if one["turn"] > turn])[-1]
+    item = page.until(lambda: [one for one in page.of("stats") if one["turn"] > turn])[-1]
     assert item["turn"] == turn + 1
     at = int(START.timestamp())
     assert [start for start, _ in item["seconds"]] == [at + 99, at + 200], "the last one may have grown"
@@ -150,10 +155,10 @@ def test_at_most_five_messages_a_second_under_load_and_bounded_ones(
     page.appear()
     for n in range(1000):
         space.call(n, t=n / 1000)
-    page.until(lambda: page.of("tempo") and page.of("tempo")[-1]["count"] == 2000)
+    page.until(lambda: page.of("stats") and page.of("stats")[-1]["count"] == 2000)
     worst = max(sum(1 for other in page.moments if t <= other < t + 1) for t in page.moments)
     assert worst <= 5
-    assert all(len(one["points"]["request"]) <= MOST_POINTS for one in page.of("tempo"))
+    assert all(len(one["points"]["request"]) <= MOST_POINTS for one in page.of("stats"))
     assert len(page.appear("v2")["points"]["request"]) == MOST_POINTS
     assert max(len(json.dumps(batch)) for batch in page.batches) < 200_000
     assert not space.view.faults
@@ -163,12 +168,12 @@ def test_quiet_spaces_send_nothing(space: Space, browser: Callable[..., Any]) ->
     space.say("a")
     page = browser(space.view)
     page.appear()
-    page.until(lambda: page.of("tempo"))
-    before = len(page.of("tempo"))
+    page.until(lambda: page.of("stats"))
+    before = len(page.of("stats"))
     space.view.wake()
     space.view.post({"t": "mark"})
     page.until(lambda: page.of("mark"))
-    assert len(page.of("tempo")) == before
+    assert len(page.of("stats")) == before
 
 
 def test_a_view_selects_an_exchange_by_id_or_number_and_gets_its_drawing(
@@ -280,4 +285,4 @@ def test_an_empty_timeline_says_what_would_fill_it(space: Space) -> None:
 
 def test_a_closed_view_is_told_nothing_more(space: Space) -> None:
     space.view.close()
-    assert len(space.tempo._subscribers) == 0
+    assert len(space.stats._subscribers) == 0

@@ -13,7 +13,7 @@ import pytest
 
 from mew_lab.lab.lab import Lab
 from mew_lab.sdk.discovered import DiscoveredTool
-from mew_lab.views.tools.model import Catalogue, Person
+from mew_lab.views.tools.model import ToolList, ToolOwner
 from mew_lab.views.tools.widget import PAGE, ToolsView, view_of
 from mew_lab.views.ui import acting
 
@@ -58,7 +58,7 @@ class Page:
 def page(lab: Lab, browser: Callable[[Any], Any]) -> Page:
     view = view_of(lab)
     one = Page(browser(view))
-    one.browser.until(lambda: view._palette.tool("notebook/add"))
+    one.browser.until(lambda: view._catalog.tool("notebook/add"))
     return one
 
 
@@ -68,7 +68,7 @@ def test_nobody_is_asked_for_tools_before_the_view_is_shown(lab: Lab, browser: C
     view = view_of(lab)
     assert str(lab.log.df["what"].tolist()).count(asked) == before
     Page(browser(view))
-    browser_ = view._palette
+    browser_ = view._catalog
     end = time.monotonic() + 20
     while browser_.tool("notebook/add") is None:
         assert time.monotonic() < end
@@ -130,19 +130,19 @@ def test_what_a_page_makes_up_is_refused_and_nothing_is_sent(page: Page, lab: La
 
 
 class Still:
-    """A palette that shows what it is given."""
+    """A catalog that shows what it is given."""
 
-    def __init__(self, lab: Lab, catalogue: Catalogue) -> None:
-        self._palette = view_of(lab)._palette
-        self._palette.catalogue = catalogue
+    def __init__(self, lab: Lab, catalogue: ToolList) -> None:
+        self._catalog = view_of(lab)._catalog
+        self._catalog.listed = catalogue
         self.opened: list[float] = []
 
     def view(self) -> ToolsView:
         async def open_(patience: float = 0.0) -> None:
             self.opened.append(patience)
 
-        self._palette.open = open_  # type: ignore[method-assign]
-        return ToolsView(self._palette, submit=asyncio_future)
+        self._catalog.open = open_  # type: ignore[method-assign]
+        return ToolsView(self._catalog, submit=asyncio_future)
 
 
 def asyncio_future(work: Any) -> Any:
@@ -167,8 +167,8 @@ def tools(count: int, **more: Any) -> tuple[DiscoveredTool, ...]:
 
 
 def test_the_list_comes_in_pages_and_a_snapshot_is_small(lab: Lab, browser: Callable[[Any], Any]) -> None:
-    people = tuple(Person(f"p-{n}", "failed", 0, "e" * 300) for n in range(1000))
-    one = Page(browser(Still(lab, Catalogue(1, tools(5000), people)).view()))
+    people = tuple(ToolOwner(f"p-{n}", "failed", 0, "e" * 300) for n in range(1000))
+    one = Page(browser(Still(lab, ToolList(1, tools(5000), people)).view()))
     snapshot = one.browser.of("snapshot")[-1]
     assert len(json.dumps(snapshot)) < 50_000
     assert (snapshot["total"], len(snapshot["people"]), snapshot["more_people"]) == (5000, 40, 960)
@@ -179,11 +179,11 @@ def test_the_list_comes_in_pages_and_a_snapshot_is_small(lab: Lab, browser: Call
 
 
 def test_a_storm_of_changes_is_few_messages(lab: Lab, browser: Callable[[Any], Any]) -> None:
-    view = Still(lab, Catalogue(1, tools(5), ())).view()
+    view = Still(lab, ToolList(1, tools(5), ())).view()
     one = Page(browser(view))
     began, count = time.monotonic(), len(one.browser.batches)
     for n in range(2, 4000):
-        view._palette.catalogue = Catalogue(n, tools(5), ())
+        view._catalog.listed = ToolList(n, tools(5), ())
         view.wake()
         if n % 40 == 0:
             time.sleep(0.005)
@@ -215,10 +215,10 @@ def test_the_still_picture_is_a_table_of_text_whatever_the_tools_say(lab: Lab) -
         "properties": {HOSTILE: {"type": HOSTILE, "description": HOSTILE}},
         "required": [HOSTILE],
     }
-    catalogue = Catalogue(
+    catalogue = ToolList(
         3,
         tools(250, about=HOSTILE, schema=schema, hints={"readOnlyHint": True}),
-        (Person(HOSTILE, "failed", 0, HOSTILE),),
+        (ToolOwner(HOSTILE, "failed", 0, HOSTILE),),
         7,
     )
     view = Still(lab, catalogue).view()
@@ -233,7 +233,7 @@ def test_the_still_picture_is_a_table_of_text_whatever_the_tools_say(lab: Lab) -
 
 
 def test_an_empty_picture_says_what_would_fill_it(lab: Lab) -> None:
-    view = Still(lab, Catalogue()).view()
+    view = Still(lab, ToolList()).view()
     assert "lab.bridge(NAME, COMMAND) brings an MCP server" in view._static_html()
     assert view.badge() == ""
 
@@ -248,5 +248,5 @@ def test_displayed_it_waits_a_moment_so_that_its_picture_holds_what_is_there(lab
 
 def test_badges_say_only_what_a_tool_said_of_itself(lab: Lab, browser: Callable[[Any], Any]) -> None:
     hints = {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": "yes", "idempotentHint": 1}
-    one = Page(browser(Still(lab, Catalogue(1, tools(1, hints=hints), ())).view()))
+    one = Page(browser(Still(lab, ToolList(1, tools(1, hints=hints), ())).view()))
     assert one.value("find", query="")["rows"][0]["badges"] == ["writes", "destroys"]

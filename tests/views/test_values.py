@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mew_lab.protocol.visible import visible
-from mew_lab.views.approvals.values import argument, compared, folded, lines_of, mark
+from mew_lab.views.approvals.values import argument, compare_lines, folded, lines_of, mark
 
 TEXT = st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=("Cs",)), max_size=60)
 
@@ -66,20 +66,20 @@ def test_an_argument_is_held_against_that_of_the_last_call() -> None:
 
 def test_a_difference_is_told_line_by_line_and_what_is_equal_and_far_is_counted() -> None:
     was, now = "a\nb\nc\nd\ne\nf\nold", "a\nb\nc\nd\ne\nf\nnew"
-    assert compared(json.dumps(was), json.dumps(now)) == [
+    assert compare_lines(json.dumps(was), json.dumps(now)) == [
         [" ", '"a\\n'],
         ["…", "4 equal lines"],
         [" ", "f\\n"],
         ["-", 'old"'],
         ["+", 'new"'],
     ]
-    assert compared('"x"', "3") == [["-", '"x"'], ["+", "3"]]
+    assert compare_lines('"x"', "3") == [["-", '"x"'], ["+", "3"]]
 
 
 @pytest.mark.threat(17)
 @given(was=TEXT, now=TEXT)
 def test_threat_17_a_difference_loses_nothing_of_the_new_value_and_hides_nothing(was: str, now: str) -> None:
-    rows = compared(json.dumps(was, ensure_ascii=False), json.dumps(now, ensure_ascii=False))
+    rows = compare_lines(json.dumps(was, ensure_ascii=False), json.dumps(now, ensure_ascii=False))
     assert all(text == visible(text) for _, text in rows)
     if not any(sign == "…" for sign, _ in rows):
         assert [text for sign, text in rows if sign != "-"] == lines_of(json.dumps(now, ensure_ascii=False))
@@ -88,6 +88,6 @@ def test_threat_17_a_difference_loses_nothing_of_the_new_value_and_hides_nothing
 @pytest.mark.threat(9)
 def test_threat_09_what_is_too_long_to_compare_is_not_compared() -> None:
     began = time.process_time()
-    assert compared(json.dumps("ab\n" * 100_000), json.dumps("ba\n" * 100_000)) == []
-    assert compared(json.dumps("a" * 1000), json.dumps("b")) == []
+    assert compare_lines(json.dumps("ab\n" * 100_000), json.dumps("ba\n" * 100_000)) == []
+    assert compare_lines(json.dumps("a" * 1000), json.dumps("b")) == []
     assert time.process_time() - began < 5

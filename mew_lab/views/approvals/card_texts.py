@@ -1,4 +1,4 @@
-"""What is told of a card, in words and as the data of a view?  Pure: a card in, text out.
+"""Tells of a card in words and as the data of a view.  Pure: a card in, text out.
 
 All of it is visible text but `id` and `digest`, which are sent back. It knows no view and no decision under way.
 
@@ -16,7 +16,7 @@ from mew_lab.lab.decisions.cards import Card
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.sdk.request_rows import is_routine, row_name
 from mew_lab.views.approvals.faces import short
-from mew_lab.views.approvals.marks import placed
+from mew_lab.views.approvals.marks import place_warnings
 from mew_lab.views.approvals.values import argument, mark
 from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import clock_time, picture
@@ -63,7 +63,7 @@ def shown(card: Card) -> dict[str, Any]:
         "arguments": arguments,
         "gone": gone[:20],
         "shape": sha256(repr(card.shape).encode("utf-8", "replace")).hexdigest()[:24],
-        "warnings": placed(
+        "warnings": place_warnings(
             (*card.warnings, *([card.refusal] if card.refusal else [])),
             card.arguments if card.is_open else (),
         ),

@@ -1,4 +1,4 @@
-"""Which other faces has a card: the form for its arguments, an edit to be confirmed, a grant to be confirmed?
+"""The other faces of a card: the form for its arguments, an edit to be confirmed, a grant to be confirmed.
 
 Each face is made in the kernel and sent as text; what is confirmed is named by the digest of what was sent. It does not
 know how a decision is taken. Spec: threats 3, 14, 22.
@@ -18,9 +18,9 @@ from mew_lab.lab.decisions.grant_preview import LIMITS, GrantOffer, GrantOffers
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.session import Session
 from mew_lab.protocol.visible import middle, visible
-from mew_lab.views.approvals.marks import placed
-from mew_lab.views.approvals.values import argument, compared, lines_of
-from mew_lab.views.ui.acting import Act, Outcome
+from mew_lab.views.approvals.marks import place_warnings
+from mew_lab.views.approvals.values import argument, compare_lines, lines_of
+from mew_lab.views.ui.acting import Act, ActResult
 from mew_lab.views.ui.pictures import clock_time
 
 __all__ = ["Faces", "limits", "short"]
@@ -45,33 +45,33 @@ class Faces:
             self._offers.take(proposal, digest=digest, offer=offer, click=click, target=target)
         )
 
-    def _form(self, given: Mapping[str, Any]) -> Future[Outcome]:
-        async def form() -> Outcome:
+    def _form(self, given: Mapping[str, Any]) -> Future[ActResult]:
+        async def form() -> ActResult:
             fields = await self._session.decisions.editing.form(_id(given))
-            return Outcome("The arguments can be changed.", [_field(one) for one in fields])
+            return ActResult("The arguments can be changed.", [_field(one) for one in fields])
 
         return self._session.loop.submit(form())
 
-    def _review(self, given: Mapping[str, Any]) -> Future[Outcome]:
+    def _review(self, given: Mapping[str, Any]) -> Future[ActResult]:
         changes = given.get("changes")
         if not isinstance(changes, list) or not all(isinstance(one, dict) for one in changes):
             raise MewError("The view sent no changes, so nothing was changed.")
 
-        async def review() -> Outcome:
+        async def review() -> ActResult:
             made = self._session.decisions.editing.review(_id(given), changes)
-            return Outcome("This is what would be sent.", _reviewed(made))
+            return ActResult("This is what would be sent.", _reviewed(made))
 
         return self._session.loop.submit(review())
 
-    def _offer(self, given: Mapping[str, Any]) -> Future[Outcome]:
+    def _offer(self, given: Mapping[str, Any]) -> Future[ActResult]:
         values, limit, target = given.get("values"), given.get("limit"), given.get("target", "")
         if not isinstance(values, bool) or not isinstance(limit, str) or not isinstance(target, str):
             raise MewError("The view asked for a grant that this kernel does not know. Run its cell again.")
 
-        async def offer() -> Outcome:
+        async def offer() -> ActResult:
             to = (target,) if target else ()
             made = await self._offers.offer(_id(given), values=values, limit=limit, target=to)
-            return Outcome("This is what would be granted.", _offered(made))
+            return ActResult("This is what would be granted.", _offered(made))
 
         return self._session.loop.submit(offer())
 
@@ -116,13 +116,13 @@ def _reviewed(review: EditReview) -> dict[str, Any]:
                 shown["how"] = "added"
             elif line.changed:
                 shown |= {"how": "changed", "was": argument(line.pointer, line.was)["text"]}
-                shown["lines"] = compared(line.was, line.now)
+                shown["lines"] = compare_lines(line.was, line.now)
         lines.append(shown)
     return {
         "digest": review.digest,
         "short": short(review.digest),
         "lines": lines,
-        "warnings": placed(review.warnings, review.arguments),
+        "warnings": place_warnings(review.warnings, review.arguments),
     }
 
 

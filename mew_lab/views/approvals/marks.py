@@ -17,7 +17,7 @@ from mew_lab.lab.decisions.cards import whole
 from mew_lab.protocol.visible import visible
 from mew_lab.sdk.request_rows import row_name
 
-__all__ = ["placed"]
+__all__ = ["place_warnings"]
 
 # What was invisible, as a text in quotes shows it: an escape whose backslash is not itself escaped.
 _UNESCAPED = r"(?<!\\)(?:\\\\)*"
@@ -31,7 +31,7 @@ _READS = re.compile(r" \(reads .*\)\Z")  # what letters in disguise look like
 SHORTEST = 2  # characters: what is shorter stands everywhere, and is looked for in the row that is named
 
 
-def placed(warnings: Sequence[str], arguments: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+def place_warnings(warnings: Sequence[str], arguments: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
     """Each warning as visible text with the row, and the first and the last character in it, that it means.
 
     The characters are counted as a page counts them, in units of UTF-16. `row` is missing where nothing was found.

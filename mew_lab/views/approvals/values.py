@@ -1,4 +1,4 @@
-"""How does a JSON value stand on a card, so that nothing of it is hidden and nothing is cut in silence?  Pure.
+"""Shows a JSON value on a card so that nothing of it is hidden and nothing is cut in silence.  Pure.
 
 What is long is folded: its beginning stands there with its size, and the whole is sent when somebody opens it. It knows
 no card and no decision. Spec: threats 16, 17.
@@ -15,7 +15,7 @@ from mew_lab.lab.decisions.cards import FOLD_LINES, LONG_NAME, folded, is_folded
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.sdk.request_rows import ID, is_routine, row_name
 
-__all__ = ["argument", "compared", "folded", "lines_of", "mark", "whole"]
+__all__ = ["argument", "compare_lines", "folded", "lines_of", "mark", "whole"]
 
 TITLED = 40  # characters of a value that the title of a card shows whole
 MOST_COMPARED = 400  # lines, and characters of a line, that are compared one by one
@@ -60,7 +60,7 @@ def mark(name: str, value: str, last: Mapping[str, str]) -> list[str]:
     return ["same", ""] if last[name] == value else ["differs", one_line(last[name], 160)]
 
 
-def compared(was: str, now: str) -> list[list[str]]:
+def compare_lines(was: str, now: str) -> list[list[str]]:
     """Two values as lines, each with its sign: ` ` in both, `-` before, `+` now; what is equal and far off is left
     out and counted. Empty where it is too much to compare: then both stand there whole."""
     old, new = lines_of(was), lines_of(now)

@@ -1,4 +1,4 @@
-"""How does a human decide about proposals, so that what is shown is what is done?
+"""The cards of proposals, on which a human decides so that what is shown is what is done.
 
 The view shows cards; the browser sends back an id, the digest of what was shown, a decision and a nonce,
 never a payload: the request is built by the workbench from the proposal, or the edit, that the kernel holds. A message

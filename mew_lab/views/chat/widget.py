@@ -1,4 +1,4 @@
-"""How does a human read and answer what is said in a space?
+"""The chat: a human reads and answers what is said in a space.
 
 The view sends what a person chose: a text and whom it is for, the number of a message and a word about it. What is
 said, and to whom an acknowledgement goes, is built from the messages that the kernel holds. Messages travel in batches
@@ -23,7 +23,7 @@ from mew_lab.lab.session import Session
 from mew_lab.log.line import read_members
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.chat.model import REASONS, STATUSES, ChatModel, ChatRow
-from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
+from mew_lab.views.ui.acting import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.markdown import plain, tree
@@ -176,25 +176,25 @@ class ChatView(ActingWidget):
             raise MewError("The view named recipients that are none, so nothing was said. Choose them again.")
         return self._submit(self._talk.say(text, to, markdown=given.get("markdown") is True))
 
-    def _earlier(self, given: Mapping[str, Any]) -> Outcome:
+    def _earlier(self, given: Mapping[str, Any]) -> ActResult:
         messages = self._talk.messages(before=_number(given, "before"), limit=PAGE // 2)
         left = MOST_CHARACTERS
         while len(messages) > 1 and sum(len(one.text) for one in messages) > left:
             messages = messages[1:]
         first = messages[0].n if messages else 0
         more = bool(self._talk.messages(before=first, limit=1)) if first else False
-        return Outcome(
+        return ActResult(
             f"{len(messages)} earlier messages.",
             {"messages": _page(messages), "more": more},
         )
 
-    def _whole(self, given: Mapping[str, Any]) -> Outcome:
+    def _whole(self, given: Mapping[str, Any]) -> ActResult:
         one = self._talk.message(_number(given, "n"))
         found = (read_members(self._raw(one.seq)) or {}).get("payload") if one is not None else None
         text = found.get("text") if isinstance(found, dict) else None
         if one is None or not isinstance(text, str):
             raise MewError("The rest of that message is not held here any more: lab.log.df has it.")
-        return Outcome("All of it.", {"text": plain(text)})
+        return ActResult("All of it.", {"text": plain(text)})
 
     # Pictures.
 

@@ -1,4 +1,4 @@
-"""Which columns can the feed have?  One table of data, from which the page and the picture are drawn.
+"""The columns of the feed: one table of data, from which the page and the picture are drawn.
 
 How a row's value becomes text stands here for the picture and in feed_cells.js for the page, under the same names. It
 knows no widget.
@@ -13,12 +13,12 @@ from mew_lab.errors import MewError
 from mew_lab.lab.rows import Row
 from mew_lab.views.ui.pictures import clock_time
 
-__all__ = ["COLUMNS", "DEFAULT", "SIGNS", "VALUES", "Column", "chosen"]
+__all__ = ["COLUMNS", "DEFAULT", "SIGNS", "VALUES", "FeedColumn", "chosen"]
 
 SIGNS = {"accepted": "✓", "refused": "✗", "sent": "·"}
 
 
-class Column(NamedTuple):
+class FeedColumn(NamedTuple):
     """One column. Make another of it with `COLUMNS["what"]._replace(width=300)`.
 
     `width` is in pixels, 0 takes what is left; `narrow` the width where the view is narrower than 900 px, 0 the same.
@@ -36,20 +36,20 @@ class Column(NamedTuple):
     least: int = 0
 
 
-COLUMNS: Mapping[str, Column] = {
+COLUMNS: Mapping[str, FeedColumn] = {
     one.name: one
     for one in (
-        Column("seq", "#", 56, "right", narrow=44),
-        Column("time", "+s", 60, "right", "moment", least=560),
-        Column("clock", "received", 76, "right", "moment"),
-        Column("from", "from", 120, hover="from", code=True, narrow=112),
-        Column("to", "to", 108, hover="to", code=True, least=620),
-        Column("kind", "kind", 172, hover="kind", code=True, narrow=32),
-        Column("what", "what", 0, hover="what"),
-        Column("context", "context", 96, hover="context", code=True),
-        Column("follows", "↳", 44, "right", "follows", least=400),
-        Column("verdict", "verdict", 116, code=True, narrow=22),
-        Column("size", "bytes", 64, "right"),
+        FeedColumn("seq", "#", 56, "right", narrow=44),
+        FeedColumn("time", "+s", 60, "right", "moment", least=560),
+        FeedColumn("clock", "received", 76, "right", "moment"),
+        FeedColumn("from", "from", 120, hover="from", code=True, narrow=112),
+        FeedColumn("to", "to", 108, hover="to", code=True, least=620),
+        FeedColumn("kind", "kind", 172, hover="kind", code=True, narrow=32),
+        FeedColumn("what", "what", 0, hover="what"),
+        FeedColumn("context", "context", 96, hover="context", code=True),
+        FeedColumn("follows", "↳", 44, "right", "follows", least=400),
+        FeedColumn("verdict", "verdict", 116, code=True, narrow=22),
+        FeedColumn("size", "bytes", 64, "right"),
     )
 }
 DEFAULT = ("seq", "time", "from", "to", "kind", "what", "follows", "verdict")
@@ -71,8 +71,8 @@ VALUES: Mapping[str, Callable[[Row], str]] = {
 }
 
 
-def chosen(wanted: Iterable[str | Column]) -> tuple[Column, ...]:
-    """The columns of these names, in this order; a Column of your own has a known name and what else you like.
+def chosen(wanted: Iterable[str | FeedColumn]) -> tuple[FeedColumn, ...]:
+    """The columns of these names, in this order; a FeedColumn of your own has a known name and what else you like.
 
     Raises:
         MewError: when there is no such column, none at all, or one of them twice.
@@ -83,7 +83,7 @@ def chosen(wanted: Iterable[str | Column]) -> tuple[Column, ...]:
     columns = []
     for given in wanted:
         one = COLUMNS.get(given) if isinstance(given, str) else given
-        if not isinstance(one, Column) or one.name not in COLUMNS:
+        if not isinstance(one, FeedColumn) or one.name not in COLUMNS:
             raise MewError(f"the feed has no column {_named(given)}; there are {known}")
         if one.hover and one.hover not in HOVERS:
             raise MewError(f"the mouse cannot show {_named(one.hover)}; it can show {', '.join(HOVERS)}")
@@ -95,4 +95,4 @@ def chosen(wanted: Iterable[str | Column]) -> tuple[Column, ...]:
 
 
 def _named(one: Any) -> str:
-    return repr(one.name if isinstance(one, Column) else one)[:80]
+    return repr(one.name if isinstance(one, FeedColumn) else one)[:80]

@@ -1,4 +1,4 @@
-"""What does a row of the feed tell when it is opened?  Its exact text, the same laid out, why it passed, its chain.
+"""What the feed tells of an opened row: its exact text, the same laid out, why it passed, its chain.
 
 All of it is made when somebody asks, for one row. It does not know who asks.
 """
@@ -11,7 +11,7 @@ from mew_lab.lab.extract import members_of
 from mew_lab.lab.rows import Row, Rows
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.views.feed.chain import Chain, Step, chain_of
-from mew_lab.views.ui.layout import laid_out
+from mew_lab.views.ui.layout import lay_out
 
 __all__ = ["SHOWN", "detail", "why"]
 
@@ -33,7 +33,7 @@ def detail(source: Rows, seq: int, *, whole: bool) -> dict[str, Any]:
     sentence, pattern = why(source, row, chain) if row else ("", "")
     return {
         "text": visible(part) or GONE,
-        "pretty": laid_out(part, LAID_OUT),
+        "pretty": lay_out(part, LAID_OUT),
         "more": len(raw) - len(part),
         "why": sentence,
         "pattern": pattern,

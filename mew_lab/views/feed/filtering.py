@@ -1,4 +1,4 @@
-"""Which rows of the feed does a person mean?  What she types, made into a question that a row answers yes or no.
+"""Compiles the text of a filter to a predicate on rows of the feed.
 
 `compile_filter` is the seam: whoever brings a language for filters puts another function of the same shape in its
 place. The browser filters the rows that it holds by the same rule (views/feed/filter.js); one table of cases runs

@@ -1,4 +1,4 @@
-"""How does a browser see every envelope, once, in order, at thousands a second?
+"""The feed: every envelope in the browser, once and in order, at thousands a second.
 
 The log is the only truth; the feed has a cursor in it. The writer sends the rows after the cursor, in one
 message in a twentieth of a second. Each message says after which row it begins: a view that misses one
@@ -27,9 +27,9 @@ from mew_lab.lab.extract import as_python, members_of, save_log
 from mew_lab.lab.rows import Row, Rows
 from mew_lab.lab.session import Session
 from mew_lab.protocol.visible import visible
-from mew_lab.views.feed.columns import DEFAULT, SIGNS, VALUES, Column, chosen
+from mew_lab.views.feed.columns import DEFAULT, SIGNS, VALUES, FeedColumn, chosen
 from mew_lab.views.feed.detail import detail, why
-from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
+from mew_lab.views.ui.acting import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
@@ -110,8 +110,8 @@ class FeedView(ActingWidget):
         return [one for one in found if one is not None]
 
     @property
-    def columns(self) -> tuple[Column, ...]:
-        """The columns shown, each a `Column`. Set it to names such as `["seq", "from", "what"]`, or to Columns.
+    def columns(self) -> tuple[FeedColumn, ...]:
+        """The columns shown, each a `FeedColumn`. Set it to names such as `["seq", "from", "what"]`, or to Columns.
 
         There are seq, time, clock, from, to, kind, what, context, follows, verdict and size. Raises MewError for
         any other.
@@ -119,7 +119,7 @@ class FeedView(ActingWidget):
         return self._columns
 
     @columns.setter
-    def columns(self, wanted: Iterable[str | Column]) -> None:
+    def columns(self, wanted: Iterable[str | FeedColumn]) -> None:
         self._columns = chosen(wanted)
         self.post({"t": "columns", "columns": self._packed_columns()})
 
@@ -211,17 +211,17 @@ class FeedView(ActingWidget):
     def _acts(self) -> Mapping[str, Act]:
         return {"json": self._copy_json, "python": self._copy_python, "save": self._save}
 
-    def _copy_json(self, given: Mapping[str, Any]) -> Outcome:
+    def _copy_json(self, given: Mapping[str, Any]) -> ActResult:
         seq, raw = self._held(given)
         if len(raw) > MOST_COPIED:
             raise MewError(f"The envelope has {len(raw)} characters, too many to copy; lab.log has it.")
-        return Outcome(f"Row {seq} is copied as JSON, exactly as it was sent.", raw)
+        return ActResult(f"Row {seq} is copied as JSON, exactly as it was sent.", raw)
 
-    def _copy_python(self, given: Mapping[str, Any]) -> Outcome:
+    def _copy_python(self, given: Mapping[str, Any]) -> ActResult:
         seq, raw = self._held(given)
         [row] = self._source.since(seq - 1, 1)
         as_id = self._desk.as_id(row.sender) if self._desk is not None else None
-        return Outcome(f"Row {seq} is copied as a line of Python.", as_python(raw, as_id=as_id))
+        return ActResult(f"Row {seq} is copied as a line of Python.", as_python(raw, as_id=as_id))
 
     def _held(self, given: Mapping[str, Any]) -> tuple[int, str]:
         seq = given.get("seq")

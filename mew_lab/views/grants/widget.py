@@ -1,4 +1,4 @@
-"""How does a person see who holds what, and give and take it?
+"""The grants editor: a person sees who holds which capability, grants it and takes it back.
 
 A table of every capability and its origin, and a form beside it: whatever is picked there becomes one pattern, which
 stands in the form as text. While it is written the kernel answers what it would change; the newest question alone is
@@ -27,7 +27,7 @@ from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.grants.model import Holding, Holdings
 from mew_lab.views.grants.probing import Probe, probe
-from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
+from mew_lab.views.ui.acting import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
@@ -138,18 +138,18 @@ class GrantsView(ActingWidget):
             "of": self._of,
         }
 
-    def _probe(self, given: Mapping[str, Any]) -> Future[Outcome]:
+    def _probe(self, given: Mapping[str, Any]) -> Future[ActResult]:
         to, text = _words(given, "to", "pattern")
         self._question += 1
         return self._session.loop.submit(self._answer(to, text, self._question))
 
-    async def _answer(self, to: str, text: str, number: int) -> Outcome:
+    async def _answer(self, to: str, text: str, number: int) -> ActResult:
         try:
             found = await probe(self._session, to, text, wanted=lambda: number == self._question)
         except MewError as fault:
             # What is half written is no failure that somebody has to dismiss.
-            return Outcome("", {"fault": one_line(str(fault), 300)})
-        return Outcome("", _answered(found, to))
+            return ActResult("", {"fault": one_line(str(fault), 300)})
+        return ActResult("", _answered(found, to))
 
     def _grant(self, given: Mapping[str, Any]) -> Future[str]:
         to, text = _words(given, "to", "pattern")
@@ -165,22 +165,22 @@ class GrantsView(ActingWidget):
         (key,) = _words(given, "key")
         return self._session.loop.submit(self._holdings.revoke(key))
 
-    def _tools(self, given: Mapping[str, Any]) -> Future[Outcome]:
+    def _tools(self, given: Mapping[str, Any]) -> Future[ActResult]:
         return self._session.loop.submit(self._look_up())
 
-    async def _look_up(self) -> Outcome:
+    async def _look_up(self) -> ActResult:
         found, silent = await gather_tools(self._session, None, patience=PATIENCE)
         names = [
             [who, str(tool.get("name"))[:128], one_line(f"{who}/{tool.get('name')}", 80)]
             for who, tool in found[:MOST_TOOLS]
         ]
         without = f"; no answer from {', '.join(silent)}" if silent else ""
-        return Outcome(f"{len(found)} tools{one_line(without, 200)}", names)
+        return ActResult(f"{len(found)} tools{one_line(without, 200)}", names)
 
-    def _of(self, given: Mapping[str, Any]) -> Outcome:
+    def _of(self, given: Mapping[str, Any]) -> ActResult:
         (holder,) = _words(given, "holder")
         rows = [row for row in self._holdings.rows if holder in ("", row.holder)]
-        return Outcome(f"{len(rows)} capabilities", [_shown(row) for row in rows[:MOST_ROWS]])
+        return ActResult(f"{len(rows)} capabilities", [_shown(row) for row in rows[:MOST_ROWS]])
 
     # Pictures.
 

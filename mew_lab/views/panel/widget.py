@@ -1,4 +1,4 @@
-"""How does one look take in a whole space?  The control room: every part in its place, each fed by itself.
+"""The control room: every part of a space in its place on one page, each fed by itself.
 
 Who is here on the left, what is said in the middle, what waits for a decision on the right, and under it the other parts
 behind tabs with counts; where there is little room all stands in one column, decisions first. The parts are the very

@@ -1,4 +1,4 @@
-"""How does a human follow what others think aloud, and stop it?
+"""The reasoning view: a human follows what others reason in the open, and cancels it.
 
 The view has one branch a sequence, its steps below it. All sequences travel as one line each; steps travel with their
 number, so that a view which has missed one asks for the page it lacks. The steps of a sequence that has ended are sent
@@ -27,7 +27,7 @@ from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.reasoning.call_rows import CallRow
 from mew_lab.views.reasoning.model import REASONS, ReasoningModel
 from mew_lab.views.reasoning.sequences import SequenceRow, StepRow
-from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
+from mew_lab.views.ui.acting import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.markdown import plain
@@ -218,23 +218,23 @@ class ReasoningView(ActingWidget):
             raise MewError("Nothing was cancelled: a reason has 1 to 80 characters. Choose one of the list.")
         return self._submit(self._thoughts.cancel(_number(given, "key"), reason.strip()))
 
-    def _steps_asked(self, given: Mapping[str, Any]) -> Outcome:
+    def _steps_asked(self, given: Mapping[str, Any]) -> ActResult:
         key, after = _number(given, "key"), _number(given, "after")
         steps = self._thoughts.steps(key, after=after, limit=PAGE)
-        return Outcome(f"{len(steps)} steps.", {"steps": [_step(key, one) for one in steps]})
+        return ActResult(f"{len(steps)} steps.", {"steps": [_step(key, one) for one in steps]})
 
-    def _whole(self, given: Mapping[str, Any]) -> Outcome:
+    def _whole(self, given: Mapping[str, Any]) -> ActResult:
         key, n = _number(given, "key"), _number(given, "n")
         text = self._text_of(key, n)
         if text is None:
             raise MewError("All of it is not held here any more: lab.log.df has it.")
         cut = f"\n… and {len(text) - WHOLE} characters more" if len(text) > WHOLE else ""
-        return Outcome("All of it.", {"text": plain(text[:WHOLE]) + cut})
+        return ActResult("All of it.", {"text": plain(text[:WHOLE]) + cut})
 
-    def _stream_asked(self, given: Mapping[str, Any]) -> Outcome:
+    def _stream_asked(self, given: Mapping[str, Any]) -> ActResult:
         text, total = self._thoughts.mirrored(_number(given, "key"))
         left = f"… {total - len(text)} characters before this are not held.\n" if total > len(text) else ""
-        return Outcome("All that is held of the stream.", {"text": left + plain(text)})
+        return ActResult("All that is held of the stream.", {"text": left + plain(text)})
 
     def _text_of(self, key: int, n: int) -> str | None:
         """All that a step says: of a call its payload and its answer's; with n = 0, what the sequence set out to do."""

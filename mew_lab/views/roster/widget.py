@@ -1,4 +1,4 @@
-"""How does a person see who is in the space, and steer them?
+"""The roster: a person sees who is in the space, steers participants and invites others.
 
 A row a participant: presence, what it is, what it may do, how full its context is, and a menu of what the human may
 have it do. Rows that changed are sent, at most 200 in a message; the rest of a large space comes page by page when
@@ -30,7 +30,7 @@ from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.roster.inviting import Invitation, invite
 from mew_lab.views.roster.model import MemberRow, MemberStatus, RosterModel
-from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
+from mew_lab.views.ui.acting import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
@@ -169,7 +169,7 @@ class RosterView(ActingWidget):
         choices = {name: given[name] for name in _GIVEN if given.get(name) not in (None, "")}
         return self._session.loop.submit(self._members.steering.perform(deed, target, choices))
 
-    def _invite(self, given: Mapping[str, Any]) -> Future[Outcome]:
+    def _invite(self, given: Mapping[str, Any]) -> Future[ActResult]:
         name, can, reason = given.get("name"), given.get("can"), given.get("reason")
         if not isinstance(name, str) or not name.strip():
             raise MewError("Who is invited? Give an id of letters, digits, dots and dashes.")
@@ -177,15 +177,15 @@ class RosterView(ActingWidget):
         why = reason[:300] if isinstance(reason, str) else ""
         return self._session.loop.submit(self._bring_in(name.strip()[:200], patterns, why))
 
-    async def _bring_in(self, name: str, patterns: list[dict[str, Any]] | None, reason: str) -> Outcome:
+    async def _bring_in(self, name: str, patterns: list[dict[str, Any]] | None, reason: str) -> ActResult:
         invitation = await invite(self._session.me.participant, name, patterns, reason=reason or None)
         with self._book:
             self._tokens[invitation.id] = invitation
             self._invited[invitation.id] = (invitation.participant, self.clock().timestamp(), None)
         self.wake()
-        return Outcome(f"{name} is invited; its token is ready and can be shown once")
+        return ActResult(f"{name} is invited; its token is ready and can be shown once")
 
-    def _reveal(self, given: Mapping[str, Any]) -> Outcome:
+    def _reveal(self, given: Mapping[str, Any]) -> ActResult:
         id = given.get("id")
         with self._book:
             found = self._tokens.pop(id, None) if isinstance(id, str) else None
@@ -201,16 +201,16 @@ class RosterView(ActingWidget):
             )
         self.wake()
         line = join_line(found.url or "URL", space=self._session.space, token_env="MEW_TOKEN")
-        return Outcome(
+        return ActResult(
             f"The token of {name} is shown, this once",
             {"token": found.token.reveal(), "url": visible(found.url), "line": visible(line)},
         )
 
-    def _more(self, given: Mapping[str, Any]) -> Outcome:
+    def _more(self, given: Mapping[str, Any]) -> ActResult:
         after = given.get("after")
         start = after if isinstance(after, int) and after > 0 else 0
         rows = self._first_who_is_here()[start : start + MOST_ROWS]
-        return Outcome(f"{len(rows)} more", [_shown(row) for row in rows])
+        return ActResult(f"{len(rows)} more", [_shown(row) for row in rows])
 
     # Pictures.
 

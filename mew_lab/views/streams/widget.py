@@ -1,4 +1,4 @@
-"""How does a human see the streams of her space, and look into one while it runs?
+"""The streams view: a human sees the streams of a space, and looks into one while it runs.
 
 The list travels as rows: whole when one has changed, its counts alone at most twice a second. What is on a stream is
 read here, in Python, and goes as visible text, numbers, or a whole picture, to the one view that has opened the stream:
@@ -30,7 +30,7 @@ from mew_lab.views.streams.model import StreamsModel
 from mew_lab.views.streams.row import StreamRow
 from mew_lab.views.streams.stills import CODE, COLUMNS, cells_of, last_lines
 from mew_lab.views.streams.watch import StreamWatch
-from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
+from mew_lab.views.ui.acting import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
@@ -195,10 +195,10 @@ class StreamsView(ActingWidget):
             "save": lambda given: self._do(self._save(_key(given), given.get("kind"))),
         }
 
-    def _do(self, work: Coroutine[Any, Any, Outcome]) -> Future[Outcome]:
+    def _do(self, work: Coroutine[Any, Any, ActResult]) -> Future[ActResult]:
         return self._loop.submit(work)
 
-    def _open(self, given: Mapping[str, Any]) -> Future[Outcome]:
+    def _open(self, given: Mapping[str, Any]) -> Future[ActResult]:
         asked = {
             name: one.strip() for name in _ASKED if isinstance(one := given.get(name), str) and one.strip()
         }
@@ -206,32 +206,32 @@ class StreamsView(ActingWidget):
         if isinstance(target, str) and target:
             asked["target"] = target
 
-        async def opened() -> Outcome:
+        async def opened() -> ActResult:
             row = await self.actions.open(**asked)
-            return Outcome(f"{row.id} is open; you own it.", {"key": row.key})
+            return ActResult(f"{row.id} is open; you own it.", {"key": row.key})
 
         return self._do(opened())
 
-    async def _close(self, key: int) -> Outcome:
+    async def _close(self, key: int) -> ActResult:
         await self.actions.close(key)
-        return Outcome(f"{self._called(key)} is closed.")
+        return ActResult(f"{self._called(key)} is closed.")
 
-    async def _grant_write(self, key: int, who: str) -> Outcome:
+    async def _grant_write(self, key: int, who: str) -> ActResult:
         await self.actions.grant_write(key, who)
-        return Outcome(f"{who} may write to {self._called(key)}.")
+        return ActResult(f"{who} may write to {self._called(key)}.")
 
-    async def _revoke_write(self, key: int, who: str) -> Outcome:
+    async def _revoke_write(self, key: int, who: str) -> ActResult:
         await self.actions.revoke_write(key, who)
-        return Outcome(f"{who} may write to {self._called(key)} no longer.")
+        return ActResult(f"{who} may write to {self._called(key)} no longer.")
 
-    async def _transfer(self, key: int, who: str) -> Outcome:
+    async def _transfer(self, key: int, who: str) -> ActResult:
         await self.actions.transfer_ownership(key, who)
-        return Outcome(f"{self._called(key)} belongs to {who} now.")
+        return ActResult(f"{self._called(key)} belongs to {who} now.")
 
-    async def _save(self, key: int, kind: Any) -> Outcome:
+    async def _save(self, key: int, kind: Any) -> ActResult:
         saved = await self.actions.save(key, kind=kind if kind in KINDS else None)
         missing = f" The {saved.missing} bytes before are not held any more." if saved.missing else ""
-        return Outcome(f"{saved.bytes} bytes of {self._called(key)} are in {saved.path}.{missing}")
+        return ActResult(f"{saved.bytes} bytes of {self._called(key)} are in {saved.path}.{missing}")
 
     def _called(self, key: int) -> str:
         row = self.streaming.row(key)

@@ -1,4 +1,4 @@
-"""Which exchange does somebody look at, and what has come of it by now?
+"""Follows the exchange that somebody looks at, and what has come of it by now.
 
 Nothing is kept before the first question: then the newest 20 000 envelopes are read once, in turns that hold nobody up,
 and from then on followed, so that an exchange grows while it is looked at. Everything happens on the loop's thread;
@@ -17,13 +17,13 @@ from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.entry import Entry
 from mew_lab.log.chains import MOST_HELD, MOST_RELATED, Chains, Exchange, Step
 
-__all__ = ["Exchanges"]
+__all__ = ["ExchangeSelection"]
 
 SETTLED = 0.2  # seconds between two looks at a growing exchange
 PATIENCE = 30.0
 
 
-class Exchanges:
+class ExchangeSelection:
     """The exchange selected in a space, with all that belongs to it."""
 
     def __init__(self, following: EntryFeed, *, most: int = MOST_HELD) -> None:

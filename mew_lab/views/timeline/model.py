@@ -1,4 +1,4 @@
-"""How lively is the space, and how long does it keep its members waiting?  Counts and durations, as they come.
+"""Statistics of the traffic: messages per second, and how long requests and proposals wait.
 
 Kept, whatever the load: the counts by family of the last 3600 seconds and the last 1440 minutes in which something was
 said, the newest 5000 answered questions of either kind, and of those that wait at most 5000. One writer, the loop's
@@ -20,20 +20,20 @@ from mew_lab.log.charts import MOST_BARS, Series
 from mew_lab.log.pairs import MOST_OPEN, WEIGHT, Pair, Spread, pair_of, spread
 from mew_lab.protocol.families import FAMILIES, family_index
 
-__all__ = ["Beat", "Tempo"]
+__all__ = ["KindCounts", "TrafficStats"]
 
 SECONDS, MINUTES, POINTS = 3600, 1440, 5000
 _STEPS = (1, 2, 5, 10, 15, 30, 60)
 
 
-class Beat(NamedTuple):
+class KindCounts(NamedTuple):
     """What was said from `start` on (epoch, seconds), for a second or a minute: counts in the order of `FAMILIES`."""
 
     start: int
     counts: tuple[int, ...]
 
 
-class Tempo:
+class TrafficStats:
     """Follows a space. `count` is how many envelopes there were, `now` when the last one came (epoch, seconds)."""
 
     def __init__(self) -> None:
@@ -82,11 +82,11 @@ class Tempo:
 
     # --- for any thread ---
 
-    def seconds(self, after: int = 0) -> list[Beat]:
+    def seconds(self, after: int = 0) -> list[KindCounts]:
         """The seconds that began after that moment and in which something was said, oldest first."""
         return _beats(self._seconds, after)
 
-    def minutes(self, after: int = 0) -> list[Beat]:
+    def minutes(self, after: int = 0) -> list[KindCounts]:
         """The same by minutes."""
         return _beats(self._minutes, after)
 
@@ -128,5 +128,5 @@ class Tempo:
         return Series(float(first), float(step), tuple(map(tuple, counts)))
 
 
-def _beats(held: deque[tuple[int, list[int]]], after: int) -> list[Beat]:
-    return [Beat(start, tuple(counts)) for start, counts in list(held) if start > after]
+def _beats(held: deque[tuple[int, list[int]]], after: int) -> list[KindCounts]:
+    return [KindCounts(start, tuple(counts)) for start, counts in list(held) if start > after]

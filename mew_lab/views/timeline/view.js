@@ -76,7 +76,7 @@ function render({ model, el }) {
     from: () => 0,
     item(item) {
       if (item.t === "snapshot") begin(item);
-      else if (item.t === "tempo") take(item);
+      else if (item.t === "stats") take(item);
       else if (item.t === "exchange") look(item);
     },
     done: changed,

@@ -1,4 +1,4 @@
-"""How does a reader see how lively the space is, how long it keeps its members waiting, and what came of what?
+"""The timeline: messages per second, how long answers took, and an exchange as a diagram.
 
 Counts, durations and the selected exchange travel as data, what is new at most four times a second. A drawing travels as
 a list of shapes and is made node by node from a short list of tags: text that is markup never enters the page. A saved
@@ -23,9 +23,9 @@ from mew_lab.log.pairs import Pair
 from mew_lab.log.sequence import sequence
 from mew_lab.protocol.families import FAMILIES
 from mew_lab.protocol.visible import middle, visible
-from mew_lab.views.timeline.exchanges import Exchanges
-from mew_lab.views.timeline.model import Beat, Tempo
-from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
+from mew_lab.views.timeline.exchanges import ExchangeSelection
+from mew_lab.views.timeline.model import KindCounts, TrafficStats
+from mew_lab.views.ui.acting import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
@@ -45,16 +45,16 @@ HOUR, DAY = 3600, 86400
 
 def view_of(session: Session, rows: Rows) -> TimelineView:
     """Makes the view of this space."""
-    tempo, exchanges = Tempo(), Exchanges(session.following)
+    stats, exchanges = TrafficStats(), ExchangeSelection(session.following)
     view = TimelineView(
-        tempo, exchanges, rows, loop=session.loop, me=session.me.name, timeout=session.timeout
+        stats, exchanges, rows, loop=session.loop, me=session.me.name, timeout=session.timeout
     )
-    session.loop.call(lambda: session.following.add(tempo))
+    session.loop.call(lambda: session.following.add(stats))
     ended = view._leave
 
     def leave() -> None:
         ended()
-        session.loop.post(lambda: session.following.remove(tempo))
+        session.loop.post(lambda: session.following.remove(stats))
         session.loop.post(exchanges.close)
 
     view._leave = leave
@@ -71,8 +71,8 @@ class TimelineView(ActingWidget):
 
     def __init__(
         self,
-        tempo: Tempo,
-        exchanges: Exchanges,
+        stats: TrafficStats,
+        exchanges: ExchangeSelection,
         rows: Rows,
         *,
         loop: LoopThread,
@@ -80,7 +80,7 @@ class TimelineView(ActingWidget):
         timeout: float = 30.0,
         **traits: Any,
     ) -> None:
-        self._tempo = tempo
+        self._stats = stats
         self._exchanges = exchanges
         self._rows = rows
         self._loop = loop
@@ -93,7 +93,7 @@ class TimelineView(ActingWidget):
         self._answered = dict.fromkeys(STRIPS, 0)
         self._shown: Exchange | None = None
         super().__init__(**traits)
-        ends = (tempo.subscribe(self.wake), exchanges.subscribe(self.wake))
+        ends = (stats.subscribe(self.wake), exchanges.subscribe(self.wake))
 
         def leave() -> None:
             for end in ends:
@@ -123,13 +123,13 @@ class TimelineView(ActingWidget):
     @property
     def rate(self) -> Drawing:
         """Messages per second in the last hour."""
-        return rate_of(self._tempo.series(HOUR))
+        return rate_of(self._stats.series(HOUR))
 
     @property
     def latency(self) -> Drawing:
         """How long the newest requests and proposals waited."""
-        pairs = sorted((pair for strip in STRIPS for pair in self._tempo.pairs(strip)), key=lambda one: one.t)
-        requests, proposals = (len(self._tempo.waiting(strip)) for strip in STRIPS)
+        pairs = sorted((pair for strip in STRIPS for pair in self._stats.pairs(strip)), key=lambda one: one.t)
+        requests, proposals = (len(self._stats.waiting(strip)) for strip in STRIPS)
         return latency_of(pairs, waiting=(requests, proposals))
 
     # What the writer sends.
@@ -139,36 +139,36 @@ class TimelineView(ActingWidget):
             "turn": self._turn,
             "space": visible(self._rows.title()[0]),
             "families": [[one.name, one.glyph] for one in FAMILIES],
-            "seconds": _packed(self._tempo.seconds()),
-            "minutes": _packed(self._tempo.minutes()),
-            "points": {strip: self._points(self._tempo.pairs(strip, MOST_POINTS)) for strip in STRIPS},
+            "seconds": _packed(self._stats.seconds()),
+            "minutes": _packed(self._stats.minutes()),
+            "points": {strip: self._points(self._stats.pairs(strip, MOST_POINTS)) for strip in STRIPS},
             "told": {strip: self._strip(strip) for strip in STRIPS},
             "exchange": self._exchange(self._exchanges.selected),
         } | self._now()
 
     def _now(self) -> dict[str, Any]:
-        return {"count": self._tempo.count, "now": self.clock().timestamp()}
+        return {"count": self._stats.count, "now": self.clock().timestamp()}
 
     def _news(self) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = []
-        count, selected = self._tempo.count, self._exchanges.selected
+        count, selected = self._stats.count, self._exchanges.selected
         if count != self._sent_count:
             self._sent_count = count
-            seconds, minutes = self._tempo.seconds(self._second - 1), self._tempo.minutes(self._minute - 1)
+            seconds, minutes = self._stats.seconds(self._second - 1), self._stats.minutes(self._minute - 1)
             # The last ones may still grow, so they are sent again with the next news.
             self._second = seconds[-1].start if seconds else 0
             self._minute = minutes[-1].start if minutes else 0
             points = {}
             for strip in STRIPS:
-                answered = self._tempo.answered(strip)
+                answered = self._stats.answered(strip)
                 fresh = min(answered - self._answered[strip], MOST_POINTS)
                 self._answered[strip] = answered
-                points[strip] = self._points(self._tempo.pairs(strip, fresh))
+                points[strip] = self._points(self._stats.pairs(strip, fresh))
             self._turn += 1
             told = {strip: self._strip(strip) for strip in STRIPS}
             items.append(
                 {
-                    "t": "tempo",
+                    "t": "stats",
                     "turn": self._turn,
                     "seconds": _packed(seconds),
                     "minutes": _packed(minutes),
@@ -198,8 +198,8 @@ class TimelineView(ActingWidget):
         ]
 
     def _strip(self, strip: str) -> dict[str, Any]:
-        waiting, told = self._tempo.waiting(strip), self._tempo.spread(strip)
-        mine = sum(pair.by == self._me for pair in self._tempo.pairs(strip)) if strip == "decision" else 0
+        waiting, told = self._stats.waiting(strip), self._stats.spread(strip)
+        mine = sum(pair.by == self._me for pair in self._stats.pairs(strip)) if strip == "decision" else 0
         oldest = [
             [one.seq, round(one.t, 3), visible(one.sender), self._what(one.seq)]
             for one in waiting[:MOST_WAITING]
@@ -240,25 +240,25 @@ class TimelineView(ActingWidget):
             "Cannot show an exchange of nothing: give an envelope's id, or its number in the feed."
         )
 
-    async def _found(self, which: str) -> Outcome:
+    async def _found(self, which: str) -> ActResult:
         found = await self._exchanges.select(which)
         count = "1 envelope" if len(found.steps) == 1 else f"{len(found.steps)} envelopes"
-        return Outcome(f"Exchange of #{found.selected.seq}: {count}.")
+        return ActResult(f"Exchange of #{found.selected.seq}: {count}.")
 
-    def _clear(self, given: Mapping[str, Any]) -> Outcome:
+    def _clear(self, given: Mapping[str, Any]) -> ActResult:
         self._loop.call(self._exchanges.forget)
-        return Outcome("No exchange is selected.")
+        return ActResult("No exchange is selected.")
 
     # Pictures.
 
     def _static_text(self) -> str:
-        count = self._tempo.count
+        count = self._stats.count
         return f"Timeline of {self._rows.title()[0]}: {count} envelope{'' if count == 1 else 's'}; {_heard(self)}"
 
     def _static_html(self) -> str:
-        count, name = self._tempo.count, self._rows.title()[0]
+        count, name = self._stats.count, self._rows.title()[0]
         title = f"{name}, timeline, as of {clock_time(self.clock())}, {count} envelopes; {_heard(self)}"
-        spans = [self._tempo.series(seconds).totals for seconds in (300, HOUR, DAY)]
+        spans = [self._stats.series(seconds).totals for seconds in (300, HOUR, DAY)]
         cells = [
             (family.glyph, family.name, *(str(span[place]) for span in spans))
             for place, family in enumerate(FAMILIES)
@@ -280,13 +280,13 @@ class TimelineView(ActingWidget):
 
 
 def _heard(view: TimelineView) -> str:
-    told = view._tempo.spread("decision")
-    waiting = len(view._tempo.waiting("decision"))
+    told = view._stats.spread("decision")
+    waiting = len(view._stats.waiting("decision"))
     took = f"median decision {lasted(told.p50)} of {told.of}" if told.of else "no decision yet"
     return f"{took}, {waiting} waiting"
 
 
-def _packed(beats: list[Beat]) -> list[list[Any]]:
+def _packed(beats: list[KindCounts]) -> list[list[Any]]:
     """Moments with the counts that are not zero, by the family's place."""
     return [
         [beat.start, [[place, count] for place, count in enumerate(beat.counts) if count]] for beat in beats

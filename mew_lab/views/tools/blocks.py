@@ -1,4 +1,4 @@
-"""What of a tool's result can be shown?  Blocks of visible text and of pictures that are what they claim; pure.
+"""The part of a tool's result that can be shown: visible text, and pictures that are what they claim.  Pure.
 
 A result is a peer's word: text becomes visible text in bounds, a picture is taken for what its first bytes say, and
 whatever else there is gets a line of its own, so that nothing is missing unsaid. It knows no view.
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.sdk.results import raw_text
-from mew_lab.views.ui.layout import laid_out
+from mew_lab.views.ui.layout import lay_out
 
 __all__ = ["Block", "blocks", "picture_of"]
 
@@ -84,7 +84,7 @@ def _as_text(text: str) -> Block:
         try:
             # The numbers keep the digits that came: read and written again 1e400 would be another number.
             if not raw_text(json.loads(text))[1]:
-                return Block("json", _bounded(laid_out(text, MAX_LAID_OUT)))
+                return Block("json", _bounded(lay_out(text, MAX_LAID_OUT)))
         except (ValueError, RecursionError):
             pass
     return Block("text", _bounded(text))

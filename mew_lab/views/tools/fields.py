@@ -1,4 +1,4 @@
-"""Which fields does a person fill in for a JSON Schema?  A plan of them, in bounds, for whatever draws a form.
+"""Plans the fields that a person fills in for a JSON Schema, in bounds, for whatever draws a form.
 
 A plan is made of plain dictionaries, so that it travels as it is. Every text of it that is read is visible text; `key`,
 `default` and the values of options are exact, for what is sent. A field for which no better one fits is of kind `json`:

@@ -1,4 +1,4 @@
-"""Which tools are there, and may I use them so?  The state behind the Tools view.
+"""The state behind the Tools view: the tools that are known, and whether this participant may use them.
 
 It keeps what `discovery` learns about each participant, judges arguments before they are sent, and hands its calls to
 `ToolRuns`, which follows them. It changes on the loop's thread alone; whatever other threads read is replaced, never
@@ -27,12 +27,12 @@ from mew_lab.protocol.json_schema import Validator, Violation
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.discovered import DiscoveredTool
 from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.views.tools.runs import Run, ToolRuns
+from mew_lab.views.tools.runs import ToolRun, ToolRuns
 
 if TYPE_CHECKING:  # loading them takes a second, and few have prompts to show
     from mew_lab.tools_agent.definition import AgentDefinition, ToolDefinition
 
-__all__ = ["Catalogue", "Checked", "Palette", "Permission", "Person", "read_arguments"]
+__all__ = ["Checked", "Permission", "ToolCatalog", "ToolList", "ToolOwner", "read_arguments"]
 
 MAX_TOOLS = 5000
 MAX_VALIDATORS = 20
@@ -48,7 +48,7 @@ _STATES: Mapping[str, str] = {
 _TELLING = ("system/presence", "system/welcome", "capability/grant", "capability/revoke")
 
 
-class Person(NamedTuple):
+class ToolOwner(NamedTuple):
     """How far one participant's tools are known: unknown, asking, ready, failed (an older list may stand) or none."""
 
     name: str
@@ -58,13 +58,13 @@ class Person(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Catalogue:
+class ToolList:
     """All tools that are known, participant by participant. `version` grows with each change; `left_out` is how many
     are too many."""
 
     version: int = 0
     tools: tuple[DiscoveredTool, ...] = ()
-    people: tuple[Person, ...] = ()
+    people: tuple[ToolOwner, ...] = ()
     left_out: int = 0
 
 
@@ -86,7 +86,7 @@ class Checked(NamedTuple):
     preview: str = ""
 
 
-class Palette:
+class ToolCatalog:
     """The tools of one space as one participant may use them; `me` calls them.
 
     `previews` shows what a tool would be told with the arguments filled in: by `participant/tool`, a function of the
@@ -100,7 +100,7 @@ class Palette:
     ) -> None:
         self.me = me
         self.previews: dict[str, Callable[[Mapping[str, Any]], str]] = {}
-        self.catalogue = Catalogue()
+        self.listed = ToolList()
         self._subscribers: Subscribers[()] = Subscribers()
         self.runs = ToolRuns(self._subscribers.tell, clock=clock)
         self._following = following
@@ -152,7 +152,7 @@ class Palette:
 
     async def ask_again(self, participant: str = "") -> str:
         """Asks one participant for its tools, or all of them; how many are known then, as a sentence."""
-        names = [participant] if participant else [one.name for one in self.catalogue.people]
+        names = [participant] if participant else [one.name for one in self.listed.people]
         known = set(self.me.client.participants)
         if participant and participant not in known:
             raise MewError(f"{one_line(participant, 80)} is not here, so it cannot be asked for its tools.")
@@ -164,9 +164,9 @@ class Palette:
         if participant and failed:
             raise failed[0]
         told = len(answers) - len(failed)
-        return f"{told} of {len(answers)} told their tools; {len(self.catalogue.tools)} tools are known."
+        return f"{told} of {len(answers)} told their tools; {len(self.listed.tools)} tools are known."
 
-    async def start(self, target: str, text: str, *, propose: bool) -> Run:
+    async def start(self, target: str, text: str, *, propose: bool) -> ToolRun:
         """Sends the call or the proposal of `participant/tool` with these arguments, JSON text.
 
         Raises:
@@ -196,7 +196,7 @@ class Palette:
 
     def tool(self, target: str) -> DiscoveredTool | None:
         """The tool `participant/name` if it is known."""
-        return next((one for one in self.catalogue.tools if f"{one.participant}/{one.name}" == target), None)
+        return next((one for one in self.listed.tools if f"{one.participant}/{one.name}" == target), None)
 
     def permission(self, tool: DiscoveredTool, arguments: Mapping[str, Any]) -> Permission:
         """What may be done with these arguments. Spec: §4.1."""
@@ -244,19 +244,19 @@ class Palette:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        discovery, old = self.me.discovery, self.catalogue
+        discovery, old = self.me.discovery, self.listed
         everything = discovery.get_available_tools()
         tools = tuple(sorted(everything, key=lambda one: (one.participant, one.name))[:MAX_TOOLS])
         counts: dict[str, int] = {}
         for one in everything:
             counts[one.participant] = counts.get(one.participant, 0) + 1
         people = tuple(
-            Person(name, _STATES[status.state], counts.get(name, 0), one_line(status.error, 300))
+            ToolOwner(name, _STATES[status.state], counts.get(name, 0), one_line(status.error, 300))
             for name, status in sorted(discovery.get_discovery_status().items())
         )
-        new = Catalogue(old.version, tools, people, len(everything) - len(tools))
+        new = ToolList(old.version, tools, people, len(everything) - len(tools))
         if new != old:
-            self.catalogue = replace(new, version=old.version + 1)
+            self.listed = replace(new, version=old.version + 1)
             self._subscribers.tell()
         if discovery.has_discoveries_in_progress():
             self._refresh_after(_LATER)

@@ -1,4 +1,4 @@
-"""What became of the calls that I made?  Follows each to its end, and keeps the last ones with their results.
+"""Follows each of this participant's calls to its end, and keeps the last ones with their results.
 
 It changes on the loop's thread alone; whatever other threads read is replaced, never changed. It does not judge whether
 a call may be sent. Bounds: the last 20 calls, at most 20 that wait, at most a million characters of each result.
@@ -20,7 +20,7 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.results import raw_text
 
-__all__ = ["MAX_RUNS", "Run", "ToolRuns"]
+__all__ = ["MAX_RUNS", "ToolRun", "ToolRuns"]
 
 MAX_RUNS = 20
 MAX_RESULT = 1_000_000  # characters of JSON
@@ -28,7 +28,7 @@ MAX_CLAIMS = 8  # requests that claim to fulfil one proposal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class ToolRun:
     """One call of mine. `state`: open, fulfilled (approved, runs), answered, failed, rejected or withdrawn.
 
     `seq` and `answer_seq` are rows of the feed, 0 while unknown; times are seconds of the epoch; `ended` is None
@@ -70,7 +70,7 @@ class ToolRuns:
     """The calls, oldest first, as `all`. `told` is called after each change, on the loop's thread."""
 
     def __init__(self, told: Callable[[], None], *, clock: Callable[[], float] = time.time) -> None:
-        self.all: tuple[Run, ...] = ()
+        self.all: tuple[ToolRun, ...] = ()
         self._told = told
         self._clock = clock
         self._results: dict[int, Any] = {}
@@ -91,10 +91,10 @@ class ToolRuns:
         if len(self._going) >= MAX_RUNS:
             raise MewError(f"Cannot {what}: {MAX_RUNS} calls wait already; withdraw one of them first.")
 
-    def follow(self, call: Call, *, target: str, text: str) -> Run:
+    def follow(self, call: Call, *, target: str, text: str) -> ToolRun:
         """Follows a call that was just made, with these arguments (JSON text)."""
         self._last += 1
-        run = Run(
+        run = ToolRun(
             number=self._last,
             id=call.id,
             target=target,
@@ -187,7 +187,7 @@ class ToolRuns:
             decided = self._clock() if going.call.state == "fulfilled" else run.decided
             self._change(number, state=going.call.state, by=going.call.by, decided=decided)
 
-    def _run(self, number: int) -> Run | None:
+    def _run(self, number: int) -> ToolRun | None:
         return next((run for run in self.all if run.number == number), None)
 
     def _change(self, number: int, **changes: Any) -> None:

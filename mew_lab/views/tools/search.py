@@ -1,4 +1,4 @@
-"""Which tools does a person mean by a few words?  Ranked, best first; pure.
+"""Ranks the tools that a few words may mean, best first.  Pure.
 
 Every word must stand somewhere: in the tool's name, its participant, the names of its arguments, its description. Where
 it stands decides the rank; ties go by participant and name, so that nothing moves without a reason.
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from mew_lab.sdk.discovered import DiscoveredTool
 
-__all__ = ["found", "words_of"]
+__all__ = ["find_tools", "words_of"]
 
 MAX_QUERY = 200  # characters
 MAX_WORDS = 8
@@ -21,7 +21,7 @@ def words_of(query: str) -> list[str]:
     return query[:MAX_QUERY].lower().split()[:MAX_WORDS]
 
 
-def found(tools: Sequence[DiscoveredTool], query: str) -> list[DiscoveredTool]:
+def find_tools(tools: Sequence[DiscoveredTool], query: str) -> list[DiscoveredTool]:
     """The tools that hold all words, best first; without a word all of them, as they come."""
     words = words_of(query)
     if not words:

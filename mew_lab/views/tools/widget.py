@@ -1,4 +1,4 @@
-"""How does a person find a tool, fill in its arguments, call or propose it, and read what it gave?
+"""The tools view: a person finds a tool, fills in its arguments, calls or proposes it, and reads the result.
 
 The browser sends a tool's name, the arguments as JSON text and a wish; whether they fit and whether they may be sent is
 judged here, and again when they are sent. A page of tools travels when a view asks for it, a result when somebody looks
@@ -23,10 +23,10 @@ from mew_lab.protocol.visible import one_line, visible
 from mew_lab.sdk.discovered import DiscoveredTool
 from mew_lab.views.tools.blocks import blocks
 from mew_lab.views.tools.fields import plan, summary
-from mew_lab.views.tools.model import Catalogue, Checked, Palette
-from mew_lab.views.tools.runs import Run
-from mew_lab.views.tools.search import found
-from mew_lab.views.ui.acting import Act, ActingWidget, Outcome
+from mew_lab.views.tools.model import Checked, ToolCatalog, ToolList
+from mew_lab.views.tools.runs import ToolRun
+from mew_lab.views.tools.search import find_tools
+from mew_lab.views.ui.acting import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
@@ -47,9 +47,9 @@ Submit = Callable[[Coroutine[Any, Any, Any]], "Future[Any]"]
 
 def view_of(session: Session) -> ToolsView:
     """Makes the view of this space. Each participant is asked for its tools once the view is first shown."""
-    palette = Palette(session.me.participant, following=session.following)
+    catalog = ToolCatalog(session.me.participant, following=session.following)
     return ToolsView(
-        palette, submit=session.loop.submit, patience=0.0 if session.loop.threadless else PATIENCE
+        catalog, submit=session.loop.submit, patience=0.0 if session.loop.threadless else PATIENCE
     )
 
 
@@ -66,23 +66,23 @@ class ToolsView(ActingWidget):
     interval = 0.1
 
     def __init__(
-        self, palette: Palette, *, submit: Submit, patience: float = PATIENCE, **traits: Any
+        self, catalog: ToolCatalog, *, submit: Submit, patience: float = PATIENCE, **traits: Any
     ) -> None:
-        self._palette = palette
+        self._catalog = catalog
         self._submit = submit
         self._patience = patience
         self._opened = False
         # Only the writer touches these two: what the views were told last.
         self._version = -1
-        self._runs: tuple[Run, ...] = ()
+        self._runs: tuple[ToolRun, ...] = ()
         super().__init__(**traits)
-        self._leave = self._left_by(palette.subscribe(self.wake))
+        self._leave = self._left_by(catalog.subscribe(self.wake))
 
     def _left_by(self, unsubscribe: Callable[[], None]) -> Callable[[], None]:
         def leave() -> None:
             unsubscribe()
             with contextlib.suppress(Exception):  # where the loop is gone there is nothing left to end
-                self._submit(self._palette.close())
+                self._submit(self._catalog.close())
 
         return leave
 
@@ -92,7 +92,7 @@ class ToolsView(ActingWidget):
             return
         self._opened = True
         try:
-            opening = self._submit(self._palette.open(patience))
+            opening = self._submit(self._catalog.open(patience))
             if patience:
                 opening.result(patience + 1.0)
         except Exception as fault:
@@ -104,11 +104,11 @@ class ToolsView(ActingWidget):
 
     def show_prompts(self, participant: str, agent: AgentDefinition) -> None:
         """From now on shows, with the form of each tool of this agent of tools, the prompt that its arguments make."""
-        self._palette.show_prompts(participant, agent)
+        self._catalog.show_prompts(participant, agent)
 
     def badge(self) -> str:
-        waiting = sum(run.waits for run in self._palette.runs.all)
-        tools = len(self._palette.catalogue.tools)
+        waiting = sum(run.waits for run in self._catalog.runs.all)
+        tools = len(self._catalog.listed.tools)
         return f"{waiting} waiting" if waiting else f"{tools}" if tools else ""
 
     # What the writer sends.
@@ -116,16 +116,16 @@ class ToolsView(ActingWidget):
     def _snapshot(self, start: int) -> dict[str, Any]:
         self._open(0.0)
         # What the other views were told last stays as it is: their news are still to come.
-        runs = [_run(run) for run in self._palette.runs.all]
-        return {"now": self.clock().timestamp(), "runs": runs, **_catalogue(self._palette.catalogue)}
+        runs = [_run(run) for run in self._catalog.runs.all]
+        return {"now": self.clock().timestamp(), "runs": runs, **_catalogue(self._catalog.listed)}
 
     def _news(self) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = []
-        catalogue = self._palette.catalogue
+        catalogue = self._catalog.listed
         if catalogue.version != self._version:
             self._version = catalogue.version
             items.append({"t": "catalogue"} | _catalogue(catalogue))
-        runs = self._palette.runs.all
+        runs = self._catalog.runs.all
         if runs is not self._runs:
             known = set(map(id, self._runs))
             items += [{"t": "run", "run": _run(run)} for run in runs if id(run) not in known]
@@ -140,18 +140,18 @@ class ToolsView(ActingWidget):
             "form": self._form,
             "check": self._check,
             "start": self._start,
-            "stop": lambda given: self._submit(self._palette.runs.stop(_number(given))),
+            "stop": lambda given: self._submit(self._catalog.runs.stop(_number(given))),
             "result": self._result,
             "again": self._again,
-            "ask": lambda given: self._submit(self._palette.ask_again(_text(given, "participant"))),
+            "ask": lambda given: self._submit(self._catalog.ask_again(_text(given, "participant"))),
         }
 
-    def _find(self, given: Mapping[str, Any]) -> Outcome:
-        fitting = found(self._palette.catalogue.tools, _text(given, "query"))
+    def _find(self, given: Mapping[str, Any]) -> ActResult:
+        fitting = find_tools(self._catalog.listed.tools, _text(given, "query"))
         start = given.get("start", 0)
         start = start if isinstance(start, int) and start >= 0 else 0
         rows = [self._row(one) for one in fitting[start : start + PAGE]]
-        return Outcome(f"{len(fitting)} tools", {"total": len(fitting), "start": start, "rows": rows})
+        return ActResult(f"{len(fitting)} tools", {"total": len(fitting), "start": start, "rows": rows})
 
     def _row(self, tool: DiscoveredTool) -> dict[str, Any]:
         return {
@@ -165,58 +165,58 @@ class ToolsView(ActingWidget):
         }
 
     def _may(self, tool: DiscoveredTool) -> str:
-        may = self._palette.permission(tool, {})
+        may = self._catalog.permission(tool, {})
         return "call" if may.call else "propose" if may.propose else "neither"
 
-    def _form(self, given: Mapping[str, Any]) -> Outcome:
+    def _form(self, given: Mapping[str, Any]) -> ActResult:
         target = _text(given, "tool")
-        tool = self._palette.tool(target)
+        tool = self._catalog.tool(target)
         if tool is None:
             raise MewError(
                 f"{one_line(target, 120)} is not known any more: its participant left or took it back."
             )
         about = "\n".join(map(visible, tool.description.split("\n")))
-        return Outcome("the form", self._row(tool) | {"about": about, "plan": plan(tool.input_schema)})
+        return ActResult("the form", self._row(tool) | {"about": about, "plan": plan(tool.input_schema)})
 
-    def _check(self, given: Mapping[str, Any]) -> Outcome:
-        return Outcome("checked", _checked(self._palette.check(_text(given, "tool"), _text(given, "text"))))
+    def _check(self, given: Mapping[str, Any]) -> ActResult:
+        return ActResult("checked", _checked(self._catalog.check(_text(given, "tool"), _text(given, "text"))))
 
     def _start(self, given: Mapping[str, Any]) -> Future[Any]:
         target, text, how = _text(given, "tool"), _text(given, "text"), _text(given, "how")
         if how not in ("call", "propose"):
             raise MewError("A tool is called or proposed; nothing was sent.")
 
-        async def start() -> Outcome:
-            run = await self._palette.start(target, text, propose=how == "propose")
-            return Outcome(
+        async def start() -> ActResult:
+            run = await self._catalog.start(target, text, propose=how == "propose")
+            return ActResult(
                 f"{'Proposed' if how == 'propose' else 'Called'} {one_line(target, 120)}.",
                 {"run": run.number},
             )
 
         return self._submit(start())
 
-    def _result(self, given: Mapping[str, Any]) -> Outcome:
-        raw = self._palette.runs.result(_number(given))
+    def _result(self, given: Mapping[str, Any]) -> ActResult:
+        raw = self._catalog.runs.result(_number(given))
         if raw is None:
             raise MewError("That result is not held here any more: lab.log.df has it.")
-        return Outcome("the result", [one._asdict() for one in blocks(raw)])
+        return ActResult("the result", [one._asdict() for one in blocks(raw)])
 
-    def _again(self, given: Mapping[str, Any]) -> Outcome:
-        run = next((run for run in self._palette.runs.all if run.number == _number(given)), None)
+    def _again(self, given: Mapping[str, Any]) -> ActResult:
+        run = next((run for run in self._catalog.runs.all if run.number == _number(given)), None)
         if run is None:
             raise MewError("That call is not held here any more: lab.log.df has it.")
-        return Outcome("its arguments", {"tool": run.target, "text": run.text})
+        return ActResult("its arguments", {"tool": run.target, "text": run.text})
 
     # Pictures.
 
     def _static_text(self) -> str:
-        catalogue = self._palette.catalogue
+        catalogue = self._catalog.listed
         names = ", ".join(f"{one.name} {one.tools}" for one in catalogue.people if one.tools)
-        calls = len(self._palette.runs.all)
+        calls = len(self._catalog.runs.all)
         return f"Tools: {len(catalogue.tools)} known{f' ({names})' if names else ''}, {calls} calls made here"
 
     def _static_html(self) -> str:
-        catalogue = self._palette.catalogue
+        catalogue = self._catalog.listed
         shown = catalogue.tools[:MOST_ROWS]
         rows = [
             (
@@ -235,7 +235,7 @@ class ToolsView(ActingWidget):
         silent = [one for one in catalogue.people if one.state in ("unknown", "asking", "failed")][:10]
         calls = [
             f"Call {run.number}: {one_line(run.target, 120)} {one_line(run.text, 120)}: {_state(run)}"
-            for run in self._palette.runs.all
+            for run in self._catalog.runs.all
         ]
         hidden = len(catalogue.tools) - len(shown) + catalogue.left_out
         notes = [
@@ -277,7 +277,7 @@ def _badges(annotations: Mapping[str, Any]) -> list[str]:
     return [word for word in said if not (word == "destroys" and "read-only" in said)]
 
 
-def _catalogue(catalogue: Catalogue) -> dict[str, Any]:
+def _catalogue(catalogue: ToolList) -> dict[str, Any]:
     # Whoever is still asked, or failed, is told first: the rest is in the list.
     people = sorted(catalogue.people, key=lambda one: one.state == "ready")
     return {
@@ -311,7 +311,7 @@ def _checked(checked: Checked) -> dict[str, Any]:
     }
 
 
-def _state(run: Run) -> str:
+def _state(run: ToolRun) -> str:
     """Where a call stands, as one line."""
     by = f" by {visible(run.by)}" if run.by else ""
     took = f" in {run.took:.2f} s" if run.took < 60 else f" in {run.took / 60:.1f} min"
@@ -326,7 +326,7 @@ def _state(run: Run) -> str:
     return f"failed after {took[4:]}"
 
 
-def _run(run: Run) -> dict[str, Any]:
+def _run(run: ToolRun) -> dict[str, Any]:
     return {
         "number": run.number,
         "target": visible(run.target),

@@ -1,4 +1,4 @@
-"""How does a view get something done, so that a page alone can do nothing?
+"""Views with buttons: a page asks for an act by name, and the kernel does it where the request is its own.
 
 A view sends the name of an act, what the person chose, and the nonce that this kernel gave it: what comes out of a
 saved notebook, or from another kernel, is refused. An act checks what it was given, starts work and gives a `Future`;
@@ -21,24 +21,24 @@ from mew_lab.errors import MewError
 from mew_lab.protocol.visible import one_line
 from mew_lab.views.ui.live import LiveWidget
 
-__all__ = ["Act", "ActingWidget", "Outcome"]
+__all__ = ["Act", "ActResult", "ActingWidget"]
 
 MOST_CHARACTERS = 1_000_000
 MOST_UNDER_WAY = 64
 STALE = "This view does not belong to the running kernel, so nothing was done. Run its cell again."
 
 
-class Outcome(NamedTuple):
+class ActResult(NamedTuple):
     """What an act gives: the sentence that the person reads, and data for the view that asked."""
 
     said: str
     value: Any = None
 
 
-Act = Callable[[Mapping[str, Any]], "Future[Any] | Outcome | str"]
+Act = Callable[[Mapping[str, Any]], "Future[Any] | ActResult | str"]
 """Takes what the view sent as `with`, a JSON object; refuses with a MewError whose sentence the person reads.
 
-A future's result is an `Outcome`, or anything whose `str` is the sentence.
+A future's result is an `ActResult`, or anything whose `str` is the sentence.
 """
 
 
@@ -69,20 +69,20 @@ class ActingWidget(LiveWidget):
         if not isinstance(job, int):
             return
         try:
-            outcome = self._started(message)
+            outcome = self._run_act(message)
         except MewError as refusal:
-            self._told(view, job, "failed", one_line(str(refusal), 600))
+            self._answer_act(view, job, "failed", one_line(str(refusal), 600))
         except Exception as error:
             self.fault(error)
-            self._told(view, job, "failed", f"{type(error).__name__}: {one_line(str(error), 400)}")
+            self._answer_act(view, job, "failed", f"{type(error).__name__}: {one_line(str(error), 400)}")
         else:
             if isinstance(outcome, Future):
                 self._jobs.add((view, job))
-                outcome.add_done_callback(lambda done: self._ended_with(view, job, done))
+                outcome.add_done_callback(lambda done: self._finish_act(view, job, done))
             else:
-                self._done(view, job, outcome)
+                self._report_act(view, job, outcome)
 
-    def _started(self, message: dict[str, Any]) -> Any:
+    def _run_act(self, message: dict[str, Any]) -> Any:
         nonce, given = message.get("nonce"), message.get("with", {})
         if not isinstance(nonce, str) or not hmac.compare_digest(
             nonce.encode("utf-8", "replace"), self._nonce.encode()
@@ -99,23 +99,23 @@ class ActingWidget(LiveWidget):
             )
         return act(given)
 
-    def _ended_with(self, view: str, job: int, done: Future[Any]) -> None:
+    def _finish_act(self, view: str, job: int, done: Future[Any]) -> None:
         self._jobs.discard((view, job))
         try:
             result = done.result()
         except CancelledError:
-            self._told(view, job, "failed", "It was cancelled before it was done.")
+            self._answer_act(view, job, "failed", "It was cancelled before it was done.")
         except MewError as refusal:
-            self._told(view, job, "failed", one_line(str(refusal), 600))
+            self._answer_act(view, job, "failed", one_line(str(refusal), 600))
         except Exception as error:
             self.fault(error)
-            self._told(view, job, "failed", f"{type(error).__name__}: {one_line(str(error), 400)}")
+            self._answer_act(view, job, "failed", f"{type(error).__name__}: {one_line(str(error), 400)}")
         else:
-            self._done(view, job, result)
+            self._report_act(view, job, result)
 
-    def _done(self, view: str, job: int, outcome: Any) -> None:
-        said, value = outcome if isinstance(outcome, Outcome) else (str(outcome), None)
-        self._told(view, job, "done", one_line(said, 600), value)
+    def _report_act(self, view: str, job: int, outcome: Any) -> None:
+        said, value = outcome if isinstance(outcome, ActResult) else (str(outcome), None)
+        self._answer_act(view, job, "done", one_line(said, 600), value)
 
-    def _told(self, view: str, job: int, how: str, said: str, value: Any = None) -> None:
+    def _answer_act(self, view: str, job: int, how: str, said: str, value: Any = None) -> None:
         self.post({"t": how, "view": view, "job": job, "said": said, "value": value})

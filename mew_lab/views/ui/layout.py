@@ -1,4 +1,4 @@
-"""How does the exact text of an envelope look when it is laid out to be read?  The same text, with lines and indents.
+"""Lays the exact text of an envelope out to be read: the same text, with lines and indents.
 
 Nothing is read into values and written again: numbers keep their digits, a name that stands twice stands twice, and
 what is no JSON loses nothing but the blanks between its words. Not recursive: depth is hostile.
@@ -10,7 +10,7 @@ import re
 
 from mew_lab.protocol.visible import visible
 
-__all__ = ["laid_out"]
+__all__ = ["lay_out"]
 
 STEP, DEEPEST = 2, 30
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
@@ -18,7 +18,7 @@ _OPEN = {"{": "}", "[": "]"}
 _SIGNS = frozenset("{}[],:")
 
 
-def laid_out(text: str, limit: int) -> str:
+def lay_out(text: str, limit: int) -> str:
     """JSON text with a line for each member and element; what cannot be seen is an escape.
 
     Empty for a text that does not begin as an object or array does. Indents end at 30 levels, the whole at about

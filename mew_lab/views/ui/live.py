@@ -1,4 +1,4 @@
-"""How does a view in the browser stay in step with Python, whatever the kernel does meanwhile?
+"""Keeps a view in the browser in step with Python, whatever the kernel does meanwhile.
 
 A `LiveWidget` is one ES module beside its Python file. It has no synced state worth saving: everything
 travels in custom messages, which are neither stored in a notebook nor replayed. So a view that appears

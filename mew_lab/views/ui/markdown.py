@@ -1,4 +1,4 @@
-"""How is somebody's Markdown shown, so that nothing of it acts?  As a small tree of what may be shown, and no HTML.
+"""Turns somebody's Markdown into a small tree of what may be shown, so that nothing of it acts.
 
 Markdown becomes HTML without HTML of its author's (markdown-it-py), that is cleaned by an allow list (nh3), and what
 is left becomes lists: a node is a text, or `[tag, attributes, child, …]`. A page makes elements of it by its own allow

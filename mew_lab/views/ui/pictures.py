@@ -1,4 +1,4 @@
-"""How does a view look in a saved notebook?  A plain HTML table, every text escaped, no script, no link.
+"""Draws what a view shows in a saved notebook: a plain HTML table, every text escaped, no script, no link.
 
 It knows rows and columns, not what they mean.
 """

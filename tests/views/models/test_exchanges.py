@@ -13,7 +13,7 @@ from mew_lab.errors import JournalError
 from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.log.log import Log
 from mew_lab.space.events import Record
-from mew_lab.views.timeline.exchanges import Exchanges
+from mew_lab.views.timeline.exchanges import ExchangeSelection
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -24,7 +24,7 @@ class Space:
     def __init__(self) -> None:
         self.log = Log.live(space="demo")
         self.following = EntryFeed(self.log)
-        self.exchanges = Exchanges(self.following)
+        self.exchanges = ExchangeSelection(self.following)
         self.count = 0
 
     def say(self, id: str, *about: str, **members: Any) -> None:

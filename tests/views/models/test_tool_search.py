@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mew_lab.sdk.discovered import DiscoveredTool
-from mew_lab.views.tools.search import found, words_of
+from mew_lab.views.tools.search import find_tools, words_of
 
 
 def tool(target: str, about: str = "", **properties: Any) -> DiscoveredTool:
@@ -23,11 +23,11 @@ TOOLS = [
 
 
 def names(query: str) -> list[str]:
-    return [f"{one.participant}/{one.name}" for one in found(TOOLS, query)]
+    return [f"{one.participant}/{one.name}" for one in find_tools(TOOLS, query)]
 
 
 def test_without_a_word_all_come_as_they_stand() -> None:
-    assert found(TOOLS, "  ") == TOOLS
+    assert find_tools(TOOLS, "  ") == TOOLS
 
 
 def test_a_name_counts_more_than_a_participant_an_argument_or_a_description() -> None:

@@ -13,19 +13,19 @@ from looking import approve
 from mew_lab.errors import MewError
 from mew_lab.lab.lab import Lab
 from mew_lab.tools_agent.definition import AgentDefinition, ToolDefinition
-from mew_lab.views.tools.model import Palette, read_arguments
-from mew_lab.views.tools.runs import Run
+from mew_lab.views.tools.model import ToolCatalog, read_arguments
+from mew_lab.views.tools.runs import ToolRun
 
 
 class Opened:
-    """A palette of `seat`, and a thread's way to wait for it."""
+    """A catalog of `seat`, and a thread's way to wait for it."""
 
     def __init__(self, lab: Lab, seat: str = "human") -> None:
         self.lab = lab
-        self.palette = Palette(lab.seats[seat].participant, following=lab.following)
+        self.catalog = ToolCatalog(lab.seats[seat].participant, following=lab.following)
         self.changed = threading.Condition()
-        self.palette.subscribe(self._note)
-        self.run(self.palette.open())
+        self.catalog.subscribe(self._note)
+        self.run(self.catalog.open())
 
     def _note(self) -> None:
         with self.changed:
@@ -38,38 +38,38 @@ class Opened:
         end = time.monotonic() + 20
         with self.changed:
             while not (value := probe()):
-                assert time.monotonic() < end, f"never: {self.palette.catalogue} {self.palette.runs.all}"
+                assert time.monotonic() < end, f"never: {self.catalog.listed} {self.catalog.runs.all}"
                 self.changed.wait(0.1)
         return value
 
     def state(self, name: str) -> str:
-        return next((one.state for one in self.palette.catalogue.people if one.name == name), "absent")
+        return next((one.state for one in self.catalog.listed.people if one.name == name), "absent")
 
-    def ended(self, number: int) -> Run:
-        def probe() -> Run | None:
-            run = next(one for one in self.palette.runs.all if one.number == number)
+    def ended(self, number: int) -> ToolRun:
+        def probe() -> ToolRun | None:
+            run = next(one for one in self.catalog.runs.all if one.number == number)
             return run if not run.waits and run.answer_seq >= 0 else None
 
-        found: Run = self.until(probe)
+        found: ToolRun = self.until(probe)
         return found
 
 
 @pytest.fixture
 def opened(lab: Lab, adding: Any) -> Iterator[Opened]:
     one = Opened(lab)
-    one.until(lambda: one.palette.tool("notebook/add"))
+    one.until(lambda: one.catalog.tool("notebook/add"))
     yield one
-    one.run(one.palette.close())
+    one.run(one.catalog.close())
 
 
 def test_every_participants_tools_are_found_and_its_state_is_told(lab: Lab, opened: Opened) -> None:
     assert opened.state("notebook") == "ready"
     lab.join("bot", can="proposer")
     opened.until(lambda: opened.state("bot") == "none")
-    before = opened.palette.catalogue.version
+    before = opened.catalog.listed.version
     lab.leave("notebook")
-    opened.until(lambda: opened.palette.tool("notebook/add") is None)
-    assert opened.state("notebook") == "absent" and opened.palette.catalogue.version > before
+    opened.until(lambda: opened.catalog.tool("notebook/add") is None)
+    assert opened.state("notebook") == "absent" and opened.catalog.listed.version > before
 
 
 def test_a_tool_that_is_added_later_is_found(lab: Lab, opened: Opened) -> None:
@@ -78,13 +78,13 @@ def test_a_tool_that_is_added_later_is_found(lab: Lab, opened: Opened) -> None:
         "Twice."
         return 2 * n
 
-    found = opened.until(lambda: opened.palette.tool("notebook/double"))
+    found = opened.until(lambda: opened.catalog.tool("notebook/double"))
     assert found.description == "Twice."
 
 
 @pytest.mark.req("T-11")
 def test_arguments_are_judged_before_anything_is_sent(lab: Lab, opened: Opened) -> None:
-    check = opened.palette.check("notebook/add", '{"a": 1, "b": "two", "c": 3}')
+    check = opened.catalog.check("notebook/add", '{"a": 1, "b": "two", "c": 3}')
     assert {fault.path: fault.message for fault in check.faults} == {
         ("b",): "must be an integer",
         ("c",): "is not known to this tool",
@@ -92,9 +92,9 @@ def test_arguments_are_judged_before_anything_is_sent(lab: Lab, opened: Opened) 
     assert (check.may.call, check.may.propose) == (True, True)
     before = len(lab.log)
     with pytest.raises(MewError, match=r"Cannot call notebook/add: arguments\.b must be an integer"):
-        opened.run(opened.palette.start("notebook/add", '{"a": 1, "b": "two"}', propose=False))
+        opened.run(opened.catalog.start("notebook/add", '{"a": 1, "b": "two"}', propose=False))
     with pytest.raises(MewError, match="not known any more"):
-        opened.run(opened.palette.start("notebook/gone", "{}", propose=False))
+        opened.run(opened.catalog.start("notebook/gone", "{}", propose=False))
     assert len(lab.log) == before
 
 
@@ -113,11 +113,11 @@ def test_numbers_stay_exact() -> None:
 
 @pytest.mark.req("T-11")
 def test_a_call_is_followed_to_its_answer_and_to_its_rows(opened: Opened) -> None:
-    run = opened.run(opened.palette.start("notebook/add", '{"a": 2, "b": 3}', propose=False))
+    run = opened.run(opened.catalog.start("notebook/add", '{"a": 2, "b": 3}', propose=False))
     assert (run.kind, run.state, run.waits) == ("mcp/request", "open", True)
     done = opened.ended(run.number)
     assert (done.state, done.by, done.error, done.has_result) == ("answered", "notebook", "", True)
-    assert opened.palette.runs.result(run.number)["content"] == [{"type": "text", "text": "5"}]
+    assert opened.catalog.runs.result(run.number)["content"] == [{"type": "text", "text": "5"}]
     assert 0 <= done.took < 20
     rows = {row.seq: row for row in opened.lab.rows.since(0, 1000)}
     assert (rows[done.seq].kind, rows[done.seq].id) == ("mcp/request", run.id)
@@ -132,12 +132,12 @@ def test_a_proposal_waits_for_a_human_and_names_who_approved(lab: Lab) -> None:
         return a + b
 
     bot = Opened(lab, "bot")
-    bot.until(lambda: bot.palette.tool("notebook/add"))
-    may = bot.palette.check("notebook/add", '{"a": 2, "b": 3}').may
+    bot.until(lambda: bot.catalog.tool("notebook/add"))
+    may = bot.catalog.check("notebook/add", '{"a": 2, "b": 3}').may
     assert (may.call, may.propose) == (False, True) and "tools/call" in may.why
     with pytest.raises(MewError, match="Cannot call notebook/add"):
-        bot.run(bot.palette.start("notebook/add", '{"a": 2, "b": 3}', propose=False))
-    run = bot.run(bot.palette.start("notebook/add", '{"a": 2, "b": 3}', propose=True))
+        bot.run(bot.catalog.start("notebook/add", '{"a": 2, "b": 3}', propose=False))
+    run = bot.run(bot.catalog.start("notebook/add", '{"a": 2, "b": 3}', propose=True))
     bot.until(lambda: lab.decisions.pending())
     approve(lab, run.id)
     done = bot.ended(run.number)
@@ -147,51 +147,51 @@ def test_a_proposal_waits_for_a_human_and_names_who_approved(lab: Lab) -> None:
 
 def test_a_rejection_is_told_with_its_reason(opened: Opened, lab: Lab) -> None:
     bot = lab.join("bot", can="agent")
-    palette = Opened(lab, "bot")
-    palette.until(lambda: palette.palette.tool("notebook/add"))
-    run = palette.run(palette.palette.start("notebook/add", '{"a": 2, "b": 3}', propose=True))
-    palette.until(lambda: lab.decisions.pending())
+    catalog = Opened(lab, "bot")
+    catalog.until(lambda: catalog.catalog.tool("notebook/add"))
+    run = catalog.run(catalog.catalog.start("notebook/add", '{"a": 2, "b": 3}', propose=True))
+    catalog.until(lambda: lab.decisions.pending())
     lab.reject(run.id, "unsafe")
-    done = palette.ended(run.number)
+    done = catalog.ended(run.number)
     assert (done.state, done.by) == ("rejected", "human") and "unsafe" in done.error
     assert bot.name == "bot"
 
 
 def test_a_proposal_can_be_withdrawn_once(opened: Opened, lab: Lab) -> None:
-    run = opened.run(opened.palette.start("notebook/add", '{"a": 2, "b": 3}', propose=True))
-    said = opened.run(opened.palette.runs.stop(run.number))
+    run = opened.run(opened.catalog.start("notebook/add", '{"a": 2, "b": 3}', propose=True))
+    said = opened.run(opened.catalog.runs.stop(run.number))
     assert said == "The proposal of notebook/add is withdrawn."
     assert opened.ended(run.number).state == "withdrawn"
     with pytest.raises(MewError, match="ended already"):
-        opened.run(opened.palette.runs.stop(run.number))
+        opened.run(opened.catalog.runs.stop(run.number))
 
 
 @pytest.mark.req("T-5", "T-11")
 def test_the_prompt_of_an_agents_tool_is_shown_with_what_is_missing_as_its_name(opened: Opened) -> None:
     parameters = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
     tool = ToolDefinition("add", "Adds.", parameters, "Add {a} to {b}.")
-    opened.palette.show_prompts("notebook", AgentDefinition("adder", tools=(tool,)))
-    assert opened.palette.check("notebook/add", '{"a": 20}').preview == "Add 20 to {b}."
-    assert opened.palette.check("notebook/add", '{"a": 20, "b": 22}').preview == "Add 20 to 22."
+    opened.catalog.show_prompts("notebook", AgentDefinition("adder", tools=(tool,)))
+    assert opened.catalog.check("notebook/add", '{"a": 20}').preview == "Add 20 to {b}."
+    assert opened.catalog.check("notebook/add", '{"a": 20, "b": 22}').preview == "Add 20 to 22."
 
 
 def test_a_filled_prompt_is_shown_and_its_fault_too(opened: Opened) -> None:
-    opened.palette.previews["notebook/add"] = lambda arguments: f"add {arguments['a']} to {{b}}"
-    assert opened.palette.check("notebook/add", '{"a": 1}').preview == "add 1 to {b}"
-    assert opened.palette.check("notebook/add", "{}").preview.startswith("cannot be shown: KeyError")
+    opened.catalog.previews["notebook/add"] = lambda arguments: f"add {arguments['a']} to {{b}}"
+    assert opened.catalog.check("notebook/add", '{"a": 1}').preview == "add 1 to {b}"
+    assert opened.catalog.check("notebook/add", "{}").preview.startswith("cannot be shown: KeyError")
 
 
 def test_a_participant_is_asked_again_when_told_to(opened: Opened, lab: Lab) -> None:
-    assert opened.run(opened.palette.ask_again("notebook")) == "1 of 1 told their tools; 1 tools are known."
+    assert opened.run(opened.catalog.ask_again("notebook")) == "1 of 1 told their tools; 1 tools are known."
     with pytest.raises(MewError, match="is not here"):
-        opened.run(opened.palette.ask_again("nobody"))
+        opened.run(opened.catalog.ask_again("nobody"))
 
 
 def test_closed_it_tells_nothing_more(opened: Opened, lab: Lab) -> None:
     heard: list[int] = []
-    opened.run(opened.palette.close())
-    opened.palette.subscribe(lambda: heard.append(1))
-    version = opened.palette.catalogue.version
+    opened.run(opened.catalog.close())
+    opened.catalog.subscribe(lambda: heard.append(1))
+    version = opened.catalog.listed.version
     lab.join("bot", can="proposer")
     lab.leave("notebook")
-    assert opened.palette.catalogue.version == version and heard == []
+    assert opened.catalog.listed.version == version and heard == []

@@ -96,9 +96,11 @@ class Chains:
     def _relations(self, entry: Entry) -> tuple[str | int, ...]:
         """What an envelope claims to belong to: ids, and the number of the start of a sequence."""
         ids: tuple[str | int, ...] = entry.correlation_id[:MOST_RELATED]
-        if entry.context:
-            sequence, _ = self._reasoning.place(entry)
-            ids = (*ids, sequence.seq if sequence and sequence.seq else entry.context.rpartition("/")[2])
+        sequence, _ = self._reasoning.place(entry)
+        if sequence is not None and sequence.seq:
+            ids = (*ids, sequence.seq)
+        elif entry.context:
+            ids = (*ids, entry.context.rpartition("/")[2])
         return tuple(dict.fromkeys(ids))
 
     def _drop(self, entry: Entry) -> None:

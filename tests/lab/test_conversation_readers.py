@@ -118,6 +118,8 @@ def scripts(draw: st.DrawFn) -> list[Message]:
 def is_acted_on(message: Message) -> bool:
     """Whether participants act on it. Spec: §3.4, §3.5.5, §4.3; ruling R5."""
     payload, kind = message["payload"], message["kind"]
+    if message.get("refused"):
+        return False
     if kind in ("chat/acknowledge", "chat/cancel", "mcp/reject") and not message.get("correlation_id"):
         return False
     if kind == "chat":
@@ -131,7 +133,10 @@ def is_acted_on(message: Message) -> bool:
 
 
 class Truth:
-    """What became of chat and reasoning, asked of everything that was delivered: messages and departures, in order."""
+    """What became of chat and reasoning, asked of everything that was delivered: messages and departures, in order.
+
+    Calls that the gateway refused stand among them: a log shows them where they were tried.
+    """
 
     def __init__(self, delivered: list[Message]) -> None:
         self.delivered = delivered
@@ -211,7 +216,7 @@ class Truth:
         proposals = (
             k
             for k, one in enumerate(self.delivered[:at])
-            if one.get("kind") == "mcp/proposal" and one["id"] in about
+            if one.get("kind") == "mcp/proposal" and one["id"] in about and not one.get("refused")
         )
         return message["kind"] != "mcp/request" or all(self.place(k)[0] is None for k in proposals)
 
@@ -296,14 +301,24 @@ class Readers:
             self.bot, name = None, LEAVE
         else:
             name = named(message["kind"], message["id"], message["payload"])
-            if self.host.gateway.post(self.host.name, message["from"], json.dumps(message)).status != 200:
+            reply = self.host.gateway.post(self.host.name, message["from"], json.dumps(message))
+            if reply.status != 200:
+                if message["kind"] in ("mcp/request", "mcp/proposal"):
+                    self._note({**message, "refused": True}, before)
                 return
         async with asyncio.timeout(10):
-            while self.heard[name] <= sum(self._name(one) == name for one in self.delivered):  # noqa: ASYNC110
+            while self.heard[name] <= self._count(name):  # noqa: ASYNC110
                 await asyncio.sleep(0)
+        self._note(message, before)
+
+    def _note(self, message: Message, before: int) -> None:
+        name, refused = self._name(message), message.get("refused", False)
+        logged = (entry for entry in self.entries[before:] if entry.refused is refused)
         self.delivered.append(message)
-        logged = (entry for entry in self.entries[before:] if not entry.refused)
         self.places.append(next(e.seq for e in logged if named(e.kind, e.id, e.payload) == name))
+
+    def _count(self, name: tuple[str, str]) -> int:
+        return sum(self._name(one) == name and not one.get("refused") for one in self.delivered)
 
     def _name(self, message: Message) -> tuple[str, str]:
         return LEAVE if "event" in message else (message["kind"], message["id"])
@@ -441,4 +456,58 @@ def test_all_readers_agree_on_every_chat_message_and_every_sequence(script: list
 )
 @given(scripts())
 def test_all_readers_agree_at_length(script: list[Message]) -> None:
+    run(script)
+
+
+def message(
+    kind: str, sender: str, id: str, payload: dict[str, Any], *about: str, context: str = ""
+) -> Message:
+    more = {"correlation_id": list(about)} if about else {}
+    named = {"context": context} if context else {}
+    return {"id": id, "from": sender, "kind": kind, "payload": payload, "to": [], **more, **named}
+
+
+SAID = message("chat", "bot", "c", {"text": "hello"})
+STARTED = message("reasoning/start", "bot", "r", {"message": "looks"})
+
+
+@pytest.mark.threat(12)
+@pytest.mark.parametrize(
+    "script",
+    [
+        # who cannot acknowledge or cancel, and what comes too late
+        [SAID, message("chat/acknowledge", "bot", "a", {"status": "read"}, "c")],
+        [SAID, message("chat/cancel", "eve", "x", {"reason": "duplicate"}, "c")],
+        [SAID, message("chat/cancel", "bot", "x", {}, "c"), message("chat/acknowledge", "ann", "a", {}, "c")],
+        [SAID, message("chat/cancel", "human", "x", {"reason": "duplicate"}, "c")],
+        [SAID, {**SAID, "from": "eve"}, message("chat/cancel", "eve", "x", {}, "c")],
+        [message("chat", "bot", "c", {"text": "x", "format": "html"}), SAID],
+        # who cannot end a sequence, and what ends it a second time
+        [STARTED, message("reasoning/conclusion", "eve", "e", {"message": "done"}, context="r")],
+        [STARTED, message("reasoning/conclusion", "bot", "e", {"message": "done"}, context="r/part")],
+        [STARTED, message("reasoning/cancel", "eve", "e", {}, context="x/r")],
+        [STARTED, message("reasoning/cancel", "eve", "e", {"reason": [1]}, context="r")],
+        [
+            STARTED,
+            message("reasoning/cancel", "eve", "e", {}, context="r"),
+            message("reasoning/conclusion", "bot", "f", {"message": "done"}, context="r"),
+        ],
+        [STARTED, {"event": "leave"}, message("reasoning/conclusion", "bot", "e", {}, context="r")],
+        [STARTED, {"event": "leave"}, {"event": "join"}, STARTED],
+        # what a stranger says before a start, or within it
+        [message("reasoning/thought", "eve", "t", {"message": "so"}, context="r"), STARTED],
+        [
+            message("reasoning/thought", "eve", "t", {"message": "so"}, context="plan"),
+            STARTED,
+            message("reasoning/thought", "bot", "u", {"message": "so"}, context="r/plan"),
+        ],
+        [
+            STARTED,
+            message("mcp/proposal", "bot", "p", CALL, "r"),
+            message("mcp/request", "eve", "q", CALL, "p", context="r"),
+            message("mcp/request", "eve", "w", CALL, "q", context="r"),
+        ],
+    ],
+)
+def test_readers_that_disagreed_agree(script: list[Message]) -> None:
     run(script)

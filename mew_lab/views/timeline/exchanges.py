@@ -91,4 +91,3 @@ class Exchanges:
         self._seqs = frozenset(step.seq for step in exchange.steps)
         self.selected = exchange
         self._subscribers.tell()
-

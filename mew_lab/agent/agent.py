@@ -361,18 +361,23 @@ class MEWAgent:
             for task, run in tuple(self.runs.items()):  # before its open calls end and it goes on
                 run.stop(envelope.kind.removeprefix("participant/"))
                 task.cancel(envelope.kind)
-        elif envelope.kind == "reasoning/cancel" and envelope.context:
-            self._cancel_matching(lambda run: run.context == envelope.context, by=envelope)
-        elif envelope.kind == "chat/cancel":
-            about = {(id, envelope.sender) for id in envelope.correlation_id}
-            self._cancel_matching(
-                lambda run: run.trigger is not None and (run.trigger.id, run.trigger.sender) in about,
-                by=envelope,
-            )
+        elif envelope.kind in ("reasoning/cancel", "chat/cancel"):
+            self._cancel_runs(by=envelope)
 
-    def _cancel_matching(self, which: Callable[[Run], bool], *, by: Envelope) -> None:
+    def _is_cancelled(self, run: Run, by: Envelope) -> bool:
+        """Whether the ledger of the participant believes that this message cancels what the run is about."""
+        ledger = self.participant.ledger
+        if by.kind == "reasoning/cancel":
+            sequence = ledger.reasoning.get(run.context)
+            return sequence is not None and sequence.state == "cancelled" and by.context == run.context
+        message = ledger.chats.get(run.trigger.id) if run.trigger is not None else None
+        if message is None or run.trigger is None or message.sender != run.trigger.sender:
+            return False
+        return message.state == "cancelled" and message.id in by.correlation_id
+
+    def _cancel_runs(self, *, by: Envelope) -> None:
         for task, run in tuple(self.runs.items()):
-            if which(run):
+            if self._is_cancelled(run, by):
                 run.stop_by(by)
                 task.cancel(f"{by.kind} of {by.sender}")
 

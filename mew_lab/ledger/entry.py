@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from mew_lab.errors import ProtocolError
+from mew_lab.protocol.describe import describe
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.intake import malformed
 
@@ -88,6 +89,11 @@ class Entry:
     def refused(self) -> bool:
         """Whether the gateway let nobody have it."""
         return self.verdict == "refused"
+
+    @property
+    def what(self) -> str:
+        """One line about its payload."""
+        return describe(self.kind, self.payload) if self.kind else "unreadable message"
 
     @cached_property
     def envelope(self) -> Envelope:

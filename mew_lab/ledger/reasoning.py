@@ -21,7 +21,7 @@ What a peer claims is not what happened:
   whose id is its whole context: agents stop for nothing else, and one that is malformed stops nobody;
 - what is said after the end belongs to the sequence still, and changes nothing;
 - where a thought or a conclusion names a context that nobody was seen to start, the log begins behind the start: such a
-  sequence counts as its sender's, and gives way to a start of that id.
+  sequence counts as its sender's, takes nothing from one whose start was seen, and gives way to a start of its id.
 
 Beside a sequence stands the stream that its owner requested for it and the gateway opened. There is no clock, no loop
 and no sending here.
@@ -114,17 +114,44 @@ class ReasoningChange(NamedTuple):
     why: str = ""
 
 
+class SequenceIndex(dict[int, ReasoningSequence]):
+    """Sequences by key, and the keys of each owner. Read-only for everybody but the ledger."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._owners: dict[str, dict[int, None]] = {}
+
+    def put(self, sequence: ReasoningSequence) -> None:
+        self[sequence.key] = sequence
+        self._owners.setdefault(sequence.owner, {})[sequence.key] = None
+
+    def drop(self, key: int) -> None:
+        sequence = self.pop(key, None)
+        if sequence is not None:
+            keys = self._owners[sequence.owner]
+            del keys[key]
+            if not keys:
+                del self._owners[sequence.owner]
+
+    @property
+    def first(self) -> ReasoningSequence:
+        """The one to forget first: of the owner that has the most, the one that came here first."""
+        owner = max(self._owners, key=lambda name: len(self._owners[name]))
+        return self[next(iter(self._owners[owner]))]
+
+
 class ReasoningLedger:
     """The sequences of a space, as one participant or one journal saw them.
 
     Args:
-        limit: How many are held; those that are over are forgotten first, the oldest before the others.
+        limit: How many are held. Those that are over are forgotten first, of the owner that has the most its oldest, so
+            that nobody drives out the others.
     """
 
     def __init__(self, *, limit: int = MAX_SEQUENCES) -> None:
         self.limit = limit
-        self._active: dict[int, ReasoningSequence] = {}
-        self._over: dict[int, ReasoningSequence] = {}
+        self._active = SequenceIndex()
+        self._over = SequenceIndex()
         self._names: dict[str, int] = {}  # id -> key
         self._proposals: BoundedDict[str, None] = BoundedDict(MAX_PROPOSALS)  # ids of those that are steps
         self._requests: BoundedDict[str, int] = BoundedDict(MAX_STREAMS)  # a stream/request's id -> key
@@ -154,9 +181,11 @@ class ReasoningLedger:
     def place(self, entry: Entry) -> tuple[ReasoningSequence | None, str]:
         """The sequence to which an entry belongs by what is known now, and the part of it. Spec: §2, §3.5.6."""
         parts = parts_of(entry.context)
-        for n in range(len(parts) - 1, -1, -1):
-            if (sequence := self.get(parts[n])) is not None:
-                return sequence, _path(parts[n + 1 :])
+        for started in (True, False):  # nobody takes a part of another's context by a thought that names it
+            for n in range(len(parts) - 1, -1, -1):
+                sequence = self.get(parts[n])
+                if sequence is not None and bool(sequence.seq) is started:
+                    return sequence, _path(parts[n + 1 :])
         if entry.kind in _CALLS:
             for id in entry.correlation_id:
                 if (sequence := self.get(id)) is not None:
@@ -311,19 +340,19 @@ class ReasoningLedger:
         self._names[sequence.id] = sequence.key
         yield ReasoningChange("began", self._put(sequence), entry)
         while len(self) > max(1, self.limit):
-            yield self._forget(next(iter(self._over.values() or self._active.values())), entry)
+            yield self._forget((self._over or self._active).first, entry)
 
     def _put(self, sequence: ReasoningSequence) -> ReasoningSequence:
         if sequence.state == "active":
-            self._active[sequence.key] = sequence
+            self._active.put(sequence)
         else:
-            self._active.pop(sequence.key, None)
-            self._over[sequence.key] = sequence
+            self._active.drop(sequence.key)
+            self._over.put(sequence)
         return sequence
 
     def _forget(self, sequence: ReasoningSequence, entry: Entry) -> ReasoningChange:
-        self._active.pop(sequence.key, None)
-        self._over.pop(sequence.key, None)
+        self._active.drop(sequence.key)
+        self._over.drop(sequence.key)
         if self._names.get(sequence.id) == sequence.key:
             del self._names[sequence.id]
         self._streams.pop(sequence.stream, None)

@@ -1,9 +1,11 @@
-"""Which envelopes belong together?  From a question to all that came of it, whatever the peers claim.
+"""Finds the envelopes that belong together, whatever the peers claim.
 
-Envelopes hang together by `correlation_id`, and by `context`, whose last part names the reasoning that they belong to.
+Envelopes hang together by `correlation_id`, and by `context`. To which sequence of reasoning a context leads is the
+ledger's to say (`ledger.reasoning`); where it leads to none, its last part names an envelope.
+
 An `Exchange` is everything that hangs together with one envelope, the nearest first. Ids are claims: they may name
 nothing, each other in a ring, or what somebody else said before; so an id names the first accepted envelope that took
-it, rings are walked once, and everything is bounded. It has no clock and draws nothing.
+it, rings are walked once, and everything is bounded. There is no clock here and nothing is drawn.
 
 Spec: §3 (correlation_id, context), §3.5.
 """
@@ -11,81 +13,30 @@ Spec: §3 (correlation_id, context), §3.5.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
 
 from mew_lab.errors import JournalError
-from mew_lab.log.line import read_members
-from mew_lab.protocol.describe import describe
+from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.reasoning import ReasoningLedger
+from mew_lab.log.entries import entries_of
 from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import Record
 
-__all__ = ["MOST_HELD", "MOST_SHOWN", "Chains", "Exchange", "Step", "chains_of", "steps_of"]
+__all__ = ["MOST_HELD", "MOST_SHOWN", "Chains", "Exchange", "chains_of"]
 
 MOST_HELD = 20_000
 MOST_SHOWN = 200
 MOST_RELATED = 32  # of what one envelope claims to belong to
 
 
-class Step(NamedTuple):
-    """One envelope in an exchange. `seq` counts envelopes from 1, as the feed does; `t` is the epoch in seconds."""
-
-    seq: int
-    t: float
-    id: str
-    sender: str
-    to: tuple[str, ...]
-    kind: str
-    correlation_id: tuple[str, ...]
-    context: str
-    verdict: str
-    code: str
-    raw: str
-
-    @property
-    def refused(self) -> bool:
-        """Whether the gateway let nobody have it."""
-        return self.verdict == "refused"
-
-    @property
-    def payload(self) -> Mapping[str, Any]:
-        """Read again from the text at each call."""
-        found = (read_members(self.raw) or {}).get("payload")
-        return found if isinstance(found, dict) else {}
-
-    @property
-    def what(self) -> str:
-        """What it says, in one line."""
-        return describe(self.kind, self.payload) if self.kind else "unreadable message"
-
-    @classmethod
-    def read(cls, record: Record, seq: int) -> Step:
-        """The step that a record with a message is."""
-        raw = record.raw or ""
-        members = read_members(raw) or {}
-        return cls(
-            seq,
-            record.now.timestamp(),
-            _text(members.get("id")),
-            _text(members.get("from")) or record.participant,
-            _texts(members.get("to")),
-            _text(members.get("kind")),
-            _texts(members.get("correlation_id"))[:MOST_RELATED],
-            _text(members.get("context")),
-            record.verdict,
-            record.code,
-            raw,
-        )
-
-
 @dataclass(frozen=True)
 class Exchange:
     """What hangs together with `selected`, in the order received; `left_out` more were further away."""
 
-    selected: Step
-    steps: tuple[Step, ...]
+    selected: Entry
+    steps: tuple[Entry, ...]
     left_out: int = 0
 
     @property
@@ -117,29 +68,45 @@ class Chains:
 
     def __init__(self, *, most: int = MOST_HELD) -> None:
         self._most = most
-        self._held: dict[int, Step] = {}  # by seq
+        self._reasoning = ReasoningLedger(limit=most)
+        self._held: dict[int, Entry] = {}  # by seq
         self._order: deque[int] = deque()
-        self._named: dict[str, Step] = {}
-        self._about: dict[str, deque[int]] = {}  # id -> the seqs of what claims to belong to it
+        self._named: dict[str, Entry] = {}
+        self._related: dict[
+            int, tuple[str | int, ...]
+        ] = {}  # seq -> ids, and the seq of a start, that it belongs to
+        self._about: dict[str | int, deque[int]] = {}  # the same from the other end
 
-    def add(self, step: Step) -> None:
+    def add(self, entry: Entry) -> None:
         """Takes the next envelope, in the order received."""
-        if step.seq in self._held:
+        if entry.seq in self._held:
             return
-        self._held[step.seq] = step
-        self._order.append(step.seq)
-        named = self._named.get(step.id)
-        if step.id and (named is None or (named.refused and not step.refused)):
-            self._named[step.id] = step
-        for id in _claims(step):
-            self._about.setdefault(id, deque()).append(step.seq)
+        self._held[entry.seq] = entry
+        self._order.append(entry.seq)
+        named = self._named.get(entry.id)
+        if entry.id and (named is None or (named.refused and not entry.refused)):
+            self._named[entry.id] = entry
+        related = self._related[entry.seq] = self._relations(entry)
+        self._reasoning.observe(entry)
+        for id in related:
+            self._about.setdefault(id, deque()).append(entry.seq)
         while len(self._held) > self._most:
             self._drop(self._held.pop(self._order.popleft()))
 
-    def _drop(self, step: Step) -> None:
-        if self._named.get(step.id) is step:
-            del self._named[step.id]
-        for id in _claims(step):
+    def _relations(self, entry: Entry) -> tuple[str | int, ...]:
+        """What an envelope claims to belong to: ids, and the number of the start of a sequence."""
+        ids: tuple[str | int, ...] = entry.correlation_id[:MOST_RELATED]
+        sequence, _ = self._reasoning.place(entry)
+        if sequence is not None and sequence.seq:
+            ids = (*ids, sequence.seq)
+        elif entry.context:
+            ids = (*ids, entry.context.rpartition("/")[2])
+        return tuple(dict.fromkeys(ids))
+
+    def _drop(self, entry: Entry) -> None:
+        if self._named.get(entry.id) is entry:
+            del self._named[entry.id]
+        for id in self._related.pop(entry.seq):
             related = self._about[id]
             related.popleft()
             if not related:
@@ -148,7 +115,7 @@ class Chains:
     def __len__(self) -> int:
         return len(self._held)
 
-    def find(self, which: str | int) -> Step | None:
+    def find(self, which: str | int) -> Entry | None:
         """The envelope with that id, or that number in the feed; None when it is not held."""
         if isinstance(which, int):
             return self._held.get(which)
@@ -157,9 +124,9 @@ class Chains:
             found = self._held.get(int(which.removeprefix("#")[:18]))
         return found
 
-    def belongs(self, step: Step, seqs: frozenset[int]) -> bool:
-        """Whether the step claims to belong to one of these, or one of these claimed to belong to it."""
-        return any(near.seq in seqs for near in self._near(step))
+    def belongs(self, entry: Entry, seqs: frozenset[int]) -> bool:
+        """Whether the envelope claims to belong to one of these, or one of these claimed to belong to it."""
+        return any(near.seq in seqs for near in self._near(entry))
 
     def exchange(self, which: str | int, *, most: int = MOST_SHOWN) -> Exchange:
         """Everything that hangs together with the envelope of that id or number, at most `most` steps.
@@ -186,46 +153,22 @@ class Chains:
         steps = tuple(sorted(nearest, key=lambda step: step.seq))
         return Exchange(start, steps, len(seen) - len(steps))
 
-    def _near(self, step: Step) -> Iterator[Step]:
-        for id in _claims(step):
-            if (parent := self._named.get(id)) is not None:
+    def _near(self, entry: Entry) -> Iterator[Entry]:
+        for id in self._related.get(entry.seq, ()):
+            parent = self._held.get(id) if isinstance(id, int) else self._named.get(id)
+            if parent is not None:
                 yield parent
-        # What claims to belong to an id belongs to whoever has the id, not to one that took it later.
-        if step.id and self._named.get(step.id) is step:
-            for seq in self._about.get(step.id, ()):
+        for seq in self._about.get(entry.seq, ()):
+            yield self._held[seq]
+        # What claims to belong to an id belongs to the envelope that has the id, not to one that took it later.
+        if entry.id and self._named.get(entry.id) is entry:
+            for seq in self._about.get(entry.id, ()):
                 yield self._held[seq]
-
-
-def steps_of(records: Iterable[Record]) -> Iterator[Step]:
-    """The envelopes among the records, numbered from 1 as in the feed."""
-    seq = 0
-    for record in records:
-        if record.raw is not None:
-            seq += 1
-            yield Step.read(record, seq)
 
 
 def chains_of(records: Iterable[Record], *, most: int = 200_000) -> Chains:
     """The envelopes of a log (`log.records`) by what they belong to; of more than `most` the newest."""
     chains = Chains(most=most)
-    for step in steps_of(records):
-        chains.add(step)
+    for entry in entries_of(records):
+        chains.add(entry)
     return chains
-
-
-def _claims(step: Step) -> Iterable[str]:
-    if not step.context:
-        return step.correlation_id
-    return dict.fromkeys((*step.correlation_id, step.context.rpartition("/")[2]))
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return (value,)
-    return (
-        tuple(dict.fromkeys(one for one in value if isinstance(one, str))) if isinstance(value, list) else ()
-    )

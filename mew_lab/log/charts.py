@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from mew_lab.log.chains import steps_of
 from mew_lab.log.drawing import Drawing, Shape, lasted, shape, words
 from mew_lab.log.entries import entries_of
 from mew_lab.log.log import Log
@@ -67,7 +66,7 @@ def series_of(said: Iterable[tuple[float, str]], *, most: int = MOST_BARS) -> Se
 
 def rate(log: Log) -> Drawing:
     """Messages per second by family, over the whole log."""
-    return rate_of(series_of((step.t, step.kind) for step in steps_of(log.records)))
+    return rate_of(series_of((entry.t, entry.kind) for entry in entries_of(log.records)))
 
 
 def rate_of(series: Series) -> Drawing:
@@ -160,9 +159,9 @@ def _told(name: str, pairs: Sequence[Pair], waiting: int) -> str:
 def talk(log: Log) -> Drawing:
     """Who sends how many envelopes to whom; what is addressed to nobody goes to everybody."""
     cells: Counter[tuple[str, str]] = Counter()
-    for step in steps_of(log.records):
-        sender = _member(step.sender)
-        for whom in {_member(one) for one in step.to} or {"everybody"}:
+    for entry in entries_of(log.records):
+        sender = _member(entry.sender)
+        for whom in {_member(name) for name in entry.to} or {"everybody"}:
             cells[sender, whom] += 1
     if not cells:
         return _nothing("Who talks to whom", "Nothing was said yet.")

@@ -1,4 +1,4 @@
-"""Who said what to whom, in which order?  An exchange as a sequence diagram.
+"""Draws an exchange as a sequence diagram: who said what to whom, in which order.
 
 One lifeline a participant, one arrow an envelope, beside each its number, its time and what it says. What the gateway
 refused is dashed and ends in a cross before anybody; what is addressed to nobody goes to everybody, with a ring at each.
@@ -7,7 +7,8 @@ It knows exchanges, not where they come from.
 
 from __future__ import annotations
 
-from mew_lab.log.chains import Exchange, Step
+from mew_lab.ledger.entry import Entry
+from mew_lab.log.chains import Exchange
 from mew_lab.log.drawing import Drawing, Shape, lasted, shape, words
 from mew_lab.protocol.families import family_of
 from mew_lab.protocol.kinds import GATEWAY
@@ -94,7 +95,7 @@ def _left_out(exchange: Exchange) -> str:
 
 
 def _row(
-    step: Step, top: float, lifelines: _Lifelines, numbers: dict[str, int], began: float, right: float
+    step: Entry, top: float, lifelines: _Lifelines, numbers: dict[str, int], began: float, right: float
 ) -> Shape:
     family = family_of(step.kind)
     y = top + 20
@@ -116,7 +117,7 @@ def _row(
     )
 
 
-def _arrow(step: Step, y: float, lifelines: _Lifelines) -> list[Shape]:
+def _arrow(step: Entry, y: float, lifelines: _Lifelines) -> list[Shape]:
     x = lifelines.x(step.sender)
     start = shape("circle", css="filled", cx=x, cy=y, r=3)
     if step.to:
@@ -154,5 +155,5 @@ def _cross(x: float, y: float) -> Shape:
     return shape("path", css="cross drawn", d=f"M{x - 5:g} {y - 5:g} l10 10 m0 -10 l-10 10")
 
 
-def _name(x: float, y: float, step: Step, anchor: str) -> Shape:
+def _name(x: float, y: float, step: Entry, anchor: str) -> Shape:
     return words(x, y - 6, one_line(step.kind or "unreadable", 21), "code halo", text_anchor=anchor)

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mew_lab.errors import JournalError
-from mew_lab.log.chains import MOST_RELATED, Chains, Step, chains_of, steps_of
+from mew_lab.log.chains import MOST_RELATED, Chains, chains_of
+from mew_lab.log.entries import entries_of, entry_of
 from mew_lab.space.events import Record
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -76,6 +77,10 @@ def test_reasoning_belongs_to_what_it_began_with_by_its_context() -> None:
     ]
     assert ids(records, "thought-2") == ("req-123", "reason-start-1", "thought-1", "sub", "thought-2")
     assert ids(records, "elsewhere") == ("elsewhere",)
+    parts = [*records, record(7, "part", kind="reasoning/thought", context="reason-start-1/plan/first")]
+    assert ids(parts, "part")[-2:] == ("thought-2", "part"), (
+        "a part belongs to the sequence that it is a part of"
+    )
 
 
 def test_ids_that_name_each_other_in_a_ring_or_themselves_are_walked_once() -> None:
@@ -107,12 +112,15 @@ def test_what_is_too_much_is_left_out_from_afar_and_counted() -> None:
     assert found.ids == ("e498", "e499", "e500", "e501", "e502")
     assert found.left_out == 995
     claims = record(1001, "liar", *(f"e{n}" for n in range(1, 900)))
-    assert len(next(steps_of([claims])).correlation_id) == MOST_RELATED
+    whole = chains_of([*chain, claims]).exchange("liar", most=2000)
+    assert len(whole.steps) == 1001, "what the liar claims hangs together already"
+    alone = chains_of([*(record(n, f"e{n}") for n in range(1, 1001)), claims])
+    assert len(alone.exchange("liar", most=2000).steps) == 1 + MOST_RELATED
 
 
 def test_only_the_newest_are_held_and_what_was_dropped_leaves_nothing_behind() -> None:
     chains = Chains(most=10)
-    for step in steps_of(record(n, f"e{n}", f"e{n - 1}") for n in range(1, 101)):
+    for step in entries_of(record(n, f"e{n}", f"e{n - 1}") for n in range(1, 101)):
         chains.add(step)
         chains.add(step)
     assert len(chains) == 10
@@ -130,7 +138,7 @@ def test_an_envelope_that_is_not_there_is_an_error_that_says_what_is(which: str 
 def test_records_without_a_message_have_no_number_and_unreadable_ones_have() -> None:
     note = Record(1, START, "decided", "demo", "human")
     broken = record(3, "", raw="{nothing")
-    steps = list(steps_of([note, record(2, "a"), broken, record(4, "b")]))
+    steps = list(entries_of([note, record(2, "a"), broken, record(4, "b")]))
     assert [(step.seq, step.id) for step in steps] == [(1, "a"), (2, ""), (3, "b")]
     assert (steps[1].sender, steps[1].what, dict(steps[1].payload)) == ("bot", "unreadable message", {})
 
@@ -152,7 +160,7 @@ def test_an_exchange_tells_who_took_part_and_how_long() -> None:
 )
 def test_no_claims_break_it(said: list[tuple[str, list[str]]]) -> None:
     chains = Chains(most=8)
-    for step in steps_of(record(n, id, *about) for n, (id, about) in enumerate(said, 1)):
+    for step in entries_of(record(n, id, *about) for n, (id, about) in enumerate(said, 1)):
         chains.add(step)
     for seq in list(chains._held):
         found = chains.exchange(seq, most=3)
@@ -169,7 +177,7 @@ def test_a_step_is_made_of_its_record_alone() -> None:
         7, START, "envelope", "demo", "eve", verdict="refused", code="capability_violation",
         raw='{"id": 3, "kind": ["x"], "to": "git", "correlation_id": "q", "payload": []}',
     )  # fmt: skip
-    step = Step.read(refused, 7)
+    step = entry_of(refused, 7)
     assert (step.id, step.kind, step.sender, step.to, step.correlation_id) == (
         "",
         "",

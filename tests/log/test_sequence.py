@@ -21,7 +21,7 @@ SPACE = "{http://www.w3.org/2000/svg}"
 def exchange(*said: dict[str, Any], code: str = "") -> Exchange:
     records = [
         Record(
-            n, START + timedelta(seconds=n), "envelope", verdict=one.pop("verdict", "accepted"), code=code,
+            n, START + timedelta(seconds=n), "envelope", participant="bot", verdict=one.pop("verdict", "accepted"), code=code,
             raw=json.dumps({"id": f"e{n}", "from": "bot", "kind": "chat", "correlation_id": ["e1"], "payload": {"text": "hello"}} | one),
         )
         for n, one in enumerate(said, 1)

@@ -121,7 +121,7 @@ class CardQueue:
         self._outcomes = Outcomes()
         self._subscribers: Subscribers[Card] = Subscribers()
         self._sources = Sources()
-        self._behalf = Behalf()
+        self._behalf = Behalf(me.ledger.chats, me.ledger.reasoning)
         self.tools = PinnedTools(me.client)
         self._last = LastCalls()
         self.gate = Gate(time.monotonic)
@@ -198,7 +198,6 @@ class CardQueue:
 
     def _observe(self, envelope: Envelope) -> None:
         self._sources.observe(envelope, me=self._me.client.id)
-        self._behalf.observe(envelope)
         self._last.observe(envelope)
         if envelope.kind == "mcp/proposal":
             self._take(envelope)

@@ -1,7 +1,7 @@
-"""What caused an envelope, and what did it cause?  The rows before and after it that `correlation_id` ties to it.
+"""Finds what caused an envelope and what it caused: the rows before and after it that `correlation_id` ties to it.
 
-One pass over the rows that name others, when somebody asks; nothing is kept for it. It says what names what, not whether
-a claim to answer is to be believed.
+One pass over the rows that name others, on demand; nothing is kept for it. It says what names what; whether a claim is
+believed is the ledger's to say (`mew_lab.ledger`).
 
 Spec: §2 (correlation_id).
 """
@@ -13,12 +13,12 @@ from typing import NamedTuple
 from mew_lab.lab.rows import Row, Rows
 from mew_lab.log.line import read_members
 
-__all__ = ["Chain", "Step", "chain_of"]
+__all__ = ["Chain", "ChainLink", "chain_of"]
 
 MOST_CAUSES, MOST_EFFECTS = 50, 100
 
 
-class Step(NamedTuple):
+class ChainLink(NamedTuple):
     """A row of a chain; `of` are the rows of it that this one names."""
 
     row: Row
@@ -32,8 +32,8 @@ class Chain(NamedTuple):
     that are not held.
     """
 
-    causes: tuple[Step, ...]
-    effects: tuple[Step, ...]
+    causes: tuple[ChainLink, ...]
+    effects: tuple[ChainLink, ...]
     left_out: int = 0
     absent: int = 0
 
@@ -67,8 +67,8 @@ def chain_of(rows: Rows, seq: int) -> Chain:
                 effects[later] = found[0]
     ends = {seq, *causes, *effects}
     return Chain(
-        tuple(_step(causes[one], ends) for one in sorted(causes)),
-        tuple(_step(one, ends) for one in effects.values()),
+        tuple(_link(causes[one], ends) for one in sorted(causes)),
+        tuple(_link(one, ends) for one in effects.values()),
         left_out,
         _absent(rows.raw(seq), len(_named(row))),
     )
@@ -78,8 +78,8 @@ def _named(row: Row) -> tuple[int, ...]:
     return ((row.correlates,) if row.correlates else ()) + row.also
 
 
-def _step(row: Row, ends: set[int]) -> Step:
-    return Step(row, tuple(one for one in _named(row) if one in ends))
+def _link(row: Row, ends: set[int]) -> ChainLink:
+    return ChainLink(row, tuple(one for one in _named(row) if one in ends))
 
 
 def _absent(raw: str, found: int) -> int:

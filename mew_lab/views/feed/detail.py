@@ -10,7 +10,7 @@ from typing import Any
 from mew_lab.lab.extract import members_of
 from mew_lab.lab.rows import Row, Rows
 from mew_lab.protocol.visible import one_line, visible
-from mew_lab.views.feed.chain import Chain, Step, chain_of
+from mew_lab.views.feed.chain import Chain, ChainLink, chain_of
 from mew_lab.views.ui.layout import lay_out
 
 __all__ = ["SHOWN", "detail", "why"]
@@ -70,7 +70,7 @@ def _message(raw: str) -> str:
     return message if isinstance(message, str) else ""
 
 
-def _packed(step: Step) -> list[Any]:
+def _packed(step: ChainLink) -> list[Any]:
     row = step.row
     return [
         row.seq,

@@ -15,7 +15,7 @@ from mew_lab.errors import JournalError
 from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.entry import Entry
-from mew_lab.log.chains import MOST_HELD, MOST_RELATED, Chains, Exchange, Step
+from mew_lab.log.chains import MOST_HELD, Chains, Exchange
 
 __all__ = ["ExchangeSelection"]
 
@@ -69,11 +69,10 @@ class ExchangeSelection:
         """Calls back when another exchange is selected or the selected one has grown; returns what ends it."""
         return self._subscribers.add(on_change)
 
-    def take(self, heard: Entry) -> None:
+    def take(self, entry: Entry) -> None:
         """Takes the next envelope."""
-        step = _step(heard)
-        self._chains.add(step)
-        if self._seqs and not self._stale and self._chains.belongs(step, self._seqs):
+        self._chains.add(entry)
+        if self._seqs and not self._stale and self._chains.belongs(entry, self._seqs):
             self._stale = True
             with contextlib.suppress(RuntimeError):
                 # Many may follow at once; one look a while later sees them all.
@@ -92,19 +91,3 @@ class ExchangeSelection:
         self._seqs = frozenset(step.seq for step in exchange.steps)
         self.selected = exchange
         self._subscribers.tell()
-
-
-def _step(heard: Entry) -> Step:
-    return Step(
-        heard.seq,
-        heard.t,
-        heard.id,
-        heard.sender,
-        heard.to,
-        heard.kind,
-        tuple(dict.fromkeys(heard.correlation_id[:MOST_RELATED])),
-        heard.context,
-        heard.verdict,
-        heard.code,
-        heard.raw,
-    )

@@ -419,9 +419,9 @@ class Readers:
                 assert grant is not None and grant.stands, (id, "is held and not said to stand")
                 assert {*patterns} <= {compact(pattern) for pattern in grant.left}
             for grant in grants:
-                recipient = self.state.participant(grant.recipient)
+                parties = [self.state.participant(name) for name in (grant.recipient, grant.granter)]
                 # A participant does not know which ids are of one participant; readers of a journal here do.
-                kicked = grants is not mine and recipient is not None and recipient.kicked
+                kicked = grants is not mine and any(party is not None and party.kicked for party in parties)
                 assert not grant.stands or not (kicked or grant.id in self.revoked), grant.id
                 assert {one.by for one in grant.acknowledged} <= {grant.recipient, *grant.to}
             told = {grant.id: (grant.stands or grants is mine, grant.acknowledged) for grant in grants}

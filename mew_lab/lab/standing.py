@@ -1,8 +1,7 @@
-"""How does everybody stand in a space: here or not, held back or not, with which rights?  Read now, on the loop.
+"""Tells how everybody stands in a space: present or not, held back or not, with which rights. To be read on the loop.
 
-Where the space runs here it is the space's own state that is read. Elsewhere it is what a participant was told: its
-own rights, the others' as they joined, and the grants that it saw; pauses of others have to be heard, which is not
-done here.
+Where the space runs here, its own state is read. Elsewhere it is what the participant was told: its own rights, those
+of the others as they joined, and the grants that stand in its ledger. Pauses of others are in `ledger.members`.
 
 Spec: §3.6, §3.8.1, rulings R8c, R13, R14.
 """

@@ -1,8 +1,8 @@
-"""By which right was this sent?  For any envelope of a journal: who, by which capability, by whose gift; or why not.
+"""Tells by which right an envelope was sent: by whom, by which capability, by whose grant; or why it was refused.
 
 The journal says itself which capability let a message pass and under which grant. What a granter held when it gave
-is known by replaying: a grant must be covered by what its giver may do itself, and that is followed back to what
-was configured. A journal that does not replay still says the rest.
+is known by replaying: a grant must be covered by what its giver may do itself, and that is followed back to the
+configuration. Of a journal that does not replay the rest is told all the same.
 
 Spec: §3.6.8.
 """

@@ -1,8 +1,7 @@
-"""What was said in a space: from files, or while it is being said?  One object, read in the order received.
+"""The log of a space, from files or while it grows: one object, read in the order received.
 
 A `Log` of files keeps none of their records: it reads them again when asked. A live `Log` keeps the newest
-records and reads the older ones back from the journal. Neither knows what decides, or how anything is
-drawn.
+records and reads the older ones back from the journal. It decides nothing and draws nothing.
 
 There is no lock. Only the thread that runs the gateway calls `observe`; other threads copy the list of
 records in one step, which the interpreter does not divide.

@@ -1,8 +1,7 @@
-"""How does a table hold a hundred thousand payloads without reading them all?  As the texts that they stand
-in.
+"""A pandas column of payloads that are read, one by one, from the texts that they stand in.
 
-A pandas column type: what is taken out of it is a dict, read at that moment from the exact text that the
-table holds anyway, so the column costs a pointer a row. What is done to such a dict changes no table.
+A value taken out of it is a dict, read at that moment from the exact text that the table holds anyway, so the column
+costs a pointer a row. What is done to such a dict changes no table.
 
 Imported by table.py when the first table is made, because it needs pandas.
 """

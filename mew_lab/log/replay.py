@@ -1,4 +1,4 @@
-"""Would a fresh space do the same again?  A journal in, its events fed to a new Space, the first difference out.
+"""Replays a journal: its events are fed to a new Space, and the first difference is told.
 
 A journal tells each event in one record, and behind it what the space then sent. So the records are taken one by
 one: what the fresh space has foretold must stand there to the letter, and where it has foretold nothing stands the

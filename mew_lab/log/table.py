@@ -1,4 +1,4 @@
-"""What happened, as a table?  Columns are data: a name, a type, what it says, and one function.
+"""Makes a table of records. Columns are data: a name, a type, what it says, and one function.
 
 A user's own list of columns is as good as `COLUMNS`. The order of the rows is the order in which the gateway
 received them: `time` is its clock, `ts` what the sender claims, and nothing here sorts by it.

@@ -56,6 +56,7 @@ class Rights:
         self._changes: Signal[CapabilitiesChange] = Signal(on_fault=saying.client.report)
         self._grants_changed: Signal[Grant | Revocation] = Signal(on_fault=saying.client.report)
         saying.client.on_welcome(self._welcomed)
+        saying.client.on_message(self._observe)
 
     # --- who wants to be told; each returns a function that ends it ---
 
@@ -172,7 +173,10 @@ class Rights:
     # --- what is heard ---
 
     def observe(self, envelope: Envelope) -> None:
-        """Takes note of one message of the space."""
+        """Takes note of nothing: grants come from the client, since the gateway also acts on those that are dropped as
+        malformed, such as a revoke without a recipient."""
+
+    def _observe(self, envelope: Envelope) -> None:
         if envelope.kind in GRANT_KINDS:
             for change in self.grants.observe(Entry.of(envelope, 0)):
                 self._follow(change)

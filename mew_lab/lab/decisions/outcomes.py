@@ -1,7 +1,7 @@
-"""What became of the requests that fulfilled a proposal, or that this human sent for one: who answered, and what.
+"""Keeps what became of the requests that fulfilled a proposal, or that this human sent for one: every answer, in words.
 
-The book of proposals believes one request and one answer (R17). A request of this human's that crossed with a withdraw,
-or with somebody else's, is no outcome there, and was sent all the same: here it is kept with its answers.
+The ledger of calls believes one request and one answer (R17). A request of this human that crossed with a withdraw, or
+with a request of another, is no outcome there, and was sent all the same: here it is kept with its answers.
 
 Spec: §3.2.1, §3.3.1, rulings R17, R18.
 """

@@ -1,10 +1,10 @@
-"""Who holds what, and by whose gift?  The model behind the grants editor.
+"""The capabilities that everybody holds, as rows of the grants editor, each with its origin.
 
-A row is one capability of one participant, with its origin: the configuration, the baseline that everybody holds, or
-a grant or invite and who gave it. Where the space runs elsewhere, what the others hold is what they joined with and
-what was seen to be granted since. Rows are replaced, never changed, so any thread may read `rows`; at most 2000.
+A row is one capability of one participant. It comes from the configuration, from the baseline that everybody holds, or
+from a grant or invite. Where the space runs elsewhere, a participant holds what it joined with and what was seen to be
+granted since. Rows are replaced, never changed, so any thread may read `rows`; at most 2000.
 
-What a grant would allow is asked of `probing`; for how long it stands is the book of `granting`.
+What a grant would allow is answered by `probing`; for how long a grant of this person stands, by `decisions.granting`.
 
 Spec: §3.6.1, §3.6.2, §3.6.8, ruling R13.
 """

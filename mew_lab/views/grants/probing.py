@@ -1,9 +1,9 @@
-"""What would this grant allow that its holder may not do now?  Asked of the log, and of the pattern itself.
+"""Finds what a grant would allow that its holder may not send now, in the log and in the pattern itself.
 
-The log tells how often it would have mattered: envelopes of the grantee that the pattern allows and that it may not
-send now, and proposals of it that could have been requests. The pattern tells what it allows beyond anything that
-was ever sent: the smallest message that it newly permits. And the rule of the gateway is applied beforehand: nobody
-grants what she does not hold.
+The log tells how often it would have mattered: envelopes of the grantee that the pattern allows and that it may not send
+now, and proposals of it that could have been requests. The pattern tells what it allows beyond anything that was ever
+sent: the smallest message that it newly permits. The rule of the gateway is applied beforehand: nobody grants what she
+does not hold.
 
 Everything runs on the loop, a few milliseconds a turn. Spec: §3.6.8, §4.1, §4.2; threat 22.
 """

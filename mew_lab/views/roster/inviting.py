@@ -1,7 +1,7 @@
-"""How is somebody new brought in, and what becomes of the token?  Asks the gateway; the token is held, never told.
+"""Invites a participant through the gateway, and holds its token without showing it.
 
 The gateway answers the inviter alone. From the first moment its token is a `Token`, so that nothing of this process
-can show it by accident; whoever wants to hand it on has to say `reveal()`.
+can show it by accident; a caller that hands it on has to call `reveal()`.
 
 Spec: §3.6.5, §3.6.6, ruling R15.
 """

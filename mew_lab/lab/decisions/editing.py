@@ -20,10 +20,9 @@ from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import read_strict
 from mew_lab.protocol.json_schema import Validator
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.edits import edited
-from mew_lab.sdk.fulfilment import requested
+from mew_lab.sdk.decisions import edit_proposal, rebuild_proposed
 from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.sdk.request_rows import Rows, argument_of, row_name, rows_of, written
+from mew_lab.sdk.request_rows import Rows, argument_of, row_name, rows_of, write_value
 
 __all__ = ["Editing", "Field", "Line", "Review", "misfits"]
 
@@ -124,7 +123,7 @@ class Editing:
         fields = tuple(
             Field(
                 name,
-                value if isinstance(value, str) else written(value),
+                value if isinstance(value, str) else write_value(value),
                 isinstance(value, str),
                 _hint(schema, name),
             )
@@ -149,11 +148,11 @@ class Editing:
         found = self._proposal(proposal)
         before = _values(found)
         after = _applied(before, changes)
-        request = requested(found, id=self._request_id(proposal))
+        request = rebuild_proposed(found, id=self._request_id(proposal))
         payload = request["payload"]
         params = payload.get("params") or {}
         new = {**params, "arguments": after} if found.tool else after
-        edit = edited(found, new)
+        edit = edit_proposal(found, new)
         was = dict(rows_of(request))
         rows = rows_of({**request, "payload": {**payload, "params": edit.params}})
         now = dict(rows)

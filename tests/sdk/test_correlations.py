@@ -106,7 +106,7 @@ async def test_a_timer_fires_only_while_the_call_is_open() -> None:
 async def test_a_wait_of_one_task_ends_with_it() -> None:
     call = a_call()
     ended: list[str] = []
-    call.when_done(lambda: ended.append(call.state))
+    call.when_done(lambda one: ended.append(one.state))
     waiting = asyncio.ensure_future(call.own_outcome())
     await asyncio.sleep(0)
     waiting.cancel()

@@ -541,7 +541,7 @@ REMOVALS: tuple[Removal, ...] = (
         "S-L2-20 S-L2-21",
         "only the proposer withdraws",
         replaced(
-            f"{SDK}.deciding:withdrawal",
+            f"{SDK}.decisions:draft_withdrawal",
             lambda before: (
                 lambda book, id, *, me, reason: before(book, id, me=book.get(id).proposer, reason=reason)
             ),
@@ -1149,7 +1149,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "P-3.4.2-3", "a person calls messages off", gone("mew_lab.views.chat.model:ChatModel.cancel", "")
     ),
-    Removal("S-L2-19", "a decision is made once", gone(f"{SDK}.deciding:_refuse_decided")),
+    Removal("S-L2-19", "a decision is made once", gone(f"{SDK}.decisions:_refuse_decided")),
     Removal(
         "T-11",
         "a form is made of the schema",

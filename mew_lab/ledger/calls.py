@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from mew_lab.errors import LocalProtocolError
@@ -80,20 +80,18 @@ class Claim(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Request:
-    """One `mcp/request` and what is known of it.
+class TrackedCall:
+    """What a request and a proposal have in common.
 
     Attributes:
-        entry: The request itself.
-        state: `waiting`, `answered`, `sent` for a notification, `refused` by the gateway.
+        entry: The envelope itself.
         response: The answer, once it is believed.
         claims: What claims to be about it, and is not believed.
     """
 
     entry: Entry
-    state: Literal["waiting", "answered", "sent", "refused"] = "waiting"
-    response: Entry | None = None
-    claims: tuple[Claim, ...] = ()
+    response: Entry | None = field(default=None, kw_only=True)
+    claims: tuple[Claim, ...] = field(default=(), kw_only=True)
 
     @property
     def id(self) -> str:
@@ -101,82 +99,11 @@ class Request:
 
     @property
     def seq(self) -> int:
+        """Its place among all entries that the ledger saw."""
         return self.entry.seq
 
     @property
     def sender(self) -> str:
-        return self.entry.sender
-
-    @property
-    def to(self) -> tuple[str, ...]:
-        return self.entry.to
-
-    @property
-    def method(self) -> str:
-        """The MCP method, such as `tools/call`; empty where it names none."""
-        return method_of(self.entry.payload)
-
-    @property
-    def tool(self) -> str:
-        """The name of the tool; empty where the method has none."""
-        return tool_of(self.entry.payload) or ""
-
-    @property
-    def decided(self) -> bool:
-        """Whether nothing can change it any more."""
-        return self.state != "waiting"
-
-    @property
-    def failed(self) -> bool:
-        """Whether its answer is an error: of the protocol, or of the tool (`isError`)."""
-        return _is_failure(self.response)
-
-    @property
-    def weight(self) -> int:
-        """Characters of what is held of it."""
-        return sum(len(entry.raw) for entry in (self.entry, self.response) if entry)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Proposal:
-    """One `mcp/proposal` and what is known of it.
-
-    Attributes:
-        entry: The proposal itself.
-        state: `open`, `rejected`, `fulfilled`, `answered`, `withdrawn`, `refused` by the gateway.
-        request: The fulfilment, once it is believed; `response` is its answer, once that is.
-        by: Who decided it: the fulfiller, or the proposer that withdrew; `reason` is the withdraw's.
-        edited: Whether something but `jsonrpc` and the JSON-RPC `id` differs between the proposal and the request;
-            `difference` says where.
-        claims: What claims to be about it, and is not believed.
-        uncertain: The connection broke while it was undecided, so it may have been decided unseen.
-        anew: Its proposer had used the id before, for another proposal.
-    """
-
-    entry: Entry
-    state: Literal["open", "rejected", "fulfilled", "answered", "withdrawn", "refused"] = "open"
-    request: Entry | None = None
-    by: str = ""
-    reason: str = ""
-    edited: bool = False
-    difference: tuple[Difference, ...] = ()
-    rejections: tuple[Rejection, ...] = ()
-    response: Entry | None = None
-    claims: tuple[Claim, ...] = ()
-    uncertain: bool = False
-    anew: bool = False
-
-    @property
-    def id(self) -> str:
-        return self.entry.id
-
-    @property
-    def seq(self) -> int:
-        """The place of the proposal among all entries that the ledger saw."""
-        return self.entry.seq
-
-    @property
-    def proposer(self) -> str:
         return self.entry.sender
 
     @property
@@ -193,13 +120,68 @@ class Proposal:
 
     @property
     def method(self) -> str:
-        """The MCP method proposed, such as `tools/call`; empty where a refused one names none."""
-        return method_of(self.payload)
+        """The MCP method, such as `tools/call`; empty where a refused one names none."""
+        return method_of(self.entry.payload)
 
     @property
     def tool(self) -> str:
-        """The tool's name; empty where the method has none."""
-        return tool_of(self.payload) or ""
+        """The name of the tool; empty where the method has none."""
+        return tool_of(self.entry.payload) or ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the answer is an error: of the protocol, or of the tool (`isError`)."""
+        return _is_failure(self.response)
+
+    @property
+    def weight(self) -> int:
+        """Characters of what is held of it."""
+        return len(self.entry.raw) + (len(self.response.raw) if self.response else 0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request(TrackedCall):
+    """One `mcp/request` and what is known of it.
+
+    Attributes:
+        state: `waiting`, `answered`, `sent` for a notification, `refused` by the gateway.
+    """
+
+    state: Literal["waiting", "answered", "sent", "refused"] = "waiting"
+
+    @property
+    def decided(self) -> bool:
+        """Whether nothing can change it any more."""
+        return self.state != "waiting"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Proposal(TrackedCall):
+    """One `mcp/proposal` and what is known of it.
+
+    Attributes:
+        state: `open`, `rejected`, `fulfilled`, `answered`, `withdrawn`, `refused` by the gateway.
+        request: The fulfilment, once it is believed; `response` is its answer, once that is.
+        by: Who decided it: the fulfiller, or the proposer that withdrew; `reason` is the withdraw's.
+        edited: Whether something but `jsonrpc` and the JSON-RPC `id` differs between the proposal and the request;
+            `difference` says where.
+        uncertain: The connection broke while it was undecided, so it may have been decided unseen.
+        anew: Its proposer had used the id before, for another proposal.
+    """
+
+    state: Literal["open", "rejected", "fulfilled", "answered", "withdrawn", "refused"] = "open"
+    request: Entry | None = None
+    by: str = ""
+    reason: str = ""
+    edited: bool = False
+    difference: tuple[Difference, ...] = ()
+    rejections: tuple[Rejection, ...] = ()
+    uncertain: bool = False
+    anew: bool = False
+
+    @property
+    def proposer(self) -> str:
+        return self.entry.sender
 
     @property
     def fulfilment(self) -> str | None:
@@ -210,11 +192,6 @@ class Proposal:
     def decided(self) -> bool:
         """Whether nothing can change it any more but its answer: fulfilled, answered, withdrawn or refused."""
         return self.state not in ("open", "rejected")
-
-    @property
-    def failed(self) -> bool:
-        """Whether the answer to its fulfilment is an error: of the protocol, or of the tool (`isError`)."""
-        return _is_failure(self.response)
 
     @property
     def digest(self) -> str:

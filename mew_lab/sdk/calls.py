@@ -47,10 +47,8 @@ class Call:
         self.sent_at = asyncio.get_running_loop().time()
         self._withdraw = withdraw
         self._timer: asyncio.TimerHandle | None = None
-        self._then: Callable[[], None] = lambda: None
+        self._then: Callable[[Call], None] | None = None
         self._result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        # Nobody has to await a call; an error that nobody fetched must not be reported from a destructor.
-        self._result.add_done_callback(lambda future: future.cancelled() or future.exception())
 
     def __await__(self) -> Generator[Any, None, Any]:
         return asyncio.shield(self._result).__await__()
@@ -99,8 +97,8 @@ class Call:
         """Seconds since it was made."""
         return asyncio.get_running_loop().time() - self.sent_at
 
-    def when_done(self, then: Callable[[], None]) -> None:
-        """Calls `then` at its end, at once."""
+    def when_done(self, then: Callable[[Call], None]) -> None:
+        """Calls `then` with it at its end, at once."""
         self._then = then
 
     def expire_after(self, seconds: float, then: Callable[[], None]) -> None:
@@ -134,10 +132,12 @@ class Call:
         if not self.done:
             self._end(state, by)
             self._result.set_exception(error)
+            self._result.exception()  # nobody has to await a call; no destructor shall report an error unfetched
 
     def _end(self, state: str, by: str) -> None:
         self.state = state
         self.by = by or self.by
         if self._timer is not None:
             self._timer.cancel()
-        self._then()
+        if self._then is not None:
+            self._then(self)

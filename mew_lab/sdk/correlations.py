@@ -136,7 +136,7 @@ class EchoWait(Wait):
     """Awaits that the gateway accepts the message. `timeout` is in seconds. Spec: §3.8.2, §5.4, ruling R1."""
 
     def __init__(self, client: MEWClient, envelope: Envelope, *, timeout: float) -> None:
-        super().__init__(client, envelope, what=f"{envelope.kind} of {client.id!r}")
+        super().__init__(client, envelope, what=envelope.kind)
         self.accepted_within = timeout
 
     def echo(self, envelope: Envelope) -> None:
@@ -144,12 +144,16 @@ class EchoWait(Wait):
         self.finish(envelope, by=GATEWAY)
 
     def lose(self, error: MewError | None, *, final: bool) -> None:
-        self._end_lost(f"The connection ended before {self.what} was accepted", error)
+        self._end_lost(f"The connection ended before {self._named} was accepted", error)
 
     def expire(self) -> None:
         within = self.accepted_within
-        said = f"The gateway neither took nor refused {self.what} within {within:g} s"
+        said = f"The gateway neither took nor refused {self._named} within {within:g} s"
         self.fail(NoReply(said, after_s=within, waiting_for="the gateway"))
+
+    @property
+    def _named(self) -> str:
+        return f"{self.kind} of {self._client.id!r}"
 
 
 class ReplyWait(EchoWait):
@@ -240,7 +244,7 @@ class GatewayWait(ReplyWait):
             super().expire()
             return
         [answer] = self.answers
-        said = f"The gateway took {self.what}, but no {answer} came within {self.timeout:g} s"
+        said = f"The gateway took {self._named}, but no {answer} came within {self.timeout:g} s"
         self.fail(NoReply(said, after_s=self.timeout, waiting_for="the gateway"))
 
     def _accept(self, echo: Envelope) -> None:
@@ -674,7 +678,8 @@ class Correlations:
         """Takes note of one well-formed message of the space, after the parts of the participant did."""
         if not self._waits:
             return
-        for id in dict.fromkeys(envelope.correlation_id):
+        related = envelope.correlation_id
+        for id in dict.fromkeys(related) if related else ():
             wait = self._waits.get(id)
             if wait is None or envelope.kind not in wait.answers:
                 continue
@@ -686,11 +691,12 @@ class Correlations:
                 logger.warning(
                     "%s claims to answer %s, which it was not asked", one_line(envelope.sender, 80), id
                 )
-        if envelope.kind == "reasoning/cancel":
+        kind = envelope.kind
+        if kind == "reasoning/cancel":
             question = self._sequences.get(envelope.context or "")
             if question is not None:
                 question.cancel(envelope)
-        elif (envelope.kind, envelope.sender) == ("system/presence", GATEWAY):
+        elif kind == "system/presence" and envelope.sender == GATEWAY:
             for wait in tuple(self._waits.values()) if envelope.payload.get("event") == "leave" else ():
                 wait.leave()
 
@@ -722,7 +728,7 @@ class Correlations:
             )
             raise LocalProtocolError(f"Cannot send {wait.kind} as {self._client.id!r} and wait for it: {why}")
         self._waits[wait.id] = wait
-        wait.when_done(lambda: self._forget(wait))
+        wait.when_done(self._forget)
         if timeout is not None:
             wait.expire_after(timeout, wait.expire)
         try:
@@ -732,7 +738,7 @@ class Correlations:
             raise
         return wait
 
-    def _forget(self, wait: Wait) -> None:
+    def _forget(self, wait: Call) -> None:
         self._waits.pop(wait.id, None)
         if isinstance(wait, ChatWait):
             for id in wait.sequences:

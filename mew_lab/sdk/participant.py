@@ -31,7 +31,7 @@ from mew_lab.sdk.chats import Chats
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.controls import Controls
 from mew_lab.sdk.correlations import Correlations
-from mew_lab.sdk.deciding import approval, rejection, withdrawal
+from mew_lab.sdk.decisions import draft_approval, draft_rejection, draft_withdrawal
 from mew_lab.sdk.discovery import Discovery
 from mew_lab.sdk.dispatcher import Dispatcher
 from mew_lab.sdk.drafting import tool_call
@@ -383,7 +383,7 @@ class MEWParticipant:
 
         Spec: §3.2.1, ruling R17.
         """
-        draft = approval(
+        draft = draft_approval(
             self.proposals,
             proposal_id,
             me=self.client.id,
@@ -397,12 +397,12 @@ class MEWParticipant:
 
     async def reject(self, proposal_id: str, reason: str = "disagree") -> Envelope:
         """Rejects somebody's proposal with a standard code or any text; raises as `approve`. Spec: §3.3.2."""
-        draft = rejection(self.proposals, proposal_id, me=self.client.id, reason=reason)
+        draft = draft_rejection(self.proposals, proposal_id, me=self.client.id, reason=reason)
         return await self._decide(proposal_id, draft)
 
     async def withdraw(self, proposal_id: str, reason: str = "no_longer_needed") -> Envelope:
         """Takes back a proposal of one's own; raises as `approve`. Spec: §3.3.1, ruling R18."""
-        draft = withdrawal(self.proposals, proposal_id, me=self.client.id, reason=reason)
+        draft = draft_withdrawal(self.proposals, proposal_id, me=self.client.id, reason=reason)
         return await self._decide(proposal_id, draft)
 
     async def _decide(self, id: str, draft: dict[str, Any]) -> Envelope:

@@ -2,8 +2,8 @@
 
 A row is a JSON pointer (RFC 6901) into `{"to", "payload"}` and the JSON text of the value that stands there. A row for
 each tool argument, each member beside the arguments and each member of the payload: nothing of the request is without
-one, so no member can stand for another. `rebuilt` is the inverse of `rows_of`; what the rows do not rebuild exactly is
-never sent.
+one, so no member can stand for another. `rebuild_request` is the inverse of `rows_of`; what the rows do not rebuild
+exactly is never sent.
 
 Spec: §3.2.1, ruling R17; threat 35.
 """
@@ -23,12 +23,12 @@ __all__ = [
     "TO",
     "Rows",
     "argument_of",
-    "escaped",
-    "faithful",
-    "rebuilt",
+    "escape_key",
+    "find_mismatch",
+    "rebuild_request",
     "row_name",
     "rows_of",
-    "written",
+    "write_value",
 ]
 
 Rows = tuple[tuple[str, str], ...]
@@ -39,12 +39,12 @@ PARAMS = "/payload/params"
 ARGUMENTS = "/payload/params/arguments"
 
 
-def written(value: Any) -> str:
+def write_value(value: Any) -> str:
     """A JSON value as the text that a row holds."""
     return json.dumps(value, ensure_ascii=False)
 
 
-def escaped(key: str) -> str:
+def escape_key(key: str) -> str:
     """A key as one part of a JSON pointer."""
     return key.replace("~", "~0").replace("/", "~1")
 
@@ -52,23 +52,23 @@ def escaped(key: str) -> str:
 def rows_of(request: Mapping[str, Any]) -> Rows:
     """The rows of `{"to", "payload"}`: a tool's arguments first, then all else, each in its own order."""
     first: list[tuple[str, str]] = []
-    rest: list[tuple[str, str]] = [(TO, written(request["to"]))]
+    rest: list[tuple[str, str]] = [(TO, write_value(request["to"]))]
     payload = request["payload"]
     if not payload:
         rest.append(("/payload", "{}"))
     for key, value in payload.items():
         if key != "params" or not isinstance(value, Mapping) or not value:
-            rest.append((f"/payload/{escaped(key)}", written(value)))
+            rest.append((f"/payload/{escape_key(key)}", write_value(value)))
             continue
         for name, inner in value.items():
             if name != "arguments" or not isinstance(inner, Mapping) or not inner:
-                rest.append((f"{PARAMS}/{escaped(name)}", written(inner)))
+                rest.append((f"{PARAMS}/{escape_key(name)}", write_value(inner)))
                 continue
-            first += [(f"{ARGUMENTS}/{escaped(one)}", written(text)) for one, text in inner.items()]
+            first += [(f"{ARGUMENTS}/{escape_key(one)}", write_value(text)) for one, text in inner.items()]
     return (*first, *rest)
 
 
-def rebuilt(rows: Rows) -> dict[str, Any]:
+def rebuild_request(rows: Rows) -> dict[str, Any]:
     """The request that the rows say.
 
     Raises:
@@ -96,12 +96,12 @@ def rebuilt(rows: Rows) -> dict[str, Any]:
     return request
 
 
-def faithful(rows: Rows, request: Mapping[str, Any]) -> str:
-    """Why the rows do not say exactly the request as it is written when it is sent; empty when they do."""
+def find_mismatch(rows: Rows, request: Mapping[str, Any]) -> str:
+    """Finds why the rows do not say exactly the request as it is written when it is sent; empty when they do."""
     try:
         text = compact({"to": request["to"], "payload": request["payload"]})
         as_sent = read_strict(text, limit=4 * len(text) + 1)
-        if canonical(rebuilt(rows)) == canonical(as_sent):
+        if canonical(rebuild_request(rows)) == canonical(as_sent):
             return ""
         return "what its rows say is not what would be sent"
     except Exception as fault:  # whatever cannot be compared is not approved
@@ -132,7 +132,7 @@ def row_name(pointer: str) -> str:
     if name is None or name[:1] in ("", "/", '"') or name != name.strip():
         name = pointer
     if "\\" in name or visible(name) != name or name != name.strip():
-        return visible(written(name))
+        return visible(write_value(name))
     return name
 
 

@@ -35,7 +35,7 @@ from mew_lab.lab.decisions.policies import Policy
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import connect, current, labs, up, use
 from mew_lab.log.log import open_log
-from mew_lab.sdk.request_rows import rebuilt
+from mew_lab.sdk.request_rows import rebuild_request
 
 Adding = Callable[[int, int], Any]
 
@@ -168,7 +168,7 @@ def test_a_card_shows_all_that_will_be_sent(lab: Lab) -> None:
         ("/payload/params/_meta", '{"x": 2}'),
         ("/payload/extra", "[3]"),
     )
-    assert rebuilt(card.arguments)["payload"] == payload | {"jsonrpc": "2.0", "id": card.request_id}
+    assert rebuild_request(card.arguments)["payload"] == payload | {"jsonrpc": "2.0", "id": card.request_id}
 
 
 # --- policies ---------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from mew_lab.errors import LocalProtocolError
 from mew_lab.ledger.calls import Change, Claim, Proposal, Rejection, shown
 from mew_lab.protocol.difference import ABSENT, Difference
 from mew_lab.protocol.envelope import Envelope, digest
-from mew_lab.sdk.fulfilment import fulfilment
+from mew_lab.sdk.decisions import draft_fulfilment
 
 from .book import Book
 
@@ -307,7 +307,7 @@ def test_the_digest_is_of_id_from_to_and_payload() -> None:
 @pytest.mark.threat(14)
 @pytest.mark.req("P-3.2.1-3", "S-L2-14", "S-L2-15", "S-L2-16", "P-8.2-9")
 def test_a_fulfilment_is_the_proposal_with_a_correlation() -> None:
-    draft = fulfilment(now(proposal(context="work/step-1")), id="r-1")
+    draft = draft_fulfilment(now(proposal(context="work/step-1")), id="r-1")
     assert draft == {
         "id": "r-1",
         "kind": "mcp/request",
@@ -320,28 +320,31 @@ def test_a_fulfilment_is_the_proposal_with_a_correlation() -> None:
 @pytest.mark.threat(35)
 def test_threat_35_the_json_rpc_id_is_never_of_the_proposers_choice() -> None:
     for id in (7, None, "p1", {"a": 1}):
-        payload = fulfilment(now(proposal(payload={"id": id, "jsonrpc": "2.0", **ASKED})), id="r-1")[
+        payload = draft_fulfilment(now(proposal(payload={"id": id, "jsonrpc": "2.0", **ASKED})), id="r-1")[
             "payload"
         ]
         assert payload == {"jsonrpc": "2.0", "id": "r-1", **ASKED}
     assert (
-        fulfilment(now(proposal(payload={"jsonrpc": "1.0", **ASKED})), id="r-1")["payload"]["jsonrpc"]
+        draft_fulfilment(now(proposal(payload={"jsonrpc": "1.0", **ASKED})), id="r-1")["payload"]["jsonrpc"]
         == "1.0"
     )
     note = {"method": "notifications/cancelled", "params": {"requestId": 1}}
     for payload in (note, note | {"id": 3}):
-        assert fulfilment(now(proposal(payload=payload)), id="r-1")["payload"] == {"jsonrpc": "2.0", **note}
+        assert draft_fulfilment(now(proposal(payload=payload)), id="r-1")["payload"] == {
+            "jsonrpc": "2.0",
+            **note,
+        }
 
 
 def test_a_target_is_named_exactly_when_the_proposal_names_none() -> None:
     with pytest.raises(LocalProtocolError, match="names no addressee: say who is to execute it with to="):
-        fulfilment(now(proposal(to=[])), id="r-1")
-    assert fulfilment(now(proposal(to=[])), id="r-1", to=["git"])["to"] == ["git"]
-    assert fulfilment(now(proposal()), id="r-1", to=["git"])["to"] == ["git"]
+        draft_fulfilment(now(proposal(to=[])), id="r-1")
+    assert draft_fulfilment(now(proposal(to=[])), id="r-1", to=["git"])["to"] == ["git"]
+    assert draft_fulfilment(now(proposal()), id="r-1", to=["git"])["to"] == ["git"]
     with pytest.raises(
         LocalProtocolError, match="is addressed to git; a fulfilment cannot go to eve instead"
     ):
-        fulfilment(now(proposal()), id="r-1", to=["eve"])
+        draft_fulfilment(now(proposal()), id="r-1", to=["eve"])
 
 
 @pytest.mark.threat(14, 8)
@@ -351,7 +354,7 @@ def test_a_text_with_two_readings_can_be_neither_shown_nor_approved() -> None:
     with pytest.raises(LocalProtocolError, match="cannot be shown faithfully, so it cannot be approved"):
         _ = found.digest
     with pytest.raises(LocalProtocolError, match="the key 'method' stands twice"):
-        fulfilment(found, id="r-1")
+        draft_fulfilment(found, id="r-1")
 
 
 values = st.recursive(
@@ -372,7 +375,7 @@ def test_what_is_sent_is_what_was_shown(arguments: Any) -> None:
     book, _ = told(proposal(payload=call))
     found = book.proposals.get("p1")
     assert found is not None
-    draft = fulfilment(found, id="r-1")
+    draft = draft_fulfilment(found, id="r-1")
     sent = Envelope.of({"id": "r1", "from": "human", **draft})
     assert {key: value for key, value in sent.payload.items() if key not in ("jsonrpc", "id")} == call
     book.observe(sent)

@@ -106,7 +106,7 @@ async def test_a_timer_fires_only_while_the_call_is_open() -> None:
 async def test_a_wait_of_one_task_ends_with_it() -> None:
     call = a_call()
     ended: list[str] = []
-    call.when_done(lambda: ended.append(call.state))
+    call.when_done(lambda one: ended.append(one.state))
     waiting = asyncio.ensure_future(call.own_outcome())
     await asyncio.sleep(0)
     waiting.cancel()
@@ -201,17 +201,20 @@ async def test_no_more_than_so_many_wait_at_once(room: Room) -> None:
 
 
 @pytest.mark.threat(13)
-@pytest.mark.req("P-3.1.2-1", "P-8.2-6")
-async def test_only_a_participant_that_was_asked_answers_and_once(room: Room) -> None:
+@pytest.mark.req("P-3.1.2-1", "P-8.2-6", "P-3-16", "P-4.3-6")
+async def test_only_a_participant_that_was_asked_answers_and_once_and_one_answer_may_be_to_several(
+    room: Room,
+) -> None:
     human, git, eve = [await room.seat(name, "human", tools=Never()) for name in ("human", "git", "eve")]
-    call = human.mcp_request("git", {"method": "x/y"})
-    await until(lambda: len(git.request_server) == 1)
-    about = {"to": ["human"], "correlation_id": ["never-seen", call.id, call.id]}
+    calls = [human.mcp_request("git", {"method": "x/y"}) for _ in range(2)]
+    await until(lambda: len(git.request_server) == 2)
+    about = {"to": ["human"], "correlation_id": ["never-seen", *(call.id for call in calls), calls[0].id]}
     for number, seat in enumerate((eve, git, git)):
         payload = {"jsonrpc": "2.0", "id": 1, "result": number}
         await seat.send_accepted({"kind": "mcp/response", "payload": payload, **about})
-    assert await asyncio.wait_for(call.outcome(), 5) == 1
-    assert (call.by, call.state, len(human.correlations)) == ("git", "answered", 0)
+    assert [await asyncio.wait_for(call.outcome(), 5) for call in calls] == [1, 1]
+    assert {(call.by, call.state) for call in calls} == {("git", "answered")}
+    assert len(human.correlations) == 0
 
 
 @pytest.mark.threat(13)

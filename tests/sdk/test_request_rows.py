@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from mew_lab.errors import LocalProtocolError
 from mew_lab.protocol.envelope import canonical
 from mew_lab.protocol.visible import visible
-from mew_lab.sdk.request_rows import argument_of, escaped, faithful, rebuilt, row_name, rows_of
+from mew_lab.sdk.request_rows import (
+    argument_of,
+    escape_key,
+    find_mismatch,
+    rebuild_request,
+    row_name,
+    rows_of,
+)
 
 # Names that have covered, or look like, others.
 NAMES = st.one_of(
@@ -59,8 +66,8 @@ REQUESTS = st.builds(
 )
 def test_threat_35_the_rows_rebuild_the_request_and_no_two_have_one_name(request: dict[str, Any]) -> None:
     rows = rows_of(request)
-    assert canonical(rebuilt(rows)) == canonical(request)
-    assert faithful(rows, request) == ""
+    assert canonical(rebuild_request(rows)) == canonical(request)
+    assert find_mismatch(rows, request) == ""
     assert len({pointer for pointer, _ in rows}) == len(rows)
     names = [row_name(pointer) for pointer, _ in rows]
     assert len(set(names)) == len(names)
@@ -84,7 +91,7 @@ def test_threat_35_each_pointer_names_the_place_where_its_value_stands(request: 
 
 @settings(max_examples=200, deadline=None)
 @given(REQUESTS, st.data())
-def test_rows_that_are_not_all_or_not_these_are_not_faithful(
+def test_rows_that_are_not_all_or_not_these_are_not_find_mismatch(
     request: dict[str, Any], data: st.DataObject
 ) -> None:
     rows = rows_of(request)
@@ -96,14 +103,14 @@ def test_rows_that_are_not_all_or_not_these_are_not_faithful(
         (*rows[:at], (pointer, other), *rows[at + 1 :]),
         (*rows, rows[at]),
     ):
-        assert faithful(wrong, request)
+        assert find_mismatch(wrong, request)
 
 
 def test_values_that_differ_in_type_alone_differ() -> None:
     request = {"to": ["git"], "payload": {"params": {"arguments": {"n": 1}}}}
     for text in ("1.0", "true", '"1"', "[1]"):
         rows = tuple((at, text if at.endswith("/n") else value) for at, value in rows_of(request))
-        assert "not what would be sent" in faithful(rows, request)
+        assert "not what would be sent" in find_mismatch(rows, request)
 
 
 @pytest.mark.parametrize(
@@ -118,14 +125,14 @@ def test_values_that_differ_in_type_alone_differ() -> None:
 )
 def test_rows_that_say_no_request_are_refused(rows: Any, says: str) -> None:
     with pytest.raises(LocalProtocolError, match=says) as caught:
-        rebuilt(rows)
+        rebuild_request(rows)
     assert caught.value.code == "rows_mismatch"
 
 
 def test_an_arguments_name_is_its_own_unless_it_could_be_taken_for_another() -> None:
     at = "/payload/params/arguments/"
     shown = {
-        name: row_name(at + escaped(name))
+        name: row_name(at + escape_key(name))
         for name in ("path", "a/b", "params.uri", "/to", "", " a", "a\u202e")
     }
     assert shown == {

@@ -24,11 +24,11 @@ from mew_lab.ledger.calls import Proposal
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.visible import middle, one_line, visible
-from mew_lab.sdk.fulfilment import requested
+from mew_lab.sdk.decisions import rebuild_proposed
 from mew_lab.sdk.request_rows import (
     Rows,
     argument_of,
-    faithful,
+    find_mismatch,
     is_routine,
     row_name,
     rows_of,
@@ -376,7 +376,7 @@ def card_of(
     `present` are the ids of those that are in the space.
     """
     try:
-        request = requested(proposal, id=request_id)
+        request = rebuild_proposed(proposal, id=request_id)
         digest = proposal.digest
         rows = rows_of(request)
     except MewError:
@@ -408,7 +408,7 @@ def card_of(
         last=last,
         participants=tuple((id, name) for id, name in names.items() if id != name),
         request_id=request_id,
-        refusal=faithful(rows, request),
+        refusal=find_mismatch(rows, request),
         why=why,
     )
 

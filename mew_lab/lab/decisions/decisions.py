@@ -34,7 +34,7 @@ from mew_lab.lab.loop import LoopThread
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.sdk.request_rows import TO, Rows, written
+from mew_lab.sdk.request_rows import TO, Rows, write_value
 
 __all__ = ["HumanDecisions"]
 
@@ -212,7 +212,7 @@ class HumanDecisions(CardQueue):
             if (
                 target and not card.to
             ):  # what the human chose stands in place of what the proposal leaves open
-                rows = tuple((at, written(target) if at == TO else text) for at, text in rows)
+                rows = tuple((at, write_value(target) if at == TO else text) for at, text in rows)
         self._deciding[proposal] = by
         self._put(replace(card, state="deciding", by=by))
         sent: CardState | None = None

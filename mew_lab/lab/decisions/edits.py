@@ -20,10 +20,9 @@ from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import read_strict
 from mew_lab.protocol.json_schema import Validator
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.edits import edited
-from mew_lab.sdk.fulfilment import requested
+from mew_lab.sdk.decisions import edit_proposal, rebuild_proposed
 from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.sdk.request_rows import Rows, argument_of, row_name, rows_of, written
+from mew_lab.sdk.request_rows import Rows, argument_of, row_name, rows_of, write_value
 
 __all__ = ["EditField", "EditReview", "EditedRow", "Edits", "misfits"]
 
@@ -124,7 +123,7 @@ class Edits:
         fields = tuple(
             EditField(
                 name,
-                value if isinstance(value, str) else written(value),
+                value if isinstance(value, str) else write_value(value),
                 isinstance(value, str),
                 _hint(schema, name),
             )
@@ -149,11 +148,11 @@ class Edits:
         proposed = self._proposal(proposal)
         before = _values(proposed)
         after = _apply(before, changes)
-        request = requested(proposed, id=self._request_id(proposal))
+        request = rebuild_proposed(proposed, id=self._request_id(proposal))
         payload = request["payload"]
         params = payload.get("params") or {}
         new = {**params, "arguments": after} if proposed.tool else after
-        edit = edited(proposed, new)
+        edit = edit_proposal(proposed, new)
         was = dict(rows_of(request))
         rows = rows_of({**request, "payload": {**payload, "params": edit.params}})
         now = dict(rows)

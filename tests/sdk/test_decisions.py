@@ -1,16 +1,23 @@
-"""What is sent when somebody decides, and when nothing is."""
+"""What is sent when somebody decides on a proposal, and when nothing is; what an edit is known by."""
 
 from __future__ import annotations
 
+import json
+from hashlib import sha256
 from typing import Any
 
 import pytest
 
-from mew_lab.errors import LocalProtocolError, ProposalEnded, ProposalRejected, ProposalWithdrawn
+from mew_lab.errors import LocalProtocolError, MewError, ProposalEnded, ProposalRejected, ProposalWithdrawn
+from mew_lab.ledger.calls import Proposal
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.sdk.deciding import approval, rejection, withdrawal
-from mew_lab.sdk.edits import edited
-from mew_lab.sdk.fulfilment import requested
+from mew_lab.sdk.decisions import (
+    draft_approval,
+    draft_rejection,
+    draft_withdrawal,
+    edit_proposal,
+    rebuild_proposed,
+)
 from mew_lab.sdk.request_rows import rows_of
 
 from ..ledger.book import Book
@@ -37,7 +44,7 @@ def book(*then: Envelope) -> Book:
 
 
 def approve(of: Book, me: str = "human", digest: str | None = None, to: Any = None) -> Any:
-    return approval(of, "p", me=me, digest=digest, to=to, request_id="r-1")
+    return draft_approval(of, "p", me=me, digest=digest, to=to, request_id="r-1")
 
 
 @pytest.mark.threat(14)
@@ -62,26 +69,26 @@ def test_threat_14_an_edited_approval_sends_what_was_confirmed_and_its_digest_is
     found = of.get("p")
     assert found is not None
     params = {"name": "git_log", "arguments": {"n": 3}}
-    edit = edited(found, params)
+    edit = edit_proposal(found, params)
     assert edit.digest != found.digest
-    draft = approval(of, "p", me="human", digest=edit.digest, to=None, params=params, request_id="r-1")
+    draft = draft_approval(of, "p", me="human", digest=edit.digest, to=None, params=params, request_id="r-1")
     assert draft["payload"] == {"jsonrpc": "2.0", "id": "r-1", "method": "tools/call", "params": params}
     assert (draft["to"], draft["correlation_id"]) == (["git"], ["p"])
     with pytest.raises(LocalProtocolError, match="what was shown is not what is proposed"):
-        approval(of, "p", me="human", digest=found.digest, to=None, params=params, request_id="r-1")
+        draft_approval(of, "p", me="human", digest=found.digest, to=None, params=params, request_id="r-1")
     with pytest.raises(LocalProtocolError, match="what was shown is not what is proposed"):
-        approval(of, "p", me="human", digest=edit.digest, to=None, request_id="r-1")
+        draft_approval(of, "p", me="human", digest=edit.digest, to=None, request_id="r-1")
 
 
 @pytest.mark.req("P-3.3.2-2", "P-3.3.1-2", "P-3.3.2-3")
 def test_a_rejection_and_a_withdraw_name_the_proposal() -> None:
-    assert rejection(book(), "p", me="human", reason="unsafe") == {
+    assert draft_rejection(book(), "p", me="human", reason="unsafe") == {
         "kind": "mcp/reject",
         "to": ["bot"],
         "correlation_id": ["p"],
         "payload": {"reason": "unsafe"},
     }
-    assert withdrawal(book(), "p", me="bot", reason="timeout") == {
+    assert draft_withdrawal(book(), "p", me="bot", reason="timeout") == {
         "kind": "mcp/withdraw",
         "correlation_id": ["p"],
         "payload": {"reason": "timeout"},
@@ -103,37 +110,40 @@ def test_a_rejection_and_a_withdraw_name_the_proposal() -> None:
 )
 def test_whoever_comes_late_is_told_and_nothing_is_sent(then: Envelope, error: type, words: str) -> None:
     late = book(then)
-    for decide in (lambda: approve(late), lambda: rejection(late, "p", me="human", reason="x")):
+    for decide in (lambda: approve(late), lambda: draft_rejection(late, "p", me="human", reason="x")):
         with pytest.raises(error, match=words):
             decide()
 
 
 def test_a_rejection_by_somebody_else_binds_nobody() -> None:
     assert approve(book(said("mcp/reject", "other")))["kind"] == "mcp/request"
-    assert withdrawal(book(said("mcp/reject", "other")), "p", me="bot", reason="x")["kind"] == "mcp/withdraw"
+    assert (
+        draft_withdrawal(book(said("mcp/reject", "other")), "p", me="bot", reason="x")["kind"]
+        == "mcp/withdraw"
+    )
 
 
 @pytest.mark.req("S-L2-20", "S-L2-21", "P-3.3.1-1")
 def test_only_the_proposer_withdraws_and_only_others_decide() -> None:
     with pytest.raises(LocalProtocolError, match="it is bot's"):
-        withdrawal(book(), "p", me="human", reason="x")
+        draft_withdrawal(book(), "p", me="human", reason="x")
     with pytest.raises(LocalProtocolError, match="it is not known here"):
-        withdrawal(book(), "q", me="bot", reason="x")
+        draft_withdrawal(book(), "q", me="bot", reason="x")
     with pytest.raises(LocalProtocolError, match=r"it is its own; withdraw\(\) takes it back"):
         approve(book(), me="bot")
     with pytest.raises(LocalProtocolError, match="Cannot reject proposal q: it is not known here"):
-        rejection(book(), "q", me="human", reason="x")
+        draft_rejection(book(), "q", me="human", reason="x")
     with pytest.raises(ProposalEnded, match="Cannot withdraw proposal p: human fulfilled it before"):
-        withdrawal(book(said("mcp/request", "human", CALL)), "p", me="bot", reason="x")
+        draft_withdrawal(book(said("mcp/request", "human", CALL)), "p", me="bot", reason="x")
 
 
 @pytest.mark.threat(35)
 def test_threat_35_nothing_is_sent_but_what_the_rows_rebuild() -> None:
     found = book().get("p")
     assert found is not None
-    rows = rows_of(requested(found, id="r-1"))
+    rows = rows_of(rebuild_proposed(found, id="r-1"))
     given = {"me": "human", "digest": found.digest, "to": None, "request_id": "r-1"}
-    assert approval(book(), "p", rows=rows, **given) == approve(book())
+    assert draft_approval(book(), "p", rows=rows, **given) == approve(book())
     for wrong in (
         rows[1:],
         (*rows, ("/payload/x", "1")),
@@ -141,7 +151,7 @@ def test_threat_35_nothing_is_sent_but_what_the_rows_rebuild() -> None:
         (("/to", '["shell"]'), *rows[1:]),
     ):
         with pytest.raises(LocalProtocolError, match="Nothing was sent") as caught:
-            approval(book(), "p", rows=wrong, **given)
+            draft_approval(book(), "p", rows=wrong, **given)
         assert caught.value.code == "rows_mismatch"
 
 
@@ -153,3 +163,58 @@ def test_threat_36_an_id_that_stood_for_another_proposal_is_not_approved_by_its_
     assert caught.value.code == "id_used_before"
     found = of.get("p")
     assert found is not None and approve(of, digest=found.digest)["payload"]["more"] == 1
+
+
+# --- edits ---
+
+
+def proposed(payload: dict[str, Any]) -> Proposal:
+    book = Book()
+    members = {"id": "p", "from": "bot", "kind": "mcp/proposal", "to": ["git"], "payload": payload}
+    book.observe(Envelope.of(members))
+    found = book.get("p")
+    assert found is not None
+    return found
+
+
+def call(**arguments: Any) -> dict[str, Any]:
+    return {"method": "tools/call", "params": {"name": "git_log", "arguments": arguments}}
+
+
+@pytest.mark.threat(14)
+def test_threat_14_the_digest_is_that_of_the_changed_bytes() -> None:
+    edit = edit_proposal(
+        proposed(call(n=1, repo=".")), {"name": "git_log", "arguments": {"n": 2, "repo": "."}}
+    )
+    what = {"from": "bot", "id": "p", "payload": call(n=2, repo="."), "to": ["git"]}
+    text = json.dumps(what, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    assert edit.digest == sha256(text.encode()).hexdigest()
+    assert [(one.path, one.proposed, one.sent) for one in edit.difference] == [("params.arguments.n", 1, 2)]
+
+
+def test_what_is_changed_afterwards_changes_no_edit() -> None:
+    params: dict[str, Any] = {"name": "git_log", "arguments": {"n": 2}}
+    edit = edit_proposal(proposed(call(n=1)), params)
+    params["arguments"]["n"] = 3
+    assert edit.params["arguments"] == {"n": 2}
+
+
+@pytest.mark.parametrize(
+    ("params", "says"),
+    [
+        ({"name": "git_push", "arguments": {}}, "cannot run another tool"),
+        ({"arguments": {"n": 1}}, "cannot run another tool"),
+        ({"name": "git_log", "arguments": {"n": 1}}, "nothing is changed"),
+        ({"name": "git_log", "arguments": {"n": float("nan")}}, "cannot be written as JSON"),
+        ({"name": "git_log", "arguments": {"n": "\ud800"}}, "cannot be written as JSON"),
+    ],
+)
+def test_what_is_no_edit_is_refused(params: dict[str, Any], says: str) -> None:
+    with pytest.raises(MewError, match=says):
+        edit_proposal(proposed(call(n=1)), params)
+
+
+def test_a_method_without_a_tool_is_edited_too() -> None:
+    edit = edit_proposal(proposed({"method": "resources/read", "params": {"uri": "a"}}), {"uri": "b"})
+    assert edit.params == {"uri": "b"}
+    assert edit_proposal(proposed({"method": "tools/list"}), {"cursor": "2"}).difference[0].path == "params"

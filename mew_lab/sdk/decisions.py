@@ -1,0 +1,231 @@
+"""What is sent when somebody decides on a proposal: the drafts of a fulfilment, a rejection and a withdraw.
+
+Everything here is pure: proposals as the ledger holds them in, a draft out, or an error.
+
+- The first decision wins. Whoever comes after a withdraw, a fulfilment or a rejection of its own is told so, and nothing
+  is sent.
+- A request is made of the text of the proposal that the ledger holds, never of what a view says: what is executed is
+  what was shown. Its JSON-RPC id is the decider's own.
+- Only `params` of a proposal can be edited, and not the tool's name in it: with another target, method or tool it would
+  be no fulfilment but something that nobody proposed. An edit has a digest of its own, made of the changed bytes.
+
+Spec: §3.2.1, §3.3, rulings R17, R18; threat 14.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from mew_lab.errors import LocalProtocolError, ProposalEnded, ProposalRejected, ProposalWithdrawn
+from mew_lab.ledger.calls import CallIndex, Proposal, shown
+from mew_lab.protocol.difference import Difference, differences
+from mew_lab.protocol.envelope import compact, digest, read_strict
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.request_rows import Rows, find_mismatch
+
+__all__ = [
+    "Edit",
+    "draft_approval",
+    "draft_fulfilment",
+    "draft_rejection",
+    "draft_withdrawal",
+    "edit_proposal",
+    "rebuild_proposed",
+]
+
+
+class Edit(NamedTuple):
+    """A changed proposal: `digest` is the SHA-256 of the canonical form of what is shown of it, `params` a copy."""
+
+    digest: str
+    params: dict[str, Any]
+    difference: tuple[Difference, ...]
+
+
+def edit_proposal(proposal: Proposal, params: Mapping[str, Any]) -> Edit:
+    """Gives a proposal other `params`, which are read as strictly as a message is.
+
+    Raises:
+        LocalProtocolError: they are no JSON, name another tool, or change nothing.
+    """
+    before = shown(proposal.envelope)
+    text = compact({"params": dict(params)})
+    after = read_strict(text, limit=4 * len(text) + 1)["params"]
+    old = before["payload"].get("params")
+    name = old.get("name") if isinstance(old, dict) else None
+    if isinstance(name, str) and after.get("name") != name:
+        raise LocalProtocolError(
+            f"Cannot edit proposal {proposal.id}: it is for {name}, and a fulfilment cannot run another tool. "
+            "Reject it and let it be proposed anew",
+            section="§3.2.1",
+        )
+    difference = differences({"params": old} if old is not None else {}, {"params": after})
+    if not difference:
+        raise LocalProtocolError(
+            f"Cannot edit proposal {proposal.id}: nothing is changed; approve it as it is", section="§3.2.1"
+        )
+    what = {**before, "payload": {**before["payload"], "params": after}}
+    return Edit(digest(what), after, difference)
+
+
+def rebuild_proposed(proposal: Proposal, *, id: str) -> dict[str, Any]:
+    """`{"to", "payload"}` of the request that would fulfil `proposal`, made of its own text.
+
+    The JSON-RPC id is `id`, never one of the proposer's choice, and a notification has none; `jsonrpc` is
+    added where the proposal has none. Raises as `shown`.
+    """
+    what = shown(proposal.envelope)
+    rest = {key: value for key, value in what["payload"].items() if key not in ("jsonrpc", "id")}
+    own: dict[str, Any] = {"jsonrpc": what["payload"].get("jsonrpc", "2.0")}
+    if not str(rest.get("method", "")).startswith("notifications/"):
+        own["id"] = id
+    return {"to": what["to"], "payload": {**own, **rest}}
+
+
+def draft_fulfilment(proposal: Proposal, *, id: str, to: Sequence[str] | None = None) -> dict[str, Any]:
+    """The `mcp/request` that fulfils `proposal`: same `to`, same payload, correlated to it.
+
+    `id` is the request's own, `to` its addressees where the proposal names none; elsewhere it is left out.
+
+    Raises:
+        LocalProtocolError: when `to` is missing or not allowed, or the text can be read in two ways.
+
+    Spec: §3.2.1, ruling R17.
+    """
+    what = rebuild_proposed(proposal, id=id)
+    addressees: list[str] = what["to"]
+    if addressees and to is not None and set(to) != set(addressees):
+        raise LocalProtocolError(
+            f"proposal {proposal.id} is addressed to {', '.join(addressees)}; a fulfilment cannot go to "
+            f"{', '.join(to) or 'nobody'} instead. Reject it and let it be proposed anew",
+            section="§3.2.1",
+        )
+    if not addressees and not to:
+        raise LocalProtocolError(
+            f"proposal {proposal.id} from {proposal.proposer} names no addressee: "
+            "say who is to execute it with to=",
+            section="§3.2.1",
+        )
+    return {
+        "id": id,
+        "kind": "mcp/request",
+        "to": addressees or list(to or ()),
+        "correlation_id": [proposal.id],
+        "payload": what["payload"],
+    }
+
+
+def draft_approval(
+    proposals: CallIndex[Proposal],
+    id: str,
+    *,
+    me: str,
+    digest: str | None,
+    to: Sequence[str] | None,
+    params: Mapping[str, Any] | None = None,
+    request_id: str,
+    rows: Rows | None = None,
+) -> dict[str, Any]:
+    """The `mcp/request` with which `me` fulfils the proposal, with other `params` where they are given.
+
+    Args:
+        request_id: the id of the request.
+        rows: what the person who decides was shown of the request: it must be exactly what they rebuild.
+
+    Raises:
+        ProposalEnded: it was withdrawn, fulfilled, or rejected by `me` before.
+        LocalProtocolError: it is unknown, its own, cannot be shown faithfully, is not what was shown, or may
+            have been decided unseen.
+    """
+    proposal = _undecided(proposals, id, me=me, verb="approve")
+    if proposal.uncertain:
+        raise LocalProtocolError(
+            f"Cannot approve proposal {id}: the connection broke since it was made, and somebody may have "
+            "fulfilled it meanwhile. Reject it, and let it be proposed anew",
+            code="uncertain",
+            section="§3.2.1",
+        )
+    if digest is None and proposal.anew:
+        raise LocalProtocolError(
+            f"Cannot approve proposal {one_line(id, 80)} by its id alone: {proposal.proposer} has used that id "
+            "before, for another proposal. Look at it, and name its digest",
+            code="id_used_before",
+            section="§3.2.1",
+        )
+    edit = None if params is None else edit_proposal(proposal, params)
+    meant = edit.digest if edit else proposal.digest
+    if digest is not None and not hmac.compare_digest(
+        digest.encode("utf-8", "surrogatepass"), meant.encode()
+    ):
+        raise LocalProtocolError(
+            f"Cannot approve proposal {id}: what was shown is not what is proposed; look at it again",
+            code="digest_mismatch",
+            section="§3.2.1",
+        )
+    draft = draft_fulfilment(proposal, id=request_id, to=to)
+    if edit:
+        draft["payload"] = {**draft["payload"], "params": edit.params}
+    if rows is not None and (why := find_mismatch(rows, draft)):
+        raise LocalProtocolError(
+            f"Cannot approve proposal {one_line(id, 80)}: {why}. Nothing was sent; reject it",
+            code="rows_mismatch",
+            section="§3.2.1",
+        )
+    return draft
+
+
+def draft_rejection(proposals: CallIndex[Proposal], id: str, *, me: str, reason: str) -> dict[str, Any]:
+    """The `mcp/reject` of `me`, addressed to the proposer.
+
+    Raises:
+        ProposalEnded: it was withdrawn, fulfilled, or rejected by `me` before.
+        LocalProtocolError: it is unknown, or its own.
+    """
+    proposal = _undecided(proposals, id, me=me, verb="reject")
+    return {
+        "kind": "mcp/reject",
+        "to": [proposal.proposer],
+        "correlation_id": [id],
+        "payload": {"reason": reason},
+    }
+
+
+def draft_withdrawal(proposals: CallIndex[Proposal], id: str, *, me: str, reason: str) -> dict[str, Any]:
+    """The `mcp/withdraw` of the proposer.
+
+    Raises:
+        ProposalEnded: it was withdrawn or fulfilled before.
+        LocalProtocolError: it is unknown, or somebody else's.
+    """
+    proposal = proposals.get(id)
+    if proposal is None or proposal.proposer != me:
+        whose = f"it is {proposal.proposer}'s" if proposal else "it is not known here"
+        said = f"Cannot withdraw proposal {one_line(id, 80)} as {me!r}: {whose}"
+        raise LocalProtocolError(said, section="§3.3.1")
+    _refuse_decided(proposal, "withdraw")
+    return {"kind": "mcp/withdraw", "correlation_id": [id], "payload": {"reason": reason}}
+
+
+def _undecided(proposals: CallIndex[Proposal], id: str, *, me: str, verb: str) -> Proposal:
+    proposal = proposals.get(id)
+    if proposal is None:
+        said = f"Cannot {verb} proposal {one_line(id, 80)}: it is not known here"
+        raise LocalProtocolError(said, section="§3.2.1")
+    if proposal.proposer == me:
+        said = f"Cannot {verb} proposal {id} as {me!r}: it is its own; withdraw() takes it back"
+        raise LocalProtocolError(said, section="§3.2.1")
+    _refuse_decided(proposal, verb)
+    mine = [one for one in proposal.rejections if one.by == me]
+    if mine:
+        raise ProposalRejected(proposal=id, by=me, reason=one_line(mine[0].reason, 300))
+    return proposal
+
+
+def _refuse_decided(proposal: Proposal, verb: str) -> None:
+    if proposal.state == "withdrawn":
+        raise ProposalWithdrawn(proposal=proposal.id, by=proposal.by, reason=one_line(proposal.reason, 300))
+    if proposal.decided:
+        said = f"Cannot {verb} proposal {proposal.id}: {proposal.by} fulfilled it before"
+        raise ProposalEnded(said, proposal=proposal.id, by=proposal.by)

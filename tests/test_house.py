@@ -254,8 +254,7 @@ def test_only_the_package_itself_imports_by_a_computed_name() -> None:
 
 
 CLIENT_LAYER = {
-    "sdk.client", "sdk.config", "sdk.connection", "sdk.door", "sdk.drafting", "sdk.environment", "sdk.events",
-    "sdk.options", "sdk.outbox", "sdk.settings", "sdk.signal", "sdk.welcome",
+    "sdk.client", "sdk.config", "sdk.connection", "sdk.environment", "sdk.options", "sdk.settings", "sdk.signal",
 }  # fmt: skip
 
 

@@ -778,11 +778,15 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "P-5.2-8",
         "the welcome tells what one may",
-        then(f"{SDK}.welcome:understood", lambda both: (permit.CapabilitySet([]), [])),
+        then("mew_lab.protocol.permit:read_capabilities", lambda both: (permit.CapabilitySet([]), [])),
     ),
-    Removal("P-8.2-10", "the welcome is read", gone(f"{SDK}.welcome:read_welcome")),
+    Removal("P-8.2-10", "the welcome is read", gone(f"{SDK}.client:read_welcome")),
     Removal("P-8.2-11", "presence is read", gone(f"{CLIENT}._presence")),
-    Removal("P-8.2-12 S-SEC-3 S-L2-12", "what one may not is not sent", gone(f"{SDK}.words:require")),
+    Removal(
+        "P-8.2-12 S-SEC-3 S-L2-12",
+        "what one may not is not sent",
+        gone("mew_lab.protocol.violations:require"),
+    ),
     Removal("S-L2-4 S-L2-7 S-L2-9", "can_send judges", gone(f"{ME}.can_send", True)),
     # the client
     Removal(
@@ -792,7 +796,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal("S-L1-4", "disconnected is told", gone(f"{CLIENT}.on_disconnected", off)),
     Removal("S-L1-5", "the state is told", gone(f"{CLIENT}.state", "disconnected")),
     Removal("S-L1-6", "reconnecting is told", gone(f"{CLIENT}.on_reconnecting", off)),
-    Removal("S-L1-7", "a heartbeat is sent", given(f"{SDK}.door:Door.open", heartbeat=None)),
+    Removal("S-L1-7", "a heartbeat is sent", given(f"{SDK}.connection:Endpoint.open", heartbeat=None)),
     Removal("S-ERR-1", "delays grow", value(f"{SDK}.connection:MAX_DELAY", 0.0)),
     Removal("S-ERR-2", "states are told", gone(f"{CLIENT}.on_state", off)),
     Removal(
@@ -1091,7 +1095,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "S-L3-6",
         "a model's call goes to whose tool it is",
-        then(f"{SDK}.drafting:tool_call", lambda both: (("nobody",), both[1])),
+        then(f"{SDK}.sender:tool_call", lambda both: (("nobody",), both[1])),
     ),
     Removal("S-L3-19 T-7", "who may request does", given(ASK, kind="mcp/proposal")),
     Removal("S-L3-19", "who may not request proposes", given(ASK, kind="mcp/request")),
@@ -1122,7 +1126,7 @@ REMOVALS: tuple[Removal, ...] = (
         "C-24",
         "only a capability lets one control another",
         both(
-            gone(f"{SDK}.words:require"),
+            gone("mew_lab.protocol.violations:require"),
             gone("mew_lab.space.core:Space._check_capability", permit.Verdict(True, 0)),
         ),
     ),

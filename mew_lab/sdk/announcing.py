@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from mew_lab.sdk.saying import Saying
+from mew_lab.sdk.sender import MessageSender
 
 __all__ = ["Announcing"]
 
@@ -17,7 +17,7 @@ __all__ = ["Announcing"]
 class Announcing:
     """The notifications of one participant about its own lists. `answerer` may have a `changed`, as a ToolBox has."""
 
-    def __init__(self, saying: Saying, answerer: Any) -> None:
+    def __init__(self, saying: MessageSender, answerer: Any) -> None:
         self._saying = saying
         self._due: set[str] = set()
         changed = getattr(answerer, "changed", None)

@@ -25,11 +25,11 @@ from mew_lab.errors import (
 )
 from mew_lab.ledger.calls import CallIndex, Change, Proposal
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.violations import require
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call, Calls
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.results import result_of
-from mew_lab.sdk.words import require
 
 __all__ = ["Asking"]
 

@@ -18,7 +18,7 @@ from mew_lab.protocol.payloads.controls import ParticipantPause, ParticipantResu
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.dispatcher import Dispatcher
 from mew_lab.sdk.replies import Replies
-from mew_lab.sdk.saying import Names, Saying
+from mew_lab.sdk.sender import MessageSender, Names
 
 __all__ = ["Commands", "Compacted"]
 
@@ -41,7 +41,7 @@ class Compacted(NamedTuple):
 class Commands:
     """The controls that one participant sends. Spec: §3.9."""
 
-    def __init__(self, saying: Saying) -> None:
+    def __init__(self, saying: MessageSender) -> None:
         self._saying = saying
         self._compactions = Replies(saying, question="participant/compact", answer="participant/compact-done")
         self._pauses: BoundedDict[str, str] = BoundedDict(MAX_PAUSES)

@@ -38,7 +38,7 @@ from mew_lab.sdk.chats import Chats
 from mew_lab.sdk.commands import Commands, Compacted
 from mew_lab.sdk.dispatcher import Dispatcher
 from mew_lab.sdk.pausing import Pause, Pausing
-from mew_lab.sdk.saying import Names, Saying
+from mew_lab.sdk.sender import MessageSender, Names
 from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.streams import Streams
 from mew_lab.sdk.telemetry import Telemetry
@@ -58,7 +58,7 @@ class Controls(Commands):
 
     def __init__(
         self,
-        saying: Saying,
+        saying: MessageSender,
         telemetry: Telemetry,
         *,
         asking: Asking,

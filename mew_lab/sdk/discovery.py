@@ -26,6 +26,7 @@ from mew_lab.errors import CapabilityViolation, ConnectionLost, MewError, NoRepl
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.payloads.system import SystemPresence
+from mew_lab.protocol.permit import read_capabilities
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.asking import Asking
 from mew_lab.sdk.client import MEWClient
@@ -35,7 +36,6 @@ from mew_lab.sdk.listing import list_tools
 from mew_lab.sdk.pacing import Pace, Starts
 from mew_lab.sdk.plans import Next, Plans
 from mew_lab.sdk.signal import Signal
-from mew_lab.sdk.welcome import understood
 
 __all__ = ["Discovery", "DiscoveryStatus", "State", "ToolsChange"]
 
@@ -360,4 +360,4 @@ class Discovery:
 
 def _may_answer(patterns: list[dict[str, Any]]) -> bool:
     """Whether these capabilities permit some `mcp/response`."""
-    return any(one.kind.matches("mcp/response") for one in understood(patterns)[0].capabilities)
+    return any(one.kind.matches("mcp/response") for one in read_capabilities(patterns)[0].capabilities)

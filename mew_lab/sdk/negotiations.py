@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from mew_lab.errors import ConnectionLost, NoReply
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.sdk.saying import Names, Saying
+from mew_lab.sdk.sender import MessageSender, Names
 
 __all__ = ["Negotiation", "Negotiations"]
 
@@ -33,7 +33,7 @@ class Negotiation(NamedTuple):
 class Negotiations:
     """Those of one participant. `given_up`: of which stream/request nobody awaits the stream, and why."""
 
-    def __init__(self, saying: Saying) -> None:
+    def __init__(self, saying: MessageSender) -> None:
         self.open: dict[str, Negotiation] = {}
         self.given_up: BoundedDict[str, str] = BoundedDict(MAX_GIVEN_UP)
         self._saying = saying

@@ -24,6 +24,7 @@ from mew_lab.protocol.payloads.mcp import McpProposal, McpReject, McpRequest, Mc
 from mew_lab.protocol.payloads.payload import Payload
 from mew_lab.protocol.payloads.system import SystemError, SystemPresence
 from mew_lab.protocol.token import Token
+from mew_lab.protocol.violations import refusal, require
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.accepting import Accepting
 from mew_lab.sdk.announcing import Announcing
@@ -36,18 +37,16 @@ from mew_lab.sdk.controls import Controls
 from mew_lab.sdk.deciding import approval, rejection, withdrawal
 from mew_lab.sdk.discovery import Discovery
 from mew_lab.sdk.dispatcher import Dispatcher
-from mew_lab.sdk.drafting import tool_call
 from mew_lab.sdk.listing import list_tools
 from mew_lab.sdk.questions import Questions
 from mew_lab.sdk.request_rows import Rows
 from mew_lab.sdk.rights import Rights
-from mew_lab.sdk.saying import ACCEPTED_WITHIN, Names, Saying, names
+from mew_lab.sdk.sender import ACCEPTED_WITHIN, MessageSender, Names, names, tool_call
 from mew_lab.sdk.settings import Settings
 from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.streams import Streams
 from mew_lab.sdk.telemetry import Telemetry
 from mew_lab.sdk.tools import Answerer, ToolBox
-from mew_lab.sdk.words import refusal, require
 
 __all__ = ["Call", "MEWParticipant"]
 
@@ -92,7 +91,7 @@ class MEWParticipant:
         )
         self._accepting = Accepting(self.client)
         self._answering = Answering(self.tools, post=self.client.post)
-        self.saying = Saying(self.client, self._accepting)
+        self.saying = MessageSender(self.client, self._accepting)
         self._deciding: set[str] = set()
         self.dispatcher = Dispatcher(self.client)
         self._admitted = False

@@ -16,10 +16,10 @@ from typing import Any
 from mew_lab.errors import ConnectionLost, LocalProtocolError, NoReply
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.protocol.violations import refusal, require
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
-from mew_lab.sdk.saying import Names, Saying, drafted, names
-from mew_lab.sdk.words import refusal, require
+from mew_lab.sdk.sender import MessageSender, Names, drafted, names
 
 __all__ = ["GRACE", "UNANSWERED", "Questions"]
 
@@ -33,7 +33,7 @@ MAX_ABOUT = 100  # sequences of reasoning that are followed for one question
 class Questions:
     """The open questions of one participant."""
 
-    def __init__(self, saying: Saying) -> None:
+    def __init__(self, saying: MessageSender) -> None:
         self._saying = saying
         self._open: dict[str, Call] = {}
         self._declined: dict[str, set[str]] = {}  # question -> who will not answer

@@ -11,7 +11,7 @@ from typing import Any
 
 from mew_lab.errors import ConnectionLost, NoReply
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.sdk.saying import Saying
+from mew_lab.sdk.sender import MessageSender
 
 __all__ = ["Replies"]
 
@@ -29,7 +29,7 @@ class _Question:
 class Replies:
     """The open questions of one kind of one participant: `question` is what it sends, `answer` what ends one."""
 
-    def __init__(self, saying: Saying, *, question: str, answer: str) -> None:
+    def __init__(self, saying: MessageSender, *, question: str, answer: str) -> None:
         self._saying = saying
         self._question = question
         self._answer = answer

@@ -19,7 +19,7 @@ from mew_lab.errors import LocalProtocolError, MewError
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.negotiations import Negotiations
 from mew_lab.sdk.reader import LIMIT, Overflow, Reader
-from mew_lab.sdk.saying import Saying
+from mew_lab.sdk.sender import MessageSender
 from mew_lab.sdk.stream_facts import StreamFacts
 
 __all__ = ["ANSWERED_WITHIN", "Stream"]
@@ -52,7 +52,7 @@ class Stream:
         self,
         facts: StreamFacts,
         *,
-        saying: Saying,
+        saying: MessageSender,
         negotiations: Negotiations,
         at: datetime,
         request_id: str = "",

@@ -18,7 +18,7 @@ from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.client import StreamData
 from mew_lab.sdk.negotiations import Negotiations
 from mew_lab.sdk.reader import taken
-from mew_lab.sdk.saying import Names, Saying, names
+from mew_lab.sdk.sender import MessageSender, Names, names
 from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.stream import ANSWERED_WITHIN, Stream
 from mew_lab.sdk.stream_book import GATEWAYS, StreamBook, StreamChange
@@ -38,7 +38,9 @@ class Streams:
     Spec: §3.10.
     """
 
-    def __init__(self, saying: Saying, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(
+        self, saying: MessageSender, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
         self.unknown_frames = 0
         self._saying = saying
         self._client = client = saying.client

@@ -22,7 +22,7 @@ from mew_lab.protocol.payloads.controls import ParticipantRequestStatus, Partici
 from mew_lab.protocol.payloads.system import SystemPresence
 from mew_lab.sdk.dispatcher import Dispatcher
 from mew_lab.sdk.replies import Replies
-from mew_lab.sdk.saying import Names, Saying
+from mew_lab.sdk.sender import MessageSender, Names
 from mew_lab.sdk.signal import Signal
 
 __all__ = ["COOLDOWN", "Status", "Telemetry"]
@@ -84,7 +84,7 @@ class Telemetry:
 
     def __init__(
         self,
-        saying: Saying,
+        saying: MessageSender,
         *,
         max_tokens: int | None = None,
         soft_limit: float = 0.9,

@@ -821,7 +821,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal("S-CF-2", "a file is read", gone(f"{SDK}.settings:_read_file", {})),
     # discovery
     Removal("S-L1-12", "who may respond is asked", gone(f"{SDK}.discovery:_may_answer", False)),
-    Removal("S-L1-13", "questions are spread", gone(f"{SDK}.pacing:Starts.next", 0.0)),
+    Removal("S-L1-13", "questions are spread", gone(f"{SDK}.scheduler:StartSpacing.next", 0.0)),
     Removal("S-L1-14", "who joins is asked", gone(f"{DISCOVERY}._note_presence")),
     Removal("S-L1-16 S-L2-31", "a fresh list will do", given(f"{DISCOVERY}.discover_tools", cached=False)),
     Removal("S-L1-17", "a list is asked for again", gone(f"{DISCOVERY}._after")),

@@ -35,9 +35,8 @@ from mew_lab.sdk.chats import Chats
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.controls import Controls
 from mew_lab.sdk.deciding import approval, rejection, withdrawal
-from mew_lab.sdk.discovery import Discovery
+from mew_lab.sdk.discovery import Discovery, list_tools
 from mew_lab.sdk.dispatcher import Dispatcher
-from mew_lab.sdk.listing import list_tools
 from mew_lab.sdk.questions import Questions
 from mew_lab.sdk.request_rows import Rows
 from mew_lab.sdk.rights import Rights

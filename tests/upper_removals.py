@@ -652,7 +652,7 @@ REMOVALS: tuple[Removal, ...] = (
         "P-3.9.1-2", "a pause may have a limit", lacking("participant/pause", "payload", "timeout_seconds")
     ),
     Removal("P-3.9.2-1", "a resume names the pause", lacking("participant/resume", "correlation_id")),
-    Removal("P-3.9.2-2", "a pause ends by itself", gone(f"{CONTROLS}._expired")),
+    Removal("P-3.9.2-2", "a pause ends by itself", gone(f"{CONTROLS}._end_by_time")),
     Removal("P-3.9.2-3", "who resumes by itself says so", mute("participant/resume", reason="timeout")),
     Removal("P-3.9.3-2", "fields limit a status", lacking("participant/request-status", "payload", "fields")),
     Removal("P-3.9.3-3", "a question for the status is answered", gone(f"{TELEMETRY}._answer")),
@@ -1028,7 +1028,7 @@ REMOVALS: tuple[Removal, ...] = (
         "S-L2-32", "who is not discovered is told", gone(f"{DISCOVERY}.get_undiscovered_participants", [])
     ),
     Removal("S-L2-33", "chats are cancelled", mute("chat/cancel")),
-    Removal("S-L2-35", "a pause has an end", gone(f"{CONTROLS}._expired")),
+    Removal("S-L2-35", "a pause has an end", gone(f"{CONTROLS}._end_by_time")),
     Removal("S-L2-37", "forgetting calls a hook", gone(f"{CONTROLS}.on_forget", off)),
     Removal("S-L2-37", "clearing calls a hook", gone(f"{CONTROLS}.on_clear", off)),
     Removal("S-L2-37", "restarting calls a hook", gone(f"{CONTROLS}.on_restart", off)),

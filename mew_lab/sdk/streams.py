@@ -17,7 +17,7 @@ from mew_lab.errors import LocalProtocolError, MewError
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.client import StreamData
 from mew_lab.sdk.negotiations import Negotiations
-from mew_lab.sdk.reader import taken
+from mew_lab.sdk.reader import wait_for_room
 from mew_lab.sdk.sender import MessageSender, Names, names
 from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.stream import ANSWERED_WITHIN, Stream
@@ -240,4 +240,4 @@ class Streams:
         self._offer(stream)
         slow = stream.take(frame.data, at=self._clock())
         if slow:
-            self._client.hold(lambda: taken(slow))
+            self._client.hold(lambda: wait_for_room(slow))

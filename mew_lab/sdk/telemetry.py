@@ -1,7 +1,7 @@
-"""How full is this participant's context?  Running totals, the status made of them, and when to say it unasked.
+"""Counts how full the context of this participant is, tells it as a status, and keeps the last status of each other.
 
-It keeps no context itself: whoever does (an agent) counts, or lets incoming chat be counted. What others tell of
-theirs is kept, the last word of each.
+The context itself is kept elsewhere, by an agent for example; its owner counts, or lets incoming chat be counted. A
+status is sent when somebody asks for it, and unasked when the context nears its limit.
 
 Spec: §3.9.3, §3.9.4, SDK "Context Usage & Status Telemetry", ruling R14.
 """

@@ -36,7 +36,9 @@ from mew_lab.ledger.entry import Entry
 from mew_lab.protocol import permit
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.json_schema import Validation
+from mew_lab.protocol.payloads import MODELS
 from mew_lab.protocol.payloads.mcp import REASON_CODES
+from mew_lab.protocol.payloads.payload import Payload
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.signature import Bound
 
@@ -323,6 +325,16 @@ def as_first(members: dict[str, Any]) -> None:
 
 def set_member(key: str, now: Any) -> Change:
     return lambda members: members.__setitem__(key, now)
+
+
+def unchecked_payload(before: Any) -> Any:
+    """Whatever a message holds passes for its payload."""
+
+    def unchecked(envelope: Envelope) -> Any:
+        known = MODELS.get(envelope.kind, Payload)
+        return before(envelope)._replace(payload=known.model_construct(**envelope.payload), fault="")
+
+    return unchecked
 
 
 def proposed_withdraws(before: Any) -> Any:
@@ -640,12 +652,10 @@ REMOVALS: tuple[Removal, ...] = (
         "P-3.9.1-2", "a pause may have a limit", lacking("participant/pause", "payload", "timeout_seconds")
     ),
     Removal("P-3.9.2-1", "a resume names the pause", lacking("participant/resume", "correlation_id")),
-    Removal("P-3.9.2-2", "a pause ends by itself", gone(f"{CONTROLS}._expired")),
+    Removal("P-3.9.2-2", "a pause ends by itself", gone(f"{CONTROLS}._end_by_time")),
     Removal("P-3.9.2-3", "who resumes by itself says so", mute("participant/resume", reason="timeout")),
     Removal("P-3.9.3-2", "fields limit a status", lacking("participant/request-status", "payload", "fields")),
-    Removal(
-        "P-3.9.3-3", "a question for the status is answered", blind(TELEMETRY, "participant/request-status")
-    ),
+    Removal("P-3.9.3-3", "a question for the status is answered", gone(f"{TELEMETRY}._answer")),
     Removal(
         "P-3.9.4-1 P-3.9.4-7 S-L2-41",
         "a status is sent near the limit",
@@ -708,8 +718,8 @@ REMOVALS: tuple[Removal, ...] = (
         "P-3.9.10-1", "a shutdown may have a context", saying("participant/shutdown", "payload", value={})
     ),
     Removal("P-3.9.10-2 C-6", "a shutdown is acknowledged", mute("chat/acknowledge", status="shut_down")),
-    Removal("P-3.9.10-4", "a shutdown is obeyed", blind(CONTROLS, "participant/shutdown")),
-    Removal("S-L2-34", "chat counts", blind(TELEMETRY, "chat")),
+    Removal("P-3.9.10-4", "a shutdown is obeyed", gone(f"{CONTROLS}._shut_down")),
+    Removal("S-L2-34", "chat counts", gone(f"{TELEMETRY}._count_chat")),
     Removal("S-L2-36", "a status follows a resume", mute("participant/status", status="active")),
     Removal("S-L2-37", "a report waits for the hook", replaced(f"{CONTROLS}._run", not_awaited)),
     Removal("S-L2-38", "the status of others is asked for", gone(f"{TELEMETRY}.request_participant_status")),
@@ -763,18 +773,22 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "P-4.3-1 P-4.3-2 P-4.3-3 P-7.2-2 P-7.3-3 P-8.2-1 P-8.2-2 P-8.2-3 P-8.2-4",
         "what is malformed is dropped",
-        gone("mew_lab.protocol.intake:malformed", ""),
+        replaced("mew_lab.protocol.intake:check_payload", unchecked_payload),
     ),
     Removal("P-4.3-4 P-7.2-3 P-8.2-5", "who misbehaves is counted", gone(f"{ME}.misbehaviour", Counter())),
     Removal("P-5.2-7", "an id of one's own is asked for", given(f"{CLIENT}.__init__", participant_id=None)),
     Removal(
         "P-5.2-8",
         "the welcome tells what one may",
-        then(f"{SDK}.welcome:understood", lambda both: (permit.CapabilitySet([]), [])),
+        then("mew_lab.protocol.permit:read_capabilities", lambda both: (permit.CapabilitySet([]), [])),
     ),
-    Removal("P-8.2-10", "the welcome is read", gone(f"{SDK}.welcome:read_welcome")),
+    Removal("P-8.2-10", "the welcome is read", gone(f"{SDK}.client:read_welcome")),
     Removal("P-8.2-11", "presence is read", gone(f"{CLIENT}._presence")),
-    Removal("P-8.2-12 S-SEC-3 S-L2-12", "what one may not is not sent", gone(f"{SDK}.words:require")),
+    Removal(
+        "P-8.2-12 S-SEC-3 S-L2-12",
+        "what one may not is not sent",
+        gone("mew_lab.protocol.violations:require"),
+    ),
     Removal("S-L2-4 S-L2-7 S-L2-9", "can_send judges", gone(f"{ME}.can_send", True)),
     # the client
     Removal(
@@ -784,7 +798,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal("S-L1-4", "disconnected is told", gone(f"{CLIENT}.on_disconnected", off)),
     Removal("S-L1-5", "the state is told", gone(f"{CLIENT}.state", "disconnected")),
     Removal("S-L1-6", "reconnecting is told", gone(f"{CLIENT}.on_reconnecting", off)),
-    Removal("S-L1-7", "a heartbeat is sent", given(f"{SDK}.door:Door.open", heartbeat=None)),
+    Removal("S-L1-7", "a heartbeat is sent", given(f"{SDK}.connection:Endpoint.open", heartbeat=None)),
     Removal("S-ERR-1", "delays grow", value(f"{SDK}.connection:MAX_DELAY", 0.0)),
     Removal("S-ERR-2", "states are told", gone(f"{CLIENT}.on_state", off)),
     Removal(
@@ -809,8 +823,8 @@ REMOVALS: tuple[Removal, ...] = (
     Removal("S-CF-2", "a file is read", gone(f"{SDK}.settings:_read_file", {})),
     # discovery
     Removal("S-L1-12", "who may respond is asked", gone(f"{SDK}.discovery:_may_answer", False)),
-    Removal("S-L1-13", "questions are spread", gone(f"{SDK}.pacing:Starts.next", 0.0)),
-    Removal("S-L1-14", "who joins is asked", blind(DISCOVERY, "system/presence")),
+    Removal("S-L1-13", "questions are spread", gone(f"{SDK}.scheduler:StartSpacing.next", 0.0)),
+    Removal("S-L1-14", "who joins is asked", gone(f"{DISCOVERY}._note_presence")),
     Removal("S-L1-16 S-L2-31", "a fresh list will do", given(f"{DISCOVERY}.discover_tools", cached=False)),
     Removal("S-L1-17", "a list is asked for again", gone(f"{DISCOVERY}._after")),
     Removal(
@@ -1016,7 +1030,7 @@ REMOVALS: tuple[Removal, ...] = (
         "S-L2-32", "who is not discovered is told", gone(f"{DISCOVERY}.get_undiscovered_participants", [])
     ),
     Removal("S-L2-33", "chats are cancelled", mute("chat/cancel")),
-    Removal("S-L2-35", "a pause has an end", gone(f"{CONTROLS}._expired")),
+    Removal("S-L2-35", "a pause has an end", gone(f"{CONTROLS}._end_by_time")),
     Removal("S-L2-37", "forgetting calls a hook", gone(f"{CONTROLS}.on_forget", off)),
     Removal("S-L2-37", "clearing calls a hook", gone(f"{CONTROLS}.on_clear", off)),
     Removal("S-L2-37", "restarting calls a hook", gone(f"{CONTROLS}.on_restart", off)),
@@ -1078,12 +1092,12 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "P-3.9.8-1 P-3.9.8-2",
         "a clear is more than a forget",
-        observed(CONTROLS, lambda one: one.kind == "participant/clear", forgets),
+        heard(lambda one: one.kind == "participant/clear", forgets),
     ),
     Removal(
         "S-L3-6",
         "a model's call goes to whose tool it is",
-        then(f"{SDK}.drafting:tool_call", lambda both: (("nobody",), both[1])),
+        then(f"{SDK}.sender:tool_call", lambda both: (("nobody",), both[1])),
     ),
     Removal("S-L3-19 T-7", "who may request does", given(ASK, kind="mcp/proposal")),
     Removal("S-L3-19", "who may not request proposes", given(ASK, kind="mcp/request")),
@@ -1114,7 +1128,7 @@ REMOVALS: tuple[Removal, ...] = (
         "C-24",
         "only a capability lets one control another",
         both(
-            gone(f"{SDK}.words:require"),
+            gone("mew_lab.protocol.violations:require"),
             gone("mew_lab.space.core:Space._check_capability", permit.Verdict(True, 0)),
         ),
     ),

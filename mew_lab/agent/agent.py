@@ -35,9 +35,9 @@ from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.intake import malformed
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.handlers import Handlers
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.settings import Settings
+from mew_lab.sdk.signal import Signal
 
 __all__ = ["MEWAgent"]
 
@@ -108,7 +108,7 @@ class MEWAgent:
         self._free = asyncio.Semaphore(self.options.max_concurrent)
         self._started = False
         self._off: list[Callable[[], None]] = []
-        self._answers: Handlers[Outcome] = Handlers(on_fault=self.participant.client.report)
+        self._answers: Signal[Outcome] = Signal(on_fault=self.participant.client.report)
 
     @classmethod
     def from_settings(cls, settings: Settings, **more: Any) -> MEWAgent:

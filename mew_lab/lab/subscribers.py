@@ -1,6 +1,6 @@
 """Who is told when a model has changed?  The callbacks of its views, in the order in which they came.
 
-It knows not of what they are told, and does not wait for them: none may be a coroutine function (see `sdk.handlers`).
+It knows not of what they are told, and does not wait for them: none may be a coroutine function (see `sdk.signal`).
 The tuple of callbacks is replaced, never changed: telling needs no lock, and may happen thousands of times a second.
 """
 

@@ -1,19 +1,26 @@
-"""Which messages does a participant take?  Shape and payload of the kinds on which it acts; pure.
+"""Which messages a participant takes: shape and payload of the kinds on which it acts. Pure.
 
 The gateway checks the envelope, not the payload's meaning, so every receiver does. What peers in the field
 leave out (`jsonrpc`, a JSON-RPC `id`, the `context` of a cancel, an empty payload) is not asked for. Reasoning
 is somebody's own business: nothing is done about it here, so only its cancel is looked at.
+
+The check of a payload builds its model, so whoever goes on to read the payload takes that model from `check_payload`.
 
 Spec: §4.3, §8.2, ruling R5.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.kinds import KINDS
 from mew_lab.protocol.visible import one_line
 
-__all__ = ["malformed"]
+if TYPE_CHECKING:
+    from mew_lab.protocol.payloads.payload import Payload
+
+__all__ = ["CheckedPayload", "check_payload", "malformed", "read_payload"]
 
 ACTED_ON = frozenset(
     kind for kind in KINDS if kind.split("/")[0] in ("mcp", "chat", "participant")
@@ -21,25 +28,48 @@ ACTED_ON = frozenset(
 CORRELATED = frozenset({"mcp/response", "mcp/withdraw", "mcp/reject", "chat/acknowledge", "chat/cancel"})
 
 
-def malformed(envelope: Envelope) -> str:
-    """Why this message is dropped; empty when it is well-formed, or of another kind."""
+class CheckedPayload(NamedTuple):
+    """The payload as its model, None where none was built; `fault` says why the message is dropped, empty when not."""
+
+    payload: Payload | None
+    fault: str
+
+
+_UNCHECKED = CheckedPayload(None, "")
+
+
+def check_payload(envelope: Envelope) -> CheckedPayload:
+    """Checks a message of a kind on which participants act; a message of another kind passes, without a model."""
     if envelope.kind not in ACTED_ON:
-        return ""
+        return _UNCHECKED
     if not envelope.id or not envelope.sender:
-        return "it has no id or no sender"
+        return CheckedPayload(None, "it has no id or no sender")
     if envelope.kind in CORRELATED and not envelope.correlation_id:
-        return "it does not say in correlation_id what it is about"
+        return CheckedPayload(None, "it does not say in correlation_id what it is about")
     payload = envelope.payload
     if envelope.kind == "mcp/response" and ("result" in payload) is (payload.get("error") is not None):
-        return "a response holds either a result or an error"
+        return CheckedPayload(None, "a response holds either a result or an error")
     if envelope.kind == "participant/forget" and _below_0(payload.get("entries")):
-        return "payload.entries: nobody can forget fewer than none"
+        return CheckedPayload(None, "payload.entries: nobody can forget fewer than none")
     try:
-        KINDS[envelope.kind].model(envelope.kind).model_validate(payload)
+        return CheckedPayload(KINDS[envelope.kind].model(envelope.kind).model_validate(payload), "")
     except ValueError as fault:  # the model's own error; its text has a place and a sentence a fault
-        place, said = [*str(fault).splitlines(), "", ""][1:3]
-        return one_line(f"payload.{place}: {said.split(' [type=')[0].strip()}", 200)
-    return ""
+        place, sentence = [*str(fault).splitlines(), "", ""][1:3]
+        return CheckedPayload(None, one_line(f"payload.{place}: {sentence.split(' [type=')[0].strip()}", 200))
+
+
+def malformed(envelope: Envelope) -> str:
+    """Why this message is dropped; empty when it is well-formed, or of another kind."""
+    return check_payload(envelope).fault
+
+
+def read_payload(envelope: Envelope) -> Payload:
+    """The payload of a message of a known kind that nothing was checked of, as far as it follows its model.
+
+    A member that does not fit is left out, and a required one is then None. This is how a participant reads what the
+    gateway says: peers' gateways leave out much.
+    """
+    return KINDS[envelope.kind].model(envelope.kind).read(envelope.payload)
 
 
 def _below_0(entries: object) -> bool:

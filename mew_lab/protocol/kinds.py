@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
+    from mew_lab.protocol.payloads.payload import Payload
 
 __all__ = [
     "ACTED_ON",
@@ -40,7 +40,7 @@ class Kind(NamedTuple):
     acted_on: bool = False
     handle: bool = False
 
-    def model(self, kind: str) -> type[BaseModel]:
+    def model(self, kind: str) -> type[Payload]:
         """The payload model of `kind`; loads the models at the first call."""
         from mew_lab.protocol.payloads import MODELS
 

@@ -17,8 +17,8 @@ from typing import Any, Literal, NamedTuple
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.handlers import Handlers
-from mew_lab.sdk.saying import Saying
+from mew_lab.sdk.sender import MessageSender
+from mew_lab.sdk.signal import Signal
 
 __all__ = ["AwaitingChat", "ChatChange", "Chats", "OwnChat"]
 
@@ -74,11 +74,13 @@ class ChatChange(NamedTuple):
 class Chats:
     """What one participant hears and answers in chat. At most 1000 messages wait in each direction."""
 
-    def __init__(self, saying: Saying, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(
+        self, saying: MessageSender, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
         self._saying = saying
         self._clock = clock
-        self._heard: Handlers[Envelope] = Handlers(on_fault=saying.client.report)
-        self._changes: Handlers[ChatChange] = Handlers(on_fault=saying.client.report)
+        self._heard: Signal[Envelope] = Signal(on_fault=saying.client.report)
+        self._changes: Signal[ChatChange] = Signal(on_fault=saying.client.report)
         self._pending: dict[str, AwaitingChat] = {}
         self._own: dict[str, OwnChat] = {}
         self._authors: BoundedDict[str, str] = BoundedDict(MAX_KNOWN)
@@ -122,7 +124,7 @@ class Chats:
 
         Raises:
             CapabilityViolation: this participant may not; what was not acknowledged still waits.
-            LocalProtocolError, ConnectionLost: as `Saying.say`.
+            LocalProtocolError, ConnectionLost: as `MessageSender.say`.
 
         Spec: §3.4.1.
         """

@@ -1,9 +1,14 @@
-"""What does a participant do in a space?  `MEWParticipant` has a client: chat, calls, proposals, decisions,
-answers.
+"""What a participant does in a space: `MEWParticipant` has a client, and calls, proposes, decides, answers and chats.
+
+How it works
+------------
+A `Dispatcher` hands each message of the space on, with its typed payload. First it is settled what is believed: the
+ledger of calls, and what awaits an answer. Then the parts are told (telemetry, rights, streams, discovery, controls,
+chats). At last a request to this participant is answered by its `tools`. `_register` shows the order.
 
 Three rules for whoever adds something here:
-1. No transport, and no will of its own: it speaks the protocol correctly, and somebody else says what to say.
-2. The books decide what is believed (`correlations`, `proposals`); here their changes are only handed on.
+1. No transport, and no will of its own: it speaks the protocol correctly, and its user decides what to say.
+2. The ledger decides what is believed (`ledger`, `proposals`); here its changes are only handed on.
 3. Everything runs on one loop and one reading task, so nothing here is locked, and nothing here may block.
 
 Spec: §3.1 to §3.4, §4.3, §8.2, SDK "Layer 2".
@@ -11,34 +16,37 @@ Spec: §3.1 to §3.4, §4.3, §8.2, SDK "Layer 2".
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mew_lab.errors import LocalProtocolError, ProposalEnded, Refused
+from mew_lab.errors import LocalProtocolError, MewError, ProposalEnded, Refused
 from mew_lab.ledger.calls import CallLedger, Change, Proposal
+from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.payloads.mcp import McpProposal, McpReject, McpRequest, McpResponse, McpWithdraw
+from mew_lab.protocol.payloads.payload import Payload
+from mew_lab.protocol.payloads.system import SystemError, SystemPresence
 from mew_lab.protocol.token import Token
-from mew_lab.sdk.announcing import Announcing
+from mew_lab.protocol.violations import refusal, require
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.chats import Chats
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.controls import Controls
 from mew_lab.sdk.correlations import Correlations
 from mew_lab.sdk.decisions import draft_approval, draft_rejection, draft_withdrawal
-from mew_lab.sdk.discovery import Discovery
-from mew_lab.sdk.drafting import tool_call
-from mew_lab.sdk.hearing import Hearing
-from mew_lab.sdk.listing import list_tools
+from mew_lab.sdk.discovery import Discovery, list_tools
+from mew_lab.sdk.dispatcher import Dispatcher
 from mew_lab.sdk.request_rows import Rows
 from mew_lab.sdk.request_server import RequestServer
 from mew_lab.sdk.rights import Rights
-from mew_lab.sdk.saying import ACCEPTED_WITHIN, Names, Saying, names
+from mew_lab.sdk.sender import ACCEPTED_WITHIN, MessageSender, Names, names, tool_call
 from mew_lab.sdk.settings import Settings
+from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.streams import Streams
 from mew_lab.sdk.telemetry import Telemetry
 from mew_lab.sdk.tools import Answerer, ToolBox
-from mew_lab.sdk.words import require
 
 __all__ = ["Call", "MEWParticipant"]
 
@@ -79,14 +87,19 @@ class MEWParticipant:
             self.client, proposals=self.proposals, request_timeout=request_timeout
         )
         self.request_server = RequestServer(self.tools, post=self.client.post)
-        self.saying = Saying(self.client, self.correlations)
+        self.saying = MessageSender(self.client, self.correlations)
         self._deciding: set[str] = set()
-        self._hearing = Hearing(
-            self.client,
-            ledger=self.ledger,
-            correlations=self.correlations,
-            request_server=self.request_server,
-        )
+        self.dispatcher = Dispatcher(self.client)
+        self._admitted = False
+        self._ready: Signal[dict[str, Any]] = Signal(on_fault=self.client.report)
+        self._joins: Signal[dict[str, Any]] = Signal(on_fault=self.client.report)
+        self._changes: Signal[Change] = Signal(on_fault=self.client.report)
+        self._requests: Signal[Envelope] = Signal(on_fault=self.client.report)
+        self._proposed: Signal[Envelope] = Signal(on_fault=self.client.report)
+        # Before the parts, so that `on_ready` is told before what follows from a welcome.
+        self.client.on_connected(self._connected)
+        self.client.on_welcome(self._welcomed)
+        self.client.on_disconnected(self._lost)
         self.discovery = Discovery(self.client, self.correlations)
         self.chats = Chats(self.saying)
         self.telemetry = Telemetry(self.saying)
@@ -100,16 +113,30 @@ class MEWParticipant:
             chats=self.chats,
             streams=self.streams,
         )
-        self._announcing = Announcing(self.saying, self.tools)
-        self._hearing.ready.add(self.controls.readmitted)
-        self._hearing.parts = (
-            self.telemetry,
-            self.rights,
-            self.streams,
-            self.discovery,
-            self.controls,
-            self.chats,
-        )
+        self._changed_lists: set[str] = set()  # `tools`, `resources`: to be announced
+        changed = getattr(self.tools, "changed", None)
+        if changed is not None:
+            changed.add(self._note_changed_list)
+        self._ready.add(self.controls.readmit)
+        self._register()
+
+    def _register(self) -> None:
+        """Adds all handlers. Their order matters: what is believed is settled first, then the parts are told."""
+        dispatcher = self.dispatcher
+        dispatcher.on_echo(self.correlations.echo)
+        dispatcher.on(SystemError, self._note_error)
+        dispatcher.on(SystemPresence, self._note_presence)
+        for model in (McpRequest, McpResponse, McpProposal, McpReject, McpWithdraw):
+            dispatcher.on(model, self._note_call)
+        self.telemetry.register(dispatcher)
+        dispatcher.on_any(self.rights.observe)
+        dispatcher.on_any(self.streams.observe)
+        self.discovery.register(dispatcher)
+        self.controls.register(dispatcher)
+        dispatcher.on_any(self.chats.observe)
+        dispatcher.on_any(self.correlations.observe)
+        dispatcher.on(McpRequest, self._take_request)
+        dispatcher.on(McpProposal, self._take_proposal)
 
     @classmethod
     def from_settings(
@@ -135,7 +162,7 @@ class MEWParticipant:
 
     async def stop(self, *, settle: float = 0.0) -> None:
         """Stops answering and leaves the space; running answers may still take `settle` seconds."""
-        await self.controls.left()
+        await self.controls.leave()
         await self.request_server.stop(settle=settle)
         await self.client.disconnect()
         await self.discovery.close()
@@ -144,7 +171,7 @@ class MEWParticipant:
 
     def on_ready(self, handler: Callable[[dict[str, Any]], Any]) -> Callable[[], None]:
         """Each admission, the first and those after a broken link, with its welcome; not a change of rights."""
-        return self._hearing.ready.add(handler)
+        return self._ready.add(handler)
 
     def on_shutdown(self, handler: Callable[[Envelope | None], Any]) -> Callable[[], None]:
         """Once before it leaves for good, awaited: the `participant/shutdown`, or None where it stops itself."""
@@ -156,24 +183,24 @@ class MEWParticipant:
 
     def on_mcp_request(self, handler: Callable[[Envelope], Any]) -> Callable[[], None]:
         """Well-formed requests and notifications to this participant; `tools` answers them all the same."""
-        return self._hearing.requests.add(handler)
+        return self._requests.add(handler)
 
     def on_mcp_proposal(self, handler: Callable[[Envelope], Any]) -> Callable[[], None]:
         """Well-formed proposals of others, whoever they are addressed to."""
-        return self._hearing.proposed.add(handler)
+        return self._proposed.add(handler)
 
     def on_participant_join(self, handler: Callable[[dict[str, Any]], Any]) -> Callable[[], None]:
         """`{"id", "capabilities"}` of everybody who joins after this participant."""
-        return self._hearing.joins.add(handler)
+        return self._joins.add(handler)
 
     def on_change(self, handler: Callable[[Change], Any]) -> Callable[[], None]:
         """Each change of the ledger of calls."""
-        return self._hearing.changes.add(handler)
+        return self._changes.add(handler)
 
     @property
     def misbehaviour(self) -> Counter[str]:
         """How many malformed messages came from whom. Spec: §8.2."""
-        return self._hearing.misbehaviour
+        return self.dispatcher.misbehaviour
 
     # --- offering ---
 
@@ -393,3 +420,64 @@ class MEWParticipant:
             raise  # after any other end it may have been executed, so nothing more is sent for it
         self._deciding.discard(id)
         return sent
+
+    # --- its own lists ---
+
+    def _note_changed_list(self, what: str) -> None:
+        """Announces it in the next turn of the loop, so that a cell that defines ten tools says it once."""
+        if not self._changed_lists:
+            try:
+                asyncio.get_running_loop().call_soon(self._announce_lists)
+            except RuntimeError:  # changed on another thread, or before there is a loop
+                return
+        self._changed_lists.add(what)
+
+    def _announce_lists(self) -> None:
+        """Tells everybody which lists are others now, where that may be said. Spec: §3.1, MCP "List Changed"."""
+        changed, self._changed_lists = sorted(self._changed_lists), set()
+        for what in changed:
+            payload = {"jsonrpc": "2.0", "method": f"notifications/{what}/list_changed"}
+            self.saying.quietly("mcp/request", payload)
+
+    # --- what is received ---
+
+    def _connected(self, _: None) -> None:
+        self._admitted = False
+
+    def _welcomed(self, welcome: dict[str, Any]) -> None:
+        if not self._admitted:  # later ones only tell of other rights
+            self._admitted = True
+            self._ready(welcome)
+
+    def _note_error(self, envelope: Envelope, payload: SystemError) -> None:
+        if not self.correlations.refuse(envelope):
+            name, capabilities = self.client.id, self.client.capabilities
+            self.client.report(refusal(envelope, sent=None, name=name, capabilities=capabilities))
+
+    def _note_presence(self, envelope: Envelope, payload: SystemPresence) -> None:
+        if payload.event == "join" and payload.participant and payload.participant.id != self.client.id:
+            self._joins(envelope.payload["participant"])
+
+    def _note_call(self, envelope: Envelope, payload: Payload) -> None:
+        for change in self.ledger.observe(Entry.of(envelope, self.dispatcher.count), checked=True):
+            if isinstance(change.call, Proposal):
+                self.correlations.change(change)
+                self._changes(change)
+
+    def _take_request(self, envelope: Envelope, payload: McpRequest) -> None:
+        if envelope.sender != self.client.id and self.client.id in envelope.to:
+            self._requests(envelope)
+            self.request_server.take(envelope, payload)
+
+    def _take_proposal(self, envelope: Envelope, payload: McpProposal) -> None:
+        if envelope.sender != self.client.id:
+            self._proposed(envelope)
+
+    def _lost(self, error: MewError | None) -> None:
+        self.ledger.interrupted()
+        self.correlations.lose(error)
+        self.telemetry.lost()
+        self.rights.lost()
+        self.streams.lost()
+        self.discovery.lost()
+        self.chats.lost()

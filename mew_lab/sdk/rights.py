@@ -24,8 +24,8 @@ from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.grants import Grant, Grants, Revocation
-from mew_lab.sdk.handlers import Handlers
-from mew_lab.sdk.saying import Saying
+from mew_lab.sdk.sender import MessageSender
+from mew_lab.sdk.signal import Signal
 
 __all__ = ["CapabilitiesChange", "Rights"]
 
@@ -45,15 +45,15 @@ class CapabilitiesChange(NamedTuple):
 class Rights:
     """The rights of one participant as they change. `grants` is the book of all grants and revokes that it saw."""
 
-    def __init__(self, saying: Saying) -> None:
+    def __init__(self, saying: MessageSender) -> None:
         self.grants = Grants()
         self._saying = saying
         self._held: Patterns | None = None
         self._awaited: dict[str, Grant] = {}
         self._possible: dict[str, Grant] = {}
         self._names: set[str] = set()
-        self._changes: Handlers[CapabilitiesChange] = Handlers(on_fault=saying.client.report)
-        self._entries: Handlers[Grant | Revocation] = Handlers(on_fault=saying.client.report)
+        self._changes: Signal[CapabilitiesChange] = Signal(on_fault=saying.client.report)
+        self._entries: Signal[Grant | Revocation] = Signal(on_fault=saying.client.report)
         saying.client.on_welcome(self._welcomed)
 
     # --- who wants to be told; each returns a function that ends it ---
@@ -89,7 +89,7 @@ class Rights:
         Raises:
             Refused: the gateway says why: this participant does not hold it itself, nobody is called so …
             CapabilityViolation: this participant may not grant.
-            NoReply, ConnectionLost, LocalProtocolError: as `Saying.say_accepted`.
+            NoReply, ConnectionLost, LocalProtocolError: as `MessageSender.say_accepted`.
 
         Spec: §3.6.1.
         """

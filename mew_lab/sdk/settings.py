@@ -19,7 +19,7 @@ from mew_lab.protocol.envelope import read_strict
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.config import read_yaml
-from mew_lab.sdk.door import address
+from mew_lab.sdk.connection import address
 from mew_lab.sdk.environment import filled, unset
 from mew_lab.sdk.options import OPTIONS, option_of, value_of
 

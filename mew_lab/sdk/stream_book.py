@@ -16,6 +16,7 @@ from mew_lab.errors import ConnectionLost
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.client import read_welcome
 from mew_lab.sdk.correlations import GATEWAYS
 from mew_lab.sdk.stream import Stream
 from mew_lab.sdk.stream_facts import (
@@ -26,7 +27,6 @@ from mew_lab.sdk.stream_facts import (
     facts_in_welcome,
     names_in,
 )
-from mew_lab.sdk.welcome import read_welcome
 
 __all__ = ["GATEWAYS", "StreamBook", "StreamChange"]
 

@@ -18,9 +18,9 @@ from mew_lab.errors import LocalProtocolError, MewError, NoReply
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.client import StreamData
-from mew_lab.sdk.handlers import Handlers
-from mew_lab.sdk.reader import taken
-from mew_lab.sdk.saying import Names, Saying, names
+from mew_lab.sdk.reader import wait_for_room
+from mew_lab.sdk.sender import MessageSender, Names, names
+from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.stream import ANSWERED_WITHIN, Stream
 from mew_lab.sdk.stream_book import StreamBook, StreamChange
 
@@ -41,7 +41,9 @@ class Streams:
     Spec: §3.10.
     """
 
-    def __init__(self, saying: Saying, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(
+        self, saying: MessageSender, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
         self.unknown_frames = 0
         self._saying = saying
         self._client = client = saying.client
@@ -53,10 +55,10 @@ class Streams:
             clock=clock,
         )
         self._offered: set[Stream] = set()
-        self._opens: Handlers[Stream] = Handlers(on_fault=client.report)
-        self._closes: Handlers[Stream] = Handlers(on_fault=client.report)
-        self._changes: Handlers[Stream] = Handlers(on_fault=client.report)
-        self._offers: Handlers[Stream] = Handlers(on_fault=client.report)
+        self._opens: Signal[Stream] = Signal(on_fault=client.report)
+        self._closes: Signal[Stream] = Signal(on_fault=client.report)
+        self._changes: Signal[Stream] = Signal(on_fault=client.report)
+        self._offers: Signal[Stream] = Signal(on_fault=client.report)
         client.on_stream_data(self._frame)
 
     @property
@@ -246,4 +248,4 @@ class Streams:
         self._offer(stream)
         slow = stream.take(frame.data, at=self._clock())
         if slow:
-            self._client.hold(lambda: taken(slow))
+            self._client.hold(lambda: wait_for_room(slow))

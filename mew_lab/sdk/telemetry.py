@@ -1,7 +1,7 @@
-"""How full is this participant's context?  Running totals, the status made of them, and when to say it unasked.
+"""Counts how full the context of this participant is, tells it as a status, and keeps the last status of each other.
 
-It keeps no context itself: whoever does (an agent) counts, or lets incoming chat be counted. What others tell of
-theirs is kept, the last word of each.
+The context itself is kept elsewhere, by an agent for example; its owner counts, or lets incoming chat be counted. A
+status is sent when somebody asks for it, and unasked when the context nears its limit.
 
 Spec: §3.9.3, §3.9.4, SDK "Context Usage & Status Telemetry", ruling R14.
 """
@@ -17,9 +17,12 @@ from typing import Any, NamedTuple
 from mew_lab.errors import LocalProtocolError
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.protocol.kinds import GATEWAY
-from mew_lab.sdk.handlers import Handlers
-from mew_lab.sdk.saying import Names, Saying
+from mew_lab.protocol.payloads.chat import Chat
+from mew_lab.protocol.payloads.controls import ParticipantRequestStatus, ParticipantStatus
+from mew_lab.protocol.payloads.system import SystemPresence
+from mew_lab.sdk.dispatcher import Dispatcher
+from mew_lab.sdk.sender import MessageSender, Names
+from mew_lab.sdk.signal import Signal
 
 __all__ = ["COOLDOWN", "Status", "Telemetry"]
 
@@ -80,7 +83,7 @@ class Telemetry:
 
     def __init__(
         self,
-        saying: Saying,
+        saying: MessageSender,
         *,
         max_tokens: int | None = None,
         soft_limit: float = 0.9,
@@ -94,7 +97,7 @@ class Telemetry:
         self._saying = saying
         self._clock = clock
         self._metrics: dict[str, Callable[[], Any]] = {}
-        self._told: Handlers[Status] = Handlers(on_fault=saying.client.report)
+        self._told: Signal[Status] = Signal(on_fault=saying.client.report)
         self._near = False
         self._last_near = -math.inf
         self._max_tokens: int | None = None
@@ -266,35 +269,38 @@ class Telemetry:
         answered = self._saying.correlations.send_answered
         return _status(await answered(request, answer="participant/status", timeout=timeout))
 
-    # --- what is heard ---
+    # --- what is received ---
 
-    def observe(self, envelope: Envelope) -> None:
-        """Takes note of one message of the space."""
-        me = self._saying.client.id
-        if envelope.sender == GATEWAY:
-            if envelope.kind == "system/presence" and envelope.payload.get("event") == "leave":
-                self._gone(envelope.payload.get("participant"))
-        elif envelope.kind == "participant/request-status" and me in envelope.to:
-            payload = self.build_status_payload(fields=envelope.payload.get("fields"))
-            self._saying.quietly("participant/status", payload, to=envelope.sender, about=envelope.id)
-        elif envelope.sender != me and envelope.kind == "participant/status":
+    def register(self, dispatcher: Dispatcher) -> None:
+        """Adds the handlers of what others say of themselves, and ask."""
+        dispatcher.on(SystemPresence, self._note_presence)
+        dispatcher.on(ParticipantRequestStatus, self._answer)
+        dispatcher.on(ParticipantStatus, self._note_status)
+        dispatcher.on(Chat, self._count_chat)
+
+    def _note_presence(self, envelope: Envelope, payload: SystemPresence) -> None:
+        if payload.event == "leave" and payload.participant:
+            self.statuses.pop(payload.participant.id, None)
+
+    def _answer(self, envelope: Envelope, payload: ParticipantRequestStatus) -> None:
+        if self._saying.client.id in envelope.to:
+            status = self.build_status_payload(fields=payload.fields)
+            self._saying.quietly("participant/status", status, to=envelope.sender, about=envelope.id)
+
+    def _note_status(self, envelope: Envelope, payload: ParticipantStatus) -> None:
+        if envelope.sender != self._saying.client.id:
+            status = _status(envelope)
             if len(envelope.raw) <= MAX_KEPT:
-                self._keep(_status(envelope))
-            self._told(_status(envelope))
-        elif envelope.sender != me and envelope.kind == "chat" and self.automatic:
-            characters = len(envelope.payload["text"])
-            self.record_context_usage(tokens=-(-characters // CHARACTERS_A_TOKEN), messages=1)
+                self.statuses[status.sender] = status
+            self._told(status)
+
+    def _count_chat(self, envelope: Envelope, payload: Chat) -> None:
+        if envelope.sender != self._saying.client.id and self.automatic:
+            self.record_context_usage(tokens=-(-len(payload.text) // CHARACTERS_A_TOKEN), messages=1)
 
     def lost(self) -> None:
         """The connection ended; another may follow."""
         self.statuses.clear()
-
-    def _keep(self, status: Status) -> None:
-        self.statuses[status.sender] = status
-
-    def _gone(self, participant: object) -> None:
-        if isinstance(participant, dict) and isinstance(participant.get("id"), str):
-            self.statuses.pop(participant["id"], None)
 
     def _measured(self, name: str, function: Callable[[], Any]) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""What can others ask of this participant?  Typed functions and resources, answered as an MCP server would.
+"""The tools and resources that a participant offers: typed functions, called and listed as an MCP server would.
 
 A `ToolBox` knows no envelope: `answer(method, params)` gives the `result` of a JSON-RPC response, or raises
 the `RpcError` that takes its place. What goes wrong *inside* a tool is a result marked `isError`, so that a
@@ -28,8 +28,8 @@ from mew_lab.errors import ConfigError, ProtocolError
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.handlers import Handlers
 from mew_lab.sdk.results import ToolResult
+from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.signature import BadArguments, GivenSchema, Signature, documentation
 from mew_lab.version import VERSION
 
@@ -97,7 +97,7 @@ class ToolBox:
         self.name = name
         self.tools: dict[str, Tool] = {}
         self.resources: dict[str, Resource] = {}
-        self.changed: Handlers[str] = Handlers()
+        self.changed: Signal[str] = Signal()
         self._methods: dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]] = {
             "initialize": self._initialize,
             "ping": self._ping,

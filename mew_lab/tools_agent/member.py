@@ -17,9 +17,9 @@ from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
-from mew_lab.sdk.handlers import Handlers
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.request_server import ASKED
+from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.tools import INVALID_PARAMS, MCP_VERSION, METHOD_NOT_FOUND, RpcError
 from mew_lab.tools_agent.definition import AgentDefinition
 from mew_lab.tools_agent.executor import Execution, Executor, UnknownTool
@@ -47,7 +47,7 @@ class ToolsAgent:
     def __init__(self, agent: AgentDefinition, client: MEWClient, *, model: Model, **limits: Any) -> None:
         _check(agent)
         self.agent = agent
-        self.changed: Handlers[str] = Handlers(on_fault=client.report)
+        self.changed: Signal[str] = Signal(on_fault=client.report)
         self.participant = MEWParticipant(client, tools=self)
         self.executor = Executor(agent, self.participant, model=model, **limits)
         self._about: BoundedDict[str, tuple[str, ...]] = BoundedDict(MAX_REMEMBERED)

@@ -16,7 +16,13 @@ from pydantic import ValidationError
 from mew_lab.protocol.payloads import MODELS
 from mew_lab.protocol.payloads.mcp import REASON_CODES
 from mew_lab.protocol.payloads.space_management import SpaceInviteAck
-from mew_lab.protocol.payloads.system import ActiveStream
+from mew_lab.protocol.payloads.system import (
+    ActiveStream,
+    ParticipantInfo,
+    SystemError,
+    SystemPresence,
+    SystemWelcome,
+)
 
 STREAM = {
     "stream_id": "stream-42",
@@ -275,3 +281,45 @@ def test_nothing_loads_the_models_unasked() -> None:
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
         == "False\n"
     )
+
+
+# --- what a gateway says, as far as it fits ---
+
+
+@pytest.mark.parametrize(("kind", "payload"), EXAMPLES, ids=[kind for kind, _ in EXAMPLES])
+def test_what_follows_the_specification_is_read_whole(kind: str, payload: dict[str, Any]) -> None:
+    assert MODELS[kind].read(payload).model_dump(exclude_unset=True) == payload
+
+
+def test_what_does_not_fit_is_left_out_wherever_it_stands() -> None:
+    bob = {"id": "bob", "capabilities": [{"kind": "chat"}, "junk", 7, {"kind": "mcp/*"}], "mood": [1]}
+    presence = SystemPresence.read({"event": "join", "participant": bob, "extra": 1})
+    assert isinstance(presence.participant, ParticipantInfo)
+    assert presence.participant.capabilities == [{"kind": "chat"}, {"kind": "mcp/*"}]
+    assert presence.model_dump()["extra"] == 1 and presence.participant.model_dump()["mood"] == [1]
+    welcome = SystemWelcome.read({"you": {"id": "me"}, "participants": [{"capabilities": []}, {"id": "bob"}]})
+    assert [one.id for one in welcome.participants] == ["bob"]
+
+
+def test_what_lacks_a_required_member_is_read_without_it() -> None:
+    error = SystemError.read({"code": "paused", "message": ["x"], "paused_until": 5})
+    assert (error.error, error.code, error.message) == (None, "paused", None)
+    assert error.model_dump()["paused_until"] == 5
+    assert SystemPresence.read({"event": "leave", "participant": {"capabilities": []}}).participant is None
+
+
+@given(
+    kind=st.sampled_from(sorted(MODELS)),
+    payload=st.dictionaries(
+        st.sampled_from(["id", "event", "error", "participant", "you", "participants", "capabilities"]),
+        st.recursive(
+            st.none() | st.integers() | st.text(),
+            lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["id", "capabilities"]), inner),
+        ),
+    ),
+)
+def test_any_payload_can_be_read_and_is_not_changed(kind: str, payload: dict[str, Any]) -> None:
+    before = json.dumps(payload)
+    model = MODELS[kind].read(payload)
+    assert isinstance(model, MODELS[kind]) and json.dumps(payload) == before
+    assert all(hasattr(model, name) for name in MODELS[kind].model_fields)

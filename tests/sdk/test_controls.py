@@ -25,9 +25,8 @@ from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.kinds import KINDS
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import STREAM_DATA, MEWClient
-from mew_lab.sdk.controls import MAX_ORDERS, Compacted
+from mew_lab.sdk.controls import FAR, MAX_ORDERS, Compacted
 from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.sdk.pausing import FAR
 from mew_lab.sdk.tools import ToolBox
 
 from .conftest import Room, until
@@ -183,7 +182,7 @@ async def test_a_later_pause_replaces_the_earlier_with_its_time(
     await paused(human, bot, timeout_seconds=0.02)
     second = await human.controls.pause("bot", reason="longer")
     await until(lambda: bot.controls.pause_state and bot.controls.pause_state.id == second.id)
-    assert bot.controls._pausing._timer is None
+    assert bot.controls._guard._timer is None
     with pytest.raises(LocalProtocolError, match=r"paused by human \(longer\), until it is resumed"):
         await bot.chat("x")
 
@@ -213,7 +212,7 @@ async def test_a_malformed_pause_is_dropped_and_counted(
         "kind": "participant/pause",
         "payload": {"timeout_seconds": seconds},
     }
-    bot._hearing._observe(Envelope.from_members(members, raw="{}"))
+    bot.dispatcher.dispatch(Envelope.from_members(members, raw="{}"))
     assert bot.controls.pause_state is None and bot.misbehaviour["human"] == 1
 
 
@@ -229,8 +228,8 @@ async def test_a_pause_for_ages_holds_without_a_timer(
         "kind": "participant/pause",
         "payload": {"timeout_seconds": seconds},
     }
-    bot._hearing._observe(Envelope.from_members(members, raw="{}"))
-    assert bot.controls.pause_state is not None and bot.controls._pausing._timer is None
+    bot.dispatcher.dispatch(Envelope.from_members(members, raw="{}"))
+    assert bot.controls.pause_state is not None and bot.controls._guard._timer is None
     assert (bot.controls.pause_state.until is not None) is (seconds == 1e9) and seconds > FAR
 
 
@@ -811,7 +810,7 @@ async def test_a_request_and_a_proposal_with_a_context_are_taken_like_any_other(
 async def test_a_lost_connection_ends_the_wait_for_a_compaction(
     room: Room, human: MEWParticipant, bot: MEWParticipant
 ) -> None:
-    bot.controls.observe = lambda envelope: None  # type: ignore[method-assign]
+    bot.controls.on_compact(lambda reason, target: asyncio.Event().wait())
     compacting = asyncio.ensure_future(human.controls.compact("bot"))
     await until(lambda: room.sent("participant/compact"))
     await human.client.disconnect()
@@ -828,5 +827,5 @@ async def test_pauses_of_ever_more_names_are_remembered_in_bounds(human: MEWPart
     }
     for n in range(1100):
         pause = Envelope.of({**members, "id": f"p{n}", "to": [f"target-{n}"], "payload": {}})
-        human.controls.observe(pause)
+        human.dispatcher.dispatch(pause)
     assert len(human.controls._pauses) == 1000 and human.controls._pauses["target-1099"] == "p1099"

@@ -155,8 +155,7 @@ async def test_a_logical_name_is_asked_and_answers_under_its_runtime_id(
 async def test_a_forged_answer_is_not_believed_and_a_silent_one_is_given_up(
     room: Room, human: MEWParticipant
 ) -> None:
-    mute = await room.seat("mute", "observer")
-    mute.telemetry.observe = lambda envelope: None  # type: ignore[method-assign]
+    await room.seat("mute", [{"kind": "chat"}])  # it may not answer, so it does not
     liar = await room.seat("liar", "proposer")
 
     def lie(envelope: Any) -> None:
@@ -177,22 +176,24 @@ async def test_a_forged_answer_is_not_believed_and_a_silent_one_is_given_up(
 
 
 async def test_an_absent_one_a_leaving_one_and_a_lost_connection_end_the_wait(
-    room: Room, human: MEWParticipant, bot: MEWParticipant
+    room: Room, human: MEWParticipant
 ) -> None:
     ask = human.telemetry.request_participant_status
     with pytest.raises(NoReply, match="no participant nobody is in space 'demo' now") as caught:
         await ask("nobody")
     assert caught.value.after_s == 0.0
-    bot.telemetry.observe = lambda envelope: (  # type: ignore[method-assign]
-        bot.client.post({"kind": "chat", "payload": {"text": "asked"}})
-        if envelope.kind == "participant/request-status"
-        else None
+    timid = await room.seat("timid", [{"kind": "chat"}])  # it may not answer either
+    timid.client.on_message(
+        lambda envelope: (
+            timid.client.post({"kind": "chat", "payload": {"text": "asked"}})
+            if envelope.kind == "participant/request-status"
+            else None
+        )
     )
-    human.on_chat(lambda chat: bot.stop())
-    with pytest.raises(NoReply, match="no participant bot is in space"):
-        await ask("bot")
-    mute = await room.seat("mute", "observer")
-    mute.telemetry.observe = lambda envelope: None  # type: ignore[method-assign]
+    human.on_chat(lambda chat: timid.stop())
+    with pytest.raises(NoReply, match="no participant timid is in space"):
+        await ask("timid")
+    await room.seat("mute", [{"kind": "chat"}])  # it may not answer, so it does not
     asking = asyncio.ensure_future(ask("mute"))
     await until(lambda: len(room.sent("participant/request-status")) == 3)
     await human.client.disconnect()
@@ -340,5 +341,5 @@ async def test_a_status_without_its_count_is_dropped_and_the_book_is_bounded(
     [own] = [await bot.telemetry.report_status("here")]
     for number in range(MAX_STATUSES + 5):
         envelope = type(own).of({**own.members, "from": f"n{number}"})
-        human.telemetry.observe(envelope)
+        human.dispatcher.dispatch(envelope)
     assert len(human.telemetry.statuses) == MAX_STATUSES and "n4" not in human.telemetry.statuses

@@ -1,11 +1,12 @@
-"""What have all payloads in common?  Types are JSON's own, unknown fields are kept. Which payloads there are
-is not known here."""
+"""What all payloads have in common: types are JSON's own, and unknown fields are kept."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 __all__ = ["CapabilityPattern", "Payload"]
 
@@ -23,3 +24,39 @@ class Payload(BaseModel):
     """
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    @classmethod
+    def read(cls, members: Mapping[str, Any]) -> Self:
+        """The payload as far as it follows the specification.
+
+        A value that does not fit is left out, and so is an object in it that lacks a required member. Where that
+        takes away a required member of the payload itself, this member is None and the others stay plain JSON.
+        """
+        try:
+            return cls.model_validate(members)
+        except ValidationError as fault:
+            fitting = deepcopy(dict(members))
+            # Later places first: taking out an element of a list moves those behind it.
+            for error in reversed(fault.errors(include_url=False, include_input=False)):
+                place = error["loc"][:-1] if error["type"] == "missing" else error["loc"]
+                _take_out(fitting, place)
+            try:
+                return cls.model_validate(fitting)
+            except ValidationError as rest:
+                for error in rest.errors(include_url=False, include_input=False):
+                    fitting.pop(str(error["loc"][0]), None) if error["loc"] else None
+                required = [name for name, field in cls.model_fields.items() if field.is_required()]
+                return cls.model_construct(**{**dict.fromkeys(required), **fitting})
+
+
+def _take_out(members: Any, place: tuple[int | str, ...]) -> None:
+    """Removes the value at `place`; one that is gone already stays gone."""
+    for key in place[:-1]:
+        try:
+            members = members[key]
+        except (KeyError, IndexError, TypeError):
+            return
+    try:
+        del members[place[-1]]
+    except (KeyError, IndexError, TypeError):
+        pass

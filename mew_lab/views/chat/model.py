@@ -168,7 +168,7 @@ class Talk:
 
         Raises:
             MewError: there is nothing to say, or too much.
-            CapabilityViolation, Refused, NoReply, ConnectionLost: as `Saying.say_accepted`.
+            CapabilityViolation, Refused, NoReply, ConnectionLost: as `MessageSender.say_accepted`.
 
         Spec: §3.4.
         """
@@ -185,7 +185,7 @@ class Talk:
 
         Raises:
             MewError: it is not held, does not wait for that, or its id means another message.
-            CapabilityViolation, Refused, NoReply, ConnectionLost: as `Saying.say_accepted`.
+            CapabilityViolation, Refused, NoReply, ConnectionLost: as `MessageSender.say_accepted`.
 
         Spec: §3.4.1.
         """
@@ -218,7 +218,7 @@ class Talk:
 
         Raises:
             MewError: it is not held, it was cancelled before, or its id means another message.
-            CapabilityViolation, Refused, NoReply, ConnectionLost: as `Saying.say_accepted`.
+            CapabilityViolation, Refused, NoReply, ConnectionLost: as `MessageSender.say_accepted`.
 
         Spec: §3.4.2.
         """

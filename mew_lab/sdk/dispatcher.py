@@ -1,0 +1,117 @@
+"""Calls the handlers of each message: kind -> handlers, each with the envelope and its typed payload.
+
+What happens to one envelope, on the client's reading task:
+
+1. An own message that comes back is told to `on_echo`, for the gateway took it, whatever it says.
+2. A message of a participant is checked by `protocol.intake`. A malformed one is dropped and counted against its sender
+   (`misbehaviour`), and nobody is told of it. The check builds the payload's model.
+3. The handlers of its kind are called in the order in which they were added, `on_any` among them. A kind that the
+   specification gives to the gateway is believed of the gateway alone, and every other kind of participants alone.
+   A handler that was added by `on_any` judges the sender itself.
+
+A payload model is built once for an envelope, and only for a kind that is checked or that has a typed handler. What the
+gateway says is read as far as it follows the specification (`Payload.read`), because peers' gateways leave out much.
+Below this point a payload is a model; fields that its model does not know are its attributes all the same.
+
+A handler returns at once: nothing is read from the connection meanwhile.
+
+Spec: §4.3, §8.2, ruling R1.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.intake import check_payload, read_payload
+from mew_lab.protocol.kinds import GATEWAY, KINDS, RESERVED
+from mew_lab.protocol.payloads import MODELS
+from mew_lab.protocol.payloads.payload import Payload
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.signal import Signal
+
+__all__ = ["Dispatcher"]
+
+logger = logging.getLogger(__name__)
+MAX_NAMES = 10_000  # senders whose faults are counted one by one
+_KIND_OF = {model: kind for kind, model in MODELS.items()}
+Model = TypeVar("Model", bound=Payload)
+
+
+class Dispatcher:
+    """The handlers of one participant.
+
+    Attributes:
+        misbehaviour: How many malformed messages came from whom; from 10,000 senders on, under `others`.
+        count: How many well-formed messages of participants there were.
+    """
+
+    def __init__(self, client: MEWClient) -> None:
+        self.misbehaviour: Counter[str] = Counter()
+        self.count = 0
+        self._client = client
+        self._echoes: Signal[Envelope] = Signal(on_fault=client.report)
+        self._added: list[tuple[str, Callable[..., object]]] = []  # kind, empty for any; handler
+        # Made of `_added` when a kind is first seen: the handlers of a kind, and whether each takes a payload.
+        self._handlers: dict[str, Sequence[tuple[Callable[..., object], bool]]] = {}
+        client.on_message(self.dispatch)
+
+    def on(self, model: type[Model], handler: Callable[[Envelope, Model], object]) -> None:
+        """Calls `handler(envelope, payload)` for each well-formed message of the kind that `model` describes."""
+        self._add(_KIND_OF[model], handler)
+
+    def on_any(self, handler: Callable[[Envelope], object]) -> None:
+        """Calls `handler(envelope)` for each well-formed message, those of the gateway and unknown kinds included."""
+        self._add("", handler)
+
+    def on_echo(self, handler: Callable[[Envelope], Any]) -> Callable[[], None]:
+        """Each message of this participant that comes back, well-formed or not."""
+        return self._echoes.add(handler)
+
+    def dispatch(self, envelope: Envelope) -> None:
+        """Takes one envelope of the space."""
+        kind, sender = envelope.kind, envelope.sender
+        payload: Payload | None = None
+        typed = True
+        if sender == GATEWAY:
+            typed = kind in RESERVED
+        else:
+            mine = sender == self._client.id
+            if mine:
+                self._echoes(envelope)
+            payload, fault = check_payload(envelope)
+            if fault:
+                if not mine:
+                    self._count_fault(envelope, fault)
+                return
+            self.count += 1
+            typed = kind not in RESERVED
+        handlers = self._handlers.get(kind)
+        for handler, takes_payload in self._find_handlers(kind) if handlers is None else handlers:
+            if not takes_payload:
+                handler(envelope)
+            elif typed:
+                if payload is None:
+                    payload = read_payload(envelope)
+                handler(envelope, payload)
+
+    def _add(self, kind: str, handler: Callable[..., object]) -> None:
+        self._added.append((kind, handler))
+        self._handlers.clear()
+
+    def _find_handlers(self, kind: str) -> Sequence[tuple[Callable[..., object], bool]]:
+        handlers = [(handler, bool(of)) for of, handler in self._added if of in ("", kind)]
+        if kind in KINDS:  # peers make up kinds without end
+            self._handlers[kind] = handlers
+        return handlers
+
+    def _count_fault(self, envelope: Envelope, fault: str) -> None:
+        sender = envelope.sender if len(self.misbehaviour) < MAX_NAMES else "others"
+        self.misbehaviour[sender] += 1
+        first = self.misbehaviour[sender] == 1  # a flood of them shall not flood the log
+        level = logging.WARNING if first else logging.DEBUG
+        logger.log(level, "%s of %s was dropped: %s", envelope.kind, one_line(envelope.sender, 80), fault)

@@ -1,0 +1,140 @@
+"""The one way in which the SDK tells something: `Signal` calls functions, and feeds iterators.
+
+A signal is called with a value. It calls each function that was added, in the order in which they were added, and then
+puts the value into each open subscription. A function that raises keeps no other from being called, and neither its
+fault nor a slow function stops the caller: faults go to `on_fault`, and a coroutine runs as a task of its own.
+
+A signal knows nothing of what it tells. Everything runs on one loop, so nothing is locked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from mew_lab.errors import MewError
+
+__all__ = ["Signal", "Subscription"]
+
+logger = logging.getLogger(__name__)
+Value = TypeVar("Value")
+_running: set[asyncio.Task[Any]] = set()  # a task that nobody holds may be collected while it runs
+
+
+class Signal(Generic[Value]):
+    """Functions of one argument, sync or async, and iterators. Calling the signal tells all of them.
+
+    Args:
+        on_fault: is called with each exception that a function raises; None logs it.
+    """
+
+    __slots__ = ("_functions", "_on_fault", "_subscriptions")
+
+    def __init__(self, *, on_fault: Callable[[Exception], object] | None = None) -> None:
+        self._functions: list[Callable[[Value], Any]] = []
+        self._subscriptions: list[Subscription[Value]] = []
+        # Not `or`: a signal to which nobody has been added yet is false.
+        self._on_fault = _log if on_fault is None else on_fault
+
+    def __len__(self) -> int:
+        return len(self._functions) + len(self._subscriptions)
+
+    def add(self, function: Callable[[Value], Any]) -> Callable[[], None]:
+        """From now on `function` is called with each value; the result, when called, ends that."""
+        self._functions.append(function)
+
+        def remove() -> None:
+            if function in self._functions:
+                self._functions.remove(function)
+
+        return remove
+
+    def subscribe(self, *, limit: int) -> Subscription[Value]:
+        """Every value from now on, for `async for`; it holds at most `limit` values that were not read yet."""
+        subscription: Subscription[Value] = Subscription(limit=limit, on_close=self._unsubscribe)
+        self._subscriptions.append(subscription)
+        return subscription
+
+    def __call__(self, value: Value) -> None:
+        """Calls each function with the value, and puts it into each subscription."""
+        for function in tuple(self._functions):
+            try:
+                later = function(value)
+            except Exception as fault:
+                self._on_fault(fault)
+                continue
+            if inspect.iscoroutine(later):
+                task = asyncio.get_running_loop().create_task(later)
+                _running.add(task)
+                task.add_done_callback(self._end)
+        for subscription in tuple(self._subscriptions):
+            subscription.put(value)
+
+    def close(self) -> None:
+        """Ends all subscriptions; what they hold can still be read. Functions stay."""
+        for subscription in tuple(self._subscriptions):
+            subscription.close()
+
+    def _unsubscribe(self, subscription: Subscription[Value]) -> None:
+        self._subscriptions.remove(subscription)
+
+    def _end(self, task: asyncio.Task[Any]) -> None:
+        _running.discard(task)
+        fault = None if task.cancelled() else task.exception()
+        if isinstance(fault, Exception):
+            self._on_fault(fault)
+
+
+def _log(fault: Exception) -> None:
+    logger.error("a handler failed: %s: %s", type(fault).__name__, fault)
+
+
+class Subscription(Generic[Value]):
+    """The values of a signal since it was made, in order: `async for` takes them out. Ends when closed and empty.
+
+    It holds at most `limit` values. A reader that falls behind gets a MewError instead of a silent gap.
+    """
+
+    def __init__(self, *, limit: int, on_close: Callable[[Subscription[Value]], None]) -> None:
+        self._values: deque[Value] = deque()
+        self._limit = limit
+        self._on_close = on_close
+        self._lost = 0
+        self._closed = False
+        self._more = asyncio.Event()
+
+    def put(self, value: Value) -> None:
+        """Adds a value; beyond the limit it is only counted."""
+        if self._lost or len(self._values) >= self._limit:
+            self._lost += 1
+        else:
+            self._values.append(value)
+        self._more.set()
+
+    def close(self) -> None:
+        """Takes nothing more; what it holds can still be read. A second call is harmless."""
+        if not self._closed:
+            self._closed = True
+            self._on_close(self)
+            self._more.set()
+
+    def __aiter__(self) -> Subscription[Value]:
+        return self
+
+    async def __anext__(self) -> Value:
+        while True:
+            if self._values:
+                return self._values.popleft()
+            if self._lost:
+                lost, self._lost = self._lost, 0
+                raise MewError(
+                    f"this reader fell behind and missed {lost} messages; read faster, or raise its limit"
+                )
+            if self._closed:
+                raise StopAsyncIteration
+            self._more.clear()
+            await self._more.wait()

@@ -263,8 +263,7 @@ def test_nothing_but_the_facade_and_the_magics_takes_a_whole_lab() -> None:
 
 
 CLIENT_LAYER = {
-    "sdk.client", "sdk.connection", "sdk.door", "sdk.drafting", "sdk.events",
-    "sdk.options", "sdk.outbox", "sdk.settings", "sdk.signal", "sdk.welcome",
+    "sdk.client", "sdk.connection", "sdk.options", "sdk.settings", "sdk.signal",
 }  # fmt: skip
 
 

@@ -654,7 +654,7 @@ REMOVALS: tuple[Removal, ...] = (
         "P-3.9.1-2", "a pause may have a limit", lacking("participant/pause", "payload", "timeout_seconds")
     ),
     Removal("P-3.9.2-1", "a resume names the pause", lacking("participant/resume", "correlation_id")),
-    Removal("P-3.9.2-2", "a pause ends by itself", gone(f"{CONTROLS}._expired")),
+    Removal("P-3.9.2-2", "a pause ends by itself", gone(f"{CONTROLS}._end_by_time")),
     Removal("P-3.9.2-3", "who resumes by itself says so", mute("participant/resume", reason="timeout")),
     Removal("P-3.9.3-2", "fields limit a status", lacking("participant/request-status", "payload", "fields")),
     Removal("P-3.9.3-3", "a question for the status is answered", gone(f"{TELEMETRY}._answer")),
@@ -787,11 +787,15 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "P-5.2-8",
         "the welcome tells what one may",
-        then(f"{SDK}.welcome:understood", lambda both: (permit.CapabilitySet([]), [])),
+        then("mew_lab.protocol.permit:read_capabilities", lambda both: (permit.CapabilitySet([]), [])),
     ),
-    Removal("P-8.2-10", "the welcome is read", gone(f"{SDK}.welcome:read_welcome")),
+    Removal("P-8.2-10", "the welcome is read", gone(f"{SDK}.client:read_welcome")),
     Removal("P-8.2-11", "presence is read", gone(f"{CLIENT}._presence")),
-    Removal("P-8.2-12 S-SEC-3 S-L2-12", "what one may not is not sent", gone(f"{SDK}.words:require")),
+    Removal(
+        "P-8.2-12 S-SEC-3 S-L2-12",
+        "what one may not is not sent",
+        gone("mew_lab.protocol.violations:require"),
+    ),
     Removal("S-L2-4 S-L2-7 S-L2-9", "can_send judges", gone(f"{ME}.can_send", True)),
     # the client
     Removal(
@@ -801,7 +805,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal("S-L1-4", "disconnected is told", gone(f"{CLIENT}.on_disconnected", off)),
     Removal("S-L1-5", "the state is told", gone(f"{CLIENT}.state", "disconnected")),
     Removal("S-L1-6", "reconnecting is told", gone(f"{CLIENT}.on_reconnecting", off)),
-    Removal("S-L1-7", "a heartbeat is sent", given(f"{SDK}.door:Door.open", heartbeat=None)),
+    Removal("S-L1-7", "a heartbeat is sent", given(f"{SDK}.connection:Endpoint.open", heartbeat=None)),
     Removal("S-ERR-1", "delays grow", value(f"{SDK}.connection:MAX_DELAY", 0.0)),
     Removal("S-ERR-2", "states are told", gone(f"{CLIENT}.on_state", off)),
     Removal(
@@ -826,7 +830,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal("S-CF-2", "a file is read", gone(f"{SDK}.settings:_read_file", {})),
     # discovery
     Removal("S-L1-12", "who may respond is asked", gone(f"{SDK}.discovery:_may_answer", False)),
-    Removal("S-L1-13", "questions are spread", gone(f"{SDK}.pacing:Starts.next", 0.0)),
+    Removal("S-L1-13", "questions are spread", gone(f"{SDK}.scheduler:StartSpacing.next", 0.0)),
     Removal("S-L1-14", "who joins is asked", gone(f"{DISCOVERY}._note_presence")),
     Removal("S-L1-16 S-L2-31", "a fresh list will do", given(f"{DISCOVERY}.discover_tools", cached=False)),
     Removal("S-L1-17", "a list is asked for again", gone(f"{DISCOVERY}._after")),
@@ -1038,7 +1042,7 @@ REMOVALS: tuple[Removal, ...] = (
         "S-L2-32", "who is not discovered is told", gone(f"{DISCOVERY}.get_undiscovered_participants", [])
     ),
     Removal("S-L2-33", "chats are cancelled", mute("chat/cancel")),
-    Removal("S-L2-35", "a pause has an end", gone(f"{CONTROLS}._expired")),
+    Removal("S-L2-35", "a pause has an end", gone(f"{CONTROLS}._end_by_time")),
     Removal("S-L2-37", "forgetting calls a hook", gone(f"{CONTROLS}.on_forget", off)),
     Removal("S-L2-37", "clearing calls a hook", gone(f"{CONTROLS}.on_clear", off)),
     Removal("S-L2-37", "restarting calls a hook", gone(f"{CONTROLS}.on_restart", off)),
@@ -1105,7 +1109,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "S-L3-6",
         "a model's call goes to whose tool it is",
-        then(f"{SDK}.drafting:tool_call", lambda both: (("nobody",), both[1])),
+        then(f"{SDK}.sender:tool_call", lambda both: (("nobody",), both[1])),
     ),
     Removal("S-L3-19 T-7", "who may request does", given(ASK, kind="mcp/proposal")),
     Removal("S-L3-19", "who may not request proposes", given(ASK, kind="mcp/request")),
@@ -1136,7 +1140,7 @@ REMOVALS: tuple[Removal, ...] = (
         "C-24",
         "only a capability lets one control another",
         both(
-            gone(f"{SDK}.words:require"),
+            gone("mew_lab.protocol.violations:require"),
             gone("mew_lab.space.core:Space._check_capability", permit.Verdict(True, 0)),
         ),
     ),

@@ -22,7 +22,7 @@ from mew_lab.protocol.pattern import AnyOf, Literal, compile_pattern, compile_st
 from mew_lab.protocol.profiles import PROFILES
 from mew_lab.protocol.text import utf8_size
 
-__all__ = ["PROFILES", "Capability", "CapabilitySet", "Verdict", "permit"]
+__all__ = ["PROFILES", "Capability", "CapabilitySet", "Verdict", "permit", "read_capabilities"]
 
 KIND = 64
 ADDRESSEES = 16
@@ -279,6 +279,19 @@ class CapabilitySet:
             if near > best:
                 best, sentence = near, f"{_short(capability)} {told}"
         return sentence
+
+
+def read_capabilities(patterns: Iterable[Mapping[str, Any]]) -> tuple[CapabilitySet, list[ConfigError]]:
+    """The set of the patterns that can be read, and the faults of those that cannot: they permit nothing."""
+    readable, faults = [], []
+    for pattern in patterns:
+        try:
+            CapabilitySet([pattern])
+        except ConfigError as fault:
+            faults.append(fault)
+        else:
+            readable.append(pattern)
+    return CapabilitySet(readable), faults
 
 
 def permit(

@@ -17,7 +17,7 @@ from mew_lab.ledger.chats import ChatChange, ChatLedger, ChatMessage
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.saying import Saying
+from mew_lab.sdk.sender import MessageSender
 from mew_lab.sdk.signal import Signal
 
 __all__ = ["AwaitingChat", "Chats", "OwnChat", "QueueChange"]
@@ -79,7 +79,11 @@ class Chats:
     """
 
     def __init__(
-        self, saying: Saying, ledger: ChatLedger, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self,
+        saying: MessageSender,
+        ledger: ChatLedger,
+        *,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._saying = saying
         self._ledger = ledger
@@ -137,7 +141,7 @@ class Chats:
 
         Raises:
             CapabilityViolation: this participant may not; what was not acknowledged still waits.
-            LocalProtocolError, ConnectionLost: as `Saying.say`.
+            LocalProtocolError, ConnectionLost: as `MessageSender.say`.
 
         Spec: §3.4.1.
         """

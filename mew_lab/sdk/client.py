@@ -1,13 +1,19 @@
-"""How does one speak in a space?  `MEWClient` has a connection: identity, welcome, members, sending,
-receiving.
+"""One participant's connection to one space: identity, welcome, members, sending, receiving.
+
+How it works
+------------
+`connect` has a `Connection` open a link, and returns after the welcome. Each message that the link receives goes
+through `_take`: a frame is told to `on_stream_data`; an envelope is parsed, once; a welcome or a presence of the gateway
+changes who this client is (`id`), what it may do (`capabilities`) and who else is there (`participants`); then
+`on_message` tells it. `send` and `post` complete a draft, ask the guards, and put the text into the connection's outbox.
 
 Two rules for whoever adds something here:
-1. No meaning: what a request, a proposal or a chat *is* stands in the rooms above. Only `system/welcome` and
-   `system/presence` are read, to know who one is and who is there.
+1. No meaning: what a request, a proposal or a chat *is* stands in the modules above. Only `system/welcome` and
+   `system/presence` are read.
 2. Handlers run on the one task that reads, in order, so they must return at once; what takes time is a
    coroutine, which gets a task of its own.
 
-Spec: §3, §3.7, §3.8.1, SDK "Layer 1", rulings R1, R8.
+Spec: §3, §3.7, §3.8.1, §4.1, SDK "Layer 1", "Events", rulings R1, R8.
 """
 
 from __future__ import annotations
@@ -16,7 +22,7 @@ import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import orjson
 
@@ -28,27 +34,32 @@ from mew_lab.errors import (
     RemoteProtocolError,
 )
 from mew_lab.protocol import frames
-from mew_lab.protocol.envelope import MAX_MESSAGE, Envelope
-from mew_lab.protocol.kinds import GATEWAY
-from mew_lab.protocol.permit import CapabilitySet
+from mew_lab.protocol.envelope import MAX_DEPTH, MAX_MESSAGE, PROTOCOL, Envelope, too_deep
+from mew_lab.protocol.kinds import GATEWAY, is_reserved
+from mew_lab.protocol.permit import CapabilitySet, read_capabilities
+from mew_lab.protocol.text import timestamp, utf8_size
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.connection import Connection, Owner, Patience, State
-from mew_lab.sdk.door import Door
-from mew_lab.sdk.drafting import completed
-from mew_lab.sdk.events import Events, StreamData
-from mew_lab.sdk.welcome import member, read_welcome, understood
+from mew_lab.sdk.connection import Connection, ConnectionHooks, Endpoint, RetryPolicy, State
+from mew_lab.sdk.signal import Signal, Subscription
 from mew_lab.transport.link import HandshakeRefused, Link, LinkClosed
 
 if TYPE_CHECKING:
     from mew_lab.sdk.settings import Settings
 
-__all__ = ["STREAM_DATA", "MEWClient", "StreamData"]
+__all__ = ["STREAM_DATA", "MEWClient", "StreamData", "Welcome", "complete_draft", "read_welcome"]
 
 STREAM_DATA = "stream/data"  # what a guard is told of a frame, which has no kind
 
 
-class MEWClient(Events):
+class StreamData(NamedTuple):
+    """One frame of a stream, without its prefix."""
+
+    stream_id: str
+    data: bytes
+
+
+class MEWClient:
     """One participant's connection to one space.
 
     `id` is what the space calls it, `capabilities` what it may do, `participants` who else is there (id ->
@@ -93,21 +104,28 @@ class MEWClient(Events):
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
         wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        super().__init__()
+        self._errors: Signal[Exception] = Signal()
+        self._messages: Signal[Envelope] = Signal(on_fault=self._errors)
+        self._welcomes: Signal[dict[str, Any]] = Signal(on_fault=self._errors)
+        self._connects: Signal[None] = Signal(on_fault=self._errors)
+        self._disconnects: Signal[MewError | None] = Signal(on_fault=self._errors)
+        self._attempts: Signal[int] = Signal(on_fault=self._errors)
+        self._states: Signal[State] = Signal(on_fault=self._errors)
+        self._frames: dict[str | None, Signal[StreamData]] = {}  # by stream; None: of all streams
         self.gateway = gateway
         self.space = space
         self.id = participant_id or ""
         self.capabilities = CapabilitySet(capabilities)
         self.participants: dict[str, list[dict[str, Any]]] = {}
-        self._door = Door(gateway, space, Token(token) if token else None, participant_id)
+        self._endpoint = Endpoint(gateway, space, Token(token) if token else None, participant_id)
         self._max_message = max_message
         self._clock = clock
         self.new_id = new_id
         self._guards: list[Callable[[str], None]] = []
         self._connection = Connection(
-            Owner(
+            ConnectionHooks(
                 open=connect_link
-                or (lambda: self._door.open(timeout=open_timeout, heartbeat=heartbeat_interval)),
+                or (lambda: self._endpoint.open(timeout=open_timeout, heartbeat=heartbeat_interval)),
                 take=self._take,
                 explain=self._explain,
                 up=lambda: self._connects(None),
@@ -116,7 +134,7 @@ class MEWClient(Events):
                 became=self._states,
                 lost=self._lost,
             ),
-            patience=Patience(max_reconnect_attempts if reconnect else 0, reconnect_delay, open_timeout),
+            retry=RetryPolicy(max_reconnect_attempts if reconnect else 0, reconnect_delay, open_timeout),
             keep=while_down == "queue",
             wait=wait,
         )
@@ -163,6 +181,61 @@ class MEWClient(Events):
         """Leaves the space. What was posted before is sent first, if the link takes it within a second."""
         await self._connection.stop()
 
+    # --- who wants to be told; each `on_…` returns a function that ends it ---
+
+    def on_message(self, handler: Callable[[Envelope], Any]) -> Callable[[], None]:
+        """Every envelope of the space, in the gateway's order, own echoes included."""
+        return self._messages.add(handler)
+
+    def on_welcome(self, handler: Callable[[dict[str, Any]], Any]) -> Callable[[], None]:
+        """The payload of each welcome to this client: at every admission, and when its rights change."""
+        return self._welcomes.add(handler)
+
+    def on_connected(self, handler: Callable[[None], Any]) -> Callable[[], None]:
+        """A link is open; the welcome is still to come."""
+        return self._connects.add(handler)
+
+    def on_disconnected(self, handler: Callable[[MewError | None], Any]) -> Callable[[], None]:
+        """The link is closed, and why; None after `disconnect()`. Another attempt may follow."""
+        return self._disconnects.add(handler)
+
+    def on_reconnecting(self, handler: Callable[[int], Any]) -> Callable[[], None]:
+        """Another attempt is about to be made; its number, counted from 1."""
+        return self._attempts.add(handler)
+
+    def on_error(self, handler: Callable[[Exception], Any]) -> Callable[[], None]:
+        """What nobody else is told of: a malformed message, a handler that raised, an unawaited refusal."""
+        return self._errors.add(handler)
+
+    def on_state(self, handler: Callable[[State], Any]) -> Callable[[], None]:
+        """Each new state, in order, none left out."""
+        return self._states.add(handler)
+
+    def on_stream_data(
+        self, handler: Callable[[StreamData], Any], *, stream_id: str | None = None
+    ) -> Callable[[], None]:
+        """Every frame of every stream, or of the one named; the former are told first. Spec: SDK "Stream Support"."""
+        told = self._frames.setdefault(stream_id, Signal(on_fault=self._errors))
+        remove = told.add(handler)
+
+        def end() -> None:
+            remove()
+            if not told and self._frames.get(stream_id) is told:
+                del self._frames[stream_id]
+
+        return end
+
+    def report(self, error: Exception) -> None:
+        """Hands an error to whoever asked by `on_error`."""
+        self._errors(error)
+
+    def messages(self, *, limit: int = 10_000) -> Subscription[Envelope]:
+        """Every envelope from now on, for `async for`; goes on over reconnections, ends with the client.
+
+        A reader that falls more than `limit` behind gets a MewError instead of a silent gap.
+        """
+        return self._messages.subscribe(limit=limit)
+
     # --- sending ---
 
     async def send(self, draft: Envelope | Mapping[str, Any]) -> Envelope:
@@ -208,7 +281,7 @@ class MEWClient(Events):
         """
         given = draft.members if isinstance(draft, Envelope) else draft
         id = "" if given.get("id") else self.new_id()
-        return completed(draft, id=id, now=self._clock(), sender=self.id, limit=self._max_message)
+        return complete_draft(draft, id=id, now=self._clock(), sender=self.id, limit=self._max_message)
 
     async def send_stream_data(self, stream_id: str, data: bytes) -> None:
         """Writes one frame to a stream; returns once the link has taken it. Whether one may is the gateway's to say.
@@ -288,14 +361,16 @@ class MEWClient(Events):
                 RemoteProtocolError(f"The gateway sent {self.id!r} no frame; it was ignored: {fault}")
             )
             return
-        self._tell_frame(frame)
+        for signal in (self._frames.get(None), self._frames.get(frame.stream_id)):
+            if signal is not None:
+                signal(frame)
 
     def _welcome(self, envelope: Envelope) -> None:
         welcome = read_welcome(envelope)
         if welcome is None or (self.state == "ready" and welcome.id != self.id):  # a welcome to somebody else
             return
         self.id = welcome.id
-        self.capabilities, faults = understood(welcome.patterns)
+        self.capabilities, faults = read_capabilities(welcome.patterns)
         for fault in faults:
             self._errors(RemoteProtocolError(f"A capability of {self.id!r} cannot be read: {fault}"))
         self.participants = welcome.participants
@@ -303,21 +378,120 @@ class MEWClient(Events):
         self._welcomes(envelope.payload)
 
     def _presence(self, payload: Mapping[str, Any]) -> None:
-        one = member(payload.get("participant"))
-        if one is None or one[0] == self.id:
+        member = read_member(payload.get("participant"))
+        if member is None or member[0] == self.id:
             return
         if payload.get("event") == "join":
-            self.participants[one[0]] = one[1]
+            self.participants[member[0]] = member[1]
         elif payload.get("event") == "leave":
-            self.participants.pop(one[0], None)
+            self.participants.pop(member[0], None)
 
     # --- what the connection tells ---
 
     def _explain(self, fault: HandshakeRefused | LinkClosed) -> MewError:
-        return self._door.explain(fault, name=self.id, welcomed=self.state == "ready")
+        return self._endpoint.explain(fault, name=self.id, welcomed=self.state == "ready")
 
     def _down(self, error: MewError | None) -> None:
         self.participants = {}
         self._disconnects(error)
         if self.state == "disconnected":
             self._messages.close()
+
+
+# --- drafts ---
+
+
+def complete_draft(
+    draft: Envelope | Mapping[str, Any], *, id: str, now: datetime, sender: str, limit: int
+) -> Envelope:
+    """The envelope that a draft becomes; one that lacks nothing is returned as it is, with its text.
+
+    `protocol`, `id`, `ts` and `from` are added where they lack; a single `to` or `correlation_id` becomes a
+    list. `limit` is the size in bytes of the longest message that the gateway takes.
+
+    Raises:
+        LocalProtocolError: it is no envelope, not JSON, too large, or not this sender's to send.
+
+    Spec: §3.
+    """
+    given = draft.members if isinstance(draft, Envelope) else draft
+    members = {"protocol": PROTOCOL, "id": "", "ts": timestamp(now), "from": sender, **given}
+    members["id"] = members["id"] or id
+    for key in ("to", "correlation_id"):
+        value = members.get(key)
+        if value is None:
+            members.pop(key, None)
+        else:
+            members[key] = [value] if isinstance(value, str) else list(value)
+    kind = members.get("kind")
+    if members["from"] != sender:
+        raise LocalProtocolError(
+            f"Cannot send {kind} from {members['from']!r}: this is {sender!r}; leave `from` out",
+            code="identity_mismatch",
+            section="§4.1",
+        )
+    if isinstance(kind, str) and is_reserved(kind):
+        raise LocalProtocolError(
+            f"Cannot send {kind} as {sender!r}: it is reserved for the gateway",
+            code="reserved_kind",
+            section="§4.1",
+        )
+    try:
+        same = isinstance(draft, Envelope) and members == draft.members
+        envelope = draft if isinstance(draft, Envelope) and same else Envelope.of(members)
+    except ProtocolError as fault:
+        said = f"Cannot send {one_line(str(kind), 80)} as {sender!r}: {fault}"
+        raise LocalProtocolError(said, code=fault.code, section=fault.section) from None
+    size = utf8_size(envelope.raw)
+    if size > limit:  # the gateway could not say to which message its refusal belongs
+        raise LocalProtocolError(
+            f"Cannot send {envelope.kind} as {sender!r}: it has {size} bytes, and a message takes "
+            f"at most {limit}. Send less at once",
+            code="message_too_large",
+        )
+    if too_deep(envelope.raw):  # nor here
+        raise LocalProtocolError(
+            f"Cannot send {envelope.kind} as {sender!r}: it is nested more than {MAX_DEPTH} levels deep",
+            code="invalid_json",
+        )
+    return envelope
+
+
+# --- welcomes ---
+
+
+class Welcome(NamedTuple):
+    """What one welcome tells: `participants` are the others, `patterns` one's own capabilities."""
+
+    id: str
+    patterns: list[dict[str, Any]]
+    participants: dict[str, list[dict[str, Any]]]
+
+
+def read_welcome(envelope: Envelope) -> Welcome | None:
+    """What a welcome tells; None when it names nobody, or is addressed to somebody else than it names.
+
+    What is no participant or no pattern in it is left out.
+    """
+    you = envelope.payload.get("you")
+    id = you.get("id") if isinstance(you, dict) else None
+    if not isinstance(you, dict) or not isinstance(id, str) or (envelope.to and id not in envelope.to):
+        return None
+    others = envelope.payload.get("participants")
+    members = map(read_member, others if isinstance(others, list) else ())
+    participants = {member[0]: member[1] for member in members if member and member[0] != id}
+    return Welcome(id, _patterns(you), participants)
+
+
+def read_member(entry: object) -> tuple[str, list[dict[str, Any]]] | None:
+    """The id and the patterns of an entry `{"id", "capabilities"}`; None when it is none."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("id"), str):
+        return None
+    return entry["id"], _patterns(entry)
+
+
+def _patterns(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
+    patterns = entry.get("capabilities")
+    return (
+        [pattern for pattern in patterns if isinstance(pattern, dict)] if isinstance(patterns, list) else []
+    )

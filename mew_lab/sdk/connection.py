@@ -1,9 +1,20 @@
-"""How does a link stay up?  One task that opens, reads, and opens again; one that writes. It knows no
-envelope.
+"""The connection of one client: how a link is opened, kept up, opened again, and written to. It knows no envelope.
 
-What waits to be sent stands in the outbox, and goes out only after the welcome.
+How it works
+------------
+`start` makes one task that opens a link, reads from it, and after a break opens the next one; a second task writes to
+the link that there is. The state goes
 
-Spec: SDK "State Management", ruling R8c.
+    disconnected -> connecting -> connected (a link) -> joined (asked to join) -> ready (welcomed)
+
+and back to `connecting` after a break that is worth another attempt (close codes 1001, 1006, 1012, or no welcome in
+time), else to `disconnected`. The delay between attempts doubles, up to 30 s. The client says when the welcome came
+(`ready`); only then does anything go out, from the `Outbox`.
+
+`Endpoint` is the one place of the client that reveals a token: in the header, and in the join frame. Both go out,
+because peers' gateways know only the frame, and ours waits for one that may name a runtime id.
+
+Spec: §5.2, SDK "Layer 1", "State Management", rulings R8, R8b, R8c.
 """
 
 from __future__ import annotations
@@ -11,24 +22,271 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Literal, NamedTuple
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from mew_lab.errors import ConnectionLost, MewError, NoReply
-from mew_lab.sdk.door import RECONNECT
-from mew_lab.sdk.outbox import BROKEN, Outbox
+from mew_lab.errors import ConfigError, ConnectionLost, MewError, NoReply, NotAdmitted
+from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.text import utf8_size
+from mew_lab.protocol.token import Token
+from mew_lab.protocol.visible import one_line
 from mew_lab.transport.link import HandshakeRefused, Link, LinkClosed
 
-__all__ = ["Connection", "Owner", "Patience", "State"]
+__all__ = [
+    "MAX_KEPT",
+    "MAX_KEPT_BYTES",
+    "MAX_UNSENT",
+    "Connection",
+    "ConnectionHooks",
+    "Endpoint",
+    "Outbox",
+    "RetryPolicy",
+    "State",
+    "address",
+]
 
 logger = logging.getLogger(__name__)
 State = Literal["disconnected", "connecting", "connected", "joined", "ready"]
 
 MAX_DELAY = 30.0  # seconds between two attempts, however many there were
 FLUSH = 1.0  # seconds that `stop` waits for what was posted before it
+MAX_UNSENT = 10_000  # messages that wait for a link which takes none
+MAX_KEPT = 1000  # messages that wait for the next link
+MAX_KEPT_BYTES = 8 * 1024 * 1024  # and their size together
+BROKEN = "the connection ended before this message was sent"
+ON_ITS_WAY = "the connection broke while this message was on its way, so nobody can know whether it arrived"
+RECONNECT = frozenset({1001, 1006, 1012})
+FINAL = {
+    4401: "the token or the space is unknown there. It may have been voided or replaced: "
+    "ask the space's owner for the token of this space",
+    4403: "it was removed from the space. Ask the space's owner for a new invitation",
+    4409: "its id is taken. End the other connection of that id, or join under another one",
+}
 
 
-class Patience(NamedTuple):
+# --- the address ---
+
+
+def address(gateway: str, space: str) -> str:
+    """The WebSocket address of a space: `http` becomes `ws`, no path becomes `/ws`, and no secret stands in
+    it.
+
+    Raises:
+        ConfigError: when `gateway` is no address, or holds a user or password.
+    """
+    parts = urlsplit(gateway)
+    scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
+    if scheme not in ("ws", "wss") or not parts.hostname or "@" in parts.netloc:
+        shown = gateway.rpartition("@")[2]
+        raise ConfigError(
+            f"{one_line(shown, 200)!r} is no address of a gateway; it reads like ws://127.0.0.1:8080, "
+            "without user and password",
+            key="gateway",
+        )
+    query = [(key, value) for key, value in parse_qsl(parts.query) if key != "space"]
+    query += [("space", space)] if space else []
+    return urlunsplit((scheme, parts.netloc, parts.path.rstrip("/") or "/ws", urlencode(query), ""))
+
+
+class Endpoint(NamedTuple):
+    """The space of a gateway that a participant joins, and as whom."""
+
+    gateway: str
+    space: str
+    token: Token | None
+    participant_id: str | None
+
+    async def open(self, *, timeout: float, heartbeat: float | None) -> Link:
+        """A WebSocket on which the welcome is to come.
+
+        Raises:
+            ConfigError: the address is none.
+            HandshakeRefused, LinkClosed: as the transport says; `explain` makes sentences of them.
+        """
+        from mew_lab.transport import websocket  # a client within one process needs no network library
+
+        headers = {"Authorization": f"Bearer {self.token.reveal()}"} if self.token else {}
+        link = await websocket.connect(
+            address(self.gateway, self.space),
+            headers=headers,
+            open_timeout=timeout,
+            ping_interval=heartbeat,
+            ping_timeout=heartbeat,
+        )
+        join = {
+            "type": "join",
+            "space": self.space,
+            "token": self.token.reveal() if self.token else "",
+            "participantId": self.participant_id or "",
+        }
+        with contextlib.suppress(LinkClosed):  # the first `receive` tells why it closed
+            await link.send(compact({key: value for key, value in join.items() if value}))
+        return link
+
+    def explain(self, fault: HandshakeRefused | LinkClosed, *, name: str, welcomed: bool) -> MewError:
+        """A sentence: what was tried, by whom, what would help."""
+        where = f"space {self.space!r}" + (f" at {self.gateway}" if self.gateway else "")
+        who = f"{name!r}" if name else "a participant"
+        if isinstance(fault, HandshakeRefused):
+            if fault.status == 401:
+                return NotAdmitted(f"Cannot join {where} as {who}: {FINAL[4401]}", space=self.space)
+            said = f" ({one_line(fault.body, 200)})" if fault.body else ""
+            return ConnectionLost(
+                f"Cannot join {where} as {who}: the gateway answered with HTTP {fault.status}{said}. "
+                "Check the address, and which hosts and origins the gateway allows"
+            )
+        reason = f" ({one_line(fault.reason, 200)})" if fault.reason else ""
+        if fault.code in FINAL:
+            tried = f"{who} can no longer be in {where}" if welcomed else f"Cannot join {where} as {who}"
+            return NotAdmitted(
+                f"{tried}: {FINAL[fault.code]}{reason}", space=self.space, close_code=fault.code
+            )
+        # The transport closes with 1011 itself when a ping stays unanswered: that is a broken link, not a
+        # fault there.
+        code = 1006 if fault.code == 1011 and "keepalive" in fault.reason else fault.code
+        if not welcomed:
+            return ConnectionLost(
+                f"Cannot join {where} as {who}: the link closed with {code}{reason}. "
+                "Check the address, and that the gateway runs",
+                close_code=code,
+            )
+        if code in RECONNECT:
+            return ConnectionLost(f"{who} lost the connection to {where}: {code}{reason}", close_code=code)
+        return ConnectionLost(
+            f"The gateway of {where} closed the connection of {who}: {code}{reason}; connect() joins again",
+            clean=code == 1000,
+            close_code=code,
+        )
+
+
+# --- what waits to be sent ---
+
+
+class QueuedMessage(NamedTuple):
+    """One message; `sent` is done when the link has taken it, `keeper` names who put it here for the next link."""
+
+    message: str | bytes
+    sent: asyncio.Future[None] | None
+    keeper: str = ""
+
+    @property
+    def size(self) -> int:
+        """Bytes of it."""
+        message = self.message
+        return len(message) if isinstance(message, bytes) else utf8_size(message)
+
+
+class Outbox:
+    """The messages of one connection that no link has taken yet. It knows no envelope.
+
+    1. They go out in the order in which they came, and never twice: what a link was being handed when it broke is not
+       repeated, because nobody can know whether it arrived.
+    2. Whoever awaits a message is told its end; what nobody awaits is counted, and the count told.
+    3. Only what was put here while there was no link is kept for the next one, where that was asked for, and only
+       so much. Who sent on a link that broke has been told of the break, and may have acted on it; and a frame would
+       come out of a silence into a stream that went on without it.
+
+    Args:
+        keep: Whether messages are kept for the next link.
+        lost: Is told how many messages ended that nobody awaited, and why.
+    """
+
+    def __init__(self, *, keep: bool, lost: Callable[[int, str], None]) -> None:
+        self._keep = keep
+        self._lost = lost
+        self._waiting: deque[QueuedMessage] = deque()
+        self._held: QueuedMessage | None = None  # being handed to the link
+        self._bytes = 0  # of those that are kept
+
+    def __len__(self) -> int:
+        return len(self._waiting) + (self._held is not None)
+
+    def add(self, message: str | bytes, *, sent: asyncio.Future[None] | None) -> None:
+        """Puts a message behind all others, for the link that there is.
+
+        Raises:
+            ConnectionLost: the link has not taken anything for very long.
+        """
+        if len(self._waiting) >= MAX_UNSENT:
+            raise ConnectionLost(f"{MAX_UNSENT} messages wait already, and the gateway takes none")
+        self._waiting.append(QueuedMessage(message, sent))
+
+    def keep(self, message: str | bytes, *, sent: asyncio.Future[None] | None, sender: str) -> bool:
+        """Puts a message behind all others, for the next link; False where it is not kept: `sender` must be known.
+
+        Raises:
+            ConnectionLost: too many wait already, or too much.
+        """
+        if not self._keep or not sender:
+            return False
+        queued = QueuedMessage(message, sent, sender)
+        if len(self._waiting) >= MAX_KEPT or self._bytes + queued.size > MAX_KEPT_BYTES:
+            raise ConnectionLost(
+                f"the queue for the next connection is full: it takes {MAX_KEPT} messages and "
+                f"{MAX_KEPT_BYTES // 1024 // 1024} MiB"
+            )
+        self._waiting.append(queued)
+        self._bytes += queued.size
+        return True
+
+    def take(self) -> str | bytes | None:
+        """The next message to hand to the link, None when there is none; `taken` is to follow."""
+        while self._waiting:
+            queued = self._waiting.popleft()
+            if (
+                queued.sent is None or not queued.sent.cancelled()
+            ):  # who cancelled does not want it sent any more
+                self._held = queued
+                return queued.message
+        return None
+
+    def taken(self) -> None:
+        """The link has it."""
+        if self._held is not None and self._held.sent is not None and not self._held.sent.done():
+            self._held.sent.set_result(None)
+        self._held = None
+
+    def interrupted(self) -> None:
+        """The link is gone, another may follow: what was kept for it goes on waiting, the rest ends."""
+        held, self._held = self._held, None
+        ended = [queued for queued in self._waiting if not queued.keeper]
+        self._waiting = deque(queued for queued in self._waiting if queued.keeper)
+        self._bytes = sum(queued.size for queued in self._waiting)
+        if held is not None:
+            self._end([held], ON_ITS_WAY)
+        self._end(ended, BROKEN)
+
+    def claim(self, sender: str) -> None:
+        """A link is there again, on which this client is called `sender`: what another name wrote is refused."""
+        others = [queued for queued in self._waiting if queued.keeper not in ("", sender)]
+        self._waiting = deque(queued for queued in self._waiting if queued.keeper in ("", sender))
+        if others:
+            was = others[0].keeper
+            self._end(others, f"it was written as {was!r}, and the gateway calls this client {sender!r} now")
+
+    def end(self, why: str) -> None:
+        """No link will come: everything ends."""
+        held, self._held = self._held, None
+        waiting, self._waiting, self._bytes = self._waiting, deque(), 0
+        if held is not None:
+            self._end([held], ON_ITS_WAY)
+        self._end(waiting, why)
+
+    def _end(self, these: deque[QueuedMessage] | list[QueuedMessage], why: str) -> None:
+        for queued in these:
+            if queued.sent is not None and not queued.sent.done():
+                queued.sent.set_exception(ConnectionLost(why))
+        unawaited = sum(queued.sent is None for queued in these)
+        if unawaited:
+            self._lost(unawaited, why)
+
+
+# --- the links ---
+
+
+class RetryPolicy(NamedTuple):
     """How long and how often: `delay` doubles from attempt to attempt; 0 `attempts` never tries again."""
 
     attempts: int = 10
@@ -36,8 +294,8 @@ class Patience(NamedTuple):
     welcome: float = 10.0
 
 
-class Owner(NamedTuple):
-    """What a connection needs of whoever has it."""
+class ConnectionHooks(NamedTuple):
+    """What a connection calls: `open` a link, `take` what it received, `explain` a fault; the rest is told."""
 
     open: Callable[[], Awaitable[Link]]
     take: Callable[[str | bytes], None]
@@ -50,27 +308,27 @@ class Owner(NamedTuple):
 
 
 class Connection:
-    """The life between `start` and `stop`: sessions, and the attempts between them."""
+    """The links between `start` and `stop`: one session after the other, and the attempts between them."""
 
     def __init__(
         self,
-        owner: Owner,
+        hooks: ConnectionHooks,
         *,
-        patience: Patience,
+        retry: RetryPolicy,
         keep: bool = False,
         wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.state: State = "disconnected"
         self.failure: MewError | None = None
-        self._owner = owner
-        self._patience = patience
+        self._hooks = hooks
+        self._retry = retry
         self._wait = wait
         self._link: Link | None = None
         self._runner: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[None] | None = None
         self._welcomed = False  # once at least since `start`
         self._leaving = False
-        self._outbox = Outbox(keep=keep, lost=owner.lost)
+        self._outbox = Outbox(keep=keep, lost=hooks.lost)
         self._unsent = asyncio.Event()
         self._sent = asyncio.Event()
         self._held: Callable[[], Awaitable[None]] | None = None
@@ -79,7 +337,7 @@ class Connection:
         """Opens, and returns when `ready` was called; at once when it was before.
 
         Raises:
-            MewError: as the owner explains it, when the first attempt fails; there is no second one.
+            MewError: as `explain` says, when the first attempt fails; there is no second one.
         """
         if self._runner is None:
             self.failure = None
@@ -111,7 +369,7 @@ class Connection:
             await asyncio.wait({runner})
 
     def ready(self, sender: str = "") -> None:
-        """The other side has let us in, and calls us `sender`; what was kept goes out, before anything new."""
+        """The welcome came, and it calls this client `sender`; what was kept goes out, before anything new."""
         if self.state != "ready":
             self._outbox.claim(sender)
         self._welcomed = True
@@ -143,7 +401,7 @@ class Connection:
     def _become(self, state: State) -> None:
         if state != self.state:
             self.state = state
-            self._owner.became(state)
+            self._hooks.became(state)
 
     def hold(self, until: Callable[[], Awaitable[None]]) -> None:
         """Takes nothing more from the link until `until()` is done; for whoever is told of a message, right then."""
@@ -161,14 +419,14 @@ class Connection:
                     attempt = 0
                 if not self._welcomed or not self._worth_another(error):
                     return
-                if attempt >= self._patience.attempts:
+                if attempt >= self._retry.attempts:
                     if attempt:
                         error = ConnectionLost(f"{error}. Gave up after {attempt} attempts", close_code=1006)
                     return
                 self._down(error, "connecting")
                 attempt += 1
-                self._owner.retrying(attempt)
-                await self._wait(min(self._patience.delay * 2 ** (attempt - 1), MAX_DELAY))
+                self._hooks.retrying(attempt)
+                await self._wait(min(self._retry.delay * 2 ** (attempt - 1), MAX_DELAY))
         except asyncio.CancelledError:
             error = None
         finally:
@@ -183,34 +441,33 @@ class Connection:
         """Opens a link and reads until it ends; why it did."""
         self._become("connecting")
         try:
-            link = await self._owner.open()
+            link = await self._hooks.open()
         except MewError as fault:
             return fault
         except (HandshakeRefused, LinkClosed) as fault:
-            return self._owner.explain(fault)
+            return self._hooks.explain(fault)
         except Exception as fault:
             return ConnectionLost(f"opening the link failed: {type(fault).__name__}: {fault}")
         self._link = link
         self._become("connected")
-        self._owner.up()
+        self._hooks.up()
         self._become("joined")
         writer = asyncio.get_running_loop().create_task(self._write(link))
         try:
-            async with asyncio.timeout(self._patience.welcome) as limit:
+            async with asyncio.timeout(self._retry.welcome) as limit:
                 while True:
-                    self._owner.take(await link.receive())
+                    self._hooks.take(await link.receive())
                     if self._held is not None:
                         until, self._held = self._held, None
                         await until()
                     if limit.when() is not None and self._is_ready():
                         limit.reschedule(None)
         except LinkClosed as closed:
-            return self._owner.explain(closed)
+            return self._hooks.explain(closed)
         except TimeoutError:
             return NoReply(
-                f"no welcome came within {self._patience.welcome:g} s of opening the link; "
-                "is it a MEW gateway?",
-                after_s=self._patience.welcome,
+                f"no welcome came within {self._retry.welcome:g} s of opening the link; is it a MEW gateway?",
+                after_s=self._retry.welcome,
                 waiting_for="system/welcome",
             )
         finally:
@@ -232,7 +489,7 @@ class Connection:
         self._become(state)
         self._sent.set()
         if was_up or state == "disconnected":
-            self._owner.down(error)
+            self._hooks.down(error)
 
     def _end(self, error: MewError | None) -> None:
         self._runner = None

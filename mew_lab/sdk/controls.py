@@ -1,9 +1,14 @@
-"""What do others tell this participant to do, and what does it tell them?  Pause, forget, compact, shut down.
+"""The controls of one participant (§3.9): those that it obeys, those that it sends, and the pause that it is under.
 
-A pause or a resume acts at once. What takes work (forget, compact, clear, restart, shut down) is carried out by a
-task, one after another in the order of the space, each by its hook; the report comes after the hook. What a
-context is, only the hooks know. Who may control whom is a matter of capabilities alone: a control is believed as
-it comes, one's own included.
+How it works
+------------
+A pause or a resume acts at once: `PauseGuard` refuses what may not be sent, and requests of others are kept until the
+pause is over. What takes work (forget, compact, clear, restart, shut down) is carried out by a task, one after another
+in the order of the space, each by its hook; the report comes after the hook. Only the hooks know what a context is.
+
+Who may control whom is a matter of capabilities, which the gateway judges: a control is believed as it comes, one's own
+included. A control that this participant sends returns once the gateway has taken it; what the others then say of
+themselves is telemetry.
 
 Spec: §3.9, §3.5.5, SDK "Participant Control Lifecycle", ruling R14.
 """
@@ -14,10 +19,14 @@ import asyncio
 import inspect
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
-from typing import Any, Literal, TypeVar
+from collections.abc import Callable, Coroutine, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, NamedTuple, TypeVar
 
+from mew_lab.errors import LocalProtocolError
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.kinds import WHILE_PAUSED
 from mew_lab.protocol.payloads.controls import (
     ParticipantClear,
     ParticipantCompact,
@@ -30,27 +39,166 @@ from mew_lab.protocol.payloads.controls import (
 from mew_lab.protocol.payloads.mcp import McpResponse
 from mew_lab.protocol.payloads.payload import Payload
 from mew_lab.protocol.payloads.system import SystemError
+from mew_lab.protocol.text import parse_timestamp
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.chats import Chats
-from mew_lab.sdk.commands import Commands, Compacted
+from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.correlations import Correlations
 from mew_lab.sdk.dispatcher import Dispatcher
-from mew_lab.sdk.pausing import Pause, Pausing
 from mew_lab.sdk.request_server import RequestServer
-from mew_lab.sdk.saying import Names, Saying
+from mew_lab.sdk.sender import MessageSender, Names
 from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.streams import Streams
 from mew_lab.sdk.telemetry import Telemetry
 
-__all__ = ["Compacted", "Controls", "Pause"]
+__all__ = ["FAR", "Compacted", "Controls", "Pause"]
 
 logger = logging.getLogger(__name__)
 MAX_ORDERS = 64  # controls that wait for their turn; a shutdown always finds a place
+MAX_PAUSES = 1000  # participants of whom it is remembered which message paused them
+MAX_REASON = 300
+MARGIN = 0.05  # seconds after its end: the gateway's clock decides, and it may be a little slower than ours
+FAR = 1e8  # seconds, three years: no timer is set for what is farther away
 Model = TypeVar("Model", bound=Payload)
 
 
-class Controls(Commands):
+class Compacted(NamedTuple):
+    """What a compaction freed; `skipped` when there was nothing to do, and `reason` why.
+
+    Spec: §3.9.7.
+    """
+
+    freed_tokens: int = 0
+    freed_messages: int = 0
+    skipped: bool = False
+    reason: str = ""
+
+
+class Pause(NamedTuple):
+    """`by` whom and why; `until` None until somebody resumes; `id` of the message, empty where it was not seen.
+
+    Spec: §3.9.1.
+    """
+
+    by: str
+    reason: str
+    until: datetime | None
+    id: str
+
+    def __str__(self) -> str:
+        why = f" ({self.reason})" if self.reason else ""
+        until = "until it is resumed" if self.until is None else f"until {self.until:%Y-%m-%d %H:%M:%S} UTC"
+        return f"paused by {self.by}{why}, {until}"
+
+
+class PauseGuard:
+    """The pause that one participant is under, and what holds back its messages. `state` is None while it is active.
+
+    Its guard at the client refuses what may not be sent under a pause, or after a shutdown.
+
+    Args:
+        hold: Is told True when requests are to be kept, and False when they may be answered again.
+        expired: Is told the pause whose time was over.
+        clock: The time in UTC.
+    """
+
+    def __init__(
+        self,
+        client: MEWClient,
+        *,
+        hold: Callable[[bool], None],
+        expired: Callable[[Pause], None],
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.state: Pause | None = None
+        self.over_by = ""
+        self._client = client
+        self._hold = hold
+        self._expired = expired
+        self._clock = clock
+        self._timer: asyncio.TimerHandle | None = None
+        self._active = asyncio.Event()
+        self._active.set()
+        client.add_guard(self._guard)
+
+    async def wait_active(self) -> None:
+        """Returns when there is no pause; at once when there is none."""
+        await self._active.wait()
+
+    def begin(self, envelope: Envelope, payload: ParticipantPause) -> Pause:
+        """A `participant/pause` begins to hold; it replaces an earlier one."""
+        seconds = payload.timeout_seconds
+        until = None if seconds is None else self._after(seconds)
+        reason = one_line(payload.reason or "", MAX_REASON)
+        return self._begin(Pause(envelope.sender, reason, until, envelope.id), seconds)
+
+    def begin_enforced(self, refusal: Envelope, payload: SystemError) -> Pause | None:
+        """The gateway refused a message because of a pause; None when that pause is known."""
+        if self.state is not None:
+            return None
+        until = parse_timestamp(
+            getattr(payload, "paused_until", None)
+        )  # ours says it, the specification does not
+        seconds = None if until is None else max(0.0, (until - self._clock()).total_seconds())
+        reason = one_line(payload.message or "", MAX_REASON)
+        return self._begin(Pause(refusal.sender, reason, until, ""), seconds)
+
+    def end(self) -> Pause | None:
+        """The pause is over, and was this one; None when there was none. What was held is let go by `release`."""
+        ended, self.state = self.state, None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._active.set()
+        return ended
+
+    def release(self) -> None:
+        """Lets requests be answered again, unless a pause or a shutdown holds them."""
+        if self.state is None and not self.over_by:
+            self._hold(False)
+
+    def shut_down(self, by: str) -> None:
+        """Next to nothing may be sent from now on, until `readmit`."""
+        self.over_by = by
+        self._hold(True)
+
+    def readmit(self) -> None:
+        """A shutdown is over; a pause outlives a reconnect."""
+        self.over_by = ""
+        self.release()
+
+    def _begin(self, pause: Pause, seconds: float | None) -> Pause:
+        self.end()
+        self.state = pause
+        self._active.clear()
+        self._hold(True)
+        if seconds is not None and seconds < FAR:
+            self._timer = asyncio.get_running_loop().call_later(seconds + MARGIN, self._expired, pause)
+        return pause
+
+    def _after(self, seconds: float) -> datetime | None:
+        try:
+            return self._clock() + timedelta(seconds=seconds)
+        except OverflowError:  # beyond the calendar is never
+            return None
+
+    def _guard(self, kind: str) -> None:
+        if kind in WHILE_PAUSED:
+            return
+        name = self._client.id
+        if self.over_by:
+            said = f"Cannot send {kind} as {name!r}: it was shut down by {self.over_by}; start() joins again"
+            raise LocalProtocolError(said, code="shut_down", section="§3.9.10")
+        if self.state is not None:
+            said = (
+                f"Cannot send {kind} as {name!r}: it was {self.state}. wait_active() waits for the end, or let "
+                "somebody who may send participant/resume"
+            )
+            raise LocalProtocolError(said, code="paused", section="§3.9.1")
+
+
+class Controls:
     """The controls of one participant: those that it obeys (`on_…`), and those that it sends (`pause` …).
 
     Spec: §3.9.
@@ -58,7 +206,7 @@ class Controls(Commands):
 
     def __init__(
         self,
-        saying: Saying,
+        saying: MessageSender,
         telemetry: Telemetry,
         *,
         correlations: Correlations,
@@ -66,14 +214,15 @@ class Controls(Commands):
         chats: Chats,
         streams: Streams,
     ) -> None:
-        super().__init__(saying)
+        self._saying = saying
+        self._pauses: BoundedDict[str, str] = BoundedDict(MAX_PAUSES)
         self._telemetry = telemetry
         self._correlations = correlations
         self._request_server = request_server
         self._chats = chats
         self._streams = streams
         self._client = saying.client
-        self._pausing = Pausing(self._client, hold=request_server.hold, expired=self._expired)
+        self._guard = PauseGuard(self._client, hold=request_server.hold, expired=self._end_by_time)
         self._paused: Signal[Pause] = Signal(on_fault=self._client.report)
         self._resumed: Signal[Pause] = Signal(on_fault=self._client.report)
         self._orders: deque[tuple[Envelope, Callable[[], Coroutine[Any, Any, None]]]] = deque()
@@ -92,11 +241,11 @@ class Controls(Commands):
     @property
     def pause_state(self) -> Pause | None:
         """The pause that this participant is under; None while it is active. Spec: §3.9.1."""
-        return self._pausing.state
+        return self._guard.state
 
     async def wait_active(self) -> None:
         """Returns when this participant is not paused; at once when it is not. Spec: §3.9.2."""
-        await self._pausing.wait_active()
+        await self._guard.wait_active()
 
     def on_pause(self, handler: Callable[[Pause], Any]) -> Callable[[], None]:
         """Each pause that begins to hold."""
@@ -143,11 +292,110 @@ class Controls(Commands):
         self._leaving.append(handler)
         return lambda: self._leaving.remove(handler)
 
+    # --- sending: each returns once the gateway has taken it, `compact` once it is done ---
+
+    async def pause(
+        self, target: str, *, timeout_seconds: float | None = None, reason: str | None = None
+    ) -> Envelope:
+        """Asks `target` to send nothing new until it is resumed, or for `timeout_seconds`; raises as `resume`.
+
+        Spec: §3.9.1.
+        """
+        payload = _given(timeout_seconds=timeout_seconds, reason=reason)
+        sent = await self._saying.say_accepted("participant/pause", payload, to=target)
+        self._pauses[target] = sent.id  # a logical name, which stands in its echo no more
+        return sent
+
+    async def resume(self, target: str, *, reason: str | None = None) -> Envelope:
+        """Ends the pause of `target`, and names it if it was seen; returns once the gateway has taken it.
+
+        Raises:
+            Refused: the gateway refused it: `target` is unknown, say (CapabilityViolation: it may not be sent).
+            LocalProtocolError: this participant is paused itself, or the message is none.
+            NoReply: the gateway said neither yes nor no.
+            ConnectionLost: there is no connection.
+
+        Spec: §3.9.2.
+        """
+        about = self._pauses.pop(target, ())
+        return await self._saying.say_accepted(
+            "participant/resume", _given(reason=reason), to=target, about=about
+        )
+
+    async def forget(self, target: str, *, direction: str = "oldest", entries: int | None = None) -> Envelope:
+        """Asks `target` to drop context from one end, `oldest` or `newest`; raises as `resume`. Spec: §3.9.5."""
+        if direction not in ("oldest", "newest"):
+            said = (
+                f"Cannot ask {target} to forget the {one_line(direction, 40)!r}: it is 'oldest' or 'newest'"
+            )
+            raise LocalProtocolError(said, section="§3.9.5")
+        payload = _given(direction=direction, entries=entries)
+        return await self._saying.say_accepted("participant/forget", payload, to=target)
+
+    async def compact(
+        self,
+        target: str,
+        *,
+        reason: str | None = None,
+        target_tokens: int | None = None,
+        timeout: float = 60.0,
+    ) -> Compacted:
+        """Asks `target` to free headroom, and waits until it says what that freed.
+
+        Raises:
+            NoReply: it did not say so within `timeout` seconds, or is not there.
+            Refused, LocalProtocolError, ConnectionLost: as `resume`.
+
+        Spec: §3.9.6, §3.9.7.
+        """
+        payload = _given(reason=reason, target_tokens=target_tokens)
+        request = self._saying.complete("participant/compact", payload, to=target)
+        answered = self._saying.correlations.send_answered
+        done = (await answered(request, answer="participant/compact-done", timeout=timeout)).payload
+        return Compacted(
+            done.get("freed_tokens") or 0,
+            done.get("freed_messages") or 0,
+            done.get("skipped") or False,
+            one_line(done.get("reason") or "", MAX_REASON),
+        )
+
+    async def clear(self, target: str, *, reason: str | None = None) -> Envelope:
+        """Asks `target` to erase all its context; raises as `resume`. Spec: §3.9.8."""
+        return await self._saying.say_accepted("participant/clear", _given(reason=reason), to=target)
+
+    async def restart(self, target: str, payload: Mapping[str, Any] | None = None) -> Envelope:
+        """Asks `target` to go back to its baseline; `payload` are hints it understands. As `resume`. Spec: §3.9.9."""
+        return await self._saying.say_accepted("participant/restart", payload or {}, to=target)
+
+    async def shutdown(self, target: str, payload: Mapping[str, Any] | None = None) -> Envelope:
+        """Asks `target` to end all activity and leave; raises as `resume`. Spec: §3.9.10."""
+        return await self._saying.say_accepted("participant/shutdown", payload or {}, to=target)
+
+    async def cancel_reasoning(
+        self, context: str, *, to: Names = (), reason: str = "cancelled", correlation_id: Names = ()
+    ) -> Envelope:
+        """Ends a sequence of reasoning, one's own or another's; `context` is the id of its `reasoning/start`.
+
+        Args:
+            reason: a word of the deployment, such as `timeout`, `superseded`, `error`.
+            correlation_id: the request or proposal that caused it.
+
+        Raises:
+            CapabilityViolation: this participant may not.
+            ConnectionLost: there is no connection.
+
+        Spec: §3.5.5.
+        """
+        return await self._saying.say(
+            "reasoning/cancel", {"reason": reason}, to=to, about=correlation_id, context=context
+        )
+
     # --- what is received ---
 
     def register(self, dispatcher: Dispatcher) -> None:
         """Adds the handlers of the controls that this participant obeys, and of the gateway's word about a pause."""
-        super().register(dispatcher)
+        dispatcher.on(ParticipantPause, self._note_pause)
+        dispatcher.on(ParticipantResume, self._note_resume)
         dispatcher.on(SystemError, self._note_error)
         dispatcher.on(McpResponse, self._note_response)
         dispatcher.on(ParticipantPause, self._obey_pause)
@@ -158,9 +406,18 @@ class Controls(Commands):
         dispatcher.on(ParticipantRestart, self._order(self._restart))
         dispatcher.on(ParticipantShutdown, self._order(self._shut_down))
 
+    def _note_pause(self, envelope: Envelope, payload: ParticipantPause) -> None:
+        for target in envelope.to:
+            self._pauses.pop(target, None)  # the latest goes last
+            self._pauses[target] = envelope.id
+
+    def _note_resume(self, envelope: Envelope, payload: ParticipantResume) -> None:
+        for target in envelope.to:
+            self._pauses.pop(target, None)
+
     def _note_error(self, envelope: Envelope, payload: SystemError) -> None:
         if (payload.code or payload.error) == "paused":
-            self._enforced(envelope, payload)
+            self._follow_refusal(envelope, payload)
 
     def _note_response(self, envelope: Envelope, payload: McpResponse) -> None:
         if envelope.sender == self._client.id:
@@ -168,22 +425,22 @@ class Controls(Commands):
 
     def _obey_pause(self, envelope: Envelope, payload: ParticipantPause) -> None:
         if self._client.id in envelope.to:
-            self._begun(self._pausing.asked(envelope, payload), about=envelope.id)
+            self._begin_pause(self._guard.begin(envelope, payload), about=envelope.id)
 
     def _obey_resume(self, envelope: Envelope, payload: ParticipantResume) -> None:
         me = self._client.id
         if me in envelope.to and envelope.sender != me:  # nobody ends its own pause
-            self._over(about=envelope.id)
+            self._end_pause(about=envelope.id)
 
-    def readmitted(self, welcome: object) -> None:
+    def readmit(self, welcome: object) -> None:
         """The space has let this participant in, for the first time or again."""
         self._here = True
         if not self._ending:
-            self._pausing.readmitted()
+            self._guard.readmit()
         if self.pause_state is not None:  # who resumed it meanwhile sees that it did not hear that
             self._telemetry.tell("paused")
 
-    async def left(self) -> None:
+    async def leave(self) -> None:
         """Tells those who wait for it that the participant leaves by itself; what was ordered is not done any more."""
         await self._farewell(None)
         self._orders.clear()
@@ -196,29 +453,29 @@ class Controls(Commands):
 
     # --- pausing ---
 
-    def _begun(self, pause: Pause, *, about: Names = ()) -> None:
+    def _begin_pause(self, pause: Pause, *, about: Names = ()) -> None:
         self._telemetry.condition = "paused"
         self._telemetry.tell("paused", about=about)
         self._paused(pause)
 
-    def _enforced(self, refusal: Envelope, payload: SystemError) -> None:
-        pause = self._pausing.enforced(refusal, payload)
+    def _follow_refusal(self, refusal: Envelope, payload: SystemError) -> None:
+        pause = self._guard.begin_enforced(refusal, payload)
         if pause is not None:
-            self._begun(pause)
+            self._begin_pause(pause)
         for id in refusal.correlation_id:
             self._request_server.keep(id)
 
-    def _expired(self, pause: Pause) -> None:
+    def _end_by_time(self, pause: Pause) -> None:
         about = pause.id or ()
         self._saying.quietly("participant/resume", {"reason": "timeout"}, to=self._client.id, about=about)
-        self._over(about=about)
+        self._end_pause(about=about)
 
-    def _over(self, *, about: Names) -> None:
-        ended = self._pausing.end()
+    def _end_pause(self, *, about: Names) -> None:
+        ended = self._guard.end()
         if ended is not None:
             self._telemetry.condition = None
             self._telemetry.tell("active", about=about)
-            self._pausing.release()
+            self._guard.release()
             self._resumed(ended)
 
     # --- carrying out ---
@@ -236,14 +493,16 @@ class Controls(Commands):
 
     def _take(self, envelope: Envelope, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if envelope.kind == "participant/shutdown":
-            if self._pausing.over_by:
+            if self._guard.over_by:
                 return
-            self._pausing.end()
-            self._pausing.shut_down(one_line(envelope.sender, 80))
+            self._guard.end()
+            self._guard.shut_down(one_line(envelope.sender, 80))
         elif len(self._orders) >= MAX_ORDERS:
             logger.warning("%s of %s is not done: %d wait", envelope.kind, envelope.sender, MAX_ORDERS)
             if envelope.kind == "participant/compact":
-                self._done(envelope, Compacted(skipped=True, reason=f"{MAX_ORDERS} controls wait already"))
+                self._say_compacted(
+                    envelope, Compacted(skipped=True, reason=f"{MAX_ORDERS} controls wait already")
+                )
             return
         self._orders.append((envelope, act))
         if self._worker is None or self._worker.done():
@@ -255,7 +514,7 @@ class Controls(Commands):
             try:
                 await act()
             except Exception as fault:
-                self._failed(envelope, fault)
+                self._report_failure(envelope, fault)
 
     async def _forget(self, envelope: Envelope, payload: ParticipantForget) -> None:
         await self._run(envelope, payload.direction, payload.entries)
@@ -270,9 +529,9 @@ class Controls(Commands):
                 if not isinstance(freed, Compacted):
                     raise TypeError(f"a compact hook gives Compacted or None, not a {type(freed).__name__}")
             except Exception as fault:
-                self._done(envelope, Compacted(skipped=True, reason=_said(fault)))
+                self._say_compacted(envelope, Compacted(skipped=True, reason=_sentence(fault)))
                 raise
-        self._done(envelope, freed)
+        self._say_compacted(envelope, freed)
         if not freed.skipped:
             self._telemetry.report_compaction(
                 freed_tokens=freed.freed_tokens, freed_messages=freed.freed_messages, about=envelope.id
@@ -280,7 +539,7 @@ class Controls(Commands):
         elif envelope.kind in self._hooks:
             self._telemetry.tell(self._telemetry.condition or "active", about=envelope.id)
 
-    def _done(self, envelope: Envelope, freed: Compacted) -> None:
+    def _say_compacted(self, envelope: Envelope, freed: Compacted) -> None:
         payload: dict[str, Any] = {"skipped": True, "reason": freed.reason or "nothing was freed"}
         if not freed.skipped:
             payload = {"freed_tokens": freed.freed_tokens, "freed_messages": freed.freed_messages}
@@ -306,7 +565,7 @@ class Controls(Commands):
         try:
             await self._run(envelope, envelope.payload)
         except Exception as fault:
-            self._failed(envelope, fault)
+            self._report_failure(envelope, fault)
         await self._farewell(envelope)
         self._correlations.withdraw_all("shutdown")
         await self._close_streams("shutdown")
@@ -346,9 +605,9 @@ class Controls(Commands):
             except Exception as fault:
                 self._client.report(fault)
 
-    def _failed(self, envelope: Envelope, fault: Exception) -> None:
+    def _report_failure(self, envelope: Envelope, fault: Exception) -> None:
         self._client.report(fault)
-        self._telemetry.tell(f"error: {_said(fault)}", about=envelope.id)
+        self._telemetry.tell(f"error: {_sentence(fault)}", about=envelope.id)
 
     async def _close_streams(self, reason: str) -> None:
         try:
@@ -365,5 +624,9 @@ class Controls(Commands):
         self._chats.drop(direction, entries)
 
 
-def _said(fault: Exception) -> str:
+def _given(**members: Any) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _sentence(fault: Exception) -> str:
     return one_line(mask(f"{type(fault).__name__}: {fault}"), 200)

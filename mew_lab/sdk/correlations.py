@@ -46,11 +46,11 @@ from mew_lab.ledger.calls import CallIndex, Change, Proposal, unasked
 from mew_lab.ledger.members import GATEWAYS
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.protocol.violations import refusal, require
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.results import result_of
-from mew_lab.sdk.words import refusal, require
 
 __all__ = ["ACCEPTED_WITHIN", "MAX_WAITS", "UNANSWERED", "Correlations"]
 

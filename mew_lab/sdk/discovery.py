@@ -1,13 +1,15 @@
-"""Which tools do the others have?  Asks them, in good time and again, and remembers what they told.
+"""Discovers the tools of the other participants: asks them, in good time and again, and remembers what they told.
 
-It is told who is there; it never proposes, so who may not ask learns nothing. Discovery by itself is opt-in. A
-list outlives a lost connection and the failure of a later attempt, but not its participant's leave.
-
-Rules for whoever adds something here:
+How it works
+------------
 1. One attempt at a time for each participant (`_asked`): whoever wants the list shares it.
-2. One plan at a time for each participant (`_plans`): when the next attempt is due. A plan is settled once an
-   attempt has succeeded or the last one failed; only what is not settled is waited for.
-3. All of it runs on one loop, so nothing is locked.
+2. One task at a time for each participant (`_schedule`): when the next attempt is due. A participant is settled once an
+   attempt has succeeded or the last one failed; only those that are not settled are waited for.
+3. `read_tools` takes from a list what can be called and told apart, within bounds.
+
+Discovery never proposes, so a participant that may not ask learns nothing. Without `enable_auto_discovery` nobody is
+asked unless `discover_tools` is called. A list outlives a lost connection and the failure of a later attempt, but not
+the leave of its participant. All of it runs on one loop, so nothing is locked.
 
 Spec: §3.1, SDK "Participant Join Flow and Tool Discovery", "Tool Discovery and State Management", ruling R9.
 """
@@ -16,28 +18,37 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any, Literal, NamedTuple
 
-from mew_lab.errors import CapabilityViolation, ConnectionLost, MewError, NoReply
-from mew_lab.protocol.envelope import Envelope
+from mew_lab.errors import CapabilityViolation, ConnectionLost, MewError, NoReply, ProtocolError
+from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.payloads.system import SystemPresence
-from mew_lab.protocol.visible import one_line
+from mew_lab.protocol.permit import read_capabilities
+from mew_lab.protocol.text import utf8_size
+from mew_lab.protocol.visible import one_line, visible
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.correlations import Correlations
-from mew_lab.sdk.discovered import MAX_TOOLS, DiscoveredTool, taken
 from mew_lab.sdk.dispatcher import Dispatcher
-from mew_lab.sdk.listing import list_tools
-from mew_lab.sdk.pacing import Pace, Starts
-from mew_lab.sdk.plans import Next, Plans
+from mew_lab.sdk.scheduler import KeyedScheduler, NextStep, Pace, StartSpacing
 from mew_lab.sdk.signal import Signal
-from mew_lab.sdk.welcome import understood
 
-__all__ = ["Discovery", "DiscoveryStatus", "State", "ToolsChange"]
+__all__ = [
+    "MAX_TOOLS",
+    "DiscoveredTool",
+    "Discovery",
+    "DiscoveryStatus",
+    "State",
+    "ToolReading",
+    "ToolsChange",
+    "list_tools",
+    "read_tools",
+]
 
 logger = logging.getLogger(__name__)
 State = Literal["not_started", "in_progress", "completed", "failed", "no_tools"]
@@ -45,8 +56,28 @@ CHANGED = "notifications/tools/list_changed"
 
 MAX_KNOWN = 1000  # participants
 MAX_ERROR = 300  # characters
+MAX_TOOLS = 500  # of one participant
+MAX_NAME = 128  # characters
+MAX_DESCRIPTION = 4096  # characters; what is longer is cut
+MAX_SCHEMA = 65_536  # bytes of JSON
+MAX_ANNOTATIONS = 4096  # bytes of JSON
+MAX_BYTES = 2_000_000  # of all entries of one participant
 AT_MOST_EVERY = 1.0  # seconds between two attempts that notifications of one participant cause
+MAX_PAGES = 100  # a list without end must end
 PAGES_WITHIN = 6  # times the timeout of one page, for all pages
+
+
+class DiscoveredTool(NamedTuple):
+    """A tool of `participant`; it is called as `participant/name`.
+
+    Description, schema and annotations are what the participant says of itself: text to show, never to trust.
+    """
+
+    participant: str
+    name: str
+    description: str
+    input_schema: Mapping[str, Any]
+    annotations: Mapping[str, Any]
 
 
 class DiscoveryStatus(NamedTuple):
@@ -111,8 +142,10 @@ class Discovery:
         self._asked: dict[str, asyncio.Task[list[dict[str, Any]]]] = {}
         self._running: set[asyncio.Task[Any]] = set()
         self._settled = asyncio.Event()
-        self._plans = Plans(self._step, wait=wait, on_settled=self._settled.set, on_fault=client.report)
-        self._starts = Starts()
+        self._schedule = KeyedScheduler(
+            self._step, wait=wait, on_settled=self._settled.set, on_fault=client.report
+        )
+        self._starts = StartSpacing()
         self._changes: Signal[ToolsChange] = Signal(on_fault=client.report)
         client.on_welcome(self._welcomed)
 
@@ -134,7 +167,7 @@ class Discovery:
 
     def has_discoveries_in_progress(self) -> bool:
         """Whether anybody is being asked or will be soon; a repetition counts, a refresh to come does not."""
-        return bool(self._plans.unsettled or self._asked)
+        return bool(self._schedule.unsettled or self._asked)
 
     async def wait_for_pending_discoveries(self, max_wait: float) -> bool:
         """Returns once nothing is in progress, at the latest after `max_wait` seconds; whether nothing is."""
@@ -186,11 +219,11 @@ class Discovery:
     def disable_auto_discovery(self) -> None:
         """Asks nobody by itself any more; what is known stays."""
         self._auto = False
-        self._plans.clear()
+        self._schedule.clear()
 
     async def close(self) -> None:
         """Ends everything that runs. What is known stays, and discovery goes on with the next welcome."""
-        await self._plans.close()
+        await self._schedule.close()
         for task in self._running:
             task.cancel()
         if self._running:
@@ -220,7 +253,7 @@ class Discovery:
         """The connection ended; another may follow."""
         self._anew = True
         self._asked.clear()  # these attempts fail by themselves
-        self._plans.clear()
+        self._schedule.clear()
 
     def _welcomed(self, _: object) -> None:
         for name in tuple(self._known):
@@ -242,7 +275,7 @@ class Discovery:
     def _gone(self, name: str) -> None:
         known = self._known.pop(name, None)
         self._asked.pop(name, None)  # it fails by itself, as the call of somebody who left does
-        self._plans.drop(name)
+        self._schedule.cancel(name)
         if known is not None and known.tools:
             self._changes(ToolsChange(name, ()))
 
@@ -257,7 +290,7 @@ class Discovery:
 
     def _start(self) -> float:
         """Seconds until one more may be asked."""
-        return self._starts.next(self._clock(), self.pace, waiting=len(self._plans.unsettled))
+        return self._starts.next(self._clock(), self.pace, waiting=len(self._schedule.unsettled))
 
     def _place(self, newcomer: str) -> float:
         """Seconds before a newcomer is asked: all hear of it at once, so each takes its place by its name."""
@@ -269,20 +302,20 @@ class Discovery:
         for name in self._worth_asking():
             known = self._known.get(name)
             if known is not None and not self._anew and self._is_fresh(known):
-                if name not in self._plans:
+                if name not in self._schedule:
                     self._plan(name, self.pace.ttl, settled=True)
-            elif name not in self._plans.unsettled and (again or known is None or known.barred):
+            elif name not in self._schedule.unsettled and (again or known is None or known.barred):
                 self._plan(name, self._start())
 
     def _plan(self, name: str, after: float, *, settled: bool = False) -> None:
-        if name not in self._plans and len(self._plans) >= MAX_KNOWN:
+        if name not in self._schedule and len(self._schedule) >= MAX_KNOWN:
             logger.warning(
                 "%d participants are asked for their tools already; %s is not", MAX_KNOWN, one_line(name, 80)
             )
             return
-        self._plans.make(name, after, settled=settled)
+        self._schedule.schedule(name, after, settled=settled)
 
-    async def _step(self, name: str, failures: int) -> Next | None:
+    async def _step(self, name: str, failures: int) -> NextStep | None:
         try:
             await self._attempt(name)
         except MewError as fault:
@@ -290,16 +323,16 @@ class Discovery:
             if known is None or known.barred:
                 return None
             if failures < len(self.pace.retries):
-                return Next(self.pace.retries[failures], failures + 1, settled=False)
+                return NextStep(self.pace.retries[failures], failures + 1, settled=False)
             who, why = one_line(name, 80), one_line(str(fault), MAX_ERROR)
             logger.warning("the tools of %s are not known: asked %d times; %s", who, failures + 1, why)
-            return None if known.told_at is None else Next(self.pace.ttl)
+            return None if known.told_at is None else NextStep(self.pace.ttl)
         known = self._known.get(name)
         return self._after(known) if known is not None else None
 
-    def _after(self, known: _Known) -> Next:
+    def _after(self, known: _Known) -> NextStep:
         """When a list that was just told is asked for again."""
-        return Next(AT_MOST_EVERY, settled=False) if known.outdated else Next(self.pace.ttl)
+        return NextStep(AT_MOST_EVERY, settled=False) if known.outdated else NextStep(self.pace.ttl)
 
     # --- attempts ---
 
@@ -332,7 +365,7 @@ class Discovery:
             why = f"{'may not ask: ' if known.barred else ''}{one_line(str(fault), MAX_ERROR)}"
             known.status = asking._replace(state="failed", error=why)
             raise
-        found = taken(name, listed)
+        found = read_tools(name, listed)
         changed = known.tools != found.tools
         known.tools, known.entries, known.told_at = found.tools, found.entries, self._clock()
         known.barred = False
@@ -362,4 +395,96 @@ class Discovery:
 
 def _may_answer(patterns: list[dict[str, Any]]) -> bool:
     """Whether these capabilities permit some `mcp/response`."""
-    return any(one.kind.matches("mcp/response") for one in understood(patterns)[0].capabilities)
+    return any(one.kind.matches("mcp/response") for one in read_capabilities(patterns)[0].capabilities)
+
+
+# --- the tools that a participant tells ---
+
+
+async def list_tools(
+    correlations: Correlations, participant: str, *, timeout: float | None, limit: int | None = None
+) -> list[dict[str, Any]]:
+    """Asks a participant for its tools, page by page; what is no entry is left out.
+
+    Args:
+        timeout: seconds for each page.
+        limit: no further page is asked for once there are as many entries; the last page counts whole.
+
+    Raises:
+        CapabilityViolation: the request is not permitted; it is never proposed.
+        ToolFailed, NoReply, ConnectionLost: as a call.
+    """
+    tools: list[dict[str, Any]] = []
+    params: dict[str, Any] = {}
+    followed: set[str] = set()
+    for _ in range(MAX_PAGES):
+        payload = {"method": "tools/list", **({"params": params} if params else {})}
+        what = f"{participant}/tools/list"
+        answer = await correlations.call(
+            (participant,), payload, what=what, timeout=timeout, kind="mcp/request"
+        )
+        page = answer if isinstance(answer, dict) else {}
+        listed, cursor = page.get("tools"), page.get("nextCursor")
+        tools += [tool for tool in listed if isinstance(tool, dict)] if isinstance(listed, list) else []
+        if not isinstance(cursor, str) or cursor in followed or (limit is not None and len(tools) >= limit):
+            break
+        followed.add(cursor)
+        params = {"cursor": cursor}
+    return tools
+
+
+class ToolReading(NamedTuple):
+    """The tools, the entries they were made of, and a sentence on what was left out (empty: nothing)."""
+
+    tools: tuple[DiscoveredTool, ...]
+    entries: tuple[dict[str, Any], ...]
+    omitted: str
+
+
+def read_tools(participant: str, entries: Iterable[Mapping[str, Any]]) -> ToolReading:
+    """Reads the entries of `tools/list` that a participant told, within bounds.
+
+    Whoever answers may be anybody, and what it tells ends up in front of people and models: what is too much, cannot be
+    called or cannot be told apart is left out. The first entry of a name stays.
+    """
+    tools: dict[str, DiscoveredTool] = {}
+    kept: list[dict[str, Any]] = []
+    left: Counter[str] = Counter()
+    room = MAX_BYTES
+    for entry in entries:
+        if len(tools) >= MAX_TOOLS:
+            left[f"beyond {MAX_TOOLS}"] += 1
+            continue
+        name, schema = entry.get("name"), entry.get("inputSchema")
+        schema = schema if isinstance(schema, dict) else {"type": "object"}
+        if not isinstance(name, str) or not _callable(name):
+            left["without a name that can be called"] += 1
+        elif name in tools:
+            left["with the name of another"] += 1
+        elif _size(schema) > MAX_SCHEMA:
+            left["with a schema that is too large"] += 1
+        elif (size := _size(entry)) > room:
+            left[f"beyond {MAX_BYTES} bytes"] += 1
+        else:
+            room -= size
+            description = entry.get("description")
+            description = description[:MAX_DESCRIPTION] if isinstance(description, str) else ""
+            annotations = entry.get("annotations")
+            if not isinstance(annotations, dict) or _size(annotations) > MAX_ANNOTATIONS:
+                annotations = {}
+            tools[name] = DiscoveredTool(participant, name, description, schema, annotations)
+            kept.append(dict(entry))
+    omitted = ", ".join(f"{count} {why}" for why, count in left.items())
+    return ToolReading(tuple(tools.values()), tuple(kept), f"tools left out: {omitted}" if omitted else "")
+
+
+def _callable(name: str) -> bool:
+    """Whether `participant/name` reads in one way, and a reader sees all of it."""
+    return 0 < len(name) <= MAX_NAME and "/" not in name and name == visible(name) and name == name.strip()
+
+
+def _size(value: object) -> int:
+    try:
+        return utf8_size(compact(value))
+    except ProtocolError:
+        return MAX_BYTES + 1

@@ -1,9 +1,14 @@
-"""What does a participant do in a space?  `MEWParticipant` has a client: chat, calls, proposals, decisions,
-answers.
+"""What a participant does in a space: `MEWParticipant` has a client, and calls, proposes, decides, answers and chats.
+
+How it works
+------------
+A `Dispatcher` hands each message of the space on, with its typed payload. First it is settled what is believed: the
+ledger of calls, and what awaits an answer. Then the parts are told (telemetry, rights, streams, discovery, controls,
+chats). At last a request to this participant is answered by its `tools`. `_register` shows the order.
 
 Three rules for whoever adds something here:
-1. No transport, and no will of its own: it speaks the protocol correctly, and somebody else says what to say.
-2. The books decide what is believed (`correlations`, `proposals`); here their changes are only handed on.
+1. No transport, and no will of its own: it speaks the protocol correctly, and its user decides what to say.
+2. The ledger decides what is believed (`ledger`, `proposals`); here its changes are only handed on.
 3. Everything runs on one loop and one reading task, so nothing here is locked, and nothing here may block.
 
 Spec: §3.1 to §3.4, §4.3, §8.2, SDK "Layer 2".
@@ -11,7 +16,7 @@ Spec: §3.1 to §3.4, §4.3, §8.2, SDK "Layer 2".
 
 from __future__ import annotations
 
-import logging
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -25,31 +30,26 @@ from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.payloads.mcp import McpProposal, McpRequest
 from mew_lab.protocol.payloads.system import SystemError, SystemPresence
 from mew_lab.protocol.token import Token
-from mew_lab.sdk.announcing import Announcing
+from mew_lab.protocol.violations import refusal, require
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.chats import Chats
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.controls import Controls
 from mew_lab.sdk.correlations import Correlations
 from mew_lab.sdk.decisions import draft_approval, draft_rejection, draft_withdrawal
-from mew_lab.sdk.discovery import Discovery
+from mew_lab.sdk.discovery import Discovery, list_tools
 from mew_lab.sdk.dispatcher import Dispatcher
-from mew_lab.sdk.drafting import tool_call
-from mew_lab.sdk.listing import list_tools
 from mew_lab.sdk.request_rows import Rows
 from mew_lab.sdk.request_server import RequestServer
 from mew_lab.sdk.rights import Rights
-from mew_lab.sdk.saying import ACCEPTED_WITHIN, Names, Saying, names
+from mew_lab.sdk.sender import ACCEPTED_WITHIN, MessageSender, Names, names, tool_call
 from mew_lab.sdk.settings import Settings
 from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.streams import Streams
 from mew_lab.sdk.telemetry import Telemetry
 from mew_lab.sdk.tools import Answerer, ToolBox
-from mew_lab.sdk.words import refusal, require
 
 __all__ = ["Call", "MEWParticipant"]
-
-logger = logging.getLogger(__name__)
 
 
 class MEWParticipant:
@@ -88,7 +88,7 @@ class MEWParticipant:
             self.client, proposals=self.proposals, request_timeout=request_timeout
         )
         self.request_server = RequestServer(self.tools, post=self.client.post)
-        self.saying = Saying(self.client, self.correlations)
+        self.saying = MessageSender(self.client, self.correlations)
         self._deciding: set[str] = set()
         self.dispatcher = Dispatcher(self.client)
         self._admitted = False
@@ -116,8 +116,11 @@ class MEWParticipant:
             chats=self.chats,
             streams=self.streams,
         )
-        self._announcing = Announcing(self.saying, self.tools)
-        self._ready.add(self.controls.readmitted)
+        self._changed_lists: set[str] = set()  # `tools`, `resources`: to be announced
+        changed = getattr(self.tools, "changed", None)
+        if changed is not None:
+            changed.add(self._note_changed_list)
+        self._ready.add(self.controls.readmit)
         self._register()
 
     def _register(self) -> None:
@@ -161,7 +164,7 @@ class MEWParticipant:
 
     async def stop(self, *, settle: float = 0.0) -> None:
         """Stops answering and leaves the space; running answers may still take `settle` seconds."""
-        await self.controls.left()
+        await self.controls.leave()
         await self.request_server.stop(settle=settle)
         await self.client.disconnect()
         await self.discovery.close()
@@ -420,6 +423,24 @@ class MEWParticipant:
         self._deciding.discard(id)
         return sent
 
+    # --- its own lists ---
+
+    def _note_changed_list(self, what: str) -> None:
+        """Announces it in the next turn of the loop, so that a cell that defines ten tools says it once."""
+        if not self._changed_lists:
+            try:
+                asyncio.get_running_loop().call_soon(self._announce_lists)
+            except RuntimeError:  # changed on another thread, or before there is a loop
+                return
+        self._changed_lists.add(what)
+
+    def _announce_lists(self) -> None:
+        """Tells everybody which lists are others now, where that may be said. Spec: §3.1, MCP "List Changed"."""
+        changed, self._changed_lists = sorted(self._changed_lists), set()
+        for what in changed:
+            payload = {"jsonrpc": "2.0", "method": f"notifications/{what}/list_changed"}
+            self.saying.quietly("mcp/request", payload)
+
     # --- what is received ---
 
     def _connected(self, _: None) -> None:
@@ -469,4 +490,3 @@ class MEWParticipant:
         self.rights.lost()
         self.streams.lost()
         self.discovery.lost()
-        self.controls.lost()

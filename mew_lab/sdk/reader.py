@@ -1,7 +1,7 @@
-"""What has one reader of a stream not read yet?  Frames in order, bounded in bytes; no gap is silent.
+"""Holds the frames of a stream that one reader has not read yet: in order, bounded in bytes, and no gap is silent.
 
-It knows no stream and no connection: frames are put in, and whoever reads takes them out. Several readers of
-one stream each have all frames; the bytes are shared.
+It knows no stream and no connection: frames are put in, and the reader takes them out. Several readers of one stream
+each have all frames; the bytes are shared.
 
 Spec: §3.10.3.
 """
@@ -15,7 +15,7 @@ from typing import Literal
 
 from mew_lab.errors import LocalProtocolError, MewError
 
-__all__ = ["LIMIT", "Overflow", "Reader", "taken"]
+__all__ = ["LIMIT", "FrameReader", "Overflow", "wait_for_room"]
 
 LIMIT = 4 * 1024 * 1024  # bytes that a reader holds unread unless it says otherwise
 FRAME_COST = 64  # bytes that a frame counts beside its data: empty ones must not be free
@@ -24,7 +24,7 @@ HOLD = 5.0  # seconds that readers may keep their connection waiting at a time
 Overflow = Literal["raise", "drop_oldest", "wait"]
 
 
-class Reader:
+class FrameReader:
     """The frames of one stream from now on: `async for data in reader`. Ends when the stream is closed.
 
     What was there before the stream closed still comes. `limit` is how many bytes it holds unread (each frame
@@ -57,7 +57,7 @@ class Reader:
         self.bound(limit, overflow)
 
     def __repr__(self) -> str:
-        return f"<Reader of {self.name}: {len(self._frames)} frames, {self.held} bytes unread>"
+        return f"<FrameReader of {self.name}: {len(self._frames)} frames, {self.held} bytes unread>"
 
     def bound(self, limit: int, overflow: Overflow) -> None:
         """How much it holds from now on, and what happens beyond.
@@ -75,7 +75,7 @@ class Reader:
 
     # --- who reads ---
 
-    def __aiter__(self) -> Reader:
+    def __aiter__(self) -> FrameReader:
         return self
 
     async def __anext__(self) -> bytes:
@@ -99,7 +99,7 @@ class Reader:
         self._untold_frames = self._untold_bytes = 0
         self.end()
 
-    async def __aenter__(self) -> Reader:
+    async def __aenter__(self) -> FrameReader:
         return self
 
     async def __aexit__(self, *fault: object) -> None:
@@ -108,7 +108,7 @@ class Reader:
     # --- who puts in ---
 
     def put(self, data: bytes) -> bool:
-        """Adds a frame; whether whoever puts should wait, by `taken`, before the next one."""
+        """Adds a frame; whether whoever puts should wait, by `wait_for_room`, before the next one."""
         if self._ended:
             return False
         cost = len(data) + FRAME_COST
@@ -164,7 +164,7 @@ class Reader:
         )
 
 
-async def taken(readers: Sequence[Reader], *, within: float | None = None) -> None:
+async def wait_for_room(readers: Sequence[FrameReader], *, within: float | None = None) -> None:
     """Returns when all of them have room, or after `within` seconds (None: 5), which those who have none know."""
     try:
         async with asyncio.timeout(HOLD if within is None else within):

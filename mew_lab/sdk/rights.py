@@ -25,7 +25,7 @@ from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.grants import GRANT_KINDS, Grant, GrantChange, GrantLedger, Revocation
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.saying import Saying
+from mew_lab.sdk.sender import MessageSender
 from mew_lab.sdk.signal import Signal
 
 __all__ = ["CapabilitiesChange", "Rights"]
@@ -46,7 +46,7 @@ class CapabilitiesChange(NamedTuple):
 class Rights:
     """The rights of one participant as they change. `grants` is the ledger of all grants and revokes that it saw."""
 
-    def __init__(self, saying: Saying) -> None:
+    def __init__(self, saying: MessageSender) -> None:
         self.grants = GrantLedger()
         self._saying = saying
         self._held: Patterns | None = None
@@ -91,7 +91,7 @@ class Rights:
         Raises:
             Refused: the gateway says why: this participant does not hold it itself, nobody is called so …
             CapabilityViolation: this participant may not grant.
-            NoReply, ConnectionLost, LocalProtocolError: as `Saying.say_accepted`.
+            NoReply, ConnectionLost, LocalProtocolError: as `MessageSender.say_accepted`.
 
         Spec: §3.6.1.
         """

@@ -16,7 +16,7 @@ from typing import Any
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.door import address
+from mew_lab.sdk.connection import address
 from mew_lab.sdk.options import OPTIONS, option_of, value_of
 from mew_lab.settings.documents import is_file, read_document, read_file
 from mew_lab.settings.environment import fill_settings

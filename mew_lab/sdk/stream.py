@@ -18,8 +18,8 @@ from weakref import WeakSet
 from mew_lab.errors import LocalProtocolError, MewError
 from mew_lab.ledger.streams import StreamFacts
 from mew_lab.sdk.client import MEWClient
-from mew_lab.sdk.reader import LIMIT, Overflow, Reader
-from mew_lab.sdk.saying import Saying
+from mew_lab.sdk.reader import LIMIT, FrameReader, Overflow
+from mew_lab.sdk.sender import MessageSender
 
 __all__ = ["ANSWERED_WITHIN", "Stream"]
 
@@ -40,14 +40,14 @@ class Stream:
     Spec: §3.10.
     """
 
-    def __init__(self, facts: StreamFacts, *, saying: Saying, at: datetime) -> None:
+    def __init__(self, facts: StreamFacts, *, saying: MessageSender, at: datetime) -> None:
         self.facts = facts
         self.last_activity = at
         self.frames = 0
         self.bytes = 0
         self._saying = saying
-        self._readers: WeakSet[Reader] = WeakSet()  # a reader that is dropped has stopped reading
-        self._kept: list[Reader] = []
+        self._readers: WeakSet[FrameReader] = WeakSet()  # a reader that is dropped has stopped reading
+        self._kept: list[FrameReader] = []
 
     def __repr__(self) -> str:
         state = f"closed: {self.closed}" if self.closed else "open"
@@ -214,8 +214,8 @@ class Stream:
 
     # --- reading ---
 
-    def read(self, *, limit: int = LIMIT, overflow: Overflow = "raise") -> Reader:
-        """A reader of all frames from now on; it holds at most `limit` bytes unread, see `Reader` for more.
+    def read(self, *, limit: int = LIMIT, overflow: Overflow = "raise") -> FrameReader:
+        """A reader of all frames from now on; it holds at most `limit` bytes unread, see `FrameReader` for more.
 
         Every reader has every frame. A frame does not say who wrote it, so a writer reads its own frames too,
         where the stream has no targets.
@@ -229,11 +229,11 @@ class Stream:
         reader.bound(limit, overflow)
         return reader
 
-    def __aiter__(self) -> Reader:
+    def __aiter__(self) -> FrameReader:
         return self.read()
 
-    def _reader(self) -> Reader:
-        reader = Reader(self.id)
+    def _reader(self) -> FrameReader:
+        reader = FrameReader(self.id)
         if self.closed:
             reader.end()
         self._readers.add(reader)
@@ -305,19 +305,19 @@ class Stream:
 
     # --- for Streams ---
 
-    def keep(self) -> Reader:
+    def keep(self) -> FrameReader:
         """A reader from now on, for the next `read`."""
         reader = self._reader()
         self._kept.append(reader)
         return reader
 
-    def drop(self, reader: Reader) -> None:
+    def drop(self, reader: FrameReader) -> None:
         """Ends a kept reader that no `read` took."""
         if reader in self._kept:
             self._kept.remove(reader)
             reader.close()
 
-    def take(self, data: bytes, *, at: datetime) -> list[Reader]:
+    def take(self, data: bytes, *, at: datetime) -> list[FrameReader]:
         """Hands a frame to all readers; returns those that are full now and want the sender to wait."""
         self.frames += 1
         self.bytes += len(data)

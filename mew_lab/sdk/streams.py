@@ -19,8 +19,8 @@ from mew_lab.ledger.streams import STREAM_KINDS, StreamChange, StreamLedger
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.client import StreamData
-from mew_lab.sdk.reader import taken
-from mew_lab.sdk.saying import Names, Saying, names
+from mew_lab.sdk.reader import wait_for_room
+from mew_lab.sdk.sender import MessageSender, Names, names
 from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.stream import ANSWERED_WITHIN, Stream
 
@@ -42,7 +42,9 @@ class Streams:
     Spec: §3.10.
     """
 
-    def __init__(self, saying: Saying, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(
+        self, saying: MessageSender, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
         self.active: dict[str, Stream] = {}
         self.unknown_frames = 0
         self._saying = saying
@@ -271,4 +273,4 @@ class Streams:
         self._offer(stream)
         slow = stream.take(frame.data, at=self._clock())
         if slow:
-            self._client.hold(lambda: taken(slow))
+            self._client.hold(lambda: wait_for_room(slow))

@@ -1,7 +1,7 @@
-"""How full is this participant's context?  Running totals, the status made of them, and when to say it unasked.
+"""Counts how full the context of this participant is, tells it as a status, and keeps the last status of each other.
 
-It keeps no context itself: whoever does (an agent) counts, or lets incoming chat be counted. What others tell of
-theirs is kept, the last word of each.
+The context itself is kept elsewhere, by an agent for example; its owner counts, or lets incoming chat be counted. A
+status is sent when somebody asks for it, and unasked when the context nears its limit.
 
 Spec: §3.9.3, §3.9.4, SDK "Context Usage & Status Telemetry", ruling R14.
 """
@@ -21,7 +21,7 @@ from mew_lab.protocol.payloads.chat import Chat
 from mew_lab.protocol.payloads.controls import ParticipantRequestStatus, ParticipantStatus
 from mew_lab.protocol.payloads.system import SystemPresence
 from mew_lab.sdk.dispatcher import Dispatcher
-from mew_lab.sdk.saying import Names, Saying
+from mew_lab.sdk.sender import MessageSender, Names
 from mew_lab.sdk.signal import Signal
 
 __all__ = ["COOLDOWN", "Status", "Telemetry"]
@@ -83,7 +83,7 @@ class Telemetry:
 
     def __init__(
         self,
-        saying: Saying,
+        saying: MessageSender,
         *,
         max_tokens: int | None = None,
         soft_limit: float = 0.9,

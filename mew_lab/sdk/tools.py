@@ -1,4 +1,4 @@
-"""What can others ask of this participant?  Typed functions and resources, answered as an MCP server would.
+"""The tools and resources that a participant offers: typed functions, called and listed as an MCP server would.
 
 A `ToolBox` knows no envelope: `answer(method, params)` gives the `result` of a JSON-RPC response, or raises
 the `RpcError` that takes its place. What goes wrong *inside* a tool is a result marked `isError`, so that a

@@ -602,7 +602,7 @@ async def test_a_start_that_fails_leaves_it_deaf_and_can_be_tried_again(site: Si
     site.agents.append(agent)
     client = agent.participant.client
     hears = len(client._messages)
-    link, tries = client._connection._owner.open, []
+    link, tries = client._connection._hooks.open, []
 
     async def fails() -> Any:
         tries.append(1)
@@ -610,7 +610,7 @@ async def test_a_start_that_fails_leaves_it_deaf_and_can_be_tried_again(site: Si
             raise ConnectionLost("nobody there")
         return await link()
 
-    client._connection._owner = client._connection._owner._replace(open=fails)
+    client._connection._hooks = client._connection._hooks._replace(open=fails)
     with pytest.raises(ConnectionLost, match="nobody there"):
         await agent.start()
     assert agent._unsubscribe == [] and len(client._messages) == hears

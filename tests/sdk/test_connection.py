@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from mew_lab.errors import ConnectionLost, MewError, NoReply, NotAdmitted
-from mew_lab.sdk.connection import Connection, Owner, Patience
-from mew_lab.sdk.outbox import MAX_UNSENT
+from mew_lab.sdk.connection import MAX_UNSENT, Connection, ConnectionHooks, RetryPolicy
 from mew_lab.transport.link import HandshakeRefused, Link, LinkClosed
 from mew_lab.transport.memory import MemoryLink, pair
 
@@ -37,7 +36,7 @@ class Stage:
         self.hold: asyncio.Event | None = None
         self.room: asyncio.Event | None = None  # what holds back the next message
         self.connection = Connection(
-            Owner(
+            ConnectionHooks(
                 open=self.open,
                 take=self.take,
                 explain=self.explain,
@@ -45,7 +44,7 @@ class Stage:
                 down=lambda error: self.told.append(("down", self.connection.state, error)),
                 retrying=lambda n: self.told.append(("retrying", n)),
             ),
-            patience=Patience(attempts, 1.0, welcome),
+            retry=RetryPolicy(attempts, 1.0, welcome),
             keep=keep,
             wait=self.wait,
         )

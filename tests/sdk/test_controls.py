@@ -25,9 +25,8 @@ from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.kinds import KINDS
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import STREAM_DATA, MEWClient
-from mew_lab.sdk.controls import MAX_ORDERS, Compacted
+from mew_lab.sdk.controls import FAR, MAX_ORDERS, Compacted
 from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.sdk.pausing import FAR
 from mew_lab.sdk.tools import ToolBox
 
 from .conftest import Room, until
@@ -183,7 +182,7 @@ async def test_a_later_pause_replaces_the_earlier_with_its_time(
     await paused(human, bot, timeout_seconds=0.02)
     second = await human.controls.pause("bot", reason="longer")
     await until(lambda: bot.controls.pause_state and bot.controls.pause_state.id == second.id)
-    assert bot.controls._pausing._timer is None
+    assert bot.controls._guard._timer is None
     with pytest.raises(LocalProtocolError, match=r"paused by human \(longer\), until it is resumed"):
         await bot.chat("x")
 
@@ -230,7 +229,7 @@ async def test_a_pause_for_ages_holds_without_a_timer(
         "payload": {"timeout_seconds": seconds},
     }
     bot.dispatcher.dispatch(Envelope.from_members(members, raw="{}"))
-    assert bot.controls.pause_state is not None and bot.controls._pausing._timer is None
+    assert bot.controls.pause_state is not None and bot.controls._guard._timer is None
     assert (bot.controls.pause_state.until is not None) is (seconds == 1e9) and seconds > FAR
 
 

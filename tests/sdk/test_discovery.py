@@ -19,8 +19,8 @@ from mew_lab.gateway.local import attach
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.discovery import Discovery, ToolsChange
-from mew_lab.sdk.pacing import Pace
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.scheduler import Pace
 from mew_lab.sdk.tools import RpcError
 
 from .conftest import Hours, Room, settle, until
@@ -505,7 +505,7 @@ async def test_after_the_stop_nothing_runs_and_who_waited_is_told(
     with pytest.raises(ConnectionLost):
         await asked
     running = [
-        task for task in asyncio.all_tasks() if "sdk/discovery" in str(task) or "sdk/plans" in str(task)
+        task for task in asyncio.all_tasks() if "sdk/discovery" in str(task) or "sdk/scheduler" in str(task)
     ]
     assert running == [] and not human.discovery.has_discoveries_in_progress()
 

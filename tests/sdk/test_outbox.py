@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from mew_lab.errors import ConnectionLost
-from mew_lab.sdk.outbox import MAX_KEPT, MAX_KEPT_BYTES, Outbox
+from mew_lab.sdk.connection import MAX_KEPT, MAX_KEPT_BYTES, Outbox
 
 MIB = 1024 * 1024
 

@@ -527,7 +527,7 @@ async def test_a_decision_that_was_refused_can_be_made_again(
 async def test_after_a_break_an_open_proposal_cannot_be_fulfilled_blindly(
     room: Room, human: MEWParticipant, bot: MEWParticipant
 ) -> None:
-    human.client._connection._patience = human.client._connection._patience._replace(delay=0.001)
+    human.client._connection._retry = human.client._connection._retry._replace(delay=0.001)
     call = bot.call("git/git_log")
     await proposed(human, call)
     room.links["human"].shut(1006)  # type: ignore[attr-defined]

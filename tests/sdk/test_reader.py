@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mew_lab.errors import ConnectionLost, LocalProtocolError, MewError
-from mew_lab.sdk.reader import FRAME_COST, Overflow, Reader, taken
+from mew_lab.sdk.reader import FRAME_COST, FrameReader, Overflow, wait_for_room
 
 from .conftest import until
 
 
-async def rest(reader: Reader) -> list[bytes]:
+async def rest(reader: FrameReader) -> list[bytes]:
     return [data async for data in reader]
 
 
 async def test_what_was_put_in_comes_out_in_order_and_the_end_comes_last() -> None:
-    reader = Reader("stream-1")
+    reader = FrameReader("stream-1")
     for data in (b"one", b"", b"\x00#\n"):
         assert not reader.put(data)
     reader.end()
@@ -30,7 +30,7 @@ async def test_what_was_put_in_comes_out_in_order_and_the_end_comes_last() -> No
 
 
 async def test_a_reader_that_waits_gets_the_next_frame_and_the_end() -> None:
-    reader = Reader("stream-1")
+    reader = FrameReader("stream-1")
     reading = asyncio.create_task(rest(reader))
     await asyncio.sleep(0)
     reader.put(b"one")
@@ -41,7 +41,7 @@ async def test_a_reader_that_waits_gets_the_next_frame_and_the_end() -> None:
 
 
 async def test_a_reader_that_fell_behind_is_told_at_the_very_place_how_much_it_missed() -> None:
-    reader = Reader("stream-1", limit=2 * (10 + FRAME_COST))
+    reader = FrameReader("stream-1", limit=2 * (10 + FRAME_COST))
     for n in range(5):
         assert not reader.put(b"%010d" % n)
     assert await anext(reader) == b"%010d" % 0
@@ -57,7 +57,7 @@ async def test_a_reader_that_fell_behind_is_told_at_the_very_place_how_much_it_m
 
 
 async def test_a_reader_that_drops_the_oldest_keeps_the_newest_and_counts() -> None:
-    reader = Reader("stream-1", limit=2 * (10 + FRAME_COST), overflow="drop_oldest")
+    reader = FrameReader("stream-1", limit=2 * (10 + FRAME_COST), overflow="drop_oldest")
     for n in range(5):
         assert not reader.put(b"%010d" % n)
     reader.end()
@@ -67,23 +67,23 @@ async def test_a_reader_that_drops_the_oldest_keeps_the_newest_and_counts() -> N
 
 async def test_a_frame_larger_than_the_limit_is_taken_where_nothing_else_waits() -> None:
     for overflow in ("raise", "drop_oldest"):
-        reader = Reader("stream-1", limit=10, overflow=overflow)  # type: ignore[arg-type]
+        reader = FrameReader("stream-1", limit=10, overflow=overflow)  # type: ignore[arg-type]
         reader.put(b"x" * 100)
         assert await anext(reader) == b"x" * 100
 
 
 async def test_frames_without_data_are_not_free() -> None:
-    reader = Reader("stream-1", limit=10 * FRAME_COST)
+    reader = FrameReader("stream-1", limit=10 * FRAME_COST)
     for _ in range(1000):
         reader.put(b"")
     assert reader.held == 10 * FRAME_COST and reader.missed_frames == 990
 
 
 async def test_a_reader_that_wants_to_be_waited_for_misses_nothing_and_says_when_it_has_room() -> None:
-    reader = Reader("stream-1", limit=4 * FRAME_COST, overflow="wait")
+    reader = FrameReader("stream-1", limit=4 * FRAME_COST, overflow="wait")
     full = [reader.put(b"") for _ in range(5)]
     assert full == [False] * 4 + [True]
-    waiting = asyncio.create_task(taken([reader]))
+    waiting = asyncio.create_task(wait_for_room([reader]))
     for _ in range(2):
         await anext(reader)
     await asyncio.sleep(0)
@@ -95,10 +95,10 @@ async def test_a_reader_that_wants_to_be_waited_for_misses_nothing_and_says_when
 
 
 async def test_a_reader_that_is_waited_for_too_long_falls_behind_like_any_other() -> None:
-    reader = Reader("stream-1", limit=4 * FRAME_COST, overflow="wait")
+    reader = FrameReader("stream-1", limit=4 * FRAME_COST, overflow="wait")
     while not reader.put(b"x"):
         pass
-    await taken([reader], within=0.01)
+    await wait_for_room([reader], within=0.01)
     assert not reader.put(b"missed")
     with contextlib.suppress(MewError):
         while True:
@@ -110,7 +110,7 @@ async def test_a_reader_that_is_waited_for_too_long_falls_behind_like_any_other(
 
 
 async def test_an_error_of_the_connection_comes_behind_the_last_frame_once() -> None:
-    reader = Reader("stream-1")
+    reader = FrameReader("stream-1")
     reader.put(b"one")
     reader.end(ConnectionLost("the link broke"))
     assert await anext(reader) == b"one"
@@ -120,10 +120,10 @@ async def test_an_error_of_the_connection_comes_behind_the_last_frame_once() -> 
 
 
 async def test_a_closed_reader_holds_nothing_and_ends() -> None:
-    async with Reader("stream-1", limit=100, overflow="wait") as reader:
+    async with FrameReader("stream-1", limit=100, overflow="wait") as reader:
         while not reader.put(b"x" * 50):
             pass
-        waiting = asyncio.create_task(taken([reader]))
+        waiting = asyncio.create_task(wait_for_room([reader]))
         await asyncio.sleep(0)
     await waiting
     assert reader.held == 0 and await rest(reader) == []
@@ -132,7 +132,7 @@ async def test_a_closed_reader_holds_nothing_and_ends() -> None:
 @pytest.mark.parametrize(("limit", "overflow"), [(0, "raise"), (-1, "wait"), (10, "forget")])
 def test_a_way_to_read_that_is_none_is_refused(limit: int, overflow: Overflow) -> None:
     with pytest.raises(LocalProtocolError, match=f"limit={limit}, overflow='{overflow}'.* 'drop_oldest' or"):
-        Reader("stream-1", limit=limit, overflow=overflow)
+        FrameReader("stream-1", limit=limit, overflow=overflow)
 
 
 @given(
@@ -146,7 +146,7 @@ def test_what_comes_out_and_what_is_told_as_missed_is_all_that_was_put_in(
     """None is a read, anything else a frame: no frame comes twice, none is reordered, none is lost unsaid."""
 
     async def play() -> None:
-        reader = Reader("stream-1", limit=limit, overflow=overflow)
+        reader = FrameReader("stream-1", limit=limit, overflow=overflow)
         put: list[bytes] = []
         got: list[bytes] = []
         for step in steps:

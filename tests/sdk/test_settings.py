@@ -298,8 +298,8 @@ async def test_a_client_and_a_participant_are_made_of_them(room: Room) -> None:
     room.enrol("bot", "proposer")
     room.enrol("deaf", "tool")
     made = room.client("bot", runtime_id="bot-7")
-    bot = MEWParticipant.from_settings(found, connect_link=made._connection._owner.open)
+    bot = MEWParticipant.from_settings(found, connect_link=made._connection._hooks.open)
     async with bot, room.client("deaf"):
         assert (bot.client.id, bot.client.space) == ("bot-7", "demo")
-        assert bot.client._connection._patience.attempts == 0
+        assert bot.client._connection._retry.attempts == 0
         assert bot.correlations._request_timeout == 0.05

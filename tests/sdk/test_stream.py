@@ -16,7 +16,7 @@ from mew_lab.errors import (
     Refused,
 )
 from mew_lab.sdk import reader as reader_module
-from mew_lab.sdk.reader import Reader
+from mew_lab.sdk.reader import FrameReader
 from mew_lab.sdk.stream import Stream
 from mew_lab.transport.memory import HIGH_WATER
 
@@ -147,7 +147,7 @@ async def test_a_slow_reader_is_told_what_it_missed_and_a_fast_one_misses_nothin
     assert len(got) + slow.missed_frames == 500
 
 
-async def left_in(reader: Reader) -> list[bytes]:
+async def left_in(reader: FrameReader) -> list[bytes]:
     return [data async for data in reader]
 
 

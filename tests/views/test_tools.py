@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mew_lab.lab.lab import Lab
-from mew_lab.sdk.discovered import DiscoveredTool
+from mew_lab.sdk.discovery import DiscoveredTool
 from mew_lab.views.tools.model import ToolList, ToolOwner
 from mew_lab.views.tools.widget import PAGE, ToolsView, view_of
 from mew_lab.views.ui import acting

@@ -21,7 +21,7 @@ from mew_lab.protocol.permit import Capability
 from mew_lab.protocol.text import MAX_NAME
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
-from mew_lab.sdk.discovered import DiscoveredTool, taken
+from mew_lab.sdk.discovery import DiscoveredTool, read_tools
 
 __all__ = ["ListedTool", "PinnedTools", "rests_on"]
 
@@ -144,7 +144,7 @@ class PinnedTools:
         if key[0] in self._told:
             return None
         entries = [one for one in self._local(key[0]) or () if one.get("name") == key[1]]
-        found = taken(key[0], entries).tools
+        found = read_tools(key[0], entries).tools
         return ListedTool.of(found[0]) if found else None
 
     def _unlisted(self, who: str, what: str) -> str:
@@ -157,7 +157,7 @@ class PinnedTools:
     def _take(self, who: str, entries: Sequence[Any], *, whole: bool) -> None:
         if len(who) > MAX_NAME:
             return
-        found = taken(who, [one for one in entries if isinstance(one, dict)]).tools
+        found = read_tools(who, [one for one in entries if isinstance(one, dict)]).tools
         self._told[who] = None
         if whole:
             self._absent -= {key for key in self._absent if key[0] == who}

@@ -161,7 +161,7 @@ class ChatModel:
 
         Raises:
             MewError: there is nothing to say, or too much.
-            CapabilityViolation, Refused, NoReply, ConnectionLost: as `Saying.say_accepted`.
+            CapabilityViolation, Refused, NoReply, ConnectionLost: as `MessageSender.say_accepted`.
 
         Spec: §3.4.
         """
@@ -178,7 +178,7 @@ class ChatModel:
 
         Raises:
             MewError: it is not held, does not wait for that, or its id means another message.
-            CapabilityViolation, Refused, NoReply, ConnectionLost: as `Saying.say_accepted`.
+            CapabilityViolation, Refused, NoReply, ConnectionLost: as `MessageSender.say_accepted`.
 
         Spec: §3.4.1.
         """
@@ -211,7 +211,7 @@ class ChatModel:
 
         Raises:
             MewError: it is not held, it was cancelled before, or its id means another message.
-            CapabilityViolation, Refused, NoReply, ConnectionLost: as `Saying.say_accepted`.
+            CapabilityViolation, Refused, NoReply, ConnectionLost: as `MessageSender.say_accepted`.
 
         Spec: §3.4.2.
         """

@@ -27,10 +27,9 @@ from mew_lab.protocol.covers import possesses
 from mew_lab.protocol.describe import describe
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.pattern import warnings
-from mew_lab.protocol.permit import Capability, CapabilitySet
+from mew_lab.protocol.permit import Capability, CapabilitySet, read_capabilities
 from mew_lab.protocol.visible import one_line
 from mew_lab.protocol.witness import witness
-from mew_lab.sdk.welcome import understood
 from mew_lab.space.events import Record
 
 __all__ = ["Probe", "barred", "probe", "read_pattern"]
@@ -121,7 +120,7 @@ async def probe(
     standing = next((one for one in standings(session) if one.name == grantee), None)
     if standing is None:
         raise MewError(f"{one_line(grantee, 64)!r} is not known here")
-    held, _ = understood([dict(one.pattern) for one in standing.rights])
+    held, _ = read_capabilities([dict(one.pattern) for one in standing.rights])
     capability = Capability.of(pattern)
     adds = not possesses(held.capabilities, capability)
     await asyncio.sleep(0)

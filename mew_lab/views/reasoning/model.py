@@ -105,7 +105,7 @@ class ReasoningModel:
         Raises:
             MewError: it is not held, or it is over.
             CapabilityViolation: this participant may not.
-            Refused, NoReply, ConnectionLost: as `Saying.say_accepted`.
+            Refused, NoReply, ConnectionLost: as `MessageSender.say_accepted`.
 
         Spec: §3.5.5.
         """

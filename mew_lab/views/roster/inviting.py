@@ -51,7 +51,7 @@ async def invite(
         Refused: the gateway says why: the name is known already, or the inviter may not give that.
         CapabilityViolation: the inviter may not invite.
         NoReply: no answer came in time.
-        LocalProtocolError, ConnectionLost: as `Saying.say`.
+        LocalProtocolError, ConnectionLost: as `MessageSender.say`.
 
     Spec: §3.6.5, §3.6.6.
     """

@@ -25,7 +25,7 @@ from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.json_schema import Validator, Violation
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.discovered import DiscoveredTool
+from mew_lab.sdk.discovery import DiscoveredTool
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.views.tools.runs import ToolRun, ToolRuns
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mew_lab.sdk.discovered import DiscoveredTool
+from mew_lab.sdk.discovery import DiscoveredTool
 
 __all__ = ["find_tools", "words_of"]
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from mew_lab.errors import MewError
 from mew_lab.lab.session import Session
 from mew_lab.protocol.visible import one_line, visible
-from mew_lab.sdk.discovered import DiscoveredTool
+from mew_lab.sdk.discovery import DiscoveredTool
 from mew_lab.views.tools.blocks import blocks
 from mew_lab.views.tools.fields import plan, summary
 from mew_lab.views.tools.model import Checked, ToolCatalog, ToolList

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mew_lab.sdk.discovered import DiscoveredTool
+from mew_lab.sdk.discovery import DiscoveredTool
 from mew_lab.views.tools.search import find_tools, words_of
 
 

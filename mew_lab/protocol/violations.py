@@ -1,4 +1,7 @@
-"""How is a refusal said?  The sentences of capability violations and of gateway errors; pure."""
+"""The errors of a message that is not permitted, or that the gateway refused: sentences that say what would help.
+
+Spec: §3.8.2, §4.1, §8.2.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mew_lab.sdk.discovered import DiscoveredTool, taken
+from mew_lab.sdk.discovery import DiscoveredTool, read_tools
 
 
 def tool(name: Any = "add", **more: Any) -> dict[str, Any]:
@@ -17,16 +17,16 @@ def tool(name: Any = "add", **more: Any) -> dict[str, Any]:
 def test_a_tool_is_read_with_what_it_says_of_itself() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "number"}}}
     told = tool(description="Adds.", inputSchema=schema, annotations={"readOnlyHint": True})
-    found = taken("calculator", [told])
+    found = read_tools("calculator", [told])
     assert found.tools == (DiscoveredTool("calculator", "add", "Adds.", schema, {"readOnlyHint": True}),)
     assert (list(found.entries), found.omitted) == ([told], "")
 
 
 @pytest.mark.req("S-L2-27")
 def test_description_and_schema_are_optional() -> None:
-    assert taken("c", [tool()]).tools == (DiscoveredTool("c", "add", "", {"type": "object"}, {}),)
+    assert read_tools("c", [tool()]).tools == (DiscoveredTool("c", "add", "", {"type": "object"}, {}),)
     odd = tool(description=7, inputSchema="x", annotations=[])
-    assert taken("c", [odd]).tools == taken("c", [tool()]).tools
+    assert read_tools("c", [odd]).tools == read_tools("c", [tool()]).tools
 
 
 @pytest.mark.threat(17)
@@ -34,20 +34,20 @@ def test_description_and_schema_are_optional() -> None:
     "name", ["", None, 7, "a/b", "a\nb", "a\u202eb", "\x1b[2J", " add", "a\u200b", "x" * 129, {"a": 1}]
 )
 def test_a_name_that_cannot_be_called_or_seen_is_left_out(name: Any) -> None:
-    found = taken("c", [tool(name), tool()])
+    found = read_tools("c", [tool(name), tool()])
     assert [one.name for one in found.tools] == ["add"]
     assert found.omitted == "tools left out: 1 without a name that can be called"
 
 
 def test_the_first_of_two_with_one_name_stays() -> None:
-    found = taken("c", [tool(description="first"), tool(description="second")])
+    found = read_tools("c", [tool(description="first"), tool(description="second")])
     assert [one.description for one in found.tools] == ["first"]
     assert found.omitted == "tools left out: 1 with the name of another"
 
 
 @pytest.mark.threat(9)
 def test_at_most_500_are_taken() -> None:
-    found = taken("c", [tool(f"t{n}") for n in range(100_000)])
+    found = read_tools("c", [tool(f"t{n}") for n in range(100_000)])
     assert len(found.tools) == len(found.entries) == 500
     assert found.omitted == "tools left out: 99500 beyond 500"
 
@@ -57,18 +57,21 @@ def test_a_schema_of_more_than_64_kib_is_left_out_and_so_is_what_is_too_much_tog
     def of(size: int) -> dict[str, Any]:
         return {"x": "y" * (size - len('{"x":""}'))}
 
-    found = taken("c", [tool("fits", inputSchema=of(65_536)), tool("not", inputSchema=of(65_537))])
+    found = read_tools("c", [tool("fits", inputSchema=of(65_536)), tool("not", inputSchema=of(65_537))])
     assert [one.name for one in found.tools] == ["fits"]
     assert found.omitted == "tools left out: 1 with a schema that is too large"
-    many = taken("c", [tool(f"t{n}", inputSchema=of(65_536)) for n in range(100)])
+    many = read_tools("c", [tool(f"t{n}", inputSchema=of(65_536)) for n in range(100)])
     assert (len(many.tools), many.omitted) == (30, "tools left out: 70 beyond 2000000 bytes")
     deep: dict[str, Any] = {}
     for _ in range(100_000):
         deep = {"a": deep}
-    assert taken("c", [tool(inputSchema=deep)]).tools == ()
+    assert read_tools("c", [tool(inputSchema=deep)]).tools == ()
 
 
 def test_a_long_description_is_cut_and_large_annotations_are_dropped() -> None:
-    assert taken("c", [tool(description="d" * 2_000_000)]).omitted == "tools left out: 1 beyond 2000000 bytes"
-    [one] = taken("c", [tool(description="d" * 5000, annotations={"a": "b" * 5000})]).tools
+    assert (
+        read_tools("c", [tool(description="d" * 2_000_000)]).omitted
+        == "tools left out: 1 beyond 2000000 bytes"
+    )
+    [one] = read_tools("c", [tool(description="d" * 5000, annotations={"a": "b" * 5000})]).tools
     assert (len(one.description), one.annotations) == (4096, {})

@@ -10,13 +10,13 @@ import pytest
 
 from mew_lab.errors import LocalProtocolError
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.sdk.drafting import completed
+from mew_lab.sdk.client import complete_draft
 
 NOW = datetime(2026, 11, 21, 23, 59, 59, 7_999, tzinfo=UTC)
 
 
 def made(draft: Any, *, sender: str = "bot", limit: int = 1024) -> Envelope:
-    return completed(draft, id="i-1", now=NOW, sender=sender, limit=limit)
+    return complete_draft(draft, id="i-1", now=NOW, sender=sender, limit=limit)
 
 
 @pytest.mark.req("S-L1-3", "S1-L3-2")

@@ -9,12 +9,12 @@ import pytest
 
 from mew_lab.errors import ConfigError, ConnectionLost, NotAdmitted
 from mew_lab.protocol.token import Token
-from mew_lab.sdk.door import Door, address
+from mew_lab.sdk.connection import Endpoint, address
 from mew_lab.transport.link import HandshakeRefused, LinkClosed
 from mew_lab.transport.memory import pair
 
 SECRET = "canary-secret-0123456789"
-DOOR = Door("ws://127.0.0.1:8080", "demo", Token(SECRET), "bot-2")
+ENDPOINT = Endpoint("ws://127.0.0.1:8080", "demo", Token(SECRET), "bot-2")
 
 
 @pytest.mark.req("P-5.2-7")
@@ -53,14 +53,14 @@ async def test_the_token_goes_into_the_header_and_the_join_frame_only(
         return here
 
     monkeypatch.setattr("mew_lab.transport.websocket.connect", connect)
-    assert await DOOR.open(timeout=3.0, heartbeat=7.0) is here
+    assert await ENDPOINT.open(timeout=3.0, heartbeat=7.0) is here
     [(url, options)] = opened
     assert url == "ws://127.0.0.1:8080/ws?space=demo"
     assert options["headers"] == {"Authorization": f"Bearer {SECRET}"}
     assert (options["open_timeout"], options["ping_interval"], options["ping_timeout"]) == (3.0, 7.0, 7.0)
     frame = await there.receive()
     assert json.loads(frame) == {"type": "join", "space": "demo", "token": SECRET, "participantId": "bot-2"}
-    assert SECRET not in repr(DOOR)
+    assert SECRET not in repr(ENDPOINT)
 
 
 async def test_without_a_token_or_an_id_neither_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +71,7 @@ async def test_without_a_token_or_an_id_neither_is_sent(monkeypatch: pytest.Monk
         return here
 
     monkeypatch.setattr("mew_lab.transport.websocket.connect", connect)
-    await Door("ws://h", "demo", None, None).open(timeout=1.0, heartbeat=None)
+    await Endpoint("ws://h", "demo", None, None).open(timeout=1.0, heartbeat=None)
     assert json.loads(await there.receive()) == {"type": "join", "space": "demo"}
 
 
@@ -85,7 +85,7 @@ async def test_a_link_that_closes_under_the_join_frame_tells_by_its_first_receiv
         return here
 
     monkeypatch.setattr("mew_lab.transport.websocket.connect", connect)
-    link = await DOOR.open(timeout=1.0, heartbeat=None)
+    link = await ENDPOINT.open(timeout=1.0, heartbeat=None)
     with pytest.raises(LinkClosed):
         await link.receive()
 
@@ -151,15 +151,15 @@ async def test_a_link_that_closes_under_the_join_frame_tells_by_its_first_receiv
     ],
 )
 def test_a_shut_door_is_explained(fault: Any, welcomed: bool, kind: type, said: str) -> None:
-    error = DOOR.explain(fault, name="bot", welcomed=welcomed)
+    error = ENDPOINT.explain(fault, name="bot", welcomed=welcomed)
     assert type(error) is kind and said in str(error) and SECRET not in str(error)
 
 
 def test_only_these_closings_count_as_broken_links() -> None:
     def code(fault: LinkClosed) -> Any:
-        return getattr(DOOR.explain(fault, name="bot", welcomed=True), "close_code", None)
+        return getattr(ENDPOINT.explain(fault, name="bot", welcomed=True), "close_code", None)
 
     assert code(LinkClosed(1011, "keepalive ping timeout")) == 1006
     assert code(LinkClosed(1011, "internal error")) == 1011
-    clean = DOOR.explain(LinkClosed(1000), name="bot", welcomed=True)
+    clean = ENDPOINT.explain(LinkClosed(1000), name="bot", welcomed=True)
     assert isinstance(clean, ConnectionLost) and clean.clean

@@ -9,7 +9,7 @@ import pytest
 from mew_lab.errors import CapabilityViolation, Refused
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.permit import CapabilitySet
-from mew_lab.sdk.words import refusal, require, violation
+from mew_lab.protocol.violations import refusal, require, violation
 
 CALL = {"method": "tools/call", "params": {"name": "git_log"}}
 

@@ -1,7 +1,9 @@
-"""How does a participant say something on its own account?  Completed, permitted, sent; it means nothing.
+"""Sends what a participant says on its own account: drafted, permitted, completed, sent.
 
-`say` tells whoever asked when it may not be said; `quietly` is for what is said by itself (an acknowledgement,
-a status) and of which nobody would read a refusal. Spec: §4.1, §4.3.
+`say` raises where a message may not be said; `quietly` is for what is said by itself (an acknowledgement, a status) and
+of which nobody would read a refusal. What a message means is not known here.
+
+Spec: §4.1, §4.3.
 """
 
 from __future__ import annotations
@@ -12,11 +14,12 @@ from typing import Any
 
 from mew_lab.errors import ConnectionLost, LocalProtocolError
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.violations import require
+from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.correlations import ACCEPTED_WITHIN, Correlations
-from mew_lab.sdk.words import require
 
-__all__ = ["ACCEPTED_WITHIN", "Names", "Saying", "names"]
+__all__ = ["ACCEPTED_WITHIN", "MessageSender", "Names", "drafted", "names", "tool_call"]
 
 logger = logging.getLogger(__name__)
 
@@ -37,8 +40,25 @@ def drafted(
     return {key: value for key, value in draft.items() if value is not None}
 
 
-class Saying:
-    """The voice of one participant."""
+def tool_call(target: str, arguments: Mapping[str, Any] | None) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """The addressee of a call of `participant/tool`, and its payload.
+
+    Raises:
+        LocalProtocolError: `target` does not read `participant/tool`.
+    """
+    participant, _, tool = target.partition("/")
+    if not participant or not tool:
+        raise LocalProtocolError(
+            f"{one_line(target, 80)!r} names no tool: it reads participant/tool, such as git/git_log"
+        )
+    return (participant,), {
+        "method": "tools/call",
+        "params": {"name": tool, "arguments": dict(arguments or {})},
+    }
+
+
+class MessageSender:
+    """Sends the messages of one participant, as far as its capabilities permit."""
 
     def __init__(self, client: MEWClient, correlations: Correlations) -> None:
         self.client = client

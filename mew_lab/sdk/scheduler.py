@@ -1,0 +1,154 @@
+"""Schedules the steps of many keys, and says how far apart those of tool discovery are.
+
+`KeyedScheduler` runs one task a key. `Pace` holds the figures of discovery, `StartSpacing` spaces its first attempts.
+
+Spec: SDK "Participant Join Flow and Tool Discovery".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple
+
+__all__ = ["KeyedScheduler", "NextStep", "Pace", "StartSpacing"]
+
+
+class NextStep(NamedTuple):
+    """What follows a step: another one `after` seconds; `failures` in a row so far; whether its key is settled now."""
+
+    after: float
+    failures: int = 0
+    settled: bool = True
+
+
+class KeyedScheduler:
+    """At most one task a key, which sleeps until its next step is due. A step that gives None is the last of its key.
+
+    What a step does is its maker's business. A key is settled once that for which it was scheduled has happened, or will
+    not happen.
+
+    Args:
+        step: The next step of a key, given its failures in a row.
+        wait: Sleeps for some seconds.
+        on_settled: Is called when a key is settled, the end of its task included.
+        on_fault: Is called with what a step raises; that ends the task.
+
+    Attributes:
+        unsettled: The keys that are scheduled and not settled.
+    """
+
+    def __init__(
+        self,
+        step: Callable[[str, int], Coroutine[Any, Any, NextStep | None]],
+        *,
+        wait: Callable[[float], Coroutine[Any, Any, object]],
+        on_settled: Callable[[], object],
+        on_fault: Callable[[Exception], object],
+    ) -> None:
+        self.unsettled: set[str] = set()
+        self._step = step
+        self._wait = wait
+        self._on_settled = on_settled
+        self._on_fault = on_fault
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._tasks
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def schedule(self, key: str, after: float, *, settled: bool = False) -> None:
+        """Takes the first step of `key` after some seconds, in place of what was scheduled for it."""
+        self.cancel(key)
+        if not settled:
+            self.unsettled.add(key)
+        self._tasks[key] = asyncio.get_running_loop().create_task(self._follow(key, after))
+
+    def cancel(self, key: str) -> None:
+        """Ends the task of `key`, if it has one. A step on its way is not awaited any more."""
+        task = self._tasks.pop(key, None)
+        if task is not None:
+            task.cancel()
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+            self._settle(key)
+
+    def clear(self) -> None:
+        """Ends all tasks."""
+        for key in tuple(self._tasks):
+            self.cancel(key)
+
+    async def close(self) -> None:
+        """Ends all tasks, and returns when they have ended."""
+        self.clear()
+        if self._ending:
+            await asyncio.wait(self._ending)
+
+    def _settle(self, key: str) -> None:
+        self.unsettled.discard(key)
+        self._on_settled()
+
+    async def _follow(self, key: str, after: float) -> None:
+        failures = 0
+        try:
+            while True:
+                await self._wait(max(after, 0.0))
+                following = await self._step(key, failures)
+                if following is None:
+                    return
+                after, failures = following.after, following.failures
+                if following.settled:
+                    self._settle(key)
+        except Exception as fault:
+            self._on_fault(fault)
+        finally:
+            if self._tasks.get(key) is asyncio.current_task():
+                del self._tasks[key]
+                self._settle(key)
+
+
+# --- the schedule of discovery ---
+
+
+class Pace(NamedTuple):
+    """How discovery takes its time, in seconds.
+
+    `stagger` is the gap before the second of several starts; the gaps grow by as much each, up to `longest`:
+    0.1, 0.2, 0.3 … 3. `retries` are the waits before each repetition of a failed attempt, `ttl` how long a list
+    counts as fresh (then it is asked for again), `timeout` how long one page may take.
+
+    The specification's example waits 3 to 5 s for each participant whatever their number. An agent waits 5 s for
+    discovery before it thinks, so with two participants it would think without tools. Here the first is asked at
+    once, ten within 4.5 s, and from the thirtieth on it is the 3 s of the example: fifty take 104 s.
+    """
+
+    stagger: float = 0.1
+    longest: float = 3.0
+    retries: tuple[float, ...] = (5.0, 10.0, 15.0)
+    ttl: float = 300.0
+    timeout: float = 10.0
+
+
+class StartSpacing:
+    """Spaces the first attempts of discovery: each start is given out once, in order. It has no clock."""
+
+    def __init__(self) -> None:
+        self._latest = float("-inf")
+        self._burst = 0
+
+    def next(self, now: float, pace: Pace, *, waiting: int) -> float:
+        """Gives out the next start, as seconds from `now`.
+
+        While `waiting` others wait it is at most `waiting` times the longest gap: a participant that comes and goes
+        without end uses up starts, and must not delay those of all others.
+        """
+        earliest = self._latest + min(pace.stagger * (self._burst + 1), pace.longest)
+        earliest = min(earliest, now + waiting * pace.longest)
+        if now >= earliest:
+            self._burst, self._latest = 0, now
+        else:
+            self._burst, self._latest = self._burst + 1, earliest
+        return self._latest - now

@@ -296,6 +296,12 @@ def test_what_does_not_fit_is_left_out_wherever_it_stands() -> None:
     presence = SystemPresence.read({"event": "join", "participant": bob, "extra": 1})
     assert isinstance(presence.participant, ParticipantInfo)
     assert presence.participant.capabilities == [{"kind": "chat"}, {"kind": "mcp/*"}]
+    assert bob["capabilities"] == [
+        {"kind": "chat"},
+        "junk",
+        7,
+        {"kind": "mcp/*"},
+    ]  # what came is left as it was
     assert presence.model_dump()["extra"] == 1 and presence.participant.model_dump()["mood"] == [1]
     welcome = SystemWelcome.read({"you": {"id": "me"}, "participants": [{"capabilities": []}, {"id": "bob"}]})
     assert [one.id for one in welcome.participants] == ["bob"]

@@ -251,15 +251,14 @@ def test_only_the_package_itself_imports_by_a_computed_name() -> None:
     assert found == []
 
 
-# Who takes a whole lab: the façade's own list of labs, and the magics. The others are still to take a `Session`, or parts.
+# A whole lab is taken by the list of labs and by the magics alone; everything else takes a `Session`, or parts of one.
 WHOLE_LAB = {"", "lab.labs", "notebook.magics"}
-STILL_WHOLE_LAB = {"cli", "cli.console", "cli.demo", "cli.terminal", "lab.training", "notebook.waiting"}
 
 
 def test_nothing_but_the_facade_and_the_magics_takes_a_whole_lab() -> None:
-    """Type-only imports count. A module that mends itself leaves the second set."""
+    """Type-only imports count."""
     takers = {name_of(path) for path in MODULES if "mew_lab.lab.lab" in imports_of(path)}
-    assert takers - WHOLE_LAB == STILL_WHOLE_LAB
+    assert takers == WHOLE_LAB
 
 
 CLIENT_LAYER = {

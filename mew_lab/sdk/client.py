@@ -33,6 +33,7 @@ from mew_lab.errors import (
     ProtocolError,
     RemoteProtocolError,
 )
+from mew_lab.ledger.members import described_member, read_welcome
 from mew_lab.protocol import frames
 from mew_lab.protocol.envelope import MAX_DEPTH, MAX_MESSAGE, PROTOCOL, Envelope, too_deep
 from mew_lab.protocol.kinds import GATEWAY, is_reserved
@@ -47,7 +48,7 @@ from mew_lab.transport.link import HandshakeRefused, Link, LinkClosed
 if TYPE_CHECKING:
     from mew_lab.sdk.settings import Settings
 
-__all__ = ["STREAM_DATA", "MEWClient", "StreamData", "Welcome", "complete_draft", "read_welcome"]
+__all__ = ["STREAM_DATA", "MEWClient", "StreamData", "complete_draft"]
 
 STREAM_DATA = "stream/data"  # what a guard is told of a frame, which has no kind
 
@@ -378,7 +379,7 @@ class MEWClient:
         self._welcomes(envelope.payload)
 
     def _presence(self, payload: Mapping[str, Any]) -> None:
-        member = read_member(payload.get("participant"))
+        member = described_member(payload.get("participant"))
         if member is None or member[0] == self.id:
             return
         if payload.get("event") == "join":
@@ -455,43 +456,3 @@ def complete_draft(
             code="invalid_json",
         )
     return envelope
-
-
-# --- welcomes ---
-
-
-class Welcome(NamedTuple):
-    """What one welcome tells: `participants` are the others, `patterns` one's own capabilities."""
-
-    id: str
-    patterns: list[dict[str, Any]]
-    participants: dict[str, list[dict[str, Any]]]
-
-
-def read_welcome(envelope: Envelope) -> Welcome | None:
-    """What a welcome tells; None when it names nobody, or is addressed to somebody else than it names.
-
-    What is no participant or no pattern in it is left out.
-    """
-    you = envelope.payload.get("you")
-    id = you.get("id") if isinstance(you, dict) else None
-    if not isinstance(you, dict) or not isinstance(id, str) or (envelope.to and id not in envelope.to):
-        return None
-    others = envelope.payload.get("participants")
-    members = map(read_member, others if isinstance(others, list) else ())
-    participants = {member[0]: member[1] for member in members if member and member[0] != id}
-    return Welcome(id, _patterns(you), participants)
-
-
-def read_member(entry: object) -> tuple[str, list[dict[str, Any]]] | None:
-    """The id and the patterns of an entry `{"id", "capabilities"}`; None when it is none."""
-    if not isinstance(entry, dict) or not isinstance(entry.get("id"), str):
-        return None
-    return entry["id"], _patterns(entry)
-
-
-def _patterns(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
-    patterns = entry.get("capabilities")
-    return (
-        [pattern for pattern in patterns if isinstance(pattern, dict)] if isinstance(patterns, list) else []
-    )

@@ -112,7 +112,7 @@ def without_join(text: str, *, limit: int) -> str:
     try:
         return text if _claimed(read_strict(text, limit=limit)) is None else LATE_JOIN
     except ProtocolError:
-        plain = _PLAIN_ESCAPE.sub(lambda found: chr(int(found[1], 16)), text) if "\\u" in text else text
+        plain = _PLAIN_ESCAPE.sub(lambda match: chr(int(match[1], 16)), text) if "\\u" in text else text
         masked = mask(plain)
         return mask(text) if masked == plain else masked
 

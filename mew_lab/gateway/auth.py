@@ -122,13 +122,13 @@ class Tokens:
         if token is not None:
             mine = [self._digest(space, token)] if self.participant_of(space, token) == participant else []
         else:
-            mine = [one for one, entry in self._entries.items() if entry[1:3] == (space, participant)]
+            mine = [digest for digest, entry in self._entries.items() if entry[1:3] == (space, participant)]
         self._drop(mine)
         return len(mine)
 
     def void_space(self, space: str) -> None:
         """Forgets all tokens of a space that runs here no more."""
-        self._drop([one for one, entry in self._entries.items() if entry.space == space])
+        self._drop([digest for digest, entry in self._entries.items() if entry.space == space])
 
     def _drop(self, digests: Iterable[bytes]) -> None:
         for digest in digests:
@@ -146,17 +146,17 @@ class Tokens:
 
 def _private_folder(folder: Path) -> None:
     """Makes the folder, and those above it that are missing, readable by its owner alone."""
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    for one in reversed(missing):
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    for place in reversed(missing):
         with contextlib.suppress(FileExistsError):
-            one.mkdir(mode=0o700)
+            place.mkdir(mode=0o700)
     if _POSIX:
-        found = folder.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
             raise ConfigError(
                 f"tokens cannot be kept in {folder}: it is not a folder of yours", path=str(folder)
             )
-        if stat.S_IMODE(found.st_mode) & 0o077:
+        if stat.S_IMODE(status.st_mode) & 0o077:
             folder.chmod(0o700)
 
 
@@ -170,7 +170,7 @@ def token_path(folder: Path | str, space: str, participant: str) -> Path:
         raise ConfigError(f"{participant[:80]!r} cannot be part of a token file's name", key=participant[:80])
     place = Path(folder)
     try:
-        there = [one.name for one in place.iterdir()]
+        there = [entry.name for entry in place.iterdir()]
     except OSError:
         there = []
     return place / folder_name(space, among=there) / f"{participant}.token"
@@ -232,10 +232,10 @@ def read_token_file(path: Path | str, *, short: bool = True) -> Token:
             path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
         )  # a pipe must not hold us up
         with os.fdopen(descriptor, "rb") as file:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
                 raise ConfigError(f"the token file {path} is not a plain file", path=str(path))
-            if _POSIX and stat.S_IMODE(found.st_mode) & 0o077:
+            if _POSIX and stat.S_IMODE(status.st_mode) & 0o077:
                 raise ConfigError(
                     f"the token file {path} can be read by others than its owner; run: chmod 600 {path}",
                     path=str(path),
@@ -265,8 +265,8 @@ def read_token_file(path: Path | str, *, short: bool = True) -> Token:
 
 def known_tokens(folder: Path | str, space: str) -> list[Token]:
     """The tokens of a space from files that their owner alone can read; masked from now on."""
-    found = []
+    tokens = []
     for path in sorted(token_path(folder, space, "any").parent.glob("*.token")):
         with contextlib.suppress(ConfigError):
-            found.append(read_token_file(path))
-    return found
+            tokens.append(read_token_file(path))
+    return tokens

@@ -248,18 +248,18 @@ class LimitsConfig(Section):
     @property
     def of_server(self) -> Limits:
         """Those that a port watches over."""
-        return Limits(**self._set_values(one.name for one in fields(Limits)))
+        return Limits(**self._set_values(field.name for field in fields(Limits)))
 
     @property
     def of_journal(self) -> JournalLimits:
         """The limits of the journal; `journal_bytes` is the total."""
-        given = {
+        settings = {
             "bytes_per_second": self.journal_bytes_per_second,
             "burst": self.journal_burst,
             "total": self.journal_bytes,
             "floor": self.journal_floor,
         }
-        return JournalLimits(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+        return JournalLimits(**{name: value for name, value in settings.items() if value is not None})  # type: ignore[arg-type]
 
     def _set_values(self, names: Iterable[str]) -> dict[str, Any]:
         return {name: value for name in names if (value := getattr(self, name, None)) is not None}
@@ -323,7 +323,7 @@ class SpaceSettings(Section):
 
     owner: ParticipantId | None = None
     default_participant: ParticipantId | None = None
-    baseline: Capabilities = Field(default_factory=lambda: [dict(one) for one in BASELINE])
+    baseline: Capabilities = Field(default_factory=lambda: [dict(pattern) for pattern in BASELINE])
     hosts: list[str] = Field(default_factory=list)
     origins: list[str] = Field(default_factory=list)
     limits: LimitsConfig = Field(default_factory=LimitsConfig)

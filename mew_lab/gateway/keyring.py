@@ -64,9 +64,9 @@ def issue(file: SpaceFile, tokens: Tokens, *, environ: Mapping[str, str] = os.en
 
 
 def _own(file: SpaceFile, participant: str, environ: Mapping[str, str]) -> Key:
-    given = environ.get(variable(participant), "")
-    if given:
-        return Key(Token(given), None)
+    secret = environ.get(variable(participant), "")
+    if secret:
+        return Key(Token(secret), None)
     space, kept = file.config.name, file.folder / ".mew" / "tokens"
     for path in (
         token_path(kept, space, participant),

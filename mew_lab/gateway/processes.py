@@ -164,29 +164,29 @@ class Processes:
             "cwd": str(program.cwd),
             "env": dict(program.env),
             "log": str(log),
-            "secrets": [one.reveal() for one in program.secrets],
+            "secrets": [secret.reveal() for secret in program.secrets],
             "grace": self._grace,
         }
         process.stdin.write(json.dumps(orders).encode() + b"\n")
         if self._leave.is_set():
             process.stdin.close()
-        said: dict[str, Any] = {}
+        reports: dict[str, Any] = {}
         try:
             while line := await process.stdout.readline():
-                said |= _report(line)
-                if "pid" in said:
-                    self.pids[name] = said["pid"]
+                reports |= _report(line)
+                if "pid" in reports:
+                    self.pids[name] = reports["pid"]
                     _done(begun)
         finally:
             _done(begun)
             self.pids.pop(name, None)
-            self._kill(name, lost="exit" not in said)
+            self._kill(name, lost="exit" not in reports)
         await process.wait()
-        if "exit" in said:
-            return _Ended(said["exit"])
-        if "pid" in said:
+        if "exit" in reports:
+            return _Ended(reports["exit"])
+        if "pid" in reports:
             return _Ended(fault="has lost its keeper, and was ended")
-        return _Ended(fault=f"cannot be started: {said.get('fault', 'it has no keeper')}")
+        return _Ended(fault=f"cannot be started: {reports.get('fault', 'it has no keeper')}")
 
     def _kill(self, name: str, *, lost: bool) -> None:
         """Ends the programs of a lost keeper: its process group keeps its number as long as a process is in it."""
@@ -204,10 +204,12 @@ def _done(future: asyncio.Future[None]) -> None:
 def _report(line: bytes) -> dict[str, Any]:
     """The report of a keeper; any other output is a fault of the keeper."""
     try:
-        said = json.loads(line)
+        report = json.loads(line)
     except ValueError:
-        said = None
-    return said if isinstance(said, dict) else {"fault": one_line(mask(line.decode(errors="replace")), 200)}
+        report = None
+    return (
+        report if isinstance(report, dict) else {"fault": one_line(mask(line.decode(errors="replace")), 200)}
+    )
 
 
 def _log_file(program: Program) -> Path:

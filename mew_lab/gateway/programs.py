@@ -72,7 +72,7 @@ def programs_of(
         if not participant.starts:
             continue
         token = keys[name].token
-        given = {
+        variables = {
             **inherited_environment(environ),
             **_fill_environment(participant.env, environ),
             variable(name): token.reveal(),
@@ -81,7 +81,7 @@ def programs_of(
             participant=name,
             command=(),
             cwd=file.folder,
-            env=given,
+            env=variables,
             log=file.logs / logs / f"{name}.log",
             restart=participant.restart_policy or "never",
             secrets=(token, *participant.tokens),

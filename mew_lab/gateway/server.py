@@ -135,7 +135,7 @@ class Server:
         self._gateway = gateway
         self._limits = limits
         self._allowed_hosts = tuple(allowed_hosts)
-        self._origins = frozenset(one.lower() for one in allowed_origins)
+        self._origins = frozenset(origin.lower() for origin in allowed_origins)
         rates = Rates(limits)
         self._sockets = Sockets(gateway, limits=limits, rates=rates)
         self._routes = Routes(

@@ -71,7 +71,9 @@ def payer(event: Event, state: State) -> str:
         return "" if event.via in UNCOUNTED else event.participant
     if isinstance(event, WelcomesDue):
         by = state.members.get(next(iter(state.due.values()), ""))
-        return "" if by is None or any(one.via in UNCOUNTED for one in by.connections) else by.name
+        return (
+            "" if by is None or any(connection.via in UNCOUNTED for connection in by.connections) else by.name
+        )
     if not isinstance(event, _SENT):
         return ""
     if event.connection is None:

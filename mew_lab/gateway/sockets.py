@@ -273,18 +273,18 @@ class _SocketSession:
     async def _authenticate(self, join: JoinFrame) -> Identity:
         """The identity that header, query and join frame name together; every disagreement is refused alike."""
         known = self._known
-        spaces = {one for one in (join.space, self._asked, known.space if known else "") if one}
-        found = None
+        spaces = {name for name in (join.space, self._asked, known.space if known else "") if name}
+        identity = None
         if len(spaces) <= 1:
             if join.token is None:
-                found = known
+                identity = known
             else:
                 gateway, space = self._gateway, next(iter(spaces), "")
-                found = identify(gateway.tokens, join.token, spaces=gateway.spaces, asked=space)
-        if found is None or known not in (None, found):
+                identity = identify(gateway.tokens, join.token, spaces=gateway.spaces, asked=space)
+        if identity is None or known not in (None, identity):
             await self._sockets.refusal_delay()
             raise _Refused(UNAUTHENTICATED, UNKNOWN)
-        return found
+        return identity
 
     async def _admit(self, identity: Identity, runtime_id: str) -> None:
         """Lets it in; one that has its id already must show that it lives.

@@ -168,16 +168,16 @@ def _config(file: _File, switches: Mapping[str, bool]) -> SpaceConfig:
 
 def _switches(environ: Mapping[str, str]) -> tuple[dict[str, bool], list[Fault]]:
     """The switches of the peers' log files in the environment, as those peers read them."""
-    found, faults = {}, []
+    switches, faults = {}, []
     for name in ("GATEWAY_LOGGING", "ENVELOPE_HISTORY", "CAPABILITY_DECISIONS"):
         word = environ.get(name, "").strip().lower()
         if word in YES | NO:
-            found[name] = word in YES
+            switches[name] = word in YES
         elif word:
             faults.append(
                 Fault(name, "this environment variable says neither yes nor no; set it to true or false")
             )
-    return found, faults
+    return switches, faults
 
 
 def _remarks(document: object) -> Iterator[str]:

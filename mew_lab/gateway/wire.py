@@ -48,13 +48,13 @@ class Wire:
         self._timer: asyncio.TimerHandle | None = None  # while it is not read
         self._unread_since = 0.0
         self._read_since = float("-inf")  # when reading began again
-        heard = protocol.handle_pong
+        original = protocol.handle_pong
 
         def handle_pong(event: Any) -> None:
             answered = self._pings.pop(bytes(event.data), None)
             if answered is not None and not answered.done():
                 answered.set_result(None)
-            heard(event)
+            original(event)
 
         protocol.handle_pong = handle_pong
         overdue = getattr(protocol, "keepalive_timeout", None)
@@ -171,4 +171,4 @@ def hang_up(connections: Iterable[Any]) -> None:
 
 def silent(connections: Iterable[Any]) -> set[Any]:
     """Those of the library's connections that have not sent a whole request yet."""
-    return {one for one in connections if getattr(one, "cycle", one) is None}
+    return {connection for connection in connections if getattr(connection, "cycle", connection) is None}

@@ -65,9 +65,9 @@ def steps(pattern: Node | None, size: int = REFERENCE, *, seen: Candidates = ONE
         case Negation():
             return steps(pattern.inner, size, seen=seen)
         case AnyOf():
-            return sum(seen.values + steps(one, size, seen=seen) for one in pattern.others)
+            return sum(seen.values + steps(alternative, size, seen=seen) for alternative in pattern.others)
         case ObjectPattern():
-            return sum(_member(one, size, seen) for one in pattern.members)
+            return sum(_member(member, size, seen) for member in pattern.members)
     return 0
 
 
@@ -75,18 +75,18 @@ def _member(member: Any, size: int, seen: Candidates) -> int:
     if isinstance(member, Field):
         return steps(member.pattern, size, seen=seen)
     parts = member.pattern.alternatives if isinstance(member.pattern, AnyOf) else (member.pattern,)
-    searched, found = _selected(member.selector, size, seen)
-    return min(MOST, sum(searched + steps(one, size, seen=found) for one in parts))
+    searched, selected = _selected(member.selector, size, seen)
+    return min(MOST, sum(searched + steps(part, size, seen=selected) for part in parts))
 
 
 def _selected(selector: KeyGlob | Anywhere | JSONPath, size: int, seen: Candidates) -> tuple[int, Candidates]:
     """What a search costs, and what it selects."""
     if isinstance(selector, Anywhere):
-        found = _below(size, seen)
-        return found.values, found
+        candidates = _below(size, seen)
+        return candidates.values, candidates
     if isinstance(selector, KeyGlob):
-        found = _children(size, seen)
-        return found.values + steps(selector.glob, size, seen=found), found
+        candidates = _children(size, seen)
+        return candidates.values + steps(selector.glob, size, seen=candidates), candidates
     return _walk(selector, selector.query, size, seen)
 
 
@@ -114,11 +114,11 @@ def _walk(
             if isinstance(selector, selectors.NameSelector | selectors.IndexSelector):
                 values += seen.values
                 continue
-            found = _children(size, seen).values
-            cost += found
-            values += found
+            children = _children(size, seen).values
+            cost += children
+            values += children
             if isinstance(selector, selectors.FilterSelector):
-                cost += found * _test(path, selector.expression, size)
+                cost += children * _test(path, selector.expression, size)
         seen = Candidates(values, seen.often * len(segment.selectors))
     return cost, seen
 
@@ -138,9 +138,9 @@ def _test(path: JSONPath, part: Any, size: int) -> int:
             return 1 + _test(path, part.left, size) + _test(path, part.right, size)
         case filters.ComparisonExpression():
             sides = (part.left, part.right)
-            plain = any(isinstance(one, filters.FilterExpressionLiteral) for one in sides)
-            return 2 + sum(_test(path, one, size) for one in sides) + (0 if plain else size)
-    cost = 2 + sum(_test(path, one, size) for one in part.args)  # what is left is a function
+            plain = any(isinstance(side, filters.FilterExpressionLiteral) for side in sides)
+            return 2 + sum(_test(path, side, size) for side in sides) + (0 if plain else size)
+    cost = 2 + sum(_test(path, argument, size) for argument in part.args)  # what is left is a function
     if part.name in ("match", "search"):
         cost += steps(path.expression(part), size)
     return cost
@@ -151,7 +151,7 @@ def compile_cost(pattern: Any) -> int:
     if isinstance(pattern, str):
         return _NODE_STEPS + len(pattern) // 4 + (_instructions(pattern) if is_expression(pattern) else 0)
     if isinstance(pattern, dict):
-        return _NODE_STEPS + sum(_key_cost(name) + compile_cost(one) for name, one in pattern.items())
+        return _NODE_STEPS + sum(_key_cost(name) + compile_cost(part) for name, part in pattern.items())
     if isinstance(pattern, list):
         return _NODE_STEPS + sum(map(compile_cost, pattern))
     return _NODE_STEPS
@@ -166,9 +166,11 @@ def _key_cost(name: str) -> int:
 
 def _instructions(expression: str) -> int:
     """Roughly how many instructions an expression of google-re2 has, told before it is compiled."""
-    numbers = [int(one) for one in _NUMBER.findall(expression)[:64] if len(one) < 5]
+    numbers = [int(digits) for digits in _NUMBER.findall(expression)[:64] if len(digits) < 5]
     repeated = 1
-    for one in numbers:
-        repeated = min(_MOST_REPEATED, max(1, repeated * one if "){" in expression else max(repeated, one)))
+    for number in numbers:
+        repeated = min(
+            _MOST_REPEATED, max(1, repeated * number if "){" in expression else max(repeated, number))
+        )
     classes = expression.count("\\p") + expression.count("\\P") + expression.count("[[:")
     return min(len(expression), 512) * repeated + classes * _CLASS_INSTRUCTIONS * repeated

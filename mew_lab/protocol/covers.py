@@ -119,15 +119,15 @@ def disjoint(
         ConfigError: when one of them is no capability.
         OverBudget: when `meter` ends before the answer is found.
     """
-    one, other = _compiled(a), _compiled(b)
+    left, right = _compiled(a), _compiled(b)
     own = _allowed(meter)
     try:
         return (
-            _apart(one.kind, other.kind, own)
-            or (one.to is not None and other.to is not None and _apart(one.to, other.to, own))
-            or _apart(one.payload or ANY_OBJECT, other.payload or ANY_OBJECT, own)
-            or _permits_nothing(one, own)
-            or _permits_nothing(other, own)
+            _apart(left.kind, right.kind, own)
+            or (left.to is not None and right.to is not None and _apart(left.to, right.to, own))
+            or _apart(left.payload or ANY_OBJECT, right.payload or ANY_OBJECT, own)
+            or _permits_nothing(left, own)
+            or _permits_nothing(right, own)
         )
     except TOO_COSTLY:
         return False
@@ -148,8 +148,8 @@ def _pay(meter: Meter | None, own: Meter) -> None:
     """Takes what a proof has cost; raises OverBudget when it was `meter` that ended it: what it was given was then all
     that was left, and it costs one unit more."""
     if meter is not None:
-        given = min(STEPS, meter.left // UNIT)
-        meter.spend(UNIT * (1 + given - max(own.left, 0)))
+        allowance = min(STEPS, meter.left // UNIT)
+        meter.spend(UNIT * (1 + allowance - max(own.left, 0)))
 
 
 class _Proof:
@@ -163,10 +163,12 @@ class _Proof:
         self._depth = -1
 
     def possessed(self, held: Sequence[Capability], wanted: Capability) -> bool:
-        if any(self._covered(one, wanted) for one in held) or _permits_nothing(wanted, self.meter):
+        if any(self._covered(capability, wanted) for capability in held) or _permits_nothing(
+            wanted, self.meter
+        ):
             return True
         parts = _parts(wanted, self.meter)
-        return parts is not None and all(self.possessed(held, one) for one in parts)
+        return parts is not None and all(self.possessed(held, part) for part in parts)
 
     def _covered(self, wider: Capability, narrower: Capability) -> bool:
         if not self._node(wider.kind, narrower.kind, ("kind",)):
@@ -183,8 +185,8 @@ class _Proof:
                 if _same(wider, narrower, self.meter):
                     return True
                 if narrower.literals <= wider.literals:
-                    return all(self._node(wider, one, path) for one in narrower.others)
-            return all(self._node(wider, one, path) for one in narrower.alternatives)
+                    return all(self._node(wider, alternative, path) for alternative in narrower.others)
+            return all(self._node(wider, alternative, path) for alternative in narrower.alternatives)
         if isinstance(narrower, ObjectPattern):
             proved = self._object(wider, narrower, path) or _nothing(narrower, self.meter)
         elif isinstance(narrower, (Literal, Constant)):
@@ -195,12 +197,12 @@ class _Proof:
 
     def _words(self, wider: Node, narrower: Node | None) -> bool:
         """Whether every string of `narrower`, which is no literal, is one of `wider`."""
-        words = [one for one in _alternatives(wider, self.meter) if isinstance(one, StringNode)]
+        words = [word for word in _alternatives(wider, self.meter) if isinstance(word, StringNode)]
         if narrower in words:
             return True
-        plain = [one for one in words if isinstance(one, (Literal, Glob, AnyString))]
+        plain = [word for word in words if isinstance(word, (Literal, Glob, AnyString))]
         if isinstance(narrower, (Glob, AnyString)):
-            negated = [one for one in words if isinstance(one, Negation)]
+            negated = [word for word in words if isinstance(word, Negation)]
             return find([narrower], [*plain, *negated], meter=self.meter) is None
         if isinstance(narrower, Negation) and _nothing(narrower, self.meter):
             return True
@@ -209,16 +211,16 @@ class _Proof:
 
     def _object(self, wider: Node, narrower: ObjectPattern, path: tuple[str, ...]) -> bool:
         if isinstance(wider, AnyOf):
-            return any(self._object(one, narrower, path) for one in wider.alternatives)
+            return any(self._object(alternative, narrower, path) for alternative in wider.alternatives)
         if not isinstance(wider, ObjectPattern):
             return False
         self.meter.spend(1 + len(narrower.members) // 2)
-        fields = {one.name: one.pattern for one in narrower.members if isinstance(one, Field)}
+        fields = {field.name: field.pattern for field in narrower.members if isinstance(field, Field)}
         for member in wider.members:
             if isinstance(member, Field):
                 if not self._node(member.pattern, fields.get(member.name), (*path, member.name)):
                     return False
-            elif not any(_same_member(member, one, self.meter) for one in narrower.members):
+            elif not any(_same_member(member, other, self.meter) for other in narrower.members):
                 return self._fails((*path, member.selector.text), member.pattern, None)
         return True
 
@@ -230,47 +232,47 @@ class _Proof:
         return False
 
 
-def _apart(one: Node, other: Node, meter: Meter) -> bool:
+def _apart(left: Node, right: Node, meter: Meter) -> bool:
     """Whether it is proved that no value matches both."""
     meter.spend()
-    for some, against in ((one, other), (other, one)):
+    for some, against in ((left, right), (right, left)):
         if isinstance(some, AnyOf):
             return all(_apart(part, against, meter) for part in some.alternatives)
-    for some, against in ((one, other), (other, one)):
+    for some, against in ((left, right), (right, left)):
         if isinstance(some, (Literal, Constant)):
             return not holds(against, some.source, meter)
-    if isinstance(one, ObjectPattern) and isinstance(other, ObjectPattern):
-        meter.spend((len(one.members) + len(other.members)) // 4)
-        fields = {some.name: some.pattern for some in other.members if isinstance(some, Field)}
-        both = [some for some in one.members if isinstance(some, Field) and some.name in fields]
+    if isinstance(left, ObjectPattern) and isinstance(right, ObjectPattern):
+        meter.spend((len(left.members) + len(right.members)) // 4)
+        fields = {some.name: some.pattern for some in right.members if isinstance(some, Field)}
+        both = [some for some in left.members if isinstance(some, Field) and some.name in fields]
         return any(_apart(some.pattern, fields[some.name], meter) for some in both)
-    if isinstance(one, ObjectPattern) or isinstance(other, ObjectPattern):
+    if isinstance(left, ObjectPattern) or isinstance(right, ObjectPattern):
         return True
-    words = [some for some in (one, other) if isinstance(some, (Glob, AnyString, Negation))]
+    words = [some for some in (left, right) if isinstance(some, (Glob, AnyString, Negation))]
     return len(words) == 2 and find(words, meter=meter) is None
 
 
 def _permits_nothing(capability: Capability, meter: Meter) -> bool:
     parts = (capability.kind, capability.payload, capability.to)
-    return any(_nothing(one, meter) for one in parts if one is not None)
+    return any(_nothing(part, meter) for part in parts if part is not None)
 
 
 def _nothing(pattern: Node, meter: Meter) -> bool:
     """Whether it is proved that no value matches: an empty list, or a string that is not any string."""
     meter.spend(2)
     if isinstance(pattern, AnyOf):
-        return all(_nothing(one, meter) for one in pattern.alternatives)
+        return all(_nothing(alternative, meter) for alternative in pattern.alternatives)
     if isinstance(pattern, ObjectPattern):
-        return any(_nothing(one.pattern, meter) for one in pattern.members)
+        return any(_nothing(member.pattern, meter) for member in pattern.members)
     return isinstance(pattern, Negation) and find([pattern], meter=meter) is None
 
 
 def _parts(capability: Capability, meter: Meter) -> list[Capability] | None:
     """The capability for each alternative of its first list; None where it has none."""
     if isinstance(capability.kind, AnyOf):
-        return [replace(capability, kind=one) for one in capability.kind.alternatives]
+        return [replace(capability, kind=alternative) for alternative in capability.kind.alternatives]
     payloads = None if capability.payload is None else _alternatives_within(capability.payload, meter)
-    return None if payloads is None else [replace(capability, payload=one) for one in payloads]
+    return None if payloads is None else [replace(capability, payload=payload) for payload in payloads]
 
 
 def _alternatives_within(pattern: Node, meter: Meter) -> Sequence[Node] | None:
@@ -284,7 +286,10 @@ def _alternatives_within(pattern: Node, meter: Meter) -> Sequence[Node] | None:
         if inner is not None:
             meter.spend(len(inner) * len(members))
             before, behind = members[:at], members[at + 1 :]
-            return [ObjectPattern.of([*before, replace(member, pattern=one), *behind]) for one in inner]
+            return [
+                ObjectPattern.of([*before, replace(member, pattern=alternative), *behind])
+                for alternative in inner
+            ]
     return None
 
 
@@ -295,22 +300,24 @@ def _alternatives(pattern: Node, meter: Meter) -> Sequence[Node]:
     return pattern.alternatives
 
 
-def _same_member(one: Field | Selection, other: Field | Selection, meter: Meter) -> bool:
-    return _key(one) == _key(other) and _same(one.pattern, other.pattern, meter)
+def _same_member(left: Field | Selection, right: Field | Selection, meter: Meter) -> bool:
+    return _key(left) == _key(right) and _same(left.pattern, right.pattern, meter)
 
 
-def _same(one: Node, other: Node, meter: Meter) -> bool:
+def _same(left: Node, right: Node, meter: Meter) -> bool:
     """Whether two patterns are written alike; the order of an object's members does not count."""
     meter.spend()
-    if isinstance(one, AnyOf) and isinstance(other, AnyOf):
-        pairs = zip(one.alternatives, other.alternatives, strict=False)
-        return len(one.alternatives) == len(other.alternatives) and all(_same(*pair, meter) for pair in pairs)
-    if isinstance(one, ObjectPattern) and isinstance(other, ObjectPattern):
-        members = zip(sorted(one.members, key=_key), sorted(other.members, key=_key), strict=False)
-        return len(one.members) == len(other.members) and all(_same_member(*pair, meter) for pair in members)
-    if isinstance(one, Constant) and isinstance(other, Constant):
-        return one.holds(other.value, meter)
-    return one == other
+    if isinstance(left, AnyOf) and isinstance(right, AnyOf):
+        pairs = zip(left.alternatives, right.alternatives, strict=False)
+        return len(left.alternatives) == len(right.alternatives) and all(
+            _same(*pair, meter) for pair in pairs
+        )
+    if isinstance(left, ObjectPattern) and isinstance(right, ObjectPattern):
+        members = zip(sorted(left.members, key=_key), sorted(right.members, key=_key), strict=False)
+        return len(left.members) == len(right.members) and all(_same_member(*pair, meter) for pair in members)
+    if isinstance(left, Constant) and isinstance(right, Constant):
+        return left.holds(right.value, meter)
+    return left == right
 
 
 def _key(member: Field | Selection) -> str:

@@ -61,7 +61,9 @@ def _patterns(value: Any) -> str:
     """Capabilities by their kinds."""
     if not isinstance(value, list):
         return ""
-    kinds = [_text(one.get("kind"), 30) if isinstance(one, Mapping) else _text(one, 30) for one in value[:4]]
+    kinds = [
+        _text(item.get("kind"), 30) if isinstance(item, Mapping) else _text(item, 30) for item in value[:4]
+    ]
     return ", ".join(kinds) + (f" and {len(value) - 4} more" if len(value) > 4 else "")
 
 
@@ -103,20 +105,20 @@ def _response(payload: Payload) -> str:
     content = result.get("content")
     if isinstance(content, list):
         texts = [
-            one.get("text")
-            for one in content
-            if isinstance(one, Mapping) and isinstance(one.get("text"), str)
+            part.get("text")
+            for part in content
+            if isinstance(part, Mapping) and isinstance(part.get("text"), str)
         ]
         others = len(content) - len(texts)
-        said = [f"“{_text(str(texts[0]).strip(), 90)}”"] if texts else []
+        phrases = [f"“{_text(str(texts[0]).strip(), 90)}”"] if texts else []
         if len(texts) > 1:
-            said.append(f"and {len(texts) - 1} more texts")
+            phrases.append(f"and {len(texts) - 1} more texts")
         if others:
-            said.append(f"{others} parts that are not text")
-        return failed + (" ".join(said) or "empty result")
+            phrases.append(f"{others} parts that are not text")
+        return failed + (" ".join(phrases) or "empty result")
     for plural in ("tools", "resources", "prompts"):
         if isinstance(result.get(plural), list):
-            names = [_text(one.get("name"), 24) for one in result[plural][:4] if isinstance(one, Mapping)]
+            names = [_text(item.get("name"), 24) for item in result[plural][:4] if isinstance(item, Mapping)]
             rest = "…" if len(result[plural]) > 4 else ""
             return f"{len(result[plural])} {plural}: {', '.join(names)}{rest}"
     return failed + _text(dict(result))
@@ -225,7 +227,7 @@ def _resume(payload: Payload) -> str:
 
 def _request_status(payload: Payload) -> str:
     fields = payload.get("fields")
-    wanted = ", ".join(_text(one, 24) for one in fields[:6]) if isinstance(fields, list) else ""
+    wanted = ", ".join(_text(field, 24) for field in fields[:6]) if isinstance(fields, list) else ""
     return f"asks for status {wanted}"
 
 
@@ -270,7 +272,7 @@ def _stream_request(payload: Payload) -> str:
     about = payload.get("description")
     target = payload.get("target")
     to = (
-        f" to {', '.join(_text(one, 24) for one in target[:4])}"
+        f" to {', '.join(_text(name, 24) for name in target[:4])}"
         if isinstance(target, list) and target
         else ""
     )
@@ -302,7 +304,9 @@ def _stream_transfer(payload: Payload) -> str:
 
 def _stream_writers(payload: Payload) -> str:
     writers = payload.get("authorized_writers")
-    names = ", ".join(_text(one, 24) for one in writers[:6]) if isinstance(writers, list) else "not said"
+    names = (
+        ", ".join(_text(writer, 24) for writer in writers[:6]) if isinstance(writers, list) else "not said"
+    )
     return f"writers of {_stream(payload)}: {names}"
 
 

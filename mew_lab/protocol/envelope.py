@@ -158,12 +158,12 @@ class _OutOfRange(Exception):
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
         raise _Unclean(f"the key {twice[:40]!r} stands twice in one object")
-    return found
+    return members
 
 
 def _constant(name: str) -> NoReturn:
@@ -266,8 +266,8 @@ def too_deep(text: str) -> bool:
         opened = block.count("[") + block.count("{")
         if depth + opened > MAX_DEPTH:  # only then is it worth looking at each
             here = depth
-            for one in block:
-                here += 1 if one in "[{" else -1
+            for bracket in block:
+                here += 1 if bracket in "[{" else -1
                 if here > MAX_DEPTH:
                     return True
         depth += opened - (len(block) - opened)
@@ -346,7 +346,7 @@ def _is_id(value: Any) -> bool:
 
 
 def _strings(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 class _Shape(NamedTuple):

@@ -42,8 +42,8 @@ def folder_name(space: str, *, among: Iterable[str] = (), taken: Iterable[str] =
     """
     there = set(among)
     folded = space.casefold()
-    alike = space not in there and any(one.casefold() == folded for one in there)
-    if is_plain(space) and not alike and folded not in {one.casefold() for one in taken}:
+    alike = space not in there and any(other.casefold() == folded for other in there)
+    if is_plain(space) and not alike and folded not in {other.casefold() for other in taken}:
         return space
     # No plain name begins so: it is the name of no other space.
     return f"_space-{sha256(space.encode('utf-8', 'backslashreplace')).hexdigest()[:32]}"

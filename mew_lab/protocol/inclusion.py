@@ -41,12 +41,12 @@ def holds(pattern: Node, value: object, meter: Meter) -> bool:
     size = len(value) if isinstance(value, str) else len(repr(value)) if isinstance(value, dict) else 0
     weight = 1 + size // _CHARACTERS_MATCHED_PER_STEP
     meter.spend(2 + weight // 64)
-    given = meter.left // weight
-    trial = Meter(given)
+    allowance = meter.left // weight
+    trial = Meter(allowance)
     try:
         return pattern.holds(value, trial)
     finally:
-        meter.left -= (given - trial.left) * weight
+        meter.left -= (allowance - trial.left) * weight
 
 
 def find(inside: Sequence[Word], outside: Sequence[Word] = (), *, meter: Meter) -> str | None:
@@ -55,20 +55,20 @@ def find(inside: Sequence[Word], outside: Sequence[Word] = (), *, meter: Meter) 
     The empty string is told only where no other will do: a kind or a name is never empty. Paid from `meter`,
     for there are globs that nobody can wait for: OverBudget goes up to its maker.
     """
-    all_of: list[Plain] = [one for one in inside if not isinstance(one, Negation)]
-    all_of += [one.inner for one in outside if isinstance(one, Negation)]
-    none_of: list[Plain] = [one.inner for one in inside if isinstance(one, Negation)]
+    all_of: list[Plain] = [word for word in inside if not isinstance(word, Negation)]
+    all_of += [word.inner for word in outside if isinstance(word, Negation)]
+    none_of: list[Plain] = [word.inner for word in inside if isinstance(word, Negation)]
     meter.spend(len(outside) // 2)
-    for one in outside:
+    for word in outside:
         # A literal that is not inside can be left out; a list may well hold a thousand of them.
-        if isinstance(one, (Glob, AnyString)) or (
-            isinstance(one, Literal) and all(holds(some, one.text, meter) for some in inside)
+        if isinstance(word, (Glob, AnyString)) or (
+            isinstance(word, Literal) and all(holds(some, word.text, meter) for some in inside)
         ):
-            none_of.append(one)
-    characters = sum(len(one.source) for one in (*all_of, *none_of))
+            none_of.append(word)
+    characters = sum(len(word.source) for word in (*all_of, *none_of))
     meter.spend(_STEP + characters * (1 + characters // _BITS_PER_STEP) // _CHARACTERS_READ_PER_STEP)
-    tracks = [_Track.of(one.tokens) for one in all_of or (ANY_STRING,)]
-    avoided = Automaton.of(one.tokens for one in none_of)
+    tracks = [_Track.of(word.tokens) for word in all_of or (ANY_STRING,)]
+    avoided = Automaton.of(word.tokens for word in none_of)
     surely = avoided.final & avoided.loops_over_slash  # whatever follows here is matched
     step_cost = _STEP + avoided.final.bit_length() // _BITS_PER_STEP  # a thousand globs weigh more than one
     fresh = _fresh({token for track in tracks for token in track.tokens} | avoided.wants.keys())
@@ -87,13 +87,13 @@ def find(inside: Sequence[Word], outside: Sequence[Word] = (), *, meter: Meter) 
             if after & surely:
                 continue
             for then in product(
-                *[track.moves(one, character) for track, one in zip(tracks, at, strict=True)]
+                *[track.moves(position, character) for track, position in zip(tracks, at, strict=True)]
             ):
                 if then == end and not after & avoided.final:
                     return text + character
                 known = reached.setdefault(then, [])
                 meter.spend(len(known) // _COMPARED_PER_STEP)
-                if not any(one & ~after == 0 for one in known):
+                if not any(fewer & ~after == 0 for fewer in known):
                     known.append(after)
                     waiting.append((then, after, text + character))
     return "" if only_empty else None
@@ -133,9 +133,9 @@ def _characters(tracks: Sequence[_Track], at: Sequence[int], fresh: str) -> Iter
     """One character of each sort that makes a difference here: one that no pattern names, those that are named
     at these positions, and the slash. What is named elsewhere only helps those who are to be avoided."""
     named: list[str] = []
-    for track, one in zip(tracks, at, strict=True):
-        token = track.tokens[one] if one < len(track.tokens) else ""
-        if not track.loops[one] and token != "?":
+    for track, position in zip(tracks, at, strict=True):
+        token = track.tokens[position] if position < len(track.tokens) else ""
+        if not track.loops[position] and token != "?":
             return (token,) * bool(token)
         if token and token != "?":
             named.append(token)
@@ -144,5 +144,7 @@ def _characters(tracks: Sequence[_Track], at: Sequence[int], fresh: str) -> Iter
 
 def _fresh(used: set[str]) -> str:
     """A character that no pattern names, a readable one where there is one."""
-    readable = next((one for one in _READABLE if one not in used), None)
-    return readable or next(one for one in map(chr, range(0x100, 0xD800)) if one not in used)
+    readable = next((character for character in _READABLE if character not in used), None)
+    return readable or next(
+        character for character in map(chr, range(0x100, 0xD800)) if character not in used
+    )

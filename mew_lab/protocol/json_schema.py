@@ -100,18 +100,18 @@ class Validator:
 
     def gaps(self) -> tuple[Violation, ...]:
         """Lists what of the schema is ill-formed or can never be checked, each with its place in the schema."""
-        found = dict(self._gaps)
+        gaps = dict(self._gaps)
         walk = _SchemaWalk(self.schema, steps=MAX_STEPS, refused=self._refused)
         try:
             for path, rule, value in self._checked_later:
                 if rule == "pattern" and walk.expression(value) is None:
-                    found[Violation(path, _unsupported(value))] = None
+                    gaps[Violation(path, _unsupported(value))] = None
                 elif rule == "$ref" and resolve_reference(self.schema, value) is None:
                     message = f"{one_line(value, 60)} is no place of this schema; nothing else is fetched"
-                    found[Violation(path, message)] = None
+                    gaps[Violation(path, message)] = None
         except _Spent:
-            found[Violation((), "it has more or larger patterns than are read here")] = None
-        return tuple(islice(found, MAX_VIOLATIONS))
+            gaps[Violation((), "it has more or larger patterns than are read here")] = None
+        return tuple(islice(gaps, MAX_VIOLATIONS))
 
     def validate(self, value: Any) -> Validation:
         """Checks a value of JSON: what json reads, objects as `dict` and arrays as `list`."""
@@ -145,7 +145,7 @@ class Validator:
                 self._leave_out(at, "what goes on too long")
             elif key in _NAMED and isinstance(value, Mapping):
                 kept[key] = {
-                    str(name): self._copy(one, (*at, str(name)), depth + 1) for name, one in value.items()
+                    str(name): self._copy(inner, (*at, str(name)), depth + 1) for name, inner in value.items()
                 }
                 if key == "patternProperties":
                     self._checked_later += ((at, "pattern", name) for name in kept[key])
@@ -168,7 +168,7 @@ class Validator:
         return kept
 
     def _copy_each(self, schemas: list[Any], at: Path, depth: int) -> list[Any]:
-        return [self._copy(one, (*at, n), depth + 1) for n, one in enumerate(schemas)]
+        return [self._copy(schema, (*at, n), depth + 1) for n, schema in enumerate(schemas)]
 
     def _leave_out(self, path: Path, what: str) -> bool:
         self._notes[f"Not checked here: {what}."] = None
@@ -229,11 +229,11 @@ def _is_number(value: Any) -> bool:
 def _type_names(value: Any) -> tuple[str, ...]:
     """The types that `type` names; () if one of them is none."""
     names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else ()
-    return names if all(isinstance(one, str) and one in _TYPES for one in names) else ()
+    return names if all(isinstance(name, str) and name in _TYPES for name in names) else ()
 
 
 def _are_strings(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def _unsupported(pattern: str) -> str:
@@ -327,7 +327,7 @@ class _SchemaWalk:
         return next(self.errors(schema, value, path), None) is None
 
     def _errors_of_each(self, schemas: list[Any], value: Any, path: Path) -> Iterator[list[_Error]]:
-        return (list(islice(self.errors(one, value, path), MAX_VIOLATIONS)) for one in schemas)
+        return (list(islice(self.errors(schema, value, path), MAX_VIOLATIONS)) for schema in schemas)
 
     def _matches(self, pattern: str, text: Any) -> bool:
         """Whether the text contains a match; True, with a note, if that cannot be told in bounded time."""
@@ -362,8 +362,8 @@ class _SchemaWalk:
             self._references -= 1
 
     def _all_of(self, schemas: list[Any], value: Any, path: Path, schema: Any) -> Iterator[_Error]:
-        for one in schemas:
-            yield from self.errors(one, value, path)
+        for inner in schemas:
+            yield from self.errors(inner, value, path)
 
     def _any_of(self, schemas: list[Any], value: Any, path: Path, schema: Any) -> Iterator[_Error]:
         forms: list[list[_Error]] = []
@@ -396,18 +396,18 @@ class _SchemaWalk:
         self, schemas: Mapping[str, Any], value: Any, path: Path, schema: Any
     ) -> Iterator[_Error]:
         if isinstance(value, dict):
-            for key, one in schemas.items():
+            for key, inner in schemas.items():
                 if key in value:
-                    yield from self.errors(one, value[key], (*path, key))
+                    yield from self.errors(inner, value[key], (*path, key))
 
     def _pattern_properties(
         self, schemas: Mapping[str, Any], value: Any, path: Path, schema: Any
     ) -> Iterator[_Error]:
         if isinstance(value, dict):
-            for pattern, one in schemas.items():
+            for pattern, inner in schemas.items():
                 for key, member in value.items():
                     if self._matches(pattern, key):
-                        yield from self.errors(one, member, (*path, key))
+                        yield from self.errors(inner, member, (*path, key))
 
     def _additional_properties(self, other: Any, value: Any, path: Path, schema: Any) -> Iterator[_Error]:
         if not isinstance(value, dict):
@@ -430,9 +430,9 @@ class _SchemaWalk:
         self, schemas: Mapping[str, Any], value: Any, path: Path, schema: Any
     ) -> Iterator[_Error]:
         if isinstance(value, dict):
-            for key, one in schemas.items():
+            for key, inner in schemas.items():
                 if key in value:
-                    yield from self.errors(one, value, path)
+                    yield from self.errors(inner, value, path)
 
     def _dependent_required(
         self, names: Mapping[str, list[str]], value: Any, path: Path, schema: Any
@@ -452,8 +452,8 @@ class _SchemaWalk:
 
     def _prefix_items(self, schemas: list[Any], value: Any, path: Path, schema: Any) -> Iterator[_Error]:
         if isinstance(value, list):
-            for n, (one, item) in enumerate(zip(schemas, value, strict=False)):
-                yield from self.errors(one, item, (*path, n))
+            for n, (inner, item) in enumerate(zip(schemas, value, strict=False)):
+                yield from self.errors(inner, item, (*path, n))
 
     def _items(self, items: Any, value: Any, path: Path, schema: Any) -> Iterator[_Error]:
         if not isinstance(value, list):
@@ -537,7 +537,7 @@ def _is_multiple(value: float, step: float) -> bool:
 def _identity(value: Any) -> Any:
     """Equal for equal JSON: 1 is 1.0, and neither is true. Spec: JSON Schema Core 4.2.2."""
     if isinstance(value, Mapping):
-        return "object", frozenset((key, _identity(one)) for key, one in value.items())
+        return "object", frozenset((key, _identity(item)) for key, item in value.items())
     if isinstance(value, list):
         return "array", tuple(map(_identity, value))
     if value is None or isinstance(value, (str, int, float)):
@@ -558,15 +558,15 @@ def _size(value: Any) -> int:
     """How much there is to look at: one for each value, and one more for each fifty characters."""
     total, waiting = 0, [value]
     while waiting:
-        one = waiting.pop()
+        part = waiting.pop()
         total += 1
-        if isinstance(one, str):
-            total += len(one) // TEXT_A_STEP
-        elif isinstance(one, Mapping):
-            total += sum(len(key) for key in one if isinstance(key, str)) // TEXT_A_STEP
-            waiting.extend(one.values())
-        elif isinstance(one, (list, tuple)):
-            waiting.extend(one)
+        if isinstance(part, str):
+            total += len(part) // TEXT_A_STEP
+        elif isinstance(part, Mapping):
+            total += sum(len(key) for key in part if isinstance(key, str)) // TEXT_A_STEP
+            waiting.extend(part.values())
+        elif isinstance(part, (list, tuple)):
+            waiting.extend(part)
     return total
 
 
@@ -613,10 +613,10 @@ def _nearest(error: _Error) -> Iterable[Violation]:
     meant = [
         errors
         for errors in error.forms
-        if all(len(one.path) > level or one.rule == "required" for one in errors)
+        if all(len(inner.path) > level or inner.rule == "required" for inner in errors)
     ]
     if len(meant) == 1:
-        return [violation for one in meant[0] for violation in _violations(one)]
+        return [violation for inner in meant[0] for violation in _violations(inner)]
     return [Violation(error.path, _MESSAGES["anyOf"](None))]
 
 

@@ -95,10 +95,10 @@ class JSONPath:
     ) -> Iterator[object]:
         deep = isinstance(segment, segments.JSONPathRecursiveDescentSegment)
         for value in values:
-            for found in descendants(value, meter, itself=True) if deep else (value,):
+            for node in descendants(value, meter, itself=True) if deep else (value,):
                 for selector in segment.selectors:
                     meter.spend()
-                    yield from self._pick(selector, found, root, meter)
+                    yield from self._pick(selector, node, root, meter)
 
     def _pick(
         self, selector: selectors.JSONPathSelector, value: object, root: object, meter: Meter
@@ -150,10 +150,10 @@ class JSONPath:
         if term.name == "length":
             sized = self._value(term.args[0], current, root, meter)
             return len(sized) if isinstance(sized, (str, list, dict)) else _NOTHING
-        found = list(self._ask(term.args[0], current, root, meter))
+        values = list(self._ask(term.args[0], current, root, meter))
         if term.name == "count":
-            return len(found)
-        return found[0] if len(found) == 1 else _NOTHING
+            return len(values)
+        return values[0] if len(values) == 1 else _NOTHING
 
     def _ask(
         self, query: filters.FilterQuery, current: object, root: object, meter: Meter
@@ -192,20 +192,20 @@ def equal(left: object, right: object, meter: Meter) -> bool:
     pairs = [(left, right)]
     while pairs:
         meter.spend()
-        one, other = pairs.pop()
-        if isinstance(one, dict) and isinstance(other, dict):
-            meter.spend(len(one) // meter.MEMBERS)
-            if one.keys() != other.keys():
+        first, second = pairs.pop()
+        if isinstance(first, dict) and isinstance(second, dict):
+            meter.spend(len(first) // meter.MEMBERS)
+            if first.keys() != second.keys():
                 return False
-            pairs.extend((one[name], other[name]) for name in one)
-        elif isinstance(one, list) and isinstance(other, list):
-            if len(one) != len(other):
+            pairs.extend((first[name], second[name]) for name in first)
+        elif isinstance(first, list) and isinstance(second, list):
+            if len(first) != len(second):
                 return False
-            pairs.extend(zip(one, other, strict=True))
-        elif isinstance(one, bool) != isinstance(other, bool) or one != other:
+            pairs.extend(zip(first, second, strict=True))
+        elif isinstance(first, bool) != isinstance(second, bool) or first != second:
             return False
-        elif isinstance(one, str):
-            meter.spend(len(one) // meter.COMPARED)
+        elif isinstance(first, str):
+            meter.spend(len(first) // meter.COMPARED)
     return True
 
 
@@ -228,7 +228,7 @@ def _expression_name(call: Any) -> str:
 
 def _expressions(query: rfc9535.JSONPathQuery, *, key: str) -> dict[str, Regex]:
     """Compiles what `match` and `search` will need, wherever in the path they stand."""
-    found: dict[str, Regex] = {}
+    expressions: dict[str, Regex] = {}
     waiting: list[Any] = [selector for segment in query.segments for selector in segment.selectors]
     while waiting:
         part = waiting.pop()
@@ -249,5 +249,5 @@ def _expressions(query: rfc9535.JSONPathQuery, *, key: str) -> dict[str, Regex]:
                         "message would be the sender's",
                         key=key,
                     )
-                found[_expression_name(part)] = Regex.of(_expression_name(part), key=key)
-    return found
+                expressions[_expression_name(part)] = Regex.of(_expression_name(part), key=key)
+    return expressions

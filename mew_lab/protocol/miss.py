@@ -52,7 +52,7 @@ def spell(pattern: Node) -> str:
     if isinstance(pattern, ObjectPattern):
         return "an object" if pattern.members else "{}"
     if isinstance(pattern, AnyOf):
-        first = ",".join(spell(one) for one in pattern.alternatives[:3])
+        first = ",".join(spell(alternative) for alternative in pattern.alternatives[:3])
         return f"[{first}{',…' if len(pattern.alternatives) > 3 else ''}]"
     return quote(pattern.source)
 
@@ -87,7 +87,7 @@ def _wanted(pattern: Node) -> str:
     if isinstance(pattern, ObjectPattern):
         return "an object"
     if isinstance(pattern, AnyOf):
-        shown = [_wanted(one) for one in pattern.alternatives[:3]]
+        shown = [_wanted(alternative) for alternative in pattern.alternatives[:3]]
         return "one of " + (", ".join(shown + ["…"] * (len(pattern.alternatives) > 3)) or "nothing")
     return quote(pattern.source)
 

@@ -88,20 +88,20 @@ class AnyOf(Node):
         """Joins `alternatives`; literals are looked up at once, however many there are."""
         return cls(
             alternatives,
-            frozenset(one.text for one in alternatives if isinstance(one, Literal)),
-            tuple(one for one in alternatives if not isinstance(one, Literal)),
+            frozenset(alternative.text for alternative in alternatives if isinstance(alternative, Literal)),
+            tuple(alternative for alternative in alternatives if not isinstance(alternative, Literal)),
         )
 
     @property
     def source(self) -> object:
-        return [one.source for one in self.alternatives]
+        return [alternative.source for alternative in self.alternatives]
 
     def holds(self, value: object, meter: Meter) -> bool:
         if isinstance(value, str) and value in self.literals:
             return True
-        for one in self.others:
+        for alternative in self.others:
             meter.spend()
-            if one.holds(value, meter):
+            if alternative.holds(value, meter):
                 return True
         return False
 
@@ -157,17 +157,17 @@ class Selection:
 
     def holds(self, value: dict[str, object], meter: Meter) -> bool:
         alternatives = self.pattern.alternatives if isinstance(self.pattern, AnyOf) else (self.pattern,)
-        return any(self._one_holds(one, value, meter) for one in alternatives)
+        return any(self._one_holds(alternative, value, meter) for alternative in alternatives)
 
     def _one_holds(self, pattern: Node, value: dict[str, object], meter: Meter) -> bool:
         selected = self.selector.select(value, meter)
         if not isinstance(pattern, Negation):
-            return any(pattern.holds(one, meter) for one in selected)
+            return any(pattern.holds(item, meter) for item in selected)
         some_string = False
-        for one in selected:
-            if isinstance(one, str):
+        for item in selected:
+            if isinstance(item, str):
                 some_string = True
-                if not pattern.accepts(one, meter):
+                if not pattern.accepts(item, meter):
                     return False
         return some_string
 
@@ -183,20 +183,22 @@ class ObjectPattern(Node):
     @classmethod
     def of(cls, members: list[Field | Selection]) -> ObjectPattern:
         """Orders the members by cost: literals (most refusals are theirs), other fields, searches."""
-        exact = [one for one in members if isinstance(one, Field) and isinstance(one.pattern, Literal)]
-        fields = [one for one in members if isinstance(one, Field) and one not in exact]
-        searches = [one for one in members if isinstance(one, Selection)]
+        exact = [
+            member for member in members if isinstance(member, Field) and isinstance(member.pattern, Literal)
+        ]
+        fields = [member for member in members if isinstance(member, Field) and member not in exact]
+        searches = [member for member in members if isinstance(member, Selection)]
         return cls(
             tuple(members),
-            tuple((one.name, str(one.pattern.source)) for one in exact),
+            tuple((member.name, str(member.pattern.source)) for member in exact),
             (*fields, *searches),
         )
 
     @property
     def source(self) -> object:
         return {
-            one.name if isinstance(one, Field) else one.selector.text: one.pattern.source
-            for one in self.members
+            member.name if isinstance(member, Field) else member.selector.text: member.pattern.source
+            for member in self.members
         }
 
     def holds(self, value: object, meter: Meter) -> bool:
@@ -205,8 +207,8 @@ class ObjectPattern(Node):
         for name, text in self._exact:
             if value.get(name) != text:
                 return False
-        for one in self._rest:  # noqa: SIM110 — a generator would cost half of the check
-            if not one.holds(value, meter):
+        for member in self._rest:  # noqa: SIM110 — a generator would cost half of the check
+            if not member.holds(value, meter):
                 return False
         return True
 
@@ -227,7 +229,8 @@ def compile_pattern(pattern: object, *, key: str = "", depth: int = 0) -> Node:
         return compile_string(pattern, key=key)
     if isinstance(pattern, (list, tuple)):
         return _any_of(
-            compile_pattern(one, key=f"{key}[{at}]", depth=depth + 1) for at, one in enumerate(pattern)
+            compile_pattern(alternative, key=f"{key}[{at}]", depth=depth + 1)
+            for at, alternative in enumerate(pattern)
         )
     if isinstance(pattern, Mapping):
         members = [_member(name, part, key=key, depth=depth) for name, part in pattern.items()]
@@ -252,7 +255,9 @@ def compile_strings(pattern: object, *, key: str, kind: bool = False) -> StringN
         ConfigError: with the key path.
     """
     if isinstance(pattern, (list, tuple)) and pattern:
-        return _any_of(_word(one, key=f"{key}[{at}]", kind=kind) for at, one in enumerate(pattern))
+        return _any_of(
+            _word(alternative, key=f"{key}[{at}]", kind=kind) for at, alternative in enumerate(pattern)
+        )
     return _word(pattern, key=key, kind=kind)
 
 
@@ -265,9 +270,15 @@ def warnings(pattern: object, *, key: str = "") -> list[str]:
             f"slashes; for the text itself write '/\\{pattern[:-1]}\\//'"
         ]
     if isinstance(pattern, (list, tuple)):
-        return [told for at, one in enumerate(pattern) for told in warnings(one, key=f"{key}[{at}]")]
+        return [
+            warning
+            for at, alternative in enumerate(pattern)
+            for warning in warnings(alternative, key=f"{key}[{at}]")
+        ]
     if isinstance(pattern, Mapping):
-        return [told for name, one in pattern.items() for told in warnings(one, key=_below(key, name))]
+        return [
+            warning for name, part in pattern.items() for warning in warnings(part, key=_below(key, name))
+        ]
     return []
 
 

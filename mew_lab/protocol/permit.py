@@ -120,7 +120,7 @@ class Capability:
             payload = compile_pattern(pattern["payload"], key=_path(key, "payload"))
         to = compile_strings(pattern["to"], key=_path(key, "to")) if "to" in pattern else None
         kind = compile_strings(pattern["kind"], key=_path(key, "kind"), kind=True)
-        return cls({name: _copied(one) for name, one in pattern.items()}, kind, payload, to)
+        return cls({name: _copied(part) for name, part in pattern.items()}, kind, payload, to)
 
     def permits(self, kind: str, to: Sequence[str] = (), payload: Mapping[str, Any] | None = None) -> bool:
         """Whether a message of this kind, to these, with this payload may be sent by who holds the
@@ -156,7 +156,7 @@ class CapabilitySet:
     __slots__ = ("_by_kind", "_numbers", "_others", "_verdicts", "capabilities", "patterns")
 
     def __init__(self, patterns: Iterable[Mapping[str, Any]] = (), *, key: str = "") -> None:
-        self._index(Capability.of(one, key=f"{key}[{at}]") for at, one in enumerate(patterns))
+        self._index(Capability.of(pattern, key=f"{key}[{at}]") for at, pattern in enumerate(patterns))
 
     @classmethod
     def compiled(cls, capabilities: Iterable[Capability]) -> CapabilitySet:
@@ -167,8 +167,8 @@ class CapabilitySet:
 
     def _index(self, capabilities: Iterable[Capability]) -> None:
         self.capabilities = tuple(capabilities)
-        self.patterns = tuple(one.pattern for one in self.capabilities)
-        self._verdicts = tuple(Verdict(True, at, one) for at, one in enumerate(self.patterns))
+        self.patterns = tuple(capability.pattern for capability in self.capabilities)
+        self._verdicts = tuple(Verdict(True, at, pattern) for at, pattern in enumerate(self.patterns))
         numbered = tuple(enumerate(self.capabilities))
         self._others = tuple(pair for pair in numbered if _literals(pair[1].kind) is None)
         # A kind that is named anywhere has its candidates listed in full, in order, once it was asked for: every
@@ -185,8 +185,8 @@ class CapabilitySet:
     @property
     def cost(self) -> int:
         """The most steps that it costs to judge a message of REFERENCE bytes, of whatever kind."""
-        named = (sum(one.cost for _, one in pairs) for pairs in self._numbers.values())
-        return sum(one.cost for _, one in self._others) + max(named, default=0)
+        named = (sum(capability.cost for _, capability in pairs) for pairs in self._numbers.values())
+        return sum(capability.cost for _, capability in self._others) + max(named, default=0)
 
     def permit(
         self,
@@ -244,7 +244,7 @@ class CapabilitySet:
 
     def candidates(self, kind: str, meter: Meter) -> tuple[Capability, ...]:
         """The capabilities whose kind matches, in order; OverBudget goes up to the maker of `meter`."""
-        return tuple(one for _, one in self._of_kind(kind, meter))
+        return tuple(capability for _, capability in self._of_kind(kind, meter))
 
     def _of_kind(self, kind: str, meter: Meter) -> tuple[tuple[int, Capability], ...]:
         """The capabilities whose kind matches, with their places.
@@ -259,9 +259,9 @@ class CapabilitySet:
         others = [pair for pair in self._others if pair[1].kind.holds(kind, meter)]
         if not named:
             return tuple(others)
-        found = tuple(sorted((*named, *others), key=lambda pair: pair[0]))
-        self._by_kind[kind] = found, before - meter.left
-        return found
+        pairs = tuple(sorted((*named, *others), key=lambda pair: pair[0]))
+        self._by_kind[kind] = pairs, before - meter.left
+        return pairs
 
     def _nearest(
         self,
@@ -275,9 +275,9 @@ class CapabilitySet:
             return _no_kind(kind, self.capabilities)
         best, sentence = -1, ""
         for _, capability in candidates[:_LOOKED_AT]:
-            near, told = _body_miss(capability, to, payload, meter)
+            near, reason = _body_miss(capability, to, payload, meter)
             if near > best:
-                best, sentence = near, f"{_short(capability)} {told}"
+                best, sentence = near, f"{_short(capability)} {reason}"
         return sentence
 
 
@@ -314,7 +314,7 @@ def permit(
 def _copied(value: Any) -> Any:
     """A copy of JSON that shares nothing that could be changed."""
     if isinstance(value, Mapping):
-        return {name: _copied(one) for name, one in value.items()}
+        return {name: _copied(part) for name, part in value.items()}
     return type(value)(map(_copied, value)) if type(value) in (list, tuple) else value
 
 
@@ -322,8 +322,10 @@ def _literals(kind: Node) -> tuple[str, ...] | None:
     """The kinds that a kind pattern names one by one, None where it is anything but literals."""
     if isinstance(kind, Literal):
         return (kind.text,)
-    if isinstance(kind, AnyOf) and all(isinstance(one, Literal) for one in kind.alternatives):
-        return tuple(one.text for one in kind.alternatives if isinstance(one, Literal))
+    if isinstance(kind, AnyOf) and all(isinstance(alternative, Literal) for alternative in kind.alternatives):
+        return tuple(
+            alternative.text for alternative in kind.alternatives if isinstance(alternative, Literal)
+        )
     return None
 
 
@@ -346,7 +348,7 @@ def _body_miss(
     """How near a capability of the right kind came, and what was amiss."""
     if capability.to is not None:
         try:
-            wrong = next((one for one in to if not capability.to.holds(one, meter)), None)
+            wrong = next((name for name in to if not capability.to.holds(name, meter)), None)
         except TOO_COSTLY:
             return 0, f"wants to {spell(capability.to)}, and it costs too much to find out who is amiss"
         if wrong is not None or not to:
@@ -363,7 +365,7 @@ def _body_miss(
 def _no_kind(kind: str, capabilities: Sequence[Capability]) -> str:
     if not capabilities:
         return "no capability is held"
-    held = [spell(one.kind) for one in capabilities[:6]]
+    held = [spell(capability.kind) for capability in capabilities[:6]]
     more = ", …" if len(capabilities) > 6 else ""
     return f"no capability for kind {quote(kind)}; held are {', '.join(held)}{more}"
 

@@ -320,5 +320,9 @@ def _negation(text: str, *, key: str, kind: bool) -> Negation:
 
 
 def _sentence(fault: Exception) -> str:
-    told = fault.args[0] if fault.args else ""
-    return told.decode("utf-8", "replace") if isinstance(told, bytes) else str(told) or type(fault).__name__
+    message = fault.args[0] if fault.args else ""
+    return (
+        message.decode("utf-8", "replace")
+        if isinstance(message, bytes)
+        else str(message) or type(fault).__name__
+    )

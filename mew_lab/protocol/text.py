@@ -80,13 +80,13 @@ def utf8_size(text: str) -> int:
 
 def cut_names(names: Sequence[str], *, most: int) -> tuple[str, ...]:
     """The first `most` of them, to be shown: each in at most 128 characters. One that was cut equals nobody's."""
-    return tuple(cut(one, MAX_NAME) for one in names[:most])
+    return tuple(cut(name, MAX_NAME) for name in names[:most])
 
 
 def compared(names: Sequence[str], *, most: int) -> tuple[str, ...] | None:
     """Each of them once and whole; None if they are more than `most`, or one is longer than 128 characters."""
     different = tuple(dict.fromkeys(names))
-    if len(different) > most or any(len(one) > MAX_NAME for one in different):
+    if len(different) > most or any(len(name) > MAX_NAME for name in different):
         return None
     return different
 
@@ -109,10 +109,10 @@ def parse_rfc3339(text: object) -> datetime | None:
 
     A leap second is the first moment of the next minute. Digits after the sixth of a second are cut off.
     """
-    found = _RFC3339.match(text) if isinstance(text, str) else None
-    if found is None:
+    match = _RFC3339.match(text) if isinstance(text, str) else None
+    if match is None:
         return None
-    minute, second, fraction, offset = found.groups(default="")
+    minute, second, fraction, offset = match.groups(default="")
     leap = second == "60"
     try:
         moment = datetime.fromisoformat(f"{minute}{'59' if leap else second}{fraction}{offset}".upper())

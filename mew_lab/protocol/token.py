@@ -170,7 +170,7 @@ def mask(text: str) -> str:
         search = _search = _compile()
     if not _holds_secret(search, text):
         return text
-    for secret in sorted((one for one in search.masks if one in text), key=len, reverse=True):
+    for secret in sorted((secret for secret in search.masks if secret in text), key=len, reverse=True):
         text = text.replace(secret, search.masks[secret])
     return text
 

@@ -35,13 +35,15 @@ def violation(
 ) -> CapabilityViolation:
     """The error for a message that `name` may not send, with what it holds and what would help."""
     method = payload.get("method")
-    said = _of_a_call(kind, str(method), payload, to, name, capabilities) if isinstance(method, str) else ""
-    if not said:
+    message = (
+        _of_a_call(kind, str(method), payload, to, name, capabilities) if isinstance(method, str) else ""
+    )
+    if not message:
         nearest = capabilities.permit(kind, to, payload).nearest
         near = f" Nearest: {nearest}." if nearest else ""
-        said = f"Cannot send {kind} as {name!r}: it does not hold it.{near} Grant {_written(kind)}."
+        message = f"Cannot send {kind} as {name!r}: it does not hold it.{near} Grant {_written(kind)}."
     return CapabilityViolation(
-        said, attempted_kind=kind, capabilities=capabilities.patterns, envelope=envelope
+        message, attempted_kind=kind, capabilities=capabilities.patterns, envelope=envelope
     )
 
 
@@ -95,8 +97,8 @@ def refusal(error: Envelope, *, sent: Envelope | None, name: str, capabilities: 
             envelope=error,
         )
     what = sent.kind if sent else "a message"
-    said = one_line(str(payload.get("message") or code), 300)
-    return Refused(f"The gateway refused {what} of {name!r}: {said} ({code})", code=code, envelope=error)
+    message = one_line(str(payload.get("message") or code), 300)
+    return Refused(f"The gateway refused {what} of {name!r}: {message} ({code})", code=code, envelope=error)
 
 
 def _written(kind: str, payload: Mapping[str, Any] | None = None) -> str:

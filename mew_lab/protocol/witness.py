@@ -40,12 +40,16 @@ def witness(
     """A message `{kind, to, payload}` that `permitting` permits and none of `others` does, None if none was
     found. The search is paid from `meter`, or from a budget of STEPS."""
     try:
-        found = _WitnessSearch(meter or Meter(STEPS)).message(permitting, others)
+        message = _WitnessSearch(meter or Meter(STEPS)).message(permitting, others)
     except TOO_COSTLY:
         return None
-    if found is None or any(one.permits(**found) for one in others) or not permitting.permits(**found):
+    if (
+        message is None
+        or any(other.permits(**message) for other in others)
+        or not permitting.permits(**message)
+    ):
         return None
-    return found
+    return message
 
 
 class _WitnessSearch:
@@ -64,9 +68,9 @@ class _WitnessSearch:
             return self._value(permitting.kind if place == "kind" else payload, avoid)
 
         def hit(values: _Values) -> dict[str, Node] | None:
-            for one in others:
-                if self._permits(one, values):
-                    places = {"kind": one.kind, "payload": one.payload, "to": one.to}
+            for other in others:
+                if self._permits(other, values):
+                    places = {"kind": other.kind, "payload": other.payload, "to": other.to}
                     return {place: pattern for place, pattern in places.items() if pattern is not None}
             return None
 
@@ -76,7 +80,7 @@ class _WitnessSearch:
         if not holds(capability.kind, values["kind"], self.meter):
             return False
         if capability.to is not None and not (
-            values["to"] and all(holds(capability.to, one, self.meter) for one in values["to"])
+            values["to"] and all(holds(capability.to, name, self.meter) for name in values["to"])
         ):
             return False
         return capability.payload is None or holds(capability.payload, values["payload"], self.meter)
@@ -85,7 +89,7 @@ class _WitnessSearch:
         """Nobody, where nobody is asked for; else one who is avoided by each of `avoid`: a `to` asks for all."""
         if pattern is None:
             return []
-        names = [self._value(pattern, (one,)) for one in avoid] or [self._value(pattern, ())]
+        names = [self._value(pattern, (node,)) for node in avoid] or [self._value(pattern, ())]
         return _NOTHING if _NOTHING in names else names
 
     def _dodge(
@@ -100,7 +104,7 @@ class _WitnessSearch:
         be avoided.
         """
         values = {place: pick(place, ()) for place in places}
-        if any(one is _NOTHING for one in values.values()):
+        if any(value is _NOTHING for value in values.values()):
             return None
         return self._dodged(values, {}, pick, hit)
 
@@ -119,37 +123,39 @@ class _WitnessSearch:
             more = (*avoided.get(place, ()), pattern)
             value = pick(place, more)
             if value is not _NOTHING:
-                found = self._dodged({**values, place: value}, {**avoided, place: more}, pick, hit)
-                if found is not None:
-                    return found
+                dodged = self._dodged({**values, place: value}, {**avoided, place: more}, pick, hit)
+                if dodged is not None:
+                    return dodged
         return None
 
     def _value(self, pattern: Node, avoid: tuple[Node, ...]) -> Any:
         """A value that matches `pattern` and none of `avoid`."""
         self.meter.spend(3)
         if isinstance(pattern, AnyOf):
-            made = (self._value(one, avoid) for one in pattern.alternatives)
-            return next((one for one in made if one is not _NOTHING), _NOTHING)
+            made = (self._value(alternative, avoid) for alternative in pattern.alternatives)
+            return next((candidate for candidate in made if candidate is not _NOTHING), _NOTHING)
         if isinstance(pattern, ObjectPattern):
             return self._object(pattern, avoid)
         for value in self._scalars(pattern, avoid):
-            if not any(holds(one, value, self.meter) for one in avoid):
+            if not any(holds(node, value, self.meter) for node in avoid):
                 return value
         return _NOTHING
 
     def _scalars(self, pattern: Node, avoid: tuple[Node, ...]) -> Iterator[object]:
         """Some values that match; for a glob those that no glob to be avoided matches."""
         if isinstance(pattern, Regex):
-            yield from (one for one in _guesses(pattern.expression) if holds(pattern, one, self.meter))
+            yield from (guess for guess in _guesses(pattern.expression) if holds(pattern, guess, self.meter))
         elif not isinstance(pattern, (Glob, AnyString, Negation)):  # a literal or a constant
             yield pattern.source
         else:
             singles = [
-                one for some in avoid for one in (some.alternatives if isinstance(some, AnyOf) else (some,))
+                single
+                for some in avoid
+                for single in (some.alternatives if isinstance(some, AnyOf) else (some,))
             ]
             self.meter.spend(len(singles))
             words: list[Word] = [
-                one for one in singles if isinstance(one, (Literal, Glob, AnyString, Negation))
+                single for single in singles if isinstance(single, (Literal, Glob, AnyString, Negation))
             ]
             for _ in range(_SECOND_TRIES):
                 text = find([pattern], words, meter=self.meter)
@@ -161,7 +167,7 @@ class _WitnessSearch:
 
     def _object(self, pattern: ObjectPattern, avoid: tuple[Node, ...]) -> Any:
         self.meter.spend(3 + len(pattern.members) // 2)
-        fields = {one.name: one.pattern for one in pattern.members if isinstance(one, Field)}
+        fields = {field.name: field.pattern for field in pattern.members if isinstance(field, Field)}
         selected = self._selected(pattern, fields)
 
         def pick(place: str, avoid: tuple[Node, ...]) -> Any:
@@ -169,9 +175,9 @@ class _WitnessSearch:
 
         def hit(values: _Values) -> dict[str, Node] | None:
             for some in avoid:
-                for one in some.alternatives if isinstance(some, AnyOf) else (some,):
-                    if isinstance(one, ObjectPattern) and holds(one, {**values, **selected}, self.meter):
-                        members = (part for part in one.members if isinstance(part, Field))
+                for node in some.alternatives if isinstance(some, AnyOf) else (some,):
+                    if isinstance(node, ObjectPattern) and holds(node, {**values, **selected}, self.meter):
+                        members = (part for part in node.members if isinstance(part, Field))
                         return {part.name: part.pattern for part in members if part.name in fields}
             return None
 
@@ -186,12 +192,12 @@ class _WitnessSearch:
     def _selected(self, pattern: ObjectPattern, fields: Mapping[str, Node]) -> _Values:
         """A member for each key that selects by its name, or at any depth."""
         selected: _Values = {}
-        for one in pattern.members:
-            if not isinstance(one, Field) and isinstance(one.selector, (KeyGlob, Anywhere)):
-                names = one.selector.glob if isinstance(one.selector, KeyGlob) else ANY_STRING
+        for member in pattern.members:
+            if not isinstance(member, Field) and isinstance(member.selector, (KeyGlob, Anywhere)):
+                names = member.selector.glob if isinstance(member.selector, KeyGlob) else ANY_STRING
                 taken = [Literal(name) for name in (*fields, *selected)]
                 name = find([names], taken, meter=self.meter)
-                value = self._value(one.pattern, ())
+                value = self._value(member.pattern, ())
                 if name is not None and value is not _NOTHING:
                     selected[name] = value
         return selected
@@ -210,10 +216,12 @@ def _guesses(expression: str) -> tuple[str, str]:
         if len(token) == 1:
             parts.append("" if token in "^$*+?" else "a" if token == "." else token)
         elif token[0] == "{":
-            parts[-1:] = [one * int(re.findall("[0-9]+", token)[0]) for one in parts[-1:]]
+            parts[-1:] = [part * int(re.findall("[0-9]+", token)[0]) for part in parts[-1:]]
         elif token.startswith("[^"):
-            parts.append(next((one for one in "xyz" if one not in token), "/"))
+            parts.append(next((letter for letter in "xyz" if letter not in token), "/"))
         else:  # what is escaped, alone or as the first of a class
-            one = token[1:3] if token[0] == "[" else token
-            parts.append({"\\d": "1", "\\w": "a", "\\s": " "}.get(one[:2], one[one[0] == "\\"]))
+            character = token[1:3] if token[0] == "[" else token
+            parts.append(
+                {"\\d": "1", "\\w": "a", "\\s": " "}.get(character[:2], character[character[0] == "\\"])
+            )
     return "".join(parts), expression

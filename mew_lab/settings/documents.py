@@ -230,8 +230,8 @@ def read_yaml(text: str, *, path: str = "") -> object:
     except yaml.MarkedYAMLError as fault:
         mark = fault.problem_mark or fault.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        said = (fault.problem or fault.context or "it cannot be read").strip()
-        raise _not_yaml(path, where + said) from None
+        problem = (fault.problem or fault.context or "it cannot be read").strip()
+        raise _not_yaml(path, where + problem) from None
     except RecursionError:
         raise _not_yaml(path, "it is nested too deeply") from None
     except KeyError as fault:  # PyYAML's answer to `!!bool maybe`
@@ -240,8 +240,8 @@ def read_yaml(text: str, *, path: str = "") -> object:
         raise _not_yaml(path, str(fault).splitlines()[0]) from None
 
 
-def _not_yaml(path: str, said: str) -> ConfigError:
-    return ConfigError(f"{path or 'this text'} is not the YAML that is read here: {said}", path=path)
+def _not_yaml(path: str, problem: str) -> ConfigError:
+    return ConfigError(f"{path or 'this text'} is not the YAML that is read here: {problem}", path=path)
 
 
 def _check(root: Node) -> None:

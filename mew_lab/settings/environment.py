@@ -29,7 +29,7 @@ def inherited_environment(environ: Mapping[str, str] = os.environ) -> dict[str, 
 
 def fill_variables(text: str, environ: Mapping[str, str] = os.environ) -> str:
     """`text` with each `${NAME}` replaced by that variable, once; a variable that is not set stays as it stands."""
-    return _VARIABLE.sub(lambda found: environ.get(found[1], found[0]), text)
+    return _VARIABLE.sub(lambda match: environ.get(match[1], match[0]), text)
 
 
 def unset_variables(text: str, environ: Mapping[str, str] = os.environ) -> list[str]:

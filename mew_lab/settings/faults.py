@@ -164,4 +164,4 @@ def _model_in(annotation: object) -> type[BaseModel] | None:
 
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for part in get_args(annotation) if (found := _model_in(part))), None)
+    return next((model for part in get_args(annotation) if (model := _model_in(part))), None)

@@ -73,7 +73,7 @@ def resume(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
 
     Spec: §3.9.2.
     """
-    members = [one for one in _addressed(turn, envelope) if one is not sender.member]
+    members = [member for member in _addressed(turn, envelope) if member is not sender.member]
 
     def let_go() -> None:
         for member in members:
@@ -88,8 +88,8 @@ def restart(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
 
     Spec: §3.9.9, §3.9.10.
     """
-    found = [turn.state.participant(name) for name in envelope.to]
-    members = [one for one in found if one is not None and one is not sender.member]
+    participants = [turn.state.participant(name) for name in envelope.to]
+    members = [member for member in participants if member is not None and member is not sender.member]
     return Outcome(lambda: _revive(turn, members))
 
 

@@ -294,10 +294,10 @@ class Space:
         if meter is None or not self.state.limits.steps:
             return held.permit_each(envelope.kind, to, payload, order=order)
         meter.left -= len(to)
-        given = max(0, min(self.state.limits.steps, meter.left))
-        own = Budget(given)
+        allowance = max(0, min(self.state.limits.steps, meter.left))
+        own = Budget(allowance)
         verdict = held.permit(envelope.kind, to, payload, order=order, meter=own)
-        meter.left -= given - max(own.left, 0)
+        meter.left -= allowance - max(own.left, 0)
         if verdict.exceeded:
             raise Refusal(
                 "limit_exceeded",
@@ -324,7 +324,7 @@ class Space:
         at = verdict.index or 0
         origins = rights.origins[at]
         return rights.texts[at], min(
-            origins, key=lambda one: soonest(ends, one)
+            origins, key=lambda origin: soonest(ends, origin)
         ) if rights.limited else origins[0]
 
     def _check_handle(self, sender: Sender, envelope: Envelope) -> Handle | None:
@@ -410,7 +410,7 @@ class Space:
 def _edition(detail: str) -> int:
     """The edition that a note of a resumed space names; 0 where it names none, as in earlier versions."""
     try:
-        found = read_strict(detail).get("edition")
+        edition = read_strict(detail).get("edition")
     except ProtocolError:
         return 0
-    return found if type(found) is int else 0
+    return edition if type(edition) is int else 0

@@ -71,9 +71,9 @@ def soonest(ends: Mapping[str, End], held: Held) -> tuple[bool, datetime, float]
     end = ends.get(held.grant) if held.limited else None
     if end is None:
         return False, FOR_EVER, 0
-    chain = [end, *(one for id in end.rests_on if (one := ends.get(id)))]
-    uses = [one.uses for one in chain if one.uses is not None]
-    until = min((one.expires_at for one in chain if one.expires_at), default=None)
+    chain = [end, *(link for id in end.rests_on if (link := ends.get(id)))]
+    uses = [link.uses for link in chain if link.uses is not None]
+    until = min((link.expires_at for link in chain if link.expires_at), default=None)
     if until is None and not uses:  # what it rested on is gone, and it stands by another right
         return False, FOR_EVER, 0
     return True, until or FOR_EVER, min(uses, default=MOST_USES)
@@ -83,7 +83,7 @@ def by_end(rights: Rights, ends: Mapping[str, End]) -> Callable[[int], Any] | No
     """The order in which capabilities are asked, for `CapabilitySet.permit`; None where none of them ends by itself."""
     if not rights.limited:
         return None
-    return lambda at: min(soonest(ends, one) for one in rights.origins[at])
+    return lambda at: min(soonest(ends, held) for held in rights.origins[at])
 
 
 def standing(state: State, name: str, now: datetime, *, meter: Meter | None) -> Rights:
@@ -98,15 +98,15 @@ def standing(state: State, name: str, now: datetime, *, meter: Meter | None) -> 
     asked = {name: None}  # and on whose rights its own rest, directly or through others
     waiting = [name]
     while waiting:
-        for one in members[waiting.pop()].rights.resting:
-            if one in members and one not in asked:
-                asked[one] = None
-                waiting.append(one)
+        for granter in members[waiting.pop()].rights.resting:
+            if granter in members and granter not in asked:
+                asked[granter] = None
+                waiting.append(granter)
     left = {
-        one: rights.without([held for held in rights.held if held.limited and held.grant in over])
-        if (rights := members[one].rights).limited
+        participant: rights.without([held for held in rights.held if held.limited and held.grant in over])
+        if (rights := members[participant].rights).limited
         else rights
-        for one in asked
+        for participant in asked
     }
     losers = dict.fromkeys(state.ends[id].recipient for id in over)
     ends = state.upholding(state.ends)
@@ -115,9 +115,9 @@ def standing(state: State, name: str, now: datetime, *, meter: Meter | None) -> 
 
 
 def rests_on(
-    rights: Rights, ends: Mapping[str, End], given: Sequence[Capability], *, meter: Meter | None
+    rights: Rights, ends: Mapping[str, End], granted: Sequence[Capability], *, meter: Meter | None
 ) -> tuple[str, ...]:
-    """The grants of some uses by whose right the holder of `rights` gives `given`, which `rights` cover.
+    """The grants of some uses by whose right the holder of `rights` gives `granted`, which `rights` cover.
 
     For each capability: none where one without limited uses covers it; else the longest-lived grant that does; else,
     where it takes several, all that have to do with it. A search for the fewest would cost too much.
@@ -130,14 +130,14 @@ def rests_on(
         return ()
     counted: dict[str, list[Capability]] = {}
     free: list[Capability] = []
-    for one in sorted(rights.held, key=lambda held: soonest(ends, held)):
-        end = ends.get(one.grant) if one.limited else None
+    for held in sorted(rights.held, key=lambda held: soonest(ends, held)):
+        end = ends.get(held.grant) if held.limited else None
         if end is not None and end.counted:
-            counted.setdefault(one.grant, []).append(one.capability)
+            counted.setdefault(held.grant, []).append(held.capability)
         else:
-            free.append(one.capability)
+            free.append(held.capability)
     needed: dict[str, None] = {}
-    for capability in given if counted else ():
+    for capability in granted if counted else ():
         if _covered(free, capability, meter):
             continue
         longest = next((id for id in reversed(counted) if _covered(counted[id], capability, meter)), None)
@@ -154,9 +154,9 @@ def rests_on(
     return tuple(needed)
 
 
-def _covered(held: Sequence[Capability], given: Capability, meter: Meter | None) -> bool:
-    return possesses(held, given, meter=meter).answer == "yes"
+def _covered(held: Sequence[Capability], granted: Capability, meter: Meter | None) -> bool:
+    return possesses(held, granted, meter=meter).answer == "yes"
 
 
-def _touches(held: Sequence[Capability], given: Capability, meter: Meter | None) -> bool:
-    return not all(disjoint(one, given, meter=meter) for one in held)
+def _touches(held: Sequence[Capability], granted: Capability, meter: Meter | None) -> bool:
+    return not all(disjoint(capability, granted, meter=meter) for capability in held)

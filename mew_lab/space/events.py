@@ -206,10 +206,10 @@ def outline(record: Record) -> Outline | None:
     if record.verdict != "refused" or record.event != "received" or not record.detail.startswith(OUTLINE):
         return None
     try:
-        found = Outline(**json.loads(record.detail))
+        parsed = Outline(**json.loads(record.detail))
     except (TypeError, ValueError, RecursionError):
         return None
-    return found if tuple(map(type, found)) == (int, str, int, str) else None
+    return parsed if tuple(map(type, parsed)) == (int, str, int, str) else None
 
 
 class Deliver(NamedTuple):

@@ -87,10 +87,12 @@ def enrol(turn: Turn, event: Enrolled) -> None:
     owner = state.runtime_owners.get(name.casefold(), name)
     if owner != name and not is_free(turn, name, owner):
         raise ValueError(f"{name!r} cannot be enrolled: the name belongs to participant {owner!r}")
-    capabilities = [Capability.of(one, key=f"[{at}]") for at, one in enumerate(event.capabilities)]
+    capabilities = [Capability.of(pattern, key=f"[{at}]") for at, pattern in enumerate(event.capabilities)]
     configured = state.configured_rights(capabilities)
     configured_size([*capabilities, *state.baseline], "", state.limits)
-    turn.record("enrolled", participant=name, detail=compact([dict(one) for one in event.capabilities]))
+    turn.record(
+        "enrolled", participant=name, detail=compact([dict(pattern) for pattern in event.capabilities])
+    )
     member = state.members.get(name)
     if member is None:
         newcomer = Member(name, configured)
@@ -99,7 +101,7 @@ def enrol(turn: Turn, event: Enrolled) -> None:
         return
     turn.then(lambda: setattr(member, "kicked", False))
     turn.then(lambda: setattr(member, "inviter", ""))
-    granted = [one for one in member.rights.held if one.grant]
+    granted = [held for held in member.rights.held if held.grant]
     turn.give(member, Rights([*configured.held, *granted]))
     let_fall(turn, also=(name,))
 
@@ -117,23 +119,23 @@ def grant(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
     within(state, giver, state.taken[share], state.limits.grants, "grants")
     end = read_end(envelope, recipient=recipient.name, now=turn.now) if state.edition else End(recipient.name)
     rights_of_giver = standing(state, giver.name, turn.now, meter=turn.meter)
-    given = capabilities_in(envelope, "capabilities", meter=turn.meter)
+    capabilities = capabilities_in(envelope, "capabilities", meter=turn.meter)
     try:
-        for capability in given:
-            found = possession(rights_of_giver.capabilities, capability, turn.meter)
-            if found.answer != "yes":
+        for capability in capabilities:
+            coverage = possession(rights_of_giver.capabilities, capability, turn.meter)
+            if coverage.answer != "yes":
                 raise Refusal(
                     "cannot_grant",
                     f"{sender.runtime_id} cannot grant {compact(capability.pattern)[:200]}, because it does not "
-                    f"hold it: {found.reason}",
+                    f"hold it: {coverage.reason}",
                 )
-        end = end._replace(rests_on=rests_on(rights_of_giver, state.ends, given, meter=turn.meter))
+        end = end._replace(rests_on=rests_on(rights_of_giver, state.ends, capabilities, meter=turn.meter))
     except OverBudget:
         raise too_costly(sender, envelope, "whether the sender holds what it gives") from None
     limited = end != End(recipient.name)
-    held = [Held(one, envelope.id, giver.name, False, limited) for one in given]
+    held = [Held(capability, envelope.id, giver.name, False, limited) for capability in capabilities]
     rights = require_room(Rights([*recipient.rights.held, *held]), state.limits, recipient.name)
-    fits(state, giver, recipient, rights, given)
+    fits(state, giver, recipient, rights, capabilities)
 
     def add() -> None:
         turn.give(recipient, rights)
@@ -173,13 +175,13 @@ def revoke(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
             if refusal.code != "limit_exceeded":
                 raise
             patterns = []  # a revoke is never refused for what it costs: what cannot be decided falls
-            gone += [(recipient, one) for one in recipient.rights.held]
-        for one in recipient.rights.held if patterns else ():
-            match _overlap(turn, patterns, one.capability):
+            gone += [(recipient, held) for held in recipient.rights.held]
+        for held in recipient.rights.held if patterns else ():
+            match _overlap(turn, patterns, held.capability):
                 case "all":
-                    gone.append((recipient, one))
+                    gone.append((recipient, held))
                 case "part":
-                    overlapping.append(one)
+                    overlapping.append(held)
     for member, _ in gone:
         protect(turn, member, "deprived of a right")
     if recipient is not None:
@@ -187,8 +189,8 @@ def revoke(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
 
     def take() -> None:
         losing: dict[str, list[Held]] = {}
-        for member, one in gone:
-            losing.setdefault(member.name, []).append(one)
+        for member, held in gone:
+            losing.setdefault(member.name, []).append(held)
         for name, lost in losing.items():
             member = turn.state.members[name]
             turn.give(member, member.rights.without(lost))
@@ -254,7 +256,9 @@ def _portion(state: State, over: Sequence[str]) -> Sequence[str]:
     ends = state.ends
     recipients = max(1, PORTION_BYTES // max(1, described_bytes(state)))
     names = list(dict.fromkeys(ends[id].recipient for id in over))[:recipients]
-    held = Counter(one.grant for name in names for one in state.members[name].rights.held if one.limited)
+    held = Counter(
+        right.grant for name in names for right in state.members[name].rights.held if right.limited
+    )
     taken: list[str] = []
     count = 0
     for id in over:
@@ -272,7 +276,7 @@ def _end(turn: Turn, ids: Collection[str]) -> None:
     members, ends = turn.members, turn.ends
     for name in dict.fromkeys(ends[id].recipient for id in ids):
         held = turn.rights(members[name]).held
-        losing[name] = [one for one in held if one.limited and one.grant in ending]
+        losing[name] = [right for right in held if right.limited and right.grant in ending]
     for name, lost in losing.items():
         member = members[name]
         turn.give(member, turn.rights(member).without(lost))
@@ -281,20 +285,20 @@ def _end(turn: Turn, ids: Collection[str]) -> None:
 
 
 def _tell_lapsed(turn: Turn, name: str, lost: Iterable[Held]) -> None:
-    for one in lost:
-        pattern = compact(one.capability.pattern)
-        turn.record("lapsed", participant=name, pattern=pattern, detail=one.granter, grant=one.grant)
+    for held in lost:
+        pattern = compact(held.capability.pattern)
+        turn.record("lapsed", participant=name, pattern=pattern, detail=held.granter, grant=held.grant)
 
 
 def _held_under(turn: Turn, grant_id: str, recipient: Member | None) -> list[tuple[Member, Held]]:
     """All that is held under a grant or an invite, wherever in the space."""
-    found = [
-        (member, one)
+    matches = [
+        (member, held)
         for member in turn.state.members.values()
-        for one in member.rights.held
-        if one.grant == grant_id and recipient in (None, member)
+        for held in member.rights.held
+        if held.grant == grant_id and recipient in (None, member)
     ]
-    if not found:
+    if not matches:
         whose = f" of {recipient.name!r}" if recipient else ""
         raise Refusal(
             "grant_not_found",
@@ -302,14 +306,14 @@ def _held_under(turn: Turn, grant_id: str, recipient: Member | None) -> list[tup
             "is its grant_id",
             grant_id=grant_id[:256],
         )
-    return found
+    return matches
 
 
 def _overlap(turn: Turn, patterns: list[Capability], held: Capability) -> str:
     """Whether a held capability falls under the patterns: `all` of it, a `part`, or nothing (``)."""
     # What cannot be told goes: better too much is taken than too little.
     try:
-        touching = [one for one in patterns if not disjoint(one, held, meter=turn.meter)]
+        touching = [capability for capability in patterns if not disjoint(capability, held, meter=turn.meter)]
         if not touching:
             return ""
         return "part" if possesses(touching, held, meter=turn.meter).answer == "no" else "all"
@@ -318,7 +322,7 @@ def _overlap(turn: Turn, patterns: list[Capability], held: Capability) -> str:
 
 
 def _tell_partial(turn: Turn, sender: Sender, envelope: Envelope, remaining: list[Held]) -> None:
-    patterns: list[dict[str, Any]] = [one.capability.pattern for one in remaining]
+    patterns: list[dict[str, Any]] = [held.capability.pattern for held in remaining]
     complain(
         turn,
         sender,

@@ -72,19 +72,19 @@ def invite(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
     giver = standing(state, sender.member.name, turn.now, meter=turn.meter)
     try:
         granted = [
-            one for capability in wanted for one in _granted(turn, sender, giver, envelope, capability)
+            held for capability in wanted for held in _granted(turn, sender, giver, envelope, capability)
         ]
-        given = [one.capability for one in granted if not one.rooted]
-        end = End(name, rests_on=rests_on(giver, state.ends, given, meter=turn.meter))
+        from_giver = [held.capability for held in granted if not held.rooted]
+        end = End(name, rests_on=rests_on(giver, state.ends, from_giver, meter=turn.meter))
     except OverBudget:
         raise too_costly(sender, envelope, "whether the sender holds what it gives") from None
     limited = end != End(name)
-    granted = [one if one.rooted else one._replace(limited=limited) for one in granted]
+    granted = [held if held.rooted else held._replace(limited=limited) for held in granted]
     rights = require_room(Rights([*granted, *state.configured_rights(()).held]), state.limits, name)
     # One that is invited back by somebody whom it brought in counts to who brought it in at first.
     back = state.edition >= 2 and member is not None and name in state.inviters(sender.member.name)
     newcomer = Member(name, rights, inviter=member.inviter if member and back else sender.member.name)
-    fits(state, sender.member, Member(name, Rights()), rights, [one.capability for one in granted])
+    fits(state, sender.member, Member(name, Rights()), rights, [held.capability for held in granted])
     newcomer.admissions = member.admissions if member else 0
 
     def bring_in() -> HttpReply | None:
@@ -102,7 +102,7 @@ def invite(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
         turn.say(
             "space/invite-ack",
             ack,
-            to=tuple(one.runtime_id for one in here),
+            to=tuple(connection.runtime_id for connection in here),
             correlation=(envelope.id,),
             privately=here,
             secret=True,
@@ -119,26 +119,28 @@ def _granted(
 ) -> list[Held]:
     """What a wanted capability becomes: of a list of kinds, what is in the starter profile stands by itself."""
     giver = sender.member
-    found = []
-    for one in _singles(capability):
-        starter = possession(_STARTER, one, turn.meter).answer == "yes"
+    granted = []
+    for single in _singles(capability):
+        starter = possession(_STARTER, single, turn.meter).answer == "yes"
         if not starter:
-            found_held = possession(rights.capabilities, one, turn.meter)
-            if found_held.answer != "yes":
+            coverage = possession(rights.capabilities, single, turn.meter)
+            if coverage.answer != "yes":
                 raise Refusal(
                     "cannot_grant",
-                    f"{sender.runtime_id} cannot invite somebody with {compact(one.pattern)[:200]}, which is neither "
-                    f"in the starter profile nor its own: {found_held.reason}",
+                    f"{sender.runtime_id} cannot invite somebody with {compact(single.pattern)[:200]}, which is neither "
+                    f"in the starter profile nor its own: {coverage.reason}",
                 )
-        found.append(Held(one, envelope.id, giver.name, starter))
-    return [Held(capability, envelope.id, giver.name, True)] if all(one.rooted for one in found) else found
+        granted.append(Held(single, envelope.id, giver.name, starter))
+    return (
+        [Held(capability, envelope.id, giver.name, True)] if all(held.rooted for held in granted) else granted
+    )
 
 
 def _singles(capability: Capability) -> list[Capability]:
     kind = capability.pattern["kind"]
     if not isinstance(kind, list):
         return [capability]
-    return [Capability.of({**capability.pattern, "kind": one}) for one in kind]
+    return [Capability.of({**capability.pattern, "kind": single}) for single in kind]
 
 
 def _without_email(envelope: Envelope) -> Envelope | None:
@@ -161,8 +163,8 @@ def kick(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
 
     def put_out() -> None:
         here = (*member.connections, *member.sinks)
-        for one in here:
-            turn.do(Close(one.name, CLOSE_KICKED, why))
+        for connection in here:
+            turn.do(Close(connection.name, CLOSE_KICKED, why))
         turn.do(Void(member.name))
         turn.give(member, Rights())
         turn.then(lambda: setattr(member, "kicked", True))

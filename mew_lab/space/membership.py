@@ -33,7 +33,7 @@ def describe_member(turn: Turn, connection: LiveConnection) -> dict[str, Any]:
 
 
 def _told(turn: Turn, connection: LiveConnection) -> str:
-    """As `described`, as compact JSON: every welcome repeats it."""
+    """As `describe_member`, as compact JSON: every welcome repeats it."""
     rights = turn.rights(turn.state.members[connection.participant])
     return f'{{"id":{compact(connection.runtime_id)},"capabilities":{rights.told}}}'
 
@@ -72,15 +72,15 @@ def tell_due(turn: Turn) -> None:
 
 def _welcome(turn: Turn, to: LiveConnection, present: Iterable[LiveConnection]) -> int:
     """Welcomes one connection; gives the characters of it."""
-    others = [one for one in present if one.runtime_id != to.runtime_id]
+    others = [connection for connection in present if connection.runtime_id != to.runtime_id]
     streams = described_streams(turn)
     payload: dict[str, Any] = {
         "you": describe_member(turn, to),
-        "participants": [describe_member(turn, one) for one in others],
+        "participants": [describe_member(turn, other) for other in others],
         "active_streams": streams,
     }
-    told = ",".join([_told(turn, one) for one in others])
-    text = f'{{"you":{_told(turn, to)},"participants":[{told}],"active_streams":{compact(streams)}'
+    participants = ",".join([_told(turn, other) for other in others])
+    text = f'{{"you":{_told(turn, to)},"participants":[{participants}],"active_streams":{compact(streams)}'
     if to.participant == turn.state.owner and turn.state.journal_head:
         payload["journal_head"] = turn.state.journal_head  # an extension: others ignore it
         text += f',"journal_head":{compact(turn.state.journal_head)}'
@@ -136,7 +136,7 @@ def join(turn: Turn, event: Joined) -> None:
     member = state.members[event.participant]
     connection = LiveConnection(event.connection, event.participant, event.runtime_id, event.via)
     present = turn.present
-    known = any(one.runtime_id == connection.runtime_id for one in present)
+    known = any(other.runtime_id == connection.runtime_id for other in present)
 
     def admit() -> None:
         if connection.via == LOG_SINK:
@@ -188,10 +188,10 @@ def depart(turn: Turn, connections: Iterable[LiveConnection]) -> None:
     Spec: §3.7, §3.10.6.
     """
     gone = tuple(connections)
-    for one in gone:
-        turn.part(one)
-    still = {one.runtime_id for one in turn.present}
-    for id in dict.fromkeys(one.runtime_id for one in gone):
+    for connection in gone:
+        turn.part(connection)
+    still = {connection.runtime_id for connection in turn.present}
+    for id in dict.fromkeys(connection.runtime_id for connection in gone):
         if id not in still:
             turn.say("system/presence", {"event": "leave", "participant": {"id": id}})
     abandon(turn, gone)

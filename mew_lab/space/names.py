@@ -36,7 +36,7 @@ def naming_participants(state: State, envelope: Envelope) -> Mapping[str, Any]:
 
 def _logical(state: State, value: Any) -> Any:
     if isinstance(value, list):
-        return [state.logical(one) if isinstance(one, str) else one for one in value]
+        return [state.logical(item) if isinstance(item, str) else item for item in value]
     return state.logical(value) if isinstance(value, str) else value
 
 
@@ -64,7 +64,7 @@ def free_name(turn: Turn, name: str) -> None:
     former = state.runtime_owners.get(folded, name)
 
     def rename() -> None:
-        for alias in [one for one in state.aliases if one.casefold() == folded]:
+        for alias in [alias for alias in state.aliases if alias.casefold() == folded]:
             del state.aliases[alias]
         state.runtime_owners[folded] = name
 

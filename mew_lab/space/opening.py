@@ -27,7 +27,7 @@ def opening_record(space: Space, now: datetime) -> Record:
         "epoch": space.epoch,
         "owner": space.state.owner,
         "message_bytes": space.limit,
-        "baseline": [one.pattern for one in space.state.baseline],
+        "baseline": [capability.pattern for capability in space.state.baseline],
         "limits": space.state.limits._asdict(),
         "edition": space.state.edition,
     }

@@ -94,8 +94,8 @@ def capabilities_in(
         )
     if meter is not None:
         try:
-            for one in value:
-                meter.spend(EACH + compile_cost(one))
+            for pattern in value:
+                meter.spend(EACH + compile_cost(pattern))
         except OverBudget:
             raise Refusal(
                 "limit_exceeded",
@@ -103,6 +103,6 @@ def capabilities_in(
                 "messages, or with fewer expressions and shorter repetitions",
             ) from None
     try:
-        return [Capability.of(one, key=f"payload.{key}[{at}]") for at, one in enumerate(value)]
+        return [Capability.of(pattern, key=f"payload.{key}[{at}]") for at, pattern in enumerate(value)]
     except ConfigError as fault:
         raise Refusal("invalid_capability", f"{envelope.kind}: {fault}", key=fault.key or "") from None

@@ -65,10 +65,10 @@ class Refusal(Exception):
         self.pattern = pattern
         self.kind = kind
         self.whole = whole
-        said = {"error": error} if kind == "system/error" else {}
+        head = {"error": error} if kind == "system/error" else {}
         if self.code != error:
-            said["code"] = self.code
-        self.payload: dict[str, Any] = {**said, **fields, "message": message}
+            head["code"] = self.code
+        self.payload: dict[str, Any] = {**head, **fields, "message": message}
 
 
 def refuse(
@@ -84,15 +84,15 @@ def refuse(
     _record(turn, sender, refusal.code, detail, raw)
     named = envelope.id if envelope else members.get("id", "")
     correlation = (named,) if isinstance(named, str) and 0 < len(named) <= MAX_ID else ()
-    said = complain(turn, sender, refusal.payload, correlation, kind=refusal.kind)
+    error = complain(turn, sender, refusal.payload, correlation, kind=refusal.kind)
     if sender.connection is None:
         short = ("error", "code", "message") if refusal.kind == "system/error" else tuple(refusal.payload)
         body = {key: refusal.payload[key] for key in short if key in refusal.payload}
         if refusal.whole:
-            said = said or turn.compose(
+            error = error or turn.compose(
                 refusal.kind, refusal.payload, to=(sender.runtime_id,), correlation=correlation
             )
-            body = said.members
+            body = error.members
         turn.do(HttpReply(STATUSES.get(refusal.code, 400), body))
 
 
@@ -191,7 +191,7 @@ def complain(
         to = (*sender.member.connections, *sender.member.sinks)
     if not to:  # nobody to tell but the caller of the HTTP request, who gets the reply
         return None
-    ids = tuple(dict.fromkeys(one.runtime_id for one in to))
+    ids = tuple(dict.fromkeys(connection.runtime_id for connection in to))
     return turn.say(kind, payload, to=ids, correlation=correlation, privately=to)
 
 

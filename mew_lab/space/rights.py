@@ -82,17 +82,17 @@ class Rights:
 
     def __init__(self, held: Iterable[Held] = ()) -> None:
         self.held = tuple(held)
-        found: dict[str, list[Held]] = {}
-        given: dict[str, int] = {}
-        for one in self.held:
-            found.setdefault(one.capability.text, []).append(one)
-            if one.grant:
-                given[one.granter] = given.get(one.granter, 0) + one.capability.size + 1
-        self.given = given
-        self.resting = frozenset(one.granter for one in self.held if not one.rooted)
-        self.limited = any(one.limited for one in self.held)
-        self.texts = tuple(found)  # as records quote them
-        self.origins = tuple(map(tuple, found.values()))
+        by_text: dict[str, list[Held]] = {}
+        given_bytes: dict[str, int] = {}
+        for right in self.held:
+            by_text.setdefault(right.capability.text, []).append(right)
+            if right.grant:
+                given_bytes[right.granter] = given_bytes.get(right.granter, 0) + right.capability.size + 1
+        self.given = given_bytes
+        self.resting = frozenset(right.granter for right in self.held if not right.rooted)
+        self.limited = any(right.limited for right in self.held)
+        self.texts = tuple(by_text)  # as records quote them
+        self.origins = tuple(map(tuple, by_text.values()))
         self.grants = tuple(first.grant for first, *_ in self.origins)
         self.size = sum(first.capability.size + 1 for first, *_ in self.origins)
         self.capabilities = CapabilitySet.compiled(first.capability for first, *_ in self.origins)
@@ -101,7 +101,7 @@ class Rights:
     @classmethod
     def of(cls, capabilities: Iterable[Capability]) -> Rights:
         """The rights of a participant that was configured with these capabilities."""
-        return cls(Held(one) for one in capabilities)
+        return cls(Held(capability) for capability in capabilities)
 
     @property
     def told(self) -> str:
@@ -111,8 +111,8 @@ class Rights:
 
     def without(self, gone: Iterable[Held]) -> Rights:
         """What is left of them."""
-        ids = {id(one) for one in gone}
-        return Rights(one for one in self.held if id(one) not in ids)
+        ids = {id(right) for right in gone}
+        return Rights(right for right in self.held if id(right) not in ids)
 
 
 def possession(held: CapabilitySet, wanted: Capability, meter: Meter | None) -> Coverage:
@@ -126,7 +126,7 @@ def possession(held: CapabilitySet, wanted: Capability, meter: Meter | None) -> 
     """
     if meter is not None:  # None: a journal of earlier rules, where a proof could be too costly even so
         meter.spend(len(held.capabilities) // LOOKED_AT)
-        if any(one.text == wanted.text for one in held.capabilities):
+        if any(capability.text == wanted.text for capability in held.capabilities):
             return Coverage("yes")
     return possesses(_near(held, wanted, meter), wanted, meter=meter)
 
@@ -145,21 +145,23 @@ class _Standing:
         self._held: dict[str, list[tuple[Capability, str]]] = {}  # with the grant whose uses it costs, if any
         self._sets: dict[str, dict[tuple[str, ...], CapabilitySet]] = {}
 
-    def add(self, name: str, one: Held) -> None:
-        end = self._ends.get(one.grant) if one.limited else None
-        self._held.setdefault(name, []).append((one.capability, one.grant if end and end.counted else ""))
+    def add(self, name: str, right: Held) -> None:
+        end = self._ends.get(right.grant) if right.limited else None
+        self._held.setdefault(name, []).append((right.capability, right.grant if end and end.counted else ""))
         self._sets.pop(name, None)
 
-    def by(self, given: Held, meter: Meter | None) -> CapabilitySet:
+    def by(self, right: Held, meter: Meter | None) -> CapabilitySet:
         """What its granter holds without limited uses, and what it holds by the grants that `given` rests on."""
-        end = self._ends.get(given.grant) if given.limited else None
+        end = self._ends.get(right.grant) if right.limited else None
         grants = end.rests_on if end else ()
-        sets = self._sets.setdefault(given.granter, {})
+        sets = self._sets.setdefault(right.granter, {})
         if grants not in sets:
-            held = self._held.get(given.granter, [])
+            held = self._held.get(right.granter, [])
             if meter is not None:
                 meter.spend(len(held))
-            sets[grants] = CapabilitySet.compiled(one for one, grant in held if not grant or grant in grants)
+            sets[grants] = CapabilitySet.compiled(
+                capability for capability, grant in held if not grant or grant in grants
+            )
         return sets[grants]
 
 
@@ -191,18 +193,18 @@ def lapsed_of(
     asked: list[tuple[str, Held]] = []
     for name in dict.fromkeys((*affected, *doubtful)):
         whose = all_rights.get(name)
-        for one in whose.held if whose else ():
-            if one.rooted or one.granter not in doubtful:
-                standing.add(name, one)
+        for right in whose.held if whose else ():
+            if right.rooted or right.granter not in doubtful:
+                standing.add(name, right)
             else:
-                asked.append((name, one))
+                asked.append((name, right))
     try:
         asked = _least(standing, asked, meter)
     except OverBudget as over:
         asked = list(over.args[0])
     lost: dict[str, list[Held]] = {}
-    for name, one in asked:
-        lost.setdefault(name, []).append(one)
+    for name, right in asked:
+        lost.setdefault(name, []).append(right)
     return {name: lost[name] for name in all_rights if name in lost}
 
 
@@ -213,19 +215,19 @@ def _least(standing: _Standing, asked: list[tuple[str, Held]], meter: Meter) -> 
         OverBudget: with what was not decided, and what was refused so far.
     """
     while True:
-        found: list[tuple[str, Held]] = []
+        proved: list[tuple[str, Held]] = []
         still: list[tuple[str, Held]] = []
-        for at, (name, one) in enumerate(asked):
+        for at, (name, right) in enumerate(asked):
             try:
-                near = _near(standing.by(one, meter), one.capability, meter)
-                stands = covered(near, one.capability, meter=meter)
+                near = _near(standing.by(right, meter), right.capability, meter)
+                stands = covered(near, right.capability, meter=meter)
             except OverBudget:
                 raise OverBudget([*still, *asked[at:]]) from None
-            (found if stands else still).append((name, one))
-        if not found:
+            (proved if stands else still).append((name, right))
+        if not proved:
             return still
-        for name, one in found:
-            standing.add(name, one)
+        for name, right in proved:
+            standing.add(name, right)
         asked = still
 
 
@@ -236,21 +238,23 @@ def lapsed(all_rights: Mapping[str, Rights], ends: Mapping[str, End]) -> dict[st
     """
     standing = _Standing(ends)
     for name, rights in all_rights.items():
-        for one in rights.held:
-            if one.rooted:
-                standing.add(name, one)
-    waiting = [(name, one) for name, rights in all_rights.items() for one in rights.held if not one.rooted]
-    found = True
-    while found:
-        found, still = False, []
-        for name, one in waiting:
-            if possesses(standing.by(one, None).capabilities, one.capability).answer == "yes":
-                standing.add(name, one)
-                found = True
+        for right in rights.held:
+            if right.rooted:
+                standing.add(name, right)
+    waiting = [
+        (name, right) for name, rights in all_rights.items() for right in rights.held if not right.rooted
+    ]
+    progress = True
+    while progress:
+        progress, still = False, []
+        for name, right in waiting:
+            if possesses(standing.by(right, None).capabilities, right.capability).answer == "yes":
+                standing.add(name, right)
+                progress = True
             else:
-                still.append((name, one))
+                still.append((name, right))
         waiting = still
     gone: dict[str, list[Held]] = {}
-    for name, one in waiting:
-        gone.setdefault(name, []).append(one)
+    for name, right in waiting:
+        gone.setdefault(name, []).append(right)
     return gone

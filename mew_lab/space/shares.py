@@ -58,7 +58,9 @@ def within(state: State, member: Member, taken: int, limit: int, what: str) -> N
     )
 
 
-def fits(state: State, giver: Member, member: Member, rights: Rights, given: Sequence[Capability]) -> None:
+def fits(
+    state: State, giver: Member, member: Member, rights: Rights, capabilities: Sequence[Capability]
+) -> None:
     """Returns where `member` may hold `rights`, of which `giver` gives it `given`.
 
     Raises:
@@ -66,7 +68,7 @@ def fits(state: State, giver: Member, member: Member, rights: Rights, given: Seq
             what `giver` has given is more than its share of a welcome.
     """
     limits = state.limits
-    largest = max((one.size for one in given), default=0)
+    largest = max((capability.size for capability in capabilities), default=0)
     if limits.capability_bytes and largest > limits.capability_bytes:
         raise Refusal(
             "limit_exceeded",
@@ -91,11 +93,11 @@ def fits(state: State, giver: Member, member: Member, rights: Rights, given: Seq
             f"{limits.rights_bytes} of them; revoke some first",
         )
     root = state.root(giver.name)
-    fresh = sum(one.size + 1 for one in given)
+    fresh = sum(capability.size + 1 for capability in capabilities)
     taken = fresh + sum(
         size
-        for one in state.members.values()
-        for name, size in one.rights.given.items()
+        for holder in state.members.values()
+        for name, size in holder.rights.given.items()
         if state.root(name) == root
     )
     most = share_of(limits, limits.rights_bytes)
@@ -110,9 +112,9 @@ def fits(state: State, giver: Member, member: Member, rights: Rights, given: Seq
 def described_bytes(state: State) -> int:
     """The bytes of all participants in a welcome, each as if it were here, under each of its ids."""
     return sum(
-        (one.rights.size + ENTRY) * max(1, len(one.connections))
-        for one in state.members.values()
-        if not one.kicked
+        (member.rights.size + ENTRY) * max(1, len(member.connections))
+        for member in state.members.values()
+        if not member.kicked
     )
 
 
@@ -123,11 +125,13 @@ def admissible(state: State, member: Member, runtime_id: str) -> str:
     if limits.share > 1 and root != state.owner:
         if runtime_id not in state.aliases:
             most = share_of(limits, limits.runtime_ids)
-            used = sum(1 for one in state.aliases.values() if one == member.name)
+            used = sum(1 for owner in state.aliases.values() if owner == member.name)
             if used >= most:
                 return f"{member.name!r} has had its share of {most} ids; come back under one of them"
         most = max(8, share_of(limits, limits.connections))
-        here = sum(1 for one in state.connections.values() if state.root(one.participant) == root)
+        here = sum(
+            1 for connection in state.connections.values() if state.root(connection.participant) == root
+        )
         if here >= most:
             return f"{root!r} and those it invited have their share of {most} connections; close some of them"
     if member.connections and limits.rights_bytes:
@@ -148,7 +152,7 @@ def roomy(state: State, member: Member, size: int) -> None:
     """
     limits = state.limits
     count = _stream_bytes if limits.rights_bytes else _request_bytes
-    total = sum(count(one) for one in state.streams.values())
+    total = sum(count(stream) for stream in state.streams.values())
     more = size
     if limits.rights_bytes:
         more += WRITER + (ENTRY if size else 0)
@@ -159,7 +163,7 @@ def roomy(state: State, member: Member, size: int) -> None:
             "every welcome repeats them; describe the stream in fewer words",
         )
     root = state.root(member.name)
-    own = sum(count(one) for one in state.streams.values() if state.root(one.by) == root)
+    own = sum(count(stream) for stream in state.streams.values() if state.root(stream.by) == root)
     most = share_of(limits, limits.description_bytes)
     if limits.share > 1 and root != state.owner and own + more > most:
         raise Refusal(
@@ -188,11 +192,11 @@ def configurable(
     Raises:
         ConfigError: with the key path of what is too large, or too costly to judge.
     """
-    common = [Capability.of(one, key=f"baseline[{at}]") for at, one in enumerate(baseline)]
+    common = [Capability.of(pattern, key=f"baseline[{at}]") for at, pattern in enumerate(baseline)]
     total = 0
     for name, patterns in participants.items():
         key = f"participants.{name}.capabilities"
-        own = [Capability.of(one, key=f"{key}[{at}]") for at, one in enumerate(patterns)]
+        own = [Capability.of(pattern, key=f"{key}[{at}]") for at, pattern in enumerate(patterns)]
         total += configured_size([*own, *common], key, limits) + ENTRY
         if limits.rights_bytes and total > limits.rights_bytes:
             raise ConfigError(
@@ -208,8 +212,8 @@ def configured_size(capabilities: Sequence[Capability], key: str, limits: SpaceL
     Raises:
         ConfigError: with the key path of what is too large, or too costly to judge.
     """
-    for at, one in enumerate(capabilities):
-        size = one.size
+    for at, capability in enumerate(capabilities):
+        size = capability.size
         if limits.capability_bytes and size > limits.capability_bytes:
             raise ConfigError(
                 f"a capability of {size} bytes; every welcome repeats it, so one has at most "
@@ -224,4 +228,4 @@ def configured_size(capabilities: Sequence[Capability], key: str, limits: SpaceL
             "middle, regular expressions)",
             key=key,
         )
-    return sum(one.size + 1 for one in capabilities)
+    return sum(capability.size + 1 for capability in capabilities)

@@ -29,10 +29,10 @@ MAPPINGS: Mapping[type, str] = {dict: "dict", OrderedDict: "ordered", Counter: "
 # The format of journals does not follow the names of classes: these were written under other names before.
 WRITTEN: Mapping[type, str] = {LiveConnection: "Connection", PauseState: "Pause", StreamState: "Stream"}
 TUPLES: Mapping[str, Any] = {
-    WRITTEN.get(found, name): found
+    WRITTEN.get(tuple_type, name): tuple_type
     for module in (state, rights)
-    for name, found in vars(module).items()
-    if isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields")
+    for name, tuple_type in vars(module).items()
+    if isinstance(tuple_type, type) and issubclass(tuple_type, tuple) and hasattr(tuple_type, "_fields")
 }
 
 
@@ -52,13 +52,13 @@ def restore(space: Space, text: str) -> None:
         ProtocolError: when the text is no snapshot of such a space.
     """
     try:
-        told = json.loads(text)
+        snapshot = json.loads(text)
         known = vars(space.state)
-        for name in told:
+        for name in snapshot:
             if name not in known or name in OPENED:
                 raise ValueError(f"a space knows no {name[:40]!r}")
-        found = {name: _make(value) for name, value in told.items()}
-        for name, value in found.items():
+        values = {name: _make(value) for name, value in snapshot.items()}
+        for name, value in values.items():
             before = known[name]
             if before is not None and type(before) is not type(value):
                 raise TypeError(f"{name} is a {type(value).__name__}")
@@ -66,7 +66,7 @@ def restore(space: Space, text: str) -> None:
         raise ProtocolError(
             f"this is no snapshot of a space ({fault})", code="invalid_journal", section="§3.6.8"
         ) from None
-    known.update(found)
+    known.update(values)
 
 
 # A value is itself where JSON has it; what JSON does not tell apart is a list that begins with its name.
@@ -87,7 +87,7 @@ def _dump(value: Any) -> Any:
     if isinstance(value, datetime):
         return ["time", value.isoformat()]
     if type(value) in MAPPINGS:
-        return [MAPPINGS[type(value)], *([_dump(key), _dump(one)] for key, one in value.items())]
+        return [MAPPINGS[type(value)], *([_dump(key), _dump(entry)] for key, entry in value.items())]
     if type(value) in (list, tuple):
         return [type(value).__name__, *map(_dump, value)]
     raise TypeError(f"a {type(value).__name__} cannot stand in a snapshot")
@@ -118,5 +118,5 @@ def _make(value: Any) -> Any:
     name, *parts = value
     for kind, called in MAPPINGS.items():
         if name == called:
-            return kind({_make(key): _make(one) for key, one in parts})
+            return kind({_make(key): _make(entry) for key, entry in parts})
     return MAKERS[name](*map(_make, parts))

@@ -141,12 +141,12 @@ class StreamState(NamedTuple):
     @property
     def writers(self) -> tuple[LiveConnection, ...]:
         """Who may write: the owner first."""
-        return (self.owner, *(one for one in self.granted if one != self.owner))
+        return (self.owner, *(writer for writer in self.granted if writer != self.owner))
 
     @property
     def writer_ids(self) -> list[str]:
         """The ids of the writers, as `authorized_writers` tells them."""
-        return list(dict.fromkeys(one.runtime_id for one in self.writers))
+        return list(dict.fromkeys(writer.runtime_id for writer in self.writers))
 
 
 class Member:
@@ -204,7 +204,7 @@ class State:
         self.edition = edition
         self.owner = owner  # the participant that nobody can revoke or kick
         self.limits = limits
-        self.baseline = tuple(Capability.of(one) for one in baseline)
+        self.baseline = tuple(Capability.of(pattern) for pattern in baseline)
         self.members: dict[str, Member] = {}
         self.connections: dict[str, LiveConnection] = {}  # in order of arrival: the order of delivery
         self.sinks: dict[str, LiveConnection] = {}
@@ -230,15 +230,15 @@ class State:
 
     def configured_rights(self, capabilities: Iterable[Capability]) -> Rights:
         """What a participant holds that was given these by the host: them, and the baseline."""
-        return Rights(Held(one) for one in (*capabilities, *self.baseline))
+        return Rights(Held(capability) for capability in (*capabilities, *self.baseline))
 
     def advance(self, edition: int) -> None:
         """The rules of a later edition hold from now on, and its limits where the journal tells of none."""
         self.edition = edition
         bounds = {name: getattr(LIMITS, name) for name in UNBOUNDED}
-        told = {name for name, none in UNBOUNDED.items() if getattr(self.limits, name) != none}
+        set_names = {name for name, none in UNBOUNDED.items() if getattr(self.limits, name) != none}
         self.limits = self.limits._replace(
-            **{name: most for name, most in bounds.items() if name not in told}
+            **{name: most for name, most in bounds.items() if name not in set_names}
         )
 
     def refresh_audience(self) -> None:
@@ -249,7 +249,7 @@ class State:
         """Forgets the ends of these grants."""
         for id in ids:
             self.ends.pop(id, None)
-        self.next_end = min((one.expires_at for one in self.ends.values() if one.expires_at), default=None)
+        self.next_end = min((end.expires_at for end in self.ends.values() if end.expires_at), default=None)
 
     def upholding(self, ends: Mapping[str, End]) -> Mapping[str, End]:
         """Those of `ends` that say what a right upholds; none by the rules before edition 3."""
@@ -259,13 +259,17 @@ class State:
         """The grants whose time is over and that are still held, in the order in which they were given."""
         if self.next_end is None or now < self.next_end:
             return ()
-        return tuple(id for id, one in self.ends.items() if one.expires_at and one.expires_at <= now)
+        return tuple(id for id, end in self.ends.items() if end.expires_at and end.expires_at <= now)
 
     def holders(self, name: str) -> tuple[LiveConnection, ...]:
         """The connections, log sinks and parties of streams whose runtime id is this name in any spelling."""
-        streams = [one for stream in self.streams.values() for one in (*stream.writers, *stream.target)]
+        streams = [
+            connection for stream in self.streams.values() for connection in (*stream.writers, *stream.target)
+        ]
         everybody = (*self.connections.values(), *self.sinks.values(), *streams)
-        return tuple(one for one in everybody if one.runtime_id.casefold() == name.casefold())
+        return tuple(
+            connection for connection in everybody if connection.runtime_id.casefold() == name.casefold()
+        )
 
     def handle(self, id: str) -> Handle | None:
         """Who took an id, None when nobody did, or so long ago that it is forgotten."""
@@ -296,11 +300,11 @@ class State:
 
     def inviters(self, name: str) -> list[str]:
         """`name`, who invited it, who invited that one, and so on up to a participant of the configuration."""
-        found = {name: None}
-        while (member := self.members.get(name)) and member.inviter and member.inviter not in found:
+        chain = {name: None}
+        while (member := self.members.get(name)) and member.inviter and member.inviter not in chain:
             name = member.inviter
-            found[name] = None
-        return list(found)
+            chain[name] = None
+        return list(chain)
 
     def logical(self, name: str) -> str:
         """The logical participant that a runtime id or name in `to` means; the name itself when unknown.

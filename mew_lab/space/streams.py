@@ -47,13 +47,13 @@ def described_streams(turn: Turn) -> list[dict[str, Any]]:
     return [
         {
             "direction": "upload",
-            **one.fields,
-            "stream_id": one.id,
-            "owner": one.owner.runtime_id,
-            "authorized_writers": one.writer_ids,
-            "created": one.created,
+            **stream.fields,
+            "stream_id": stream.id,
+            "owner": stream.owner.runtime_id,
+            "authorized_writers": stream.writer_ids,
+            "created": stream.created,
         }
-        for one in turn.streams.values()
+        for stream in turn.streams.values()
     ]
 
 
@@ -83,7 +83,7 @@ def request(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
     within(
         state,
         sender.member,
-        sum(1 for one in state.streams.values() if state.root(one.by) == state.root(by)),
+        sum(1 for stream in state.streams.values() if state.root(stream.by) == state.root(by)),
         state.limits.streams,
         "active streams",
     )
@@ -94,15 +94,15 @@ def request(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
         turn.then(lambda: setattr(state, "streams_opened", number))
         id = f"stream-{number}"
         encoding = payload.get("encoding")
-        said: dict[str, Any] = {
+        opening: dict[str, Any] = {
             "stream_id": id,
             "encoding": encoding if isinstance(encoding, str) else "text",
             "owner": owner.runtime_id,
             "authorized_writers": [owner.runtime_id],
         }
         if target:
-            said["target"] = payload["target"]
-        opened = turn.say("stream/open", said, to=(owner.runtime_id,), correlation=(envelope.id,))
+            opening["target"] = payload["target"]
+        opened = turn.say("stream/open", opening, to=(owner.runtime_id,), correlation=(envelope.id,))
         created = timestamp(turn.now)
         turn.keep(StreamState(id, owner, (), target, payload, size, created, envelope.id, opened.id, by))
         if sender.connection is not None:
@@ -146,7 +146,7 @@ def _closing(turn: Turn, envelope: Envelope) -> StreamState | None:
         id = envelope.payload["stream_id"]
         return turn.streams.get(id) if isinstance(id, str) else None
     named = set(envelope.correlation_id)
-    return next((one for one in turn.streams.values() if named & {one.request, one.opened}), None)
+    return next((stream for stream in turn.streams.values() if named & {stream.request, stream.opened}), None)
 
 
 def abandon(turn: Turn, gone: tuple[LiveConnection, ...]) -> None:
@@ -163,13 +163,13 @@ def abandon(turn: Turn, gone: tuple[LiveConnection, ...]) -> None:
                 correlation=(stream.opened,),
             )
             continue
-        silenced = [one for one in gone if one in stream.granted]
+        silenced = [writer for writer in gone if writer in stream.granted]
         if not silenced:
             continue
-        left = stream._replace(granted=tuple(one for one in stream.granted if one not in gone))
+        left = stream._replace(granted=tuple(writer for writer in stream.granted if writer not in gone))
         turn.keep(left)
-        for one in silenced:
-            _tell(turn, "stream/write-revoked", left, participant_id=one.runtime_id, reason="disconnected")
+        for writer in silenced:
+            _tell(turn, "stream/write-revoked", left, participant_id=writer.runtime_id, reason="disconnected")
 
 
 # --- who may write ---
@@ -190,8 +190,10 @@ def grant_write(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
     def let_write() -> HttpReply | None:
         changed = stream._replace(granted=granted)
         turn.keep(changed)
-        said = _tell(turn, "stream/write-granted", changed, (envelope.id,), participant_id=writer.runtime_id)
-        return _answer(sender, said, "granted", changed)
+        notice = _tell(
+            turn, "stream/write-granted", changed, (envelope.id,), participant_id=writer.runtime_id
+        )
+        return _answer(sender, notice, "granted", changed)
 
     return Outcome(let_write)
 
@@ -209,8 +211,8 @@ def revoke_write(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
     writer = turn.state.reach(name)
     writers: list[LiveConnection | None] = [writer]
     if turn.state.edition >= 2 and writer is not None and writer.runtime_id != name:
-        others = [one for one in stream.granted if one.participant == writer.participant]
-        writers = [one for one in others if one != stream.owner] or writers
+        others = [other for other in stream.granted if other.participant == writer.participant]
+        writers = [other for other in others if other != stream.owner] or writers
     if writers == [stream.owner]:
         raise Refusal(
             "invalid_operation",
@@ -221,12 +223,12 @@ def revoke_write(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
 
     def stop_writing() -> HttpReply | None:
         changed = stream
-        for one in writers:
-            changed = _without(changed, one)
+        for removed in writers:
+            changed = _without(changed, removed)
             turn.keep(changed)
-            id = one.runtime_id if one else name
-            said = _tell(turn, "stream/write-revoked", changed, (envelope.id,), participant_id=id)
-        return _answer(sender, said, "revoked", changed)
+            id = removed.runtime_id if removed else name
+            notice = _tell(turn, "stream/write-revoked", changed, (envelope.id,), participant_id=id)
+        return _answer(sender, notice, "revoked", changed)
 
     return Outcome(stop_writing)
 
@@ -243,8 +245,8 @@ def transfer_ownership(turn: Turn, sender: Sender, envelope: Envelope) -> Outcom
         changed = stream._replace(owner=owner)
         turn.keep(changed)
         parties = {"new_owner": owner.runtime_id, "previous_owner": stream.owner.runtime_id}
-        said = _tell(turn, "stream/ownership-transferred", changed, (envelope.id,), **parties)
-        return _answer(sender, said, "transferred", changed, **parties)
+        notice = _tell(turn, "stream/ownership-transferred", changed, (envelope.id,), **parties)
+        return _answer(sender, notice, "transferred", changed, **parties)
 
     return Outcome(hand_over)
 
@@ -273,9 +275,11 @@ def frame(turn: Turn, sender: Sender, event: FrameReceived) -> None:
         return
     receivers = turn.state.audience
     if stream.target:
-        wanted = {one.name for one in stream.target}
-        theirs = {one.participant for one in stream.target}  # a log sink hears what its participant hears
-        sinks = {one.name for one in turn.state.sinks.values() if one.participant in theirs}
+        wanted = {target.name for target in stream.target}
+        theirs = {
+            target.participant for target in stream.target
+        }  # a log sink hears what its participant hears
+        sinks = {sink.name for sink in turn.state.sinks.values() if sink.participant in theirs}
         receivers = tuple(name for name in receivers if name in wanted or name in sinks)
     if receivers:
         turn.do(Relay(event.data, event.text, receivers))
@@ -292,13 +296,13 @@ def refuse_frame(turn: Turn, sender: Sender, event: FrameReceived, *, refusal: R
     if refusal is not None:
         payload = {**refusal.payload, "stream_id": id}
     name, refused = event.connection, turn.state.refused_frames
-    since, told, untold = refused.get(name, (turn.now, 0, 0))
+    since, reported, unreported = refused.get(name, (turn.now, 0, 0))
     if turn.now - since >= WINDOW:
-        since, told = turn.now, 0
-    tell = told < TOLD_A_SECOND
-    if tell and untold:
-        payload["refused_before"] = untold
-    news = (since, told + 1, 0) if tell else (since, told, untold + 1)
+        since, reported = turn.now, 0
+    tell = reported < TOLD_A_SECOND
+    if tell and unreported:
+        payload["refused_before"] = unreported
+    news = (since, reported + 1, 0) if tell else (since, reported, unreported + 1)
     turn.then(lambda: refused.update({name: news}))
     refuse_unread(turn, sender, "frame", {"stream_id": id, "size": len(event.data)}, payload, tell=tell)
 
@@ -348,10 +352,10 @@ def _party(turn: Turn, envelope: Envelope, key: str) -> LiveConnection:
 def _target(turn: Turn, value: object) -> tuple[LiveConnection, ...]:
     if value is None:
         return ()
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise Refusal("invalid_request", "stream/request: target must be a list of participant ids")
-    found = {name: turn.state.reach(name) for name in value}
-    missing = [name[:80] for name, one in found.items() if one is None]
+    connections = {name: turn.state.reach(name) for name in value}
+    missing = [name[:80] for name, connection in connections.items() if connection is None]
     if missing:
         raise Refusal(
             "target_not_found",
@@ -359,11 +363,11 @@ def _target(turn: Turn, value: object) -> tuple[LiveConnection, ...]:
             whole=True,
             targets=missing[:100],
         )
-    return tuple(dict.fromkeys(one for one in found.values() if one is not None))
+    return tuple(dict.fromkeys(connection for connection in connections.values() if connection is not None))
 
 
 def _without(stream: StreamState, writer: LiveConnection | None) -> StreamState:
-    return stream._replace(granted=tuple(one for one in stream.granted if one != writer))
+    return stream._replace(granted=tuple(other for other in stream.granted if other != writer))
 
 
 def _tell(
@@ -374,9 +378,14 @@ def _tell(
 
 
 def _answer(
-    sender: Sender, said: Envelope, status: str, stream: StreamState, **fields: str
+    sender: Sender, notice: Envelope, status: str, stream: StreamState, **fields: str
 ) -> HttpReply | None:
     if sender.connection is not None:
         return None
-    body = {"id": said.id, "status": status, "stream_id": stream.id, "authorized_writers": stream.writer_ids}
+    body = {
+        "id": notice.id,
+        "status": status,
+        "stream_id": stream.id,
+        "authorized_writers": stream.writer_ids,
+    }
     return HttpReply(200, {**body, **fields})

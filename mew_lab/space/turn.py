@@ -91,7 +91,7 @@ class Turn:
 
     def _forget_ends(self, changed: dict[str, Rights]) -> None:
         """A grant that is held no more has no end to wait for."""
-        held = {one.grant for rights in changed.values() for one in rights.held if one.limited}
+        held = {right.grant for rights in changed.values() for right in rights.held if right.limited}
         ends = self.state.ends
         self.state.forget_ends(
             [id for id, end in ends.items() if end.recipient in changed and id not in held]
@@ -162,7 +162,7 @@ class Turn:
 
     def end(self, stream: StreamState) -> None:
         """This stream will be active no longer."""
-        self._streams = {id: one for id, one in self.streams.items() if id != stream.id}
+        self._streams = {id: other for id, other in self.streams.items() if id != stream.id}
 
     def part(self, connection: LiveConnection) -> None:
         """This connection or log sink will be gone."""
@@ -172,12 +172,12 @@ class Turn:
     def present(self) -> tuple[LiveConnection, ...]:
         """Who will be here: each connection, and one log sink for each id that no connection has."""
         state, gone = self.state, self._gone or ()
-        here = tuple(one for one in state.connections.values() if one.name not in gone)
-        ids = {one.runtime_id for one in here}
+        here = tuple(connection for connection in state.connections.values() if connection.name not in gone)
+        ids = {connection.runtime_id for connection in here}
         sinks: dict[str, LiveConnection] = {}
-        for one in state.sinks.values():
-            if one.name not in gone and one.runtime_id not in ids:
-                sinks.setdefault(one.runtime_id, one)
+        for sink in state.sinks.values():
+            if sink.name not in gone and sink.runtime_id not in ids:
+                sinks.setdefault(sink.runtime_id, sink)
         return (*here, *sinks.values())
 
     @property
@@ -254,7 +254,7 @@ class Turn:
         Spec: §3.7, §3.8.
         """
         envelope = self.compose(kind, payload, to=to, correlation=correlation, text=text)
-        only = None if privately is None else tuple(one.name for one in privately)
+        only = None if privately is None else tuple(connection.name for connection in privately)
         self.record("sent", participant=GATEWAY, verdict="sent", raw=envelope.raw, to=only or ())
         receivers = self.audience if only is None else only
         if receivers:

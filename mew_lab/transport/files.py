@@ -159,27 +159,27 @@ class AppendedFile:
 
     def _ready(self) -> Place:
         if self._fd >= 0:
-            found = os.fstat(self._fd)
+            status = os.fstat(self._fd)
             try:
                 there = self.path.lstat()
             except OSError:
                 there = None
-            if there is not None and (there.st_dev, there.st_ino) == (found.st_dev, found.st_ino):
-                return Place(found.st_dev, found.st_ino, found.st_size)
+            if there is not None and (there.st_dev, there.st_ino) == (status.st_dev, status.st_ino):
+                return Place(status.st_dev, status.st_ino, status.st_size)
             self.close()
             self._torn = False
         fd = self._open()
         try:
-            found = os.fstat(fd)
-            if not stat.S_ISREG(found.st_mode):
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
                 raise OSError(0, "it is no plain file")
-            if self._private and stat.S_IMODE(found.st_mode) & 0o077:
+            if self._private and stat.S_IMODE(status.st_mode) & 0o077:
                 os.fchmod(fd, 0o600)  # others may have made it, and an invited one's token may be in it
         except BaseException:
             os.close(fd)
             raise
         self._fd = fd
-        return Place(found.st_dev, found.st_ino, found.st_size)
+        return Place(status.st_dev, status.st_ino, status.st_size)
 
     def _open(self) -> int:
         folder = self._folder()

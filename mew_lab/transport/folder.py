@@ -36,15 +36,15 @@ def open_folder(folder: Path, *, make: bool = False) -> int | None:
     parts = folder.absolute().parts
     at = parts.index(KEPT) if KEPT in parts else len(parts)
     there = Path(*parts[:at])
-    found = os.open(there, _FOLDER)
+    descriptor = os.open(there, _FOLDER)
     for part in parts[at:]:
         there /= part
         try:
-            inner = _step(part, found, there, make=make)
+            inner = _step(part, descriptor, there, make=make)
         finally:
-            os.close(found)
-        found = inner
-    return found
+            os.close(descriptor)
+        descriptor = inner
+    return descriptor
 
 
 def _step(part: str, within: int, there: Path, *, make: bool) -> int:

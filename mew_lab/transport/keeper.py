@@ -42,14 +42,16 @@ class LogFile:
 
     def __init__(self, path: str, *, secrets: Sequence[str] = ()) -> None:
         self._path = path
-        self._secrets = [(one.encode(), f"tok_…{one[-4:]}".encode()) for one in secrets if len(one) >= 12]
+        self._secrets = [
+            (secret.encode(), f"tok_…{secret[-4:]}".encode()) for secret in secrets if len(secret) >= 12
+        ]
         self._line = b""
         self._cut = False  # the rest of a line that was too long is on its way
 
     def write(self, data: bytes) -> None:
         """Takes the next bytes; whole lines are written."""
         *whole, rest = (self._line + data).split(b"\n")
-        self._append([one for line in whole for one in self._ended(line)])
+        self._append([piece for line in whole for piece in self._ended(line)])
         self._line = rest
         if len(rest) > MAX_LINE:
             self._append(self._ended(rest))
@@ -80,10 +82,10 @@ class LogFile:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
         log = os.open(self._path, flags, 0o600)
         try:
-            found = os.fstat(log)
-            if stat.S_ISREG(found.st_mode):
+            status = os.fstat(log)
+            if stat.S_ISREG(status.st_mode):
                 os.write(log, text)
-                if found.st_size > MAX_LOG:
+                if status.st_size > MAX_LOG:
                     os.replace(self._path, f"{self._path}.1")  # noqa: PTH105
         finally:
             os.close(log)
@@ -110,9 +112,9 @@ class _Keeper:
     def run(self, wake: int, control: int) -> int:
         """Waits for the program's end, or brings it about; gives its exit status."""
         events = selectors.DefaultSelector()
-        for one in (control, self._output, wake):
-            if one is not None:
-                events.register(one, selectors.EVENT_READ)
+        for descriptor in (control, self._output, wake):
+            if descriptor is not None:
+                events.register(descriptor, selectors.EVENT_READ)
         deadline: float | None = None
         parent = os.getppid()
         while self._runs(stopping=deadline is not None):
@@ -126,10 +128,10 @@ class _Keeper:
                         events.unregister(self._output)
                 elif key.fd == wake:
                     _read(wake)
-                elif said := _read(control):
-                    if NOW in said:
+                elif order := _read(control):
+                    if NOW in order:
                         self._end()
-                elif said == b"":
+                elif order == b"":
                     ended = True
             # A process that was forked from whoever gave the orders holds the other end open after its death.
             if deadline is None and (ended or os.getppid() != parent):
@@ -191,8 +193,8 @@ def _read(fd: int) -> bytes | None:
 def _let_go_of_streams() -> None:
     """Leaves stdin, stdout and stderr to the program: their other ends are to notice when it closes them."""
     nothing = os.open(os.devnull, os.O_RDWR)
-    for one in (0, 1, 2):
-        os.dup2(nothing, one)
+    for descriptor in (0, 1, 2):
+        os.dup2(nothing, descriptor)
     os.close(nothing)
 
 
@@ -213,9 +215,9 @@ def _adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _report(to: int, **said: Any) -> None:
+def _report(to: int, **fields: Any) -> None:
     with contextlib.suppress(OSError):  # whoever listened may be gone
-        os.write(to, json.dumps(said).encode() + b"\n")
+        os.write(to, json.dumps(fields).encode() + b"\n")
 
 
 def _orders(source: int) -> dict[str, Any]:
@@ -236,8 +238,8 @@ def main() -> None:
         os.set_blocking(end, False)
     signal.set_wakeup_fd(woken)
     # Handlers, and not SIG_IGN: the program would inherit that.
-    for one in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(one, lambda *_: None)
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: None)
     control = int(sys.argv[1]) if len(sys.argv) > 1 else None
     source, report = (0, 1) if control is None else (control, control)
     orders = _orders(source)
@@ -246,9 +248,9 @@ def main() -> None:
         keeper = _Keeper(orders)
     except (OSError, ValueError) as fault:
         where = f"{fault.filename}: " if isinstance(fault, OSError) and fault.filename else ""
-        said = getattr(fault, "strerror", None) or fault
-        more = {} if control is None else {"errno": getattr(fault, "errno", None), "said": str(said)}
-        _report(report, fault=f"{where}{said}", **more)
+        reason = getattr(fault, "strerror", None) or fault
+        more = {} if control is None else {"errno": getattr(fault, "errno", None), "said": str(reason)}
+        _report(report, fault=f"{where}{reason}", **more)
         return
     _report(report, pid=keeper.pid)
     _report(report, exit=keeper.run(wake, source))

@@ -125,6 +125,6 @@ async def connect(
     except TimeoutError:
         raise LinkClosed(ABNORMAL, f"{at} did not answer within {open_timeout:g} s") from None
     except OSError as fault:
-        said = fault.strerror or str(fault)
-        raise LinkClosed(ABNORMAL, f"nothing could be reached at {at}: {said}") from None
+        reason = fault.strerror or str(fault)
+        raise LinkClosed(ABNORMAL, f"nothing could be reached at {at}: {reason}") from None
     return WebSocketLink(socket)

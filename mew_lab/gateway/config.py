@@ -183,7 +183,7 @@ class Section(BaseModel):
 
 
 class McpServerConfig(Section):
-    """How an MCP server is started. `cwd` is taken from the folder of the file."""
+    """The command that starts an MCP server, its environment and folder. `cwd` is taken from the folder of the file."""
 
     command: Annotated[Word, Field(min_length=1)]
     args: list[Word] = Field(default_factory=list, repr=False)

@@ -4,7 +4,7 @@ A `Frame` is one message for all its receivers: encoded once, whatever their num
 end of one connection; `put` never waits. A queue is bounded in bytes, and frames that are put within one turn of the
 loop leave in one write. A reader that lets its queue fill, or takes nothing for a while, is cut.
 
-This module knows no envelope, no space and no rule.
+Envelopes, spaces and rules are not known here.
 """
 
 from __future__ import annotations

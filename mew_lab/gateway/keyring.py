@@ -1,8 +1,8 @@
 """Collects the tokens of a space file: from the file, the environment and token files, or fresh ones.
 
-Every participant has one token of its own: from the environment variable `MEW_TOKEN_<ID>`, else from a token file,
-else minted and written where its owner alone can read it. What `tokens` of the file lists is good beside it.
-It admits no participant: every token goes into a `Tokens`.
+Every participant has one token of its own. It comes from the environment variable `MEW_TOKEN_<ID>`, else from a token
+file. Else it is minted and written where its owner alone can read it. The list `tokens` of the file is good beside it.
+No participant is admitted here: every token goes into a `Tokens`.
 
 Spec: §5.1, §5.2.
 """

@@ -3,8 +3,6 @@
 Each runs under a keeper (`keeper.py`), a process that ends it on request or when this process is gone, for any
 reason. It has none of this process's open files and a process group of its own; its output goes into its log.
 
-This module knows no protocol, and not why a program is to run.
-
 Spec: threat 28.
 """
 
@@ -35,7 +33,7 @@ CALM = 60.0  # seconds after which a program that ran counts as well again
 
 
 class _Ended(NamedTuple):
-    """How a program ended: with an exit status, or not even started."""
+    """The end of a program: its exit status, or the fault that kept it from starting."""
 
     status: int = 0
     fault: str = ""

@@ -1,7 +1,7 @@
 """Keeps the last delivered envelopes of a space, bounded, for participants that poll by HTTP.
 
-Each is kept under the time at which the gateway received it, whatever its own `ts` says. This module knows no token
-and no request, and of the rules only which kinds are private to their addressee.
+Each is kept under the time at which the gateway received it, whatever its own `ts` says. Of the rules of the space,
+only the kinds that are private to their addressee are known here.
 
 Spec: §5.3 (rulings on retrieval).
 """
@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.protocol.text import utf8_size
 from mew_lab.space.events import Record
 
 __all__ = ["BEGINNING", "MAX_BYTES", "MAX_ENVELOPES", "Page", "Ring"]
@@ -78,7 +79,7 @@ class Ring:
         only = self._addressees(text) if record.participant == GATEWAY else None
         at = record.now if record.now > self._last else self._last + TICK
         self._last = at
-        size = len(text) if text.isascii() else len(text.encode())
+        size = utf8_size(text)
         self._kept.append(_SentEnvelope(at, text, size, only))
         self._bytes += size
         while self._bytes > self._max_bytes or len(self._kept) > self._max_envelopes:

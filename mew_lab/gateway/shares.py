@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from mew_lab.protocol.text import utf8_size
 from mew_lab.space.events import (
     LOG_SINK,
     Event,
@@ -61,7 +62,7 @@ def journal_bytes(records: Iterable[Record]) -> int:
         size += LINE + len(record.detail) + len(record.pattern)
         for text in (record.raw, record.received):
             if text is not None:
-                size += len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+                size += utf8_size(text)
     return size
 
 
@@ -85,7 +86,7 @@ def payer(event: Event, state: State) -> str:
 class Share:
     """The bytes that one participant may still cause, and those that were refused since the last note."""
 
-    __slots__ = ("_at", "_left", "_limits", "messages", "noted", "refused_bytes", "told", "used")
+    __slots__ = ("_at", "_left", "_limits", "messages", "noted", "refused_bytes", "told_at", "used")
 
     def __init__(self, limits: JournalLimits, now: datetime, used: int = 0) -> None:
         self._limits = limits
@@ -94,7 +95,7 @@ class Share:
         self.used = used
         self.messages = self.refused_bytes = 0
         self.noted: datetime | None = None
-        self.told: datetime | None = None
+        self.told_at: datetime | None = None
 
     def exceeded(self, now: datetime) -> str:
         """The sentence why it may cause no more at `now`; empty where it may."""
@@ -131,9 +132,9 @@ class Share:
 
     def may_tell(self, now: datetime) -> bool:
         """Whether the last error about a stream frame was long enough ago."""
-        if self.told is not None and (now - self.told).total_seconds() < TELL_EVERY:
+        if self.told_at is not None and (now - self.told_at).total_seconds() < TELL_EVERY:
             return False
-        self.told = now
+        self.told_at = now
         return True
 
     def take_count(self) -> dict[str, int] | None:

@@ -1,1 +1,1 @@
-"""What a message is: pure, without I/O, clock or state."""
+"""Messages: their text, their kinds and the capabilities that permit them. Pure, without I/O, clock or state."""

@@ -1,7 +1,7 @@
 """A dictionary that forgets its oldest entries.
 
-What peers send has no end, so every table that is filled from it has one. The oldest entry is the one that was added
-first; with `refresh` it is the one that was set least recently.
+Messages from peers have no end, so every table that is filled from them has one. The oldest entry is the one that was
+added first; with `refresh` it is the one that was set least recently.
 """
 
 from __future__ import annotations

@@ -40,8 +40,10 @@ _NODE_STEPS: Final = 10
 
 
 class Candidates(NamedTuple):
-    """What a pattern is asked about: so many values; no part of the message stands in more than `often` of them
-    at the same depth."""
+    """The values that a pattern is asked about, by their number.
+
+    No part of the message stands in more than `often` of them at the same depth.
+    """
 
     values: int
     often: int = 1
@@ -80,7 +82,7 @@ def _member(member: Any, size: int, seen: Candidates) -> int:
 
 
 def _selected(selector: KeyGlob | Anywhere | JSONPath, size: int, seen: Candidates) -> tuple[int, Candidates]:
-    """What a search costs, and what it selects."""
+    """The cost of a search, and the values that it selects."""
     if isinstance(selector, Anywhere):
         candidates = _below(size, seen)
         return candidates.values, candidates
@@ -124,7 +126,7 @@ def _walk(
 
 
 def _test(path: JSONPath, part: Any, size: int) -> int:
-    """What one test of a filter, or one side of a comparison, costs for one value."""
+    """The cost of one test of a filter, or of one side of a comparison, for one value."""
     match part:
         case filters.FilterExpressionLiteral():
             return 1

@@ -1,13 +1,13 @@
 """Decides what may be granted: whether one capability permits everything that another permits.
 
 Three answers: yes, when it is proved; no, with a message that the one permits and the other does not; unknown
-otherwise. There is no yes that a message could refute: patterns are compared by what they mean, and only what a
-match may cost is left aside. Who grants what to whom is not known here.
+otherwise. No message can refute a yes: patterns are compared by their meaning, and only the cost of a match is left
+aside.
 
-Decided are literals, globs, lists, nested objects, numbers, booleans and null. A regular expression, a negation
-and a key that selects many (a glob, `**`, a JSONPath) are covered by the equal pattern, or where nothing is
-asked of their place. Objects in a list are not known to cover together what none of them covers. `id`,
-`description` and `x-…` do not count.
+Literals, globs, lists, nested objects, numbers, booleans and null are decided. A regular expression, a negation and a
+key that selects many (a glob, `**`, a JSONPath) are covered by the equal pattern, or where nothing is asked of their
+place. Objects in a list are not known to cover together an object that none of them covers. `id`, `description` and
+`x-…` do not count.
 
 Spec: §3.6.8, §4.1.
 """
@@ -96,7 +96,7 @@ def possesses(held: Iterable[Capability], wanted: Capability, *, meter: Meter | 
 
 
 def covered(held: Iterable[Capability], wanted: Capability, *, meter: Meter | None = None) -> bool:
-    """Whether `possesses` would say yes; without a search for what would refute it.
+    """Whether `possesses` would answer yes, without a search for a message that refutes it.
 
     Raises:
         OverBudget: when `meter` ends before the answer is found.
@@ -145,8 +145,11 @@ def _allowed(meter: Meter | None) -> Meter:
 
 
 def _pay(meter: Meter | None, own: Meter) -> None:
-    """Takes what a proof has cost; raises OverBudget when it was `meter` that ended it: what it was given was then all
-    that was left, and it costs one unit more."""
+    """Takes the cost of a proof from `meter`.
+
+    Raises:
+        OverBudget: when `meter` ended the proof: its allowance was all that was left, and it costs one unit more.
+    """
     if meter is not None:
         allowance = min(STEPS, meter.left // UNIT)
         meter.spend(UNIT * (1 + allowance - max(own.left, 0)))

@@ -1,4 +1,4 @@
-"""Finds the places in which two JSON values differ, in bounds. It knows no protocol."""
+"""Finds the places in which two JSON values differ, in bounds."""
 
 from __future__ import annotations
 

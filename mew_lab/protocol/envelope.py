@@ -1,8 +1,24 @@
-"""One message: reads it strictly, keeps its exact text, completes a draft.
+"""Reads one message strictly, keeps its exact text, and completes a draft.
 
-An `Envelope` is never rebuilt: `raw` is the text that travelled, `members` what it says. Where a gateway must
-add something (rulings on partial envelopes), members are inserted into the text and nothing is re-serialised.
-This module knows no kinds, no capabilities and no clock.
+How it works. A message takes this way:
+
+```
+text     read_strict    members of one JSON object that no two readers can understand differently
+members  check_shape    each member of an envelope has its type; payloads are not judged
+Draft    complete       missing members are inserted into the text
+         Envelope       the complete message: `raw` is its text, `members` is what the text says
+```
+
+An `Envelope` is never rebuilt from its members, so the text that was checked is the text that is sent. `complete`
+inserts `protocol`, `id`, `ts` and `from`, wraps a `correlation_id` and replaces `to` within the text. The rest of the
+text stays as it was, to the byte.
+
+Strict reading is Python's JSON decoder with hooks, which refuse duplicate keys, NaN and numbers out of range. A hook
+for integers costs a call for each of them, so a long text without a long run of digits is decoded without that hook.
+The depth of nesting is counted before decoding.
+
+`compact` writes JSON for the wire; `canonical` writes the one form that digests are made of. This module
+has no clock and no table of kinds or capabilities.
 
 Spec: §3.
 """
@@ -49,10 +65,10 @@ FEW_VALUES = 20_000
 
 
 class Envelope:
-    """One message: its exact text and what it says. Treat it as immutable.
+    """One message: its exact text and its members. Treat it as immutable.
 
     `sender` is the member `from`; `to` and `correlation_id` are tuples, empty where absent; `payload` is `{}`
-    where absent; `members` holds every top-level member as parsed, unknown ones too. Two envelopes are equal
+    where absent. `members` holds every top-level member as parsed, unknown ones too. Two envelopes are equal
     when their texts are.
     """
 
@@ -275,7 +291,7 @@ def too_deep(text: str) -> bool:
 
 
 def values_in(text: str) -> int:
-    """How many values JSON holds, roughly: what makes reading it slow. Few, or none, are told as 0."""
+    """The number of values in a JSON text, roughly, which makes reading it slow; 0 for a text of few or none."""
     if len(text) <= FEW_VALUES or sum(map(text.count, ",[{")) <= FEW_VALUES:
         return 0
     return sum(map(_STRING.sub("", text).count, ",[{"))
@@ -289,13 +305,17 @@ def read_strict(
     early_floats: bool = False,
     numbers: bool = True,
 ) -> dict[str, Any]:
-    """The one JSON object that `text` holds, read so that no two readers can understand it differently.
+    """Returns the one JSON object that `text` holds, read so that no two readers can understand it differently.
 
-    Duplicate keys, NaN and Infinity, numbers that overflow a double, integers outside -2^63 to 2^64-1, lone
-    surrogates, nesting over 64 and texts over `limit` bytes are refused. `any_integer` takes integers of up to the
-    size of a double, and with it or `early_floats` a number that overflows is `invalid_json`, as earlier versions had
-    it. Without `numbers` each number is read as 0: for what a message that was
-    refused for one is called.
+    Refused are duplicate keys, NaN and Infinity, lone surrogates, nesting over 64 and texts over `limit` bytes. So are
+    numbers that overflow a double, and integers outside -2^63 to 2^64-1.
+
+    Args:
+        any_integer: Takes integers up to the size of a double, as earlier versions did. A number that overflows is
+        then
+            `invalid_json`.
+        early_floats: Makes a number that overflows `invalid_json`, as earlier versions had it.
+        numbers: Without it each number is read as 0, to name a message that was refused for a number.
 
     Raises:
         ProtocolError: with `code` `message_too_large`, `invalid_number` or `invalid_json`.
@@ -350,7 +370,7 @@ def _strings(value: Any) -> bool:
 
 
 class _Shape(NamedTuple):
-    """What a member must look like, as a test and in words; `plain` is a type of which every value is good."""
+    """The demand on a member, as a test and in words; of the type `plain` every value is good."""
 
     holds: Callable[[Any], bool]
     words: str
@@ -424,10 +444,10 @@ def _value_spans(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def complete(draft: Draft, *, id: str, ts: str, sender: str, to: tuple[str, ...] | None = None) -> Envelope:
-    """The envelope that a draft becomes, for the sender that is known.
+    """Returns the envelope that a draft becomes for its sender.
 
-    Members that are missing (`protocol`, `id`, `ts`, `from`) are inserted into the text; a `correlation_id` that
-    is a string is wrapped into an array; `to`, where given, takes the place of the draft's. A complete draft keeps
+    Members that are missing (`protocol`, `id`, `ts`, `from`) are inserted into the text. A `correlation_id` that is a
+    string is wrapped into an array. `to`, where it is passed, takes the place of the draft's. A complete draft keeps
     its text to the byte.
 
     Spec: §3, §3.6.4, §5.3, §8.1.

@@ -1,7 +1,7 @@
 """The few families into which the kinds fall, so that a reader tells them apart at a glance. One table of data.
 
-A family has a glyph of two letters and an accent from the Okabe-Ito palette, one for light and one for dark grounds;
-colour never says anything that the glyph does not. What no row names belongs to `system`. It knows no kind's meaning.
+A family has a glyph of two letters and an accent from the Okabe-Ito palette, one for light and one for dark grounds.
+Colour never says anything that the glyph does not. A kind that no row names belongs to `system`.
 """
 
 from __future__ import annotations

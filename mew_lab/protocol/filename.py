@@ -1,8 +1,8 @@
 """The name of a space's folder: a space may be called by any text, a folder may not.
 
-A plain name stays as it is. Any other text, and a plain one that differs from a folder that is there in case alone,
-gives a name with a digest of it, so that two spaces never share a folder and no name leads out of one. So does a
-name that something else has there. It opens nothing.
+A plain name stays as it is. Any other text gives a name with a digest of it, and so does a plain one that is taken, or
+differs from a folder that is there in case alone. So two spaces never share a folder, and no name leads out of one.
+Nothing is opened here.
 
 Spec: rulings on a space's folder, threat 27.
 """

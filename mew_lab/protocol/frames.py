@@ -1,7 +1,4 @@
-"""Frames of stream data, `#stream#data`: splits and joins them.
-
-It does not know which streams exist, nor who may write to them; what stands behind the second `#` is never
-looked at.
+"""Splits and joins frames of stream data, `#stream#data`. Everything behind the second `#` is data and is not read.
 
 Spec: §3.10.3.
 """

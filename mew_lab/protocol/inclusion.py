@@ -1,8 +1,8 @@
-"""Searches a string that some patterns match and others do not. Automata answer, with the shortest one.
+"""Searches a string that some patterns match and others do not, the shortest one, with automata.
 
-One question serves three: the string is the witness that a pattern is not covered by others, its absence is the
-proof that it is, and, with nothing to avoid, its absence proves that patterns have no string in common. Asked
-of literals, globs and their negations; of JSON and of regular expressions nothing is known here.
+The string is the witness that other patterns do not cover one. Its absence proves that they do. With no pattern to
+avoid, its absence proves that the patterns have no string in common. It takes literals, globs and their negations;
+JSON and regular expressions are left to others.
 
 Spec: §4.1.
 """

@@ -555,7 +555,7 @@ def _price(rule: str, wanted: Any, value: Any) -> int:
 
 
 def _size(value: Any) -> int:
-    """How much there is to look at: one for each value, and one more for each fifty characters."""
+    """The number of steps to look at a value: one for each value in it, and one more for each fifty characters."""
     total, waiting = 0, [value]
     while waiting:
         part = waiting.pop()

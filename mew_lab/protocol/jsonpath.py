@@ -1,8 +1,8 @@
-"""Selects values by JSONPath (RFC 9535) and counts every step. What becomes of the values is not known here.
+"""Selects values by JSONPath (RFC 9535) and counts every step.
 
-The library parses, this module walks: the library's own walk is bounded neither in nodes nor, with its
-expressions, in time. `match` and `search` run on google-re2 and need their expression written out in the
-path: one that came from a message would be compiled at the sender's wish.
+The library parses, this module walks: the library's own walk is bounded neither in nodes nor, with its expressions, in
+time. `match` and `search` run on google-re2 and need their expression written out in the path: an expression from a
+message would be the sender's.
 
 Spec: §4.2 (What the Gateway Does).
 """
@@ -141,7 +141,7 @@ class JSONPath:
         return isinstance(text, str) and self._expressions[_expression_name(test)].accepts(text, meter)
 
     def _value(self, term: Any, current: object, root: object, meter: Meter) -> object:
-        """What one side of a comparison, or an argument, stands for."""
+        """The value of one side of a comparison, or of an argument."""
         meter.spend()
         if isinstance(term, filters.FilterExpressionLiteral):
             return term.value

@@ -1,7 +1,7 @@
-"""Finds the place in which a payload missed a pattern. It is asked only after a refusal and decides nothing.
+"""Finds the place in which a payload missed a pattern. It is used only after a refusal and decides nothing.
 
-The sentence quotes the pattern and the first value at fault, short and with everything invisible escaped,
-because it is written into errors, journals and views.
+The sentence quotes the pattern and the first value at fault. Both are short and have everything invisible escaped,
+because the sentence is written into errors, journals and views.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ QUOTED = 80
 
 
 class Miss(NamedTuple):
-    """How near it was, as the number of members that did match, and the first that did not."""
+    """The first member that did not match, as a sentence, and the number of members that did."""
 
     matched: int
     sentence: str

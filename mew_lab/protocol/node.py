@@ -1,7 +1,6 @@
-"""The nodes of a compiled pattern, and the meters that bound what a match may cost.
+"""The nodes of a compiled pattern, and the meters that bound the cost of a match.
 
-A node is immutable, knows the JSON it was compiled from (`source`) and answers one question (`holds`). It
-does not know which other nodes exist, nor where in a message its value came from.
+A node is immutable, keeps the JSON it was compiled from (`source`) and answers whether it holds for a value (`holds`).
 """
 
 from __future__ import annotations

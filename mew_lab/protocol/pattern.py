@@ -1,9 +1,8 @@
 """The pattern language of capabilities, compiled once into a tree that can be read.
 
-It does not know what a capability is, nor an envelope: only JSON on both sides. It is a closed world: what is
-absent, of another type, or too costly to find out does not match, and a negation needs a string to be there.
-The tree stays (`ObjectPattern.members`, `AnyOf.alternatives`, `Glob.tokens` …), so that one pattern can be
-compared with another.
+Patterns and values are JSON; capabilities and envelopes are not known here. The world is closed: a value that is
+absent, of another type, or too costly to judge does not match, and a negation needs a string to be there. The tree
+stays (`ObjectPattern.members`, `AnyOf.alternatives`, `Glob.tokens` …), so that patterns can be compared.
 
 Spec: §4.1 (Capability Matching), §4.2.
 """
@@ -262,8 +261,7 @@ def compile_strings(pattern: object, *, key: str, kind: bool = False) -> StringN
 
 
 def warnings(pattern: object, *, key: str = "") -> list[str]:
-    """What a pattern may say by mistake, a sentence each: `/…/` that looks like a path but is a regular
-    expression."""
+    """Sentences about likely mistakes in a pattern: a `/…/` that looks like a path but is a regular expression."""
     if isinstance(pattern, str) and is_expression(pattern) and not _META.intersection(pattern):
         return [
             f"{key}: '{pattern}' is a regular expression and matches only '{pattern[1:-1]}', without the "

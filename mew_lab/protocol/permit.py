@@ -1,7 +1,18 @@
-"""Decides whether a message may be sent: capabilities, sets of them, and the ready-made profiles.
+"""Decides whether a participant that holds some capabilities may send a message.
 
-The one answer for the gateway, for `can_send` and for the analysis. It does not know who asks, which kinds
-are reserved to the gateway, or that a participant is paused: those are judged elsewhere.
+How it works. `Capability.of` compiles a pattern `{"kind", "payload", "to"}` into nodes (`pattern`). A `CapabilitySet`
+is everything that one participant holds. `CapabilitySet.permit` finds its answer in three steps:
+
+1. `_of_kind` takes the capabilities whose kind matches, in their order. Kinds that are written out stand in an index;
+   all other patterns of a kind are matched one by one. The result for a kind in the index is remembered with its cost.
+   That cost is paid each time, so the cost of a message depends on no earlier message.
+2. The first of them whose `to` and `payload` match permits the message. A capability with `to` permits no broadcast.
+3. When none matches, `_nearest` writes one sentence about the capability that missed by least, for the refusal.
+
+Each step is paid from a `Meter`. A message that costs more than the budget is not allowed, and the verdict says so.
+
+The gateway, `can_send` and the analysis of logs ask this module. Kinds that are reserved to the gateway, pauses and
+shutdowns are judged in the space.
 
 Spec: §4.1, §4.2, §5.4.
 """
@@ -36,11 +47,11 @@ _LOOKED_AT = 50
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer, and what it rests on.
+    """Whether a message is allowed, and by which capability.
 
-    `index` and `pattern` are the first capability that permits; `nearest` is, for a refusal, a short sentence
-    about the capability that came nearest, as far as what is left of the budget tells. `exceeded` says that it
-    costs more than the budget to find out.
+    `index` and `pattern` are those of the capability that permits it. For a refusal, `nearest` is a short sentence
+    about the capability that missed by least, as far as the rest of the budget reaches. `exceeded` says that judging
+    the message costs more than the budget.
     """
 
     allowed: bool
@@ -52,7 +63,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """One capability, compiled. `pattern` is a copy of what was given, `id` and `description` included."""
+    """One compiled capability. `pattern` is a copy of the pattern that it was made of, `id` and `description`
+    included."""
 
     pattern: dict[str, Any]
     kind: Node
@@ -123,13 +135,14 @@ class Capability:
         return cls({name: _copied(part) for name, part in pattern.items()}, kind, payload, to)
 
     def permits(self, kind: str, to: Sequence[str] = (), payload: Mapping[str, Any] | None = None) -> bool:
-        """Whether a message of this kind, to these, with this payload may be sent by who holds the
-        capability."""
+        """Whether a holder of this capability may send a message of this kind to these addressees with this payload."""
         return self.kind.matches(kind) and self.permits_body(to, _object(payload))
 
     def permits_body(self, to: Sequence[str], payload: dict[str, Any]) -> bool:
-        """As `permits`, for a kind that is known to match. What costs more than the budget of one match is
-        not permitted."""
+        """As `permits`, for a kind that is known to match.
+
+        A message that costs more than the budget of one match is not permitted.
+        """
         try:
             return self.holds_body(to, payload, Meter())
         except TOO_COSTLY:
@@ -143,11 +156,11 @@ class Capability:
 
 
 class CapabilitySet:
-    """What one participant may send: compiled once, indexed by kind, never changed.
+    """The capabilities of one participant: compiled once, indexed by kind, never changed.
 
     Args:
-        patterns: capabilities as they stand in a configuration, a grant or a welcome.
-        key: the path to them, for the error.
+        patterns: Capabilities as they stand in a configuration, a grant or a welcome.
+        key: The path to them, for the error.
 
     Raises:
         ConfigError: with the key path, such as `[2].payload.params`.
@@ -197,12 +210,17 @@ class CapabilitySet:
         order: Callable[[int], Any] | None = None,
         meter: Meter | None = None,
     ) -> Verdict:
-        """May a message of `kind`, to these addressees, with this payload be sent?
+        """Decides whether a message of `kind`, to these addressees, with this payload may be sent.
 
-        `to` holds logical names; empty is a broadcast. An absent payload counts as `{}`. `order` is the sort key of
-        a capability's index: which of several that permit the answer names. Without it the first one counts. All
-        capabilities are paid from `meter`, or from a budget of SET_BUDGET steps. What exceeds it is not allowed, and
-        said so.
+        Args:
+            to: Logical names; empty for a broadcast.
+            payload: An absent payload counts as `{}`.
+            order: The sort key of a capability's index; the verdict names the first that permits in this order. By
+            default
+                the order is that of the set.
+            meter: Pays for all capabilities together; by default a budget of SET_BUDGET steps. A message that exceeds
+            it is
+                not allowed, and the verdict is `exceeded`.
 
         Spec: §4.2.
         """
@@ -228,8 +246,10 @@ class CapabilitySet:
         *,
         order: Callable[[int], Any] | None = None,
     ) -> Verdict:
-        """As `permit`, with a budget for each capability, beyond which it does not match: the rule of journals
-        that were written before there was a budget for all."""
+        """As `permit`, with a budget for each capability, beyond which that capability does not match.
+
+        It is the rule of journals that were written before there was a budget for the whole set.
+        """
         payload = _object(payload)
         try:
             candidates: Sequence[tuple[int, Capability]] = self._of_kind(kind, Meter())
@@ -249,7 +269,7 @@ class CapabilitySet:
     def _of_kind(self, kind: str, meter: Meter) -> tuple[tuple[int, Capability], ...]:
         """The capabilities whose kind matches, with their places.
 
-        What is remembered costs as much as it did at first: what a message costs depends on nothing before it.
+        A remembered result costs as much as it did at first, so the cost of a message depends on no earlier message.
         """
         if (known := self._by_kind.get(kind)) is not None:
             meter.spend(known[1])
@@ -282,7 +302,7 @@ class CapabilitySet:
 
 
 def read_capabilities(patterns: Iterable[Mapping[str, Any]]) -> tuple[CapabilitySet, list[ConfigError]]:
-    """The set of the patterns that can be read, and the faults of those that cannot: they permit nothing."""
+    """Returns the set of the patterns that can be read, and the errors of the others, which permit nothing."""
     readable, faults = [], []
     for pattern in patterns:
         try:
@@ -301,7 +321,9 @@ def permit(
     to: Sequence[str] = (),
     payload: Mapping[str, Any] | None = None,
 ) -> Verdict:
-    """May who holds `capabilities` send this? For one question; who asks often keeps a CapabilitySet.
+    """Decides whether a holder of `capabilities` may send the message.
+
+    It compiles the patterns for one answer. For many answers keep a `CapabilitySet`.
 
     Raises:
         ConfigError: when a capability is none.
@@ -345,7 +367,7 @@ def _object(payload: Mapping[str, Any] | None) -> dict[str, Any]:
 def _body_miss(
     capability: Capability, to: Sequence[str], payload: dict[str, Any], meter: Meter
 ) -> tuple[int, str]:
-    """How near a capability of the right kind came, and what was amiss."""
+    """The number of members that matched in a capability of the right kind, and the text of its miss."""
     if capability.to is not None:
         try:
             wrong = next((name for name in to if not capability.to.holds(name, meter)), None)

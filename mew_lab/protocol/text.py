@@ -1,6 +1,7 @@
-"""Text that every room writes and reads: lengths, bytes, names of participants and tools, timestamps.
+"""Measures, cuts and reads text: lengths, bytes, names of participants and tools, timestamps.
 
-How text is shown to a person, with every hidden character as an escape, is in `visible`.
+Text here stays as it is. `visible` writes it for a person, with every hidden character as an escape, and cuts it by
+the functions of this module.
 
 Spec: §3 (`ts`); RFC 3339; SDK "Tool Preparation and Namespacing".
 """

@@ -1,7 +1,7 @@
-"""Holds secrets so that they cannot be shown by accident: `Token`, and masking for what others write.
+"""Holds secrets so that they cannot be shown by accident: `Token`, and `mask` for text of other origin.
 
-A secret of ours that became a `Token` is known to `mask` until it is forgotten, so that a log line, an error or a
-traceback which quotes it by another way is still clean. It mints nothing and knows no file.
+A secret of ours that became a `Token` is masked until it is forgotten. So a log line, an error or a traceback that
+quotes it by another way is still clean. No token is made or stored here.
 
 Spec: §5.2.
 """
@@ -33,7 +33,7 @@ _live: dict[str, str] = {}
 
 
 class _SecretSearch(NamedTuple):
-    """What finds out whether a text holds a secret: expressions, and secrets that none of them can hold."""
+    """Finds out whether a text holds a secret: expressions, and the secrets that no expression can hold."""
 
     made_of: object
     masks: dict[str, str]  # what stands for each secret, as it is and as JSON writes it

@@ -80,7 +80,7 @@ def _of_a_call(
 
 
 def refusal(error: Envelope, *, sent: Envelope | None, name: str, capabilities: CapabilitySet) -> Refused:
-    """What a `system/error` says, as an error; `sent` is the message that it refuses, where that is known.
+    """The error that a `system/error` stands for; `sent` is the message that it refuses, where that is known.
 
     Spec: §3.8.2.
     """

@@ -1,9 +1,9 @@
-"""Writes characters that a reader would not see as escapes.
+"""Writes text for a person: every character that a reader would not see becomes an escape.
 
-Text from a participant may hold characters that show nothing, reorder what stands around them, or move a
-cursor: controls, formats (bidirectional ones among them), tags, fillers, variation selectors, exotic spaces,
-lone surrogates. `visible` writes each as an escape; everything else stays. It knows no kind and no view, and
-is no escaping for HTML.
+Text from a participant may hold characters that show nothing, reorder the text around them, or move a cursor. Such are
+controls, formats (bidirectional ones among them), tags, fillers, variation selectors, exotic spaces and lone
+surrogates. `visible` writes each as an escape; everything else stays. `one_line` and `middle` cut the text as well, by
+the functions of `text`. None of them escapes HTML.
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ _NAMES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def visible(text: str) -> str:
-    """The text with every character that a reader would not see as an escape (`\\n`, `\\u202e`,
-    `\\U000e0041`).
+    """The text with every character that a reader would not see as an escape (`\\n`, `\\u202e`, `\\U000e0041`).
 
-    A backslash of the text itself stays as it is: where the difference matters, give the text as a JSON
-    string, in which it is doubled.
+    A backslash of the text itself stays as it is. Where the difference matters, give the text as a JSON string, in
+    which it is doubled.
     """
     if _PLAIN(text) or (text.isprintable() and not _BLANKS.search(text)):
         return text
@@ -68,7 +67,7 @@ def for_terminal(text: str) -> str:
 
 
 def visible_json(text: str) -> str:
-    """JSON text with what a reader would not see in it as escapes of JSON: it says the same."""
+    """JSON text with every character that a reader would not see as an escape of JSON; its meaning stays."""
     if _PLAIN(text):
         return text
     return "".join(c if " " <= c <= "~" or c == "\n" or not _is_hidden(c) else _json_escape(c) for c in text)

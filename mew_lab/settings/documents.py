@@ -1,10 +1,10 @@
-"""Reads and writes YAML and JSON: data only, one meaning, bounded. It knows no setting.
+"""Reads and writes YAML and JSON: data only, one meaning, bounded.
 
 Scalars mean what YAML 1.2's core schema says (`no`, `on`, `12:30` and dates are text), because peers in the
 field read so. Only values that JSON can hold come out: no other tags, no keys that are not text, no cycles.
 
 `read_file` reads a file of settings. Such files hold secrets, so its errors quote no value of the file.
-`read_yaml` reads any other text and quotes what is wrong.
+`read_yaml` reads any other text and quotes the fault.
 
 Spec: threats 8 and 26.
 """

@@ -1,4 +1,4 @@
-"""The environment: what a started program inherits of it, and `${NAME}` in a setting.
+"""The environment: the variables that a started program inherits, and `${NAME}` in a setting.
 
 A started program gets only the variables that are named here and those that its configuration names. This module
 starts nothing and reads no file.

@@ -1,4 +1,4 @@
-"""What is wrong with settings: faults with their key paths, and the hint to the nearest known name.
+"""The faults of settings with their key paths, and the hint to the nearest known name.
 
 Every reader of settings collects `Fault`s and raises them in one `ConfigError`, so that a file is mended in one pass.
 A key path is written `participants.bot.tokens[0]`. No value of a setting is shown, because it may be a secret.
@@ -58,7 +58,7 @@ def faults_error(faults: Sequence[Fault], source: object) -> ConfigError:
 
 
 def place(at: str, *steps: str | int) -> str:
-    """The key path of what lies `steps` below `at`, such as `tools[1].prompt`."""
+    """The key path of the value `steps` below `at`, such as `tools[1].prompt`."""
     for step in steps:
         if isinstance(step, int):
             at += f"[{step}]"

@@ -1,1 +1,1 @@
-"""What a space does: pure and deterministic, step(event, now) -> effects."""
+"""Decides what happens in a space: pure and deterministic, `plan(event, now)` gives effects."""

@@ -1,11 +1,34 @@
-"""A space: `Space.step(event, now) -> effects`, and nothing beside it.
+"""Decides what each event of a space leads to: `Space.plan` gives the effects, and `commit` changes the state.
 
-Two rules for everything that is added here:
+Two rules hold for everything that is added here:
 1. No clock, no randomness, no I/O: what a rule needs comes with the event or with `now`.
 2. A peer's fault is an effect, never an exception.
 
-A text message runs down one line, and the first that objects ends it: strict reading, shape and version, identity,
-reserved kinds, pause and shutdown, capability, handles, the rule of its kind, routing. What is checked is what is sent.
+How it works. `plan` makes a `Turn` and hands it to the code for the type of the event. That code reads the state,
+asks the turn how the state will be, and adds effects and changes to the turn. Nothing changes before `Turn.commit`, so
+a rule that raises leaves no half-state. A gateway writes the `Record` effects into its journal, commits, and carries
+out the other effects. The same events at the same times give the same effects: a replay of a journal relies on it.
+
+A text message passes these checks in order, and the first that objects ends it (`_receive`):
+
+```
+_pay_reading         limit_exceeded: so many values that reading alone costs the budget of the turn
+read_strict          JSON that two readers could understand differently; a message that is too long
+check_shape          another version of the protocol; a member of a wrong type
+_check_identity      identity_mismatch, reserved_id, reserved_kind
+held_back            paused, shut_down
+complete             no check: missing members are inserted into the text, names in `to` become runtime ids
+_check_capability    capability_violation; limit_exceeded, when it costs too much to judge
+_check_handle        duplicate_id
+RULES[kind]          the kinds on which the gateway acts; a rule raises a `Refusal` or returns an `Outcome`
+```
+
+A refused message leads to a record and a `system/error`, and over HTTP to a reply. An accepted message leads to its
+record and its delivery, to the effects of its `Outcome`, and to the use that it costs a limited right.
+The text that was checked is the text that is sent.
+
+An `edition` numbers the rules that a space obeys. A journal is replayed by the edition in which it was written, and
+the note `resumed` advances a space that goes on from it.
 
 Spec: §3, §4, §5.4.
 """
@@ -98,11 +121,16 @@ def _read_leniently(text: str, limit: int, edition: int) -> dict[str, Any]:
 
 
 class Space:
-    """One space: its members, what they may do, and the one order of its messages.
+    """Holds one space: its members, their rights, and the one order of its messages.
 
-    `plan` says what an event leads to, and `Plan.commit` makes it so; `step` does both. Time enters only as `now`,
-    which never runs backwards. `epoch` is a 64-bit number that makes this run's ids its own; `owner` the participant
-    that nobody can revoke or kick; `limit` the longest message in bytes; `edition` which rules it obeys.
+    `plan` gives the turn of an event, and `Turn.commit` makes its changes; `step` does both. Time enters only as
+    `now`, which never runs backwards.
+
+    Args:
+        epoch: A 64-bit number that makes this run's ids its own.
+        owner: The participant that nobody can revoke or kick.
+        limit: Bytes of the longest message.
+        edition: The number of the rules that the space obeys.
     """
 
     def __init__(
@@ -129,7 +157,7 @@ class Space:
         self.state.records = 0
 
     def step(self, event: Event, now: datetime) -> tuple[Effect, ...]:
-        """What is to be done about `event`, with every change made.
+        """Plans `event`, makes every change and returns the effects to carry out, in order.
 
         Raises:
             ValueError: for an `Enrolled` that names an impossible participant; the host's fault, not a peer's.
@@ -139,7 +167,7 @@ class Space:
         return turn.effects
 
     def plan(self, event: Event, now: datetime) -> Turn:
-        """What is to be done about `event`, with nothing changed until `commit()`."""
+        """Returns the turn of `event`: its effects and its changes, with nothing changed until `commit()`."""
         turn = Turn(self.state, space=self.name, epoch=self.epoch, now=now)
         match event:
             case Received():
@@ -287,7 +315,8 @@ class Space:
             ) from None
 
     def _judge(self, turn: Turn, sender: Sender, rights: Rights, envelope: Envelope) -> Verdict:
-        """Whether its sender may send it, paid from the turn and from the budget of one set of capabilities."""
+        """Judges whether the sender may send the message, paid from the turn and from the budget of one capability
+        set."""
         to = tuple(map(self.state.logical, envelope.to))
         payload = naming_participants(self.state, envelope)
         held, order, meter = rights.capabilities, by_end(rights, self.state.ends), turn.meter
@@ -308,7 +337,12 @@ class Space:
         return verdict
 
     def _check_capability(self, turn: Turn, sender: Sender, envelope: Envelope) -> tuple[str, Held]:
-        """What lets the message pass, as text, and its origin: one without end, else the one that ends first. R25."""
+        """Returns the text of the capability that lets the message pass, and its origin.
+
+        Of several origins it is one without end, else the one that ends first.
+
+        Spec: §4.2, ruling R25.
+        """
         rights, ends = standing(self.state, sender.member.name, turn.now, meter=turn.meter), self.state.ends
         verdict = self._judge(turn, sender, rights, envelope)
         if not verdict.allowed:
@@ -328,8 +362,11 @@ class Space:
         ) if rights.limited else origins[0]
 
     def _check_handle(self, sender: Sender, envelope: Envelope) -> Handle | None:
-        """Ids of what others refer to are taken once, by what is accepted; a participant may reuse its own after a
-        new admission, but never a grant's or an invite's. None where the id is taken by nobody."""
+        """Returns the handle that the message takes; None for a kind whose ids nothing refers to.
+
+        An accepted message takes its id once. A participant may reuse its own id after a new admission, but never the
+        id of a grant or an invite.
+        """
         if envelope.kind not in HANDLES:
             return None
         mine = Handle(sender.member.name, sender.member.admissions, envelope.kind in LASTING)

@@ -67,7 +67,7 @@ def _time(envelope: Envelope, text: object) -> datetime:
 
 
 def soonest(ends: Mapping[str, End], held: Held) -> tuple[bool, datetime, float]:
-    """The sort key of what is held: without end first, then what ends first, by time and then by uses left."""
+    """The sort key of a held right: one without end first, then by the time of its end, then by its uses left."""
     end = ends.get(held.grant) if held.limited else None
     if end is None:
         return False, FOR_EVER, 0
@@ -87,9 +87,9 @@ def by_end(rights: Rights, ends: Mapping[str, End]) -> Callable[[int], Any] | No
 
 
 def standing(state: State, name: str, now: datetime, *, meter: Meter | None) -> Rights:
-    """What a member may use now: grants that are over count no more, though the event that ends them is to come.
+    """Returns what a member may use now: grants that are over count no more, though their event is still to come.
 
-    What follows from that is paid from `meter`; what cannot be decided before it ends does not stand.
+    The rights that fall with them are found on `meter`; a right that cannot be decided before it ends does not stand.
     """
     over = frozenset(state.over(now))
     if not over:
@@ -117,10 +117,11 @@ def standing(state: State, name: str, now: datetime, *, meter: Meter | None) -> 
 def rests_on(
     rights: Rights, ends: Mapping[str, End], granted: Sequence[Capability], *, meter: Meter | None
 ) -> tuple[str, ...]:
-    """The grants of some uses by whose right the holder of `rights` gives `granted`, which `rights` cover.
+    """Returns the grants of some uses by whose right the holder of `rights` gives `granted`.
 
-    For each capability: none where one without limited uses covers it; else the longest-lived grant that does; else,
-    where it takes several, all that have to do with it. A search for the fewest would cost too much.
+    For each capability it is none where a right without limited uses covers it. Otherwise it is the longest-lived
+    grant that covers it. Where only several cover it together, all grants that overlap it are taken: a search for the
+    fewest would cost too much.
 
     Raises:
         Refusal: `limit_exceeded` when there are more than a grant may rest on.

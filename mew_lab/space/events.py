@@ -1,8 +1,8 @@
-"""What can happen to a space, and the effects that it wants carried out. Data only.
+"""The events that can happen to a space, and the effects that it wants carried out. Data only.
 
-Inputs carry raw text, so malformed input is a rule like any other and a replay is exact. Effects are duties in the
-order in which they stand: every `Record` comes before the `Deliver` that it speaks of, a cause before what it
-causes, and an `HttpReply` last. A driver obeys; it decides nothing.
+Events carry raw text, so malformed input is a rule like any other and a replay is exact. Effects are duties, in the
+order in which they stand: every `Record` before its `Deliver`, a cause before what it causes, an `HttpReply` last. A
+driver carries them out and decides nothing.
 """
 
 from __future__ import annotations

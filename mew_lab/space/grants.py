@@ -1,6 +1,23 @@
-"""The host's enrolment, grants and revokes, and what else falls with a right.
+"""Gives and takes capabilities: the host's enrolment, grants, revokes, and the ends of grants.
 
-Spec: §3.6.1, §3.6.2, §3.6.4, §3.6.8.
+How it works. Five events change what a member holds:
+
+```
+Enrolled            enrol      the host's capabilities replace the configured ones; granted ones stay
+capability/grant    grant      the giver must hold what it gives, or the message is refused
+capability/revoke   revoke     by grant id in the whole space, or by patterns from one recipient
+GrantEnded          end_due    ends the grants whose time is over, a portion for each event
+accepted message    spend      costs a limited right one use; the last use ends its grant
+```
+
+Whenever somebody loses rights, `let_fall` follows, after a kick too: it takes away the rights that lapse with them,
+records each, and sends a new welcome to every member that lost something.
+
+A revoke by patterns takes a held capability when the patterns cover it, and also when that cannot be decided. A
+capability that allows more besides stays, and the sender is told (`revoke_partial`). Revokes and ends are never refused
+for their cost. No revoke takes a right of the owner.
+
+Spec: §3.6.1, §3.6.2, §3.6.4, §3.6.8, rulings R13, R24 and R25.
 """
 
 from __future__ import annotations
@@ -42,7 +59,7 @@ PORTION_BYTES = 4 * 1024 * 1024
 
 
 def protect(turn: Turn, member: Member, deed: str) -> None:
-    """The owner of a space stays what the configuration made it.
+    """Refuses to take anything from the owner of the space: the configuration alone decides about it.
 
     Raises:
         Refusal: when `member` is the owner.
@@ -70,9 +87,9 @@ def require_room(rights: Rights, limits: SpaceLimits, member: str) -> Rights:
 
 
 def enrol(turn: Turn, event: Enrolled) -> None:
-    """The host gives a participant its capabilities; a member that is connected learns them at once.
+    """Gives a participant the capabilities of its host; a member that is connected learns them at once.
 
-    What it was granted stays; what others hold only through it may fall.
+    The rights that it was granted stay. Rights that others hold only through it may fall.
 
     Raises:
         ValueError: when nobody can be called so, or the name is another participant's, or in use as its runtime id.
@@ -141,7 +158,7 @@ def grant(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
         turn.give(recipient, rights)
         turn.then(lambda: setattr(state, "grants", state.grants + 1))
         if limited:
-            turn.limit(envelope.id, end)
+            turn.limit_grant(envelope.id, end)
         turn.then(lambda: state.taken.update((share,)))
         welcome_anew(turn, recipient)
 
@@ -202,8 +219,9 @@ def revoke(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
 
 
 def let_fall(turn: Turn, *, also: Iterable[str] = (), gone: str = "") -> None:
-    """Takes away what no longer stands, and tells everybody who lost something, `also` included; `gone` is who lost
-    everything and is told nothing.
+    """Takes away the rights that no longer stand, and welcomes every member that lost something, `also` included.
+
+    `gone` is a member that lost everything; it gets no welcome.
 
     Spec: §3.6.8 (Revocations take effect immediately).
     """
@@ -231,7 +249,7 @@ def spend(turn: Turn, held: Held) -> None:
         if end is None or end.uses is None:
             continue
         left = end._replace(uses=end.uses - 1)
-        turn.limit(id, left)
+        turn.limit_grant(id, left)
         if not left.uses:
             over.append(id)
     if over:

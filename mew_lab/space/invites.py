@@ -1,7 +1,7 @@
 """`space/invite` and `space/kick`: participants that join by invitation, and are put out.
 
-A token is never seen here: an invite makes it the gateway's duty to mint one, and the acknowledgement holds a
-placeholder; a kick makes it a duty to void them.
+No token comes here. An invite has the effect `Mint`, and its acknowledgement holds a placeholder; a kick has the
+effect `Void`.
 
 Spec: §3.6.5, §3.6.6, §3.6.7.
 """
@@ -92,7 +92,7 @@ def invite(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
         free_name(turn, name)
         turn.then(lambda: setattr(state, "invites", state.invites + 1))
         if limited:
-            turn.limit(envelope.id, end)
+            turn.limit_grant(envelope.id, end)
         turn.then(lambda: state.taken.update((share,)))
         turn.do(Mint(name))
         ack = {"status": "created", "participant_id": name, "token": TOKEN_PLACEHOLDER}
@@ -152,7 +152,7 @@ def _without_email(envelope: Envelope) -> Envelope | None:
 
 
 def kick(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
-    """Puts a participant out: its connections close, its tokens and rights end, and what rested on them.
+    """Puts a participant out: its connections close, its tokens and rights end, and rights that rest on them lapse.
 
     Spec: §3.6.7.
     """

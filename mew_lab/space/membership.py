@@ -1,6 +1,6 @@
 """Admission, welcome, presence and leaving.
 
-It never sees a token: by the time an event comes, a door has decided whose connection it is.
+No token comes here: the gateway has decided whose connection it is before the event.
 
 Spec: §3.6.4, §3.7, §3.8.1, §5.2.
 """
@@ -27,22 +27,22 @@ REASON = 120  # characters that a close frame takes, with room for what is not A
 
 
 def describe_member(turn: Turn, connection: LiveConnection) -> dict[str, Any]:
-    """A participant as welcomes and presence tell of it: `{"id", "capabilities"}`."""
+    """The object by which welcomes and presence name a participant: `{"id", "capabilities"}`."""
     rights = turn.rights(turn.state.members[connection.participant])
     return {"id": connection.runtime_id, "capabilities": list(rights.capabilities.patterns)}
 
 
-def _told(turn: Turn, connection: LiveConnection) -> str:
+def _member_json(turn: Turn, connection: LiveConnection) -> str:
     """As `describe_member`, as compact JSON: every welcome repeats it."""
     rights = turn.rights(turn.state.members[connection.participant])
-    return f'{{"id":{compact(connection.runtime_id)},"capabilities":{rights.told}}}'
+    return f'{{"id":{compact(connection.runtime_id)},"capabilities":{rights.patterns_json}}}'
 
 
 def welcome_anew(turn: Turn, member: Member) -> None:
-    """Tells every connection of a member, and its log sinks, what it holds from now on.
+    """Welcomes every connection of a member, and its log sinks, again after its rights changed.
 
-    A right that many hold may end with one message, and each welcome tells of everybody: what is too much for one event
-    is owed, and told by later ones (`tell_due`).
+    A right that many hold may end with one message, and each welcome tells of everybody. Welcomes that are too
+    much for one event are owed, and sent by later ones (`tell_due`).
 
     Spec: §3.6.1 (step 3), ruling R24.
     """
@@ -56,7 +56,7 @@ def welcome_anew(turn: Turn, member: Member) -> None:
 
 
 def tell_due(turn: Turn) -> None:
-    """Tells connections that are owed a welcome what they hold now: as many as one event may, of one cause."""
+    """Welcomes connections that are owed a welcome: as many as one event may, of one cause."""
     state = turn.state
     if not state.due:
         return
@@ -71,7 +71,7 @@ def tell_due(turn: Turn) -> None:
 
 
 def _welcome(turn: Turn, to: LiveConnection, present: Iterable[LiveConnection]) -> int:
-    """Welcomes one connection; gives the characters of it."""
+    """Welcomes one connection; returns the number of characters."""
     others = [connection for connection in present if connection.runtime_id != to.runtime_id]
     streams = described_streams(turn)
     payload: dict[str, Any] = {
@@ -79,8 +79,8 @@ def _welcome(turn: Turn, to: LiveConnection, present: Iterable[LiveConnection]) 
         "participants": [describe_member(turn, other) for other in others],
         "active_streams": streams,
     }
-    participants = ",".join([_told(turn, other) for other in others])
-    text = f'{{"you":{_told(turn, to)},"participants":[{participants}],"active_streams":{compact(streams)}'
+    participants = ",".join([_member_json(turn, other) for other in others])
+    text = f'{{"you":{_member_json(turn, to)},"participants":[{participants}],"active_streams":{compact(streams)}'
     if to.participant == turn.state.owner and turn.state.journal_head:
         payload["journal_head"] = turn.state.journal_head  # an extension: others ignore it
         text += f',"journal_head":{compact(turn.state.journal_head)}'
@@ -189,7 +189,7 @@ def depart(turn: Turn, connections: Iterable[LiveConnection]) -> None:
     """
     gone = tuple(connections)
     for connection in gone:
-        turn.part(connection)
+        turn.remove_connection(connection)
     still = {connection.runtime_id for connection in turn.present}
     for id in dict.fromkeys(connection.runtime_id for connection in gone):
         if id not in still:

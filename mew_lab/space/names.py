@@ -22,8 +22,10 @@ NAMING = ("participant_id", "recipient", "new_owner", "target")  # members of pa
 
 
 def naming_participants(state: State, envelope: Envelope) -> Mapping[str, Any]:
-    """The payload as capabilities are matched with it: on kinds on which the gateway acts, each runtime id is replaced
-    by the participant whose it is, as in `to`. An invited participant is nobody yet, so it stands as written.
+    """The payload as capabilities are matched with it.
+
+    On kinds on which the gateway acts, each runtime id is replaced by its participant, as in `to`. An invited
+    participant is not known yet, so its name stands as written.
 
     Spec: §3.6.4, ruling R26.
     """

@@ -1,7 +1,7 @@
 """The first record of a journal: all that a second space needs to do the same again.
 
-It stands in the first line of a journal, a record `opened`, and there it is read back; who keeps journals adds
-what is his own. Nothing here knows what an event does.
+It stands in the first line of a journal, as a record `opened`, and is read back from there. A writer of journals adds
+members of its own.
 
 Spec: §3.6.8.
 """

@@ -1,7 +1,7 @@
-"""What a rule returns for a message that it lets pass, and how rules read the payloads on which they act.
+"""The outcome of a rule that lets a message pass, and the reading of payloads on which rules act.
 
-A rule decides before anything is done: it raises a `Refusal`, or returns an `Outcome` whose `then` is carried out
-once the message itself is on its way, so that a cause is heard before what it causes.
+A rule decides before anything is done: it raises a `Refusal` or returns an `Outcome`. The outcome's `then` is carried
+out once the message itself is on its way, so that a cause is heard before what it causes.
 
 Spec: §3.6, §3.9, §3.10.
 """

@@ -1,4 +1,4 @@
-"""The refusal of a message, of a frame, and of what was never read. Nothing is judged here.
+"""Refuses messages and frames, and data that was never read. Nothing is judged here.
 
 A refused message reaches nobody. Its sender gets one `system/error` that names it, by HTTP the reply too.
 

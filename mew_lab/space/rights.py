@@ -1,9 +1,18 @@
-"""The capabilities that one member holds, and what each of them rests on. Values and one computation, no message.
+"""Holds the capabilities of one member, and finds out which of them lapse.
 
-A capability was configured (or is the baseline), or came with a grant or an invite. What was granted stands only
-while its granter could still grant it, not counting what rests on the grant itself: the least set that follows
-from what was configured. A right of some uses upholds only what costs these uses: else what was granted by one such
-right would go on by another one, and cost nothing.
+A capability was configured (or is the baseline), or came with a grant or an invite. A configured one is `rooted`: it
+stands by itself. So does the starter profile of an invite. Any other one stands only while its granter could still
+grant it.
+
+How lapsing is decided. The rights that stand are the least set that follows from the rooted ones: a granted right is
+added when the rights of its granter that were added before cover it, until nothing more is added (`_least`). So two
+members that grant each other the same right uphold nothing. `lapsed_of` starts from the members whose rights became
+less. It asks only about rights whose granter is one of them, or holds rights by one of them, directly or through
+others. A right that cannot be decided before the meter ends does not stand. `lapsed` asks about every right and has no
+meter: it is the rule of journals that were written before there was a budget.
+
+A right of some uses upholds only rights that cost these uses (`End.rests_on`, `_Standing.by`). Otherwise a right that
+was granted by it would go on by another limited right, and cost nothing.
 
 Spec: §3.6.1, §3.6.2, §3.6.8, rulings R13 and R25.
 """
@@ -26,10 +35,11 @@ LOOKED_AT = 16  # capabilities whose text is compared for one step
 
 
 class End(NamedTuple):
-    """How the grant of a recipient ends by itself: at a time, after so many uses, or both.
+    """The end of a recipient's grant: at a time, after so many uses, or both.
 
-    `uses` is how many are left of `max_uses`. `rests_on` are the grants of some uses by whose right it was given:
-    what costs a use of this one costs a use of each of them.
+    `uses` is how many are left of `max_uses`. `rests_on` holds the grants of some uses by whose right this one was
+    given.
+    A use of this grant costs a use of each of them.
     """
 
     recipient: str
@@ -45,10 +55,10 @@ class End(NamedTuple):
 
 
 class Held(NamedTuple):
-    """One capability and its origin: the grant's id and who gave it, both empty for what was configured.
+    """One capability and its origin: the id of the grant and its giver, both empty for a configured one.
 
-    `rooted` stands by itself, whatever becomes of its giver: what was configured, and the starter profile
-    of an invite. `limited` says that its grant ends by itself; `State.ends` tells when.
+    A `rooted` right stands by itself, whatever becomes of its giver: a configured one, or the starter profile of an
+    invite. `limited` says that its grant ends by itself; `State.ends` has the end.
     """
 
     capability: Capability
@@ -61,13 +71,14 @@ class Held(NamedTuple):
 class Rights:
     """Everything that one member holds, each capability once, in the order in which it came.
 
-    `origins` are, for each capability, all those that are held of it, the oldest first; `given` are bytes by who gave
-    them, `resting` those on whose rights something of it rests.
+    `origins` has, for each capability, every right that holds it, the oldest first. `given` has the bytes by giver,
+    and
+    `resting` the givers on whose rights something of it rests.
     """
 
     __slots__ = (
         *(
-            "_told",
+            "_patterns_json",
             "capabilities",
             "given",
             "grants",
@@ -96,7 +107,7 @@ class Rights:
         self.grants = tuple(first.grant for first, *_ in self.origins)
         self.size = sum(first.capability.size + 1 for first, *_ in self.origins)
         self.capabilities = CapabilitySet.compiled(first.capability for first, *_ in self.origins)
-        self._told = ""
+        self._patterns_json = ""
 
     @classmethod
     def of(cls, capabilities: Iterable[Capability]) -> Rights:
@@ -104,22 +115,22 @@ class Rights:
         return cls(Held(capability) for capability in capabilities)
 
     @property
-    def told(self) -> str:
-        """The patterns of all capabilities as compact JSON, as welcomes tell them; written once."""
-        self._told = self._told or f"[{','.join(self.texts)}]"
-        return self._told
+    def patterns_json(self) -> str:
+        """The patterns of all capabilities as compact JSON, as welcomes have them; written once."""
+        self._patterns_json = self._patterns_json or f"[{','.join(self.texts)}]"
+        return self._patterns_json
 
     def without(self, gone: Iterable[Held]) -> Rights:
-        """What is left of them."""
+        """The rights that are left when those in `gone` are taken away."""
         ids = {id(right) for right in gone}
         return Rights(right for right in self.held if id(right) not in ids)
 
 
 def possession(held: CapabilitySet, wanted: Capability, meter: Meter | None) -> Coverage:
-    """Whether a participant that holds `held` may send everything that `wanted` permits, paid from `meter`.
+    """Decides whether a participant that holds `held` may send everything that `wanted` permits, paid from `meter`.
 
-    A kind that is written out can be covered only by capabilities of that kind: the others are not asked. What it holds
-    to the letter needs no proof.
+    A kind that is written out can be covered only by capabilities of that kind: the others are not asked. A capability
+    that is held to the letter needs no proof.
 
     Raises:
         OverBudget: when `meter` ends first.
@@ -138,7 +149,7 @@ def _near(held: CapabilitySet, wanted: Capability, meter: Meter | None) -> Seque
 
 
 class _Standing:
-    """What stands so far, by holder, and what of it upholds what its holder gave on."""
+    """The rights that stand so far, by holder, and which of them uphold what their holder gave on."""
 
     def __init__(self, ends: Mapping[str, End]) -> None:
         self._ends = ends
@@ -151,7 +162,7 @@ class _Standing:
         self._sets.pop(name, None)
 
     def by(self, right: Held, meter: Meter | None) -> CapabilitySet:
-        """What its granter holds without limited uses, and what it holds by the grants that `given` rests on."""
+        """The granter's rights without limited uses, and those by the grants that `right` rests on."""
         end = self._ends.get(right.grant) if right.limited else None
         grants = end.rests_on if end else ()
         sets = self._sets.setdefault(right.granter, {})
@@ -168,10 +179,10 @@ class _Standing:
 def lapsed_of(
     all_rights: Mapping[str, Rights], changed: Iterable[str], ends: Mapping[str, End], meter: Meter
 ) -> dict[str, list[Held]]:
-    """What no longer stands, by member, after the rights of `changed` became less.
+    """Returns the rights that no longer stand, by member, after the rights of `changed` became less.
 
-    Only what rests on them, directly or through others, is asked about; the rest stands as it stood. `ends` are those
-    of grants, by id. What cannot be decided before `meter` ends does not stand.
+    Only rights that rest on them, directly or through others, are asked about; the rest stands as it stood. `ends` are
+    the ends of grants, by id. A right that cannot be decided before `meter` ends does not stand.
 
     Spec: §3.6.8 (Delegation Security).
     """
@@ -209,10 +220,10 @@ def lapsed_of(
 
 
 def _least(standing: _Standing, asked: list[tuple[str, Held]], meter: Meter) -> list[tuple[str, Held]]:
-    """What of `asked` is not covered by what stands; `standing` grows by what is.
+    """Returns the rights in `asked` that no standing right covers; covered ones are added to `standing`.
 
     Raises:
-        OverBudget: with what was not decided, and what was refused so far.
+        OverBudget: with the rights that were not decided, and those that were refused so far.
     """
     while True:
         proved: list[tuple[str, Held]] = []
@@ -232,7 +243,7 @@ def _least(standing: _Standing, asked: list[tuple[str, Held]], meter: Meter) -> 
 
 
 def lapsed(all_rights: Mapping[str, Rights], ends: Mapping[str, End]) -> dict[str, list[Held]]:
-    """What no longer stands, by member, given what everybody holds, and the ends of grants.
+    """Returns the rights that no longer stand, by member, given all rights and the ends of grants.
 
     Spec: §3.6.8 (Delegation Security).
     """

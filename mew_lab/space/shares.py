@@ -36,7 +36,7 @@ WRITER = 70
 
 
 def share_of(limits: SpaceLimits, limit: int) -> int:
-    """How much of a limit one participant may take."""
+    """The part of a limit that one participant may take."""
     return max(1, limit // max(1, limits.share))
 
 
@@ -207,10 +207,10 @@ def configurable(
 
 
 def configured_size(capabilities: Sequence[Capability], key: str, limits: SpaceLimits) -> int:
-    """The bytes of what one participant is configured to hold.
+    """Returns the bytes of the capabilities that one participant is configured to hold.
 
     Raises:
-        ConfigError: with the key path of what is too large, or too costly to judge.
+        ConfigError: with the key path of the capability that is too large, or too costly to judge.
     """
     for at, capability in enumerate(capabilities):
         size = capability.size

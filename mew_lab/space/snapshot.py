@@ -1,7 +1,7 @@
-"""Writes down a space as it is at one moment, and makes it again: what stands for all records before.
+"""Writes down a space as it is at one moment, and makes it again: a snapshot stands for all records before it.
 
-Everything that `State` holds is written, by the names of its attributes; a class that is added to it is written
-too, as long as it is a named tuple. Text only, so that it can stand in a journal.
+Everything that `State` holds is written, by the names of its attributes. A class that is added to it is written too,
+as long as it is a named tuple. Text only, so that it can stand in a journal.
 
 Spec: §3.6.8.
 """
@@ -37,10 +37,10 @@ TUPLES: Mapping[str, Any] = {
 
 
 def snapshot(space: Space) -> str:
-    """What is remembered of all that has happened to a space, as JSON text.
+    """Returns the state of a space as JSON text.
 
     Raises:
-        TypeError: when it holds what cannot be written; a fault of this package.
+        TypeError: when it holds a value that cannot be written; a fault of this package.
     """
     return compact({name: _dump(value) for name, value in vars(space.state).items() if name not in OPENED})
 

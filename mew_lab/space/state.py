@@ -106,7 +106,10 @@ class LiveConnection(NamedTuple):
 
 
 class Handle(NamedTuple):
-    """Who took an id, in which of its admissions; `lasting` for a grant's or an invite's, never to be taken anew."""
+    """An id that is taken: by which participant, in which of its admissions.
+
+    A `lasting` one is the id of a grant or an invite, which is never forgotten.
+    """
 
     participant: str
     admission: int
@@ -140,7 +143,7 @@ class StreamState(NamedTuple):
 
     @property
     def writers(self) -> tuple[LiveConnection, ...]:
-        """Who may write: the owner first."""
+        """The connections that may write, the owner first."""
         return (self.owner, *(writer for writer in self.granted if writer != self.owner))
 
     @property
@@ -177,12 +180,12 @@ class Member:
 
     @property
     def capabilities(self) -> CapabilitySet:
-        """What it may send, whatever it comes from."""
+        """The set of its capabilities, wherever they come from."""
         return self.rights.capabilities
 
 
 class Sender(NamedTuple):
-    """Who speaks, on which connection or none, and under which id."""
+    """The sender of a message: its member, its id, and its connection, None over HTTP."""
 
     member: Member
     runtime_id: str
@@ -229,7 +232,7 @@ class State:
         self.journal_head = ""  # what a note told last
 
     def configured_rights(self, capabilities: Iterable[Capability]) -> Rights:
-        """What a participant holds that was given these by the host: them, and the baseline."""
+        """The rights of a participant that its host gives these capabilities: them, and the baseline."""
         return Rights(Held(capability) for capability in (*capabilities, *self.baseline))
 
     def advance(self, edition: int) -> None:
@@ -272,7 +275,7 @@ class State:
         )
 
     def handle(self, id: str) -> Handle | None:
-        """Who took an id, None when nobody did, or so long ago that it is forgotten."""
+        """The handle of an id; None when nobody took it, or so long ago that it is forgotten."""
         return self.lasting.get(id) or self.handles.get(id)
 
     def take_handle(self, id: str, handle: Handle) -> None:
@@ -299,7 +302,7 @@ class State:
         return self.inviters(name)[-1]
 
     def inviters(self, name: str) -> list[str]:
-        """`name`, who invited it, who invited that one, and so on up to a participant of the configuration."""
+        """`name`, its inviter, the inviter's inviter and so on, up to a participant of the configuration."""
         chain = {name: None}
         while (member := self.members.get(name)) and member.inviter and member.inviter not in chain:
             name = member.inviter

@@ -104,7 +104,9 @@ def request(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
             opening["target"] = payload["target"]
         opened = turn.say("stream/open", opening, to=(owner.runtime_id,), correlation=(envelope.id,))
         created = timestamp(turn.now)
-        turn.keep(StreamState(id, owner, (), target, payload, size, created, envelope.id, opened.id, by))
+        turn.set_stream(
+            StreamState(id, owner, (), target, payload, size, created, envelope.id, opened.id, by)
+        )
         if sender.connection is not None:
             return None
         return HttpReply(
@@ -138,7 +140,7 @@ def close(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome | None:
     if stream is None:
         return None
     _owned(turn, sender, stream, "close")
-    return Outcome(lambda: turn.end(stream))
+    return Outcome(lambda: turn.end_stream(stream))
 
 
 def _closing(turn: Turn, envelope: Envelope) -> StreamState | None:
@@ -150,13 +152,13 @@ def _closing(turn: Turn, envelope: Envelope) -> StreamState | None:
 
 
 def abandon(turn: Turn, gone: tuple[LiveConnection, ...]) -> None:
-    """What becomes of streams when connections go: the owner's end, a writer's right ends.
+    """Ends what connections leave behind: streams that they own, and their right to write to others.
 
     Spec: §3.10.6.
     """
     for stream in tuple(turn.streams.values()):
         if stream.owner in gone:
-            turn.end(stream)
+            turn.end_stream(stream)
             turn.say(
                 "stream/close",
                 {"stream_id": stream.id, "reason": "owner_left"},
@@ -167,7 +169,7 @@ def abandon(turn: Turn, gone: tuple[LiveConnection, ...]) -> None:
         if not silenced:
             continue
         left = stream._replace(granted=tuple(writer for writer in stream.granted if writer not in gone))
-        turn.keep(left)
+        turn.set_stream(left)
         for writer in silenced:
             _tell(turn, "stream/write-revoked", left, participant_id=writer.runtime_id, reason="disconnected")
 
@@ -189,7 +191,7 @@ def grant_write(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
 
     def let_write() -> HttpReply | None:
         changed = stream._replace(granted=granted)
-        turn.keep(changed)
+        turn.set_stream(changed)
         notice = _tell(
             turn, "stream/write-granted", changed, (envelope.id,), participant_id=writer.runtime_id
         )
@@ -199,10 +201,10 @@ def grant_write(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
 
 
 def revoke_write(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
-    """The owner lets somebody write no longer; who could not write anyway is no fault.
+    """Takes from somebody the right to write to the owner's stream; it is no fault if it had none.
 
-    The name of a participant that is no id of a connection means all its connections that may write: else one that was
-    allowed to before a newer connection came would go on writing.
+    The name of a participant that is no id of a connection means all its connections that may write. Otherwise
+    one that was allowed to before a newer connection came would go on writing.
 
     Spec: §3.10.6, ruling R8c.
     """
@@ -225,7 +227,7 @@ def revoke_write(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
         changed = stream
         for removed in writers:
             changed = _without(changed, removed)
-            turn.keep(changed)
+            turn.set_stream(changed)
             id = removed.runtime_id if removed else name
             notice = _tell(turn, "stream/write-revoked", changed, (envelope.id,), participant_id=id)
         return _answer(sender, notice, "revoked", changed)
@@ -243,7 +245,7 @@ def transfer_ownership(turn: Turn, sender: Sender, envelope: Envelope) -> Outcom
 
     def hand_over() -> HttpReply | None:
         changed = stream._replace(owner=owner)
-        turn.keep(changed)
+        turn.set_stream(changed)
         parties = {"new_owner": owner.runtime_id, "previous_owner": stream.owner.runtime_id}
         notice = _tell(turn, "stream/ownership-transferred", changed, (envelope.id,), **parties)
         return _answer(sender, notice, "transferred", changed, **parties)

@@ -1,8 +1,8 @@
 """The plan of one step: collects effects and changes while rules decide; `commit` makes the changes.
 
-Nothing is changed before every rule has decided, so a rule that raises leaves no half-state, and a host that
-cannot write its journal may drop a turn as if the event had never come. What a rule has planned, the rules after
-it see: `rights`, `streams`, `present` and `audience` tell how things will stand.
+Nothing is changed before every rule has decided, so a rule that raises leaves no half-state. A host that cannot write
+its journal may drop a turn as if the event had never come. Later rules see the plans of earlier ones: `rights`,
+`streams`, `present` and `audience` tell how things will stand.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ class Turn:
 
     @property
     def effects(self) -> tuple[Effect, ...]:
-        """What is to be done, in order."""
+        """The effects to carry out, in order."""
         return tuple(self._effects)
 
     def commit(self) -> None:
-        """Makes the changes. To be called once, and not after another turn of the same space was made."""
+        """Makes the changes. Call it once, and not after another turn of the same space was made."""
         state = self.state
         state.messages = self._messages
         state.records = self._records
@@ -90,7 +90,7 @@ class Turn:
             state.refresh_audience()
 
     def _forget_ends(self, changed: dict[str, Rights]) -> None:
-        """A grant that is held no more has no end to wait for."""
+        """Forgets the ends of grants that nobody holds any more."""
         held = {right.grant for rights in changed.values() for right in rights.held if right.limited}
         ends = self.state.ends
         self.state.forget_ends(
@@ -110,7 +110,7 @@ class Turn:
         del state.live[connection.runtime_id]
 
     def do(self, effect: Effect) -> None:
-        """Adds a duty."""
+        """Adds an effect."""
         self._effects.append(effect)
 
     def then(self, change: Callable[[], object]) -> None:
@@ -125,11 +125,11 @@ class Turn:
     # --- how things will stand ---
 
     def rights(self, member: Member) -> Rights:
-        """What the member will hold."""
+        """The rights that the member will hold."""
         return (self._rights or {}).get(member.name, member.rights)
 
     def give(self, member: Member, rights: Rights) -> None:
-        """The member will hold these."""
+        """Sets the rights that the member will hold."""
         self._rights = {**(self._rights or {}), member.name: rights}
 
     @property
@@ -139,7 +139,7 @@ class Turn:
         return {**members, **self._newcomers} if self._newcomers and self.state.edition >= 3 else members
 
     def bring_in(self, newcomer: Member) -> None:
-        """This participant will be known."""
+        """Adds a participant that will be known."""
         self._newcomers[newcomer.name] = newcomer
 
     @property
@@ -147,8 +147,8 @@ class Turn:
         """The ends of grants as they will be."""
         return ChainMap(self._ends, self.state.ends) if self._ends else self.state.ends
 
-    def limit(self, grant: str, end: End) -> None:
-        """This grant will end so."""
+    def limit_grant(self, grant: str, end: End) -> None:
+        """Sets how the grant will end."""
         self._ends[grant] = end
 
     @property
@@ -156,21 +156,21 @@ class Turn:
         """The streams that will be active, in order of their opening; not to be changed."""
         return self.state.streams if self._streams is None else self._streams
 
-    def keep(self, stream: StreamState) -> None:
-        """This stream will be active, as it is here."""
+    def set_stream(self, stream: StreamState) -> None:
+        """Makes this stream active, as it is here."""
         self._streams = {**self.streams, stream.id: stream}
 
-    def end(self, stream: StreamState) -> None:
-        """This stream will be active no longer."""
+    def end_stream(self, stream: StreamState) -> None:
+        """Ends a stream: it will be active no longer."""
         self._streams = {id: other for id, other in self.streams.items() if id != stream.id}
 
-    def part(self, connection: LiveConnection) -> None:
-        """This connection or log sink will be gone."""
+    def remove_connection(self, connection: LiveConnection) -> None:
+        """Removes a connection or log sink: it will be gone."""
         self._gone = {*(self._gone or ()), connection.name}
 
     @property
     def present(self) -> tuple[LiveConnection, ...]:
-        """Who will be here: each connection, and one log sink for each id that no connection has."""
+        """The connections that will be here, and one log sink for each id that no connection has."""
         state, gone = self.state, self._gone or ()
         here = tuple(connection for connection in state.connections.values() if connection.name not in gone)
         ids = {connection.runtime_id for connection in here}
@@ -182,7 +182,7 @@ class Turn:
 
     @property
     def audience(self) -> tuple[str, ...]:
-        """The names of all who will hear what is said to everybody."""
+        """The names of all connections and log sinks that will get messages to everybody."""
         if self._gone is None:
             return self.state.audience
         return tuple(name for name in self.state.audience if name not in self._gone)
@@ -190,13 +190,13 @@ class Turn:
     # --- the gateway's own words ---
 
     def new_id(self) -> str:
-        """The next id of the gateway's own: derived from the epoch and a counter, so a replay gives the same."""
+        """Returns the next id of the gateway's own, from the epoch and a counter, so that a replay gives the same."""
         self._messages += 1
         return f"gw-{self.epoch:016x}-{self._messages}"
 
     @property
     def messages(self) -> int:
-        """How many ids of its own the gateway will have given."""
+        """The number of ids of its own that the gateway will have given."""
         return self._messages
 
     def skip_to(self, messages: int) -> None:
@@ -220,7 +220,10 @@ class Turn:
         correlation: tuple[str, ...] = (),
         text: str = "",
     ) -> Envelope:
-        """An envelope of the gateway's own, not sent yet; `text` is the payload as compact JSON, where it is known."""
+        """Makes an envelope of the gateway's own, not sent yet.
+
+        `text` is the payload as compact JSON, where it is known.
+        """
         members: dict[str, Any] = {
             "protocol": PROTOCOL,
             "id": self.new_id(),
@@ -247,7 +250,7 @@ class Turn:
         secret: bool = False,
         text: str = "",
     ) -> Envelope:
-        """The gateway speaks: recorded, then delivered to all, or `privately` to these connections alone.
+        """Sends a message of the gateway: records it, then delivers it to all, or `privately` to some connections.
 
         `text` is the payload as compact JSON, where it is known.
 

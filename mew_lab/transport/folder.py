@@ -1,7 +1,7 @@
-"""Files in `.mew`, opened so that nobody else can have put another file or folder in their place.
+"""Opens files in `.mew` so that nobody else can have put another file or folder in their place.
 
-From the folder `.mew` of a path on, each folder is opened within the one before: none may be a link, belong to
-somebody else or be open to everybody's writing. What a path without `.mew` names is its user's own business.
+From the folder `.mew` of a path on, each folder is opened within the one before. None may be a link, belong to
+somebody else or be open to everybody's writing. A path without `.mew` is its user's own business.
 
 Spec: threat 27.
 """

@@ -1,11 +1,11 @@
-"""A keeper: the process between a program and whoever wants it run, so that both end together, even by a kill.
+"""A keeper: the process between a program and its starter, so that both end together, even by a kill.
 
-It is a script of its own and knows the standard library alone. Its orders come as one line of JSON on stdin, which
-then stays open as long as whoever gave them lives: its end is the word to stop. It runs one program in its own
-process group, writes what that says into a log, and reports on stdout, in lines of JSON, `{"pid": …}` or
-`{"fault": …}` first and `{"exit": …}` last. Nothing that the program has started outlives it.
+It is a script of its own and imports the standard library alone. Its orders come as one line of JSON on stdin, which
+stays open as long as the starter lives; the end of stdin is the order to stop. It runs one program in its own process
+group and writes the program's output into a log. It reports on stdout in lines of JSON: `{"pid": …}` or
+`{"fault": …}` first, `{"exit": …}` last. Nothing that the program has started outlives it.
 
-With the number of a socket as its argument, orders and reports go over that instead, and the program has the
+With the number of a socket as its argument, orders and reports go over that socket, and the program has the
 keeper's own stdin, stdout and stderr to itself.
 
 Spec: threats 28, 43.
@@ -38,7 +38,7 @@ ROUNDS = 1000  # of killing what is left; whoever is still there then forks fast
 
 
 class LogFile:
-    """What a program has said, each line behind the time at which it came. A log that cannot be written is left."""
+    """The output of a program, each line behind the time at which it came."""
 
     def __init__(self, path: str, *, secrets: Sequence[str] = ()) -> None:
         self._path = path

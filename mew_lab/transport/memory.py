@@ -1,7 +1,7 @@
 """A link inside one process: two ends of one queue.
 
-No thread, no socket, no task, no rule: what one end sends, the other receives. Both ends belong to one
-event loop. It knows no envelope and nobody's limits; who holds an end may ask how much is `unread`.
+No thread, no socket, no task, no rule: the other end receives what one end sends. Both ends belong to one event loop.
+The size of a queue is not bounded here; `unread` gives it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A link over the network: a WebSocket of the `websockets` library, seen as a Link.
 
-It knows no envelope and no token: headers are the caller's. It follows no redirect and uses no proxy, because
-both would hand the caller's headers to somebody whom the caller did not name.
+Headers are the caller's, tokens among them. No redirect is followed and no proxy is used, because both would hand the
+caller's headers to somebody whom the caller did not name.
 """
 
 from __future__ import annotations

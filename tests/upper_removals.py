@@ -979,7 +979,9 @@ REMOVALS: tuple[Removal, ...] = (
         "P-7.3-2", "a grant is offered", gone("mew_lab.lab.decisions.grant_preview:GrantOffers.take", "")
     ),
     Removal("P-7.3-4", "a decision is noted", gone("mew_lab.lab.lab:Lab._note")),
-    Removal("C-23", "an edited fulfilment is told", gone("mew_lab.lab.decisions.outcomes:Outcomes.said", "")),
+    Removal(
+        "C-23", "an edited fulfilment is told", gone("mew_lab.lab.decisions.outcomes:Outcomes.describe", "")
+    ),
     Removal("P-4.3-5", "what is no message does no harm", replaced(f"{CLIENT}._take", strictly)),
     Removal(
         "S-L3-9",

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.errors import MewError
 from mew_lab.lab.session import Session
-from mew_lab.lab.standing import Standing
+from mew_lab.lab.standing import ParticipantStanding
 from mew_lab.protocol.permit import CapabilitySet
 from mew_lab.protocol.visible import one_line
 
@@ -68,7 +68,7 @@ class ParticipantActions:
             "kick": self._kick,
         }
 
-    def find_obstacle(self, action: str, target: Standing) -> str:
+    def find_obstacle(self, action: str, target: ParticipantStanding) -> str:
         """The reason why the human may not, or need not, take this action on `target`; empty when there is none."""
         row, me = ACTIONS[action], self._session.me.participant
         if self._session.closed or me.client.state != "ready":

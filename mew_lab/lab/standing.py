@@ -17,12 +17,12 @@ from mew_lab.protocol.envelope import compact
 from mew_lab.space.core import Space
 from mew_lab.space.rights import End
 
-__all__ = ["Right", "Standing", "logical", "standings"]
+__all__ = ["HeldRight", "ParticipantStanding", "logical", "standings"]
 
 MOST = 1000  # participants; a space takes no more unless it is told to
 
 
-class Right(NamedTuple):
+class HeldRight(NamedTuple):
     """A capability that is held. `grant` is the id of the grant or invite it came with, empty for what was configured;
     `baseline` marks what everybody holds; `ends` is when it ends by itself, in few words."""
 
@@ -33,14 +33,14 @@ class Right(NamedTuple):
     ends: str = ""
 
 
-class Standing(NamedTuple):
+class ParticipantStanding(NamedTuple):
     """One participant. `ids` are those of its connections, the newest last; `texts` its patterns as JSON, each once;
     `until` (epoch, seconds) is None for a pause without end, and of no meaning where `paused_by` is empty; `certain`
     whether the space itself says so."""
 
     name: str
     ids: tuple[str, ...]
-    rights: tuple[Right, ...]
+    rights: tuple[HeldRight, ...]
     texts: tuple[str, ...]
     paused_by: str = ""
     until: float | None = None
@@ -51,7 +51,7 @@ class Standing(NamedTuple):
     certain: bool = True
 
 
-def standings(session: Session) -> list[Standing]:
+def standings(session: Session) -> list[ParticipantStanding]:
     """Everybody, in the order in which they came to be known; at most 1000. To be called on the loop's thread."""
     core = session.host.core if session.host is not None else None
     return (_told(session) if core is None else _known(core))[:MOST]
@@ -63,12 +63,12 @@ def logical(session: Session, name: str) -> str:
     return name if core is None else core.state.logical(name)
 
 
-def _known(core: Space) -> list[Standing]:
+def _known(core: Space) -> list[ParticipantStanding]:
     baseline = {id(one) for one in core.state.baseline}
     found = []
     for member in tuple(core.state.members.values()):
         rights = tuple(
-            Right(
+            HeldRight(
                 one.capability.pattern,
                 one.grant,
                 one.granter,
@@ -79,7 +79,7 @@ def _known(core: Space) -> list[Standing]:
         )
         until = member.pause.until.timestamp() if member.pause and member.pause.until else None
         found.append(
-            Standing(
+            ParticipantStanding(
                 member.name,
                 tuple(one.runtime_id for one in member.connections),
                 rights,
@@ -106,21 +106,21 @@ def _ends(core: Space, grant: str) -> str:
     return ", ".join(filter(None, (words, resting)))
 
 
-def _told(session: Session) -> list[Standing]:
+def _told(session: Session) -> list[ParticipantStanding]:
     me = session.me.participant
-    mine = tuple(map(Right, me.client.capabilities.patterns))
+    mine = tuple(map(HeldRight, me.client.capabilities.patterns))
     here = (me.client.id,) if me.client.state == "ready" else ()
-    found = [Standing(me.client.id, here, mine, _texts(mine), certain=False)]
-    granted: dict[str, list[Right]] = {}
+    found = [ParticipantStanding(me.client.id, here, mine, _texts(mine), certain=False)]
+    granted: dict[str, list[HeldRight]] = {}
     for grant in me.rights.grants:
         if grant.stands:
-            rights = [Right(one, grant.id, grant.granter) for one in grant.left]
+            rights = [HeldRight(one, grant.id, grant.granter) for one in grant.left]
             granted.setdefault(grant.recipient, []).extend(rights)
     for name, patterns in tuple(me.client.participants.items()):
-        held = (*map(Right, patterns), *granted.get(name, ()))
-        found.append(Standing(name, (name,), held, _texts(held), certain=False))
+        held = (*map(HeldRight, patterns), *granted.get(name, ()))
+        found.append(ParticipantStanding(name, (name,), held, _texts(held), certain=False))
     return found
 
 
-def _texts(rights: tuple[Right, ...]) -> tuple[str, ...]:
+def _texts(rights: tuple[HeldRight, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(compact(one.pattern) for one in rights))

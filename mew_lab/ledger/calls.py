@@ -61,6 +61,7 @@ MAX_CALLS = 10_000  # of each of the two
 MAX_WEIGHT = 64 * 1024 * 1024  # characters of all proposals, their fulfilments and answers
 OF_REQUESTS = 4  # what part of it requests may take: they are needed until they are answered
 MAX_REMARKS = 100  # rejections, and claims, kept of one call
+MAX_ANSWERS = 5  # kept of one request
 
 
 class Rejection(NamedTuple):
@@ -145,14 +146,22 @@ class Request(TrackedCall):
 
     Attributes:
         state: `waiting`, `answered`, `sent` for a notification, `refused` by the gateway.
+        answers: The first answer of each participant that it is addressed to, at most 5; `response` is the first of
+            them, and the others are claims as well.
     """
 
     state: Literal["waiting", "answered", "sent", "refused"] = "waiting"
+    answers: tuple[Entry, ...] = ()
 
     @property
     def decided(self) -> bool:
         """Whether nothing can change it any more."""
         return self.state != "waiting"
+
+    @property
+    def weight(self) -> int:
+        """Characters of what is held of it."""
+        return len(self.entry.raw) + sum(len(answer.raw) for answer in self.answers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -421,11 +430,12 @@ class CallLedger:
                 continue
             if request.decided:
                 why = "it was answered before" if request.response else "a notification waits for nothing"
-                yield self._claim(request, entry, why)
+                yield self._claim(_add_answer(request, entry), entry, why)
             elif why := unasked(entry.sender, request.to):
                 yield self._claim(request, entry, why)
             else:
-                yield self._keep("answered", replace(request, state="answered", response=entry), entry)
+                answered = replace(request, state="answered", response=entry, answers=(entry,))
+                yield self._keep("answered", answered, entry)
         fulfilled = (one for id in entry.correlation_id for one in self._fulfilments.get(id, ()))
         for id in dict.fromkeys(fulfilled):
             proposal = self.proposals.get(id)
@@ -495,6 +505,19 @@ class CallLedger:
             len(self.requests) > self.limit or self.requests.weight > self.weight // OF_REQUESTS
         ):
             self.requests.drop(self.requests.first)
+
+
+def _add_answer(request: Request, entry: Entry) -> Request:
+    """The request with a further answer, where another that was asked has not answered yet."""
+    senders = [answer.sender for answer in request.answers]
+    if (
+        not senders
+        or len(senders) >= MAX_ANSWERS
+        or entry.sender in senders
+        or unasked(entry.sender, request.to)
+    ):
+        return request
+    return replace(request, answers=(*request.answers, entry))
 
 
 def _misfit(proposal: Proposal, request: Entry) -> str:

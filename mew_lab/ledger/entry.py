@@ -34,6 +34,7 @@ class Entry:
         pattern: The capability by which it passed, as JSON; `grant` is the id of the grant that gave it.
         sender: Who sent it, as the gateway knows; what a refused envelope says of that may be why it was refused.
         members: The members of its JSON object; empty where it holds none.
+        payload: Its payload; empty where there is none, or no object.
     """
 
     def __init__(
@@ -57,10 +58,13 @@ class Entry:
         self.sender = sender
         self.members = members
         self.grant = grant
-        # Every reader asks for these, of every envelope.
-        self.kind = _text(members.get("kind"))
-        self.id = _text(members.get("id"))
-        self.context = _text(members.get("context"))
+        # Every reader asks for these, of every envelope; without a call for each, which would cost as much again.
+        kind, id, context = members.get("kind"), members.get("id"), members.get("context")
+        payload = members.get("payload")
+        self.kind: str = kind if isinstance(kind, str) else ""
+        self.id: str = id if isinstance(id, str) else ""
+        self.context: str = context if isinstance(context, str) else ""
+        self.payload: Mapping[str, Any] = payload if isinstance(payload, dict) else _NOTHING
 
     @classmethod
     def of(cls, envelope: Envelope, seq: int) -> Entry:
@@ -78,12 +82,6 @@ class Entry:
     def correlation_id(self) -> tuple[str, ...]:
         """The ids that it refers to; an id that stands alone counts as one (R4)."""
         return _texts(self.members.get("correlation_id"))
-
-    @property
-    def payload(self) -> Mapping[str, Any]:
-        """Its payload; empty where there is none, or no object."""
-        found = self.members.get("payload")
-        return found if isinstance(found, dict) else _NOTHING
 
     @property
     def refused(self) -> bool:
@@ -113,13 +111,10 @@ class Entry:
             return True
 
 
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
 def _texts(value: object) -> tuple[str, ...]:
     if value is None:
         return ()
     if isinstance(value, str):
         return (value,)
-    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
+    # A list within: of each envelope that is shown, this is asked twice.
+    return tuple([text for text in value if isinstance(text, str)]) if isinstance(value, list) else ()

@@ -23,12 +23,12 @@ from mew_lab.space.events import Record, outline
 from mew_lab.space.names import NAMING
 from mew_lab.space.rights import Held
 
-__all__ = ["Audit", "Given", "Right", "audit"]
+__all__ = ["Audit", "AuditedRight", "GrantOrigin", "audit"]
 
 GIVING = frozenset({"capability/grant", "space/invite"})
 
 
-class Right(NamedTuple):
+class AuditedRight(NamedTuple):
     """A capability that was held, and the grant that it came with; configured, or of the baseline, where `grant` is
     empty."""
 
@@ -39,7 +39,7 @@ class Right(NamedTuple):
         return f"{self.pattern} ({f'by grant {quote(self.grant)}' if self.grant else 'configured'})"
 
 
-class Given(NamedTuple):
+class GrantOrigin(NamedTuple):
     """How a grant came about: `giver` could send it by `sent_by`, and could give what is asked about by `rests_on`.
 
     `rests_on` is None where that is not known, and empty for the starter profile of an invitation, which anybody
@@ -51,8 +51,8 @@ class Given(NamedTuple):
     kind: str = ""
     giver: str = ""
     recipient: str = ""
-    sent_by: Right | None = None
-    rests_on: tuple[Right, ...] | None = None
+    sent_by: AuditedRight | None = None
+    rests_on: tuple[AuditedRight, ...] | None = None
 
     def __str__(self) -> str:
         if self.record is None or self.sent_by is None:
@@ -78,8 +78,8 @@ class Audit(NamedTuple):
     """
 
     record: Record
-    right: Right | None = None
-    grants: tuple[Given, ...] = ()
+    right: AuditedRight | None = None
+    grants: tuple[GrantOrigin, ...] = ()
     cause: Record | None = None
     others: tuple[int, ...] = ()
     doubt: str = ""
@@ -111,7 +111,7 @@ class Audit(NamedTuple):
         return "\n  ".join(lines)
 
 
-class _Gift(NamedTuple):
+class _RecordedGrant(NamedTuple):
     """A grant as it was given: what it gave, and what its giver held."""
 
     record: Record
@@ -131,7 +131,7 @@ def audit(records: Iterable[Record], which: str | int) -> Audit:
     """
     player: Player | None = Player("the journal")
     doubt = ""
-    gifts: dict[str, _Gift] = {}
+    gifts: dict[str, _RecordedGrant] = {}
     found: list[tuple[Record, Record | None]] = []
     placed: tuple[Record, Record | None] | None = None
     event: Record | None = None
@@ -170,7 +170,11 @@ def audit(records: Iterable[Record], which: str | int) -> Audit:
             )
         )
     record, cause = chosen
-    right = Right(record.pattern, record.grant) if record.pattern and record.verdict == "accepted" else None
+    right = (
+        AuditedRight(record.pattern, record.grant)
+        if record.pattern and record.verdict == "accepted"
+        else None
+    )
     others = tuple(one.seq for one, _ in found if one is not record)
     grants = _behind(right, gifts) if right else ()
     names = _names_in(record)
@@ -199,16 +203,16 @@ def _freed(freed: Record, record: Record) -> str:
     )
 
 
-def _gift(record: Record, id: str, player: Player | None) -> _Gift:
+def _gift(record: Record, id: str, player: Player | None) -> _RecordedGrant:
     if player is None:
-        return _Gift(record, (), None)
+        return _RecordedGrant(record, (), None)
     members = player.space.state.members
     given = tuple(one for member in members.values() for one in member.rights.held if one.grant == id)
     held = tuple(one for one in members[record.participant].rights.held if one.grant != id)
-    return _Gift(record, given, held)
+    return _RecordedGrant(record, given, held)
 
 
-def _behind(right: Right, gifts: dict[str, _Gift]) -> tuple[Given, ...]:
+def _behind(right: AuditedRight, gifts: dict[str, _RecordedGrant]) -> tuple[GrantOrigin, ...]:
     """The grants that a right came by, and those that these came by, up to the configured ones."""
     waiting, seen, behind = [right], {right}, []
     while waiting:
@@ -224,26 +228,28 @@ def _behind(right: Right, gifts: dict[str, _Gift]) -> tuple[Given, ...]:
     return tuple(behind)
 
 
-def _given(right: Right, gift: _Gift | None) -> Given:
+def _given(right: AuditedRight, gift: _RecordedGrant | None) -> GrantOrigin:
     if gift is None:
-        return Given(right.grant, None)
+        return GrantOrigin(right.grant, None)
     record = gift.record
     members = read_members(record.raw or "") or {}
     payload = members.get("payload")
     payload = payload if isinstance(payload, dict) else {}
     recipient = payload.get("recipient", payload.get("participant_id", ""))
-    return Given(
+    return GrantOrigin(
         right.grant,
         record,
         str(members.get("kind", "")),
         record.participant,
         str(recipient),
-        Right(record.pattern, record.grant),
+        AuditedRight(record.pattern, record.grant),
         None if gift.held is None else _covering(right, gift.given, gift.held),
     )
 
 
-def _covering(right: Right, given: Sequence[Held], held: Sequence[Held]) -> tuple[Right, ...] | None:
+def _covering(
+    right: AuditedRight, given: Sequence[Held], held: Sequence[Held]
+) -> tuple[AuditedRight, ...] | None:
     """As few of what was held as it takes to give the right."""
     try:
         wanted = Capability.of(read_members(right.pattern) or {})
@@ -256,7 +262,7 @@ def _covering(right: Right, given: Sequence[Held], held: Sequence[Held]) -> tupl
         fewer = [other for other in enough if other is not one]
         if fewer and possesses([other.capability for other in fewer], wanted):
             enough = fewer
-    return tuple(Right(compact(one.capability.pattern), one.grant) for one in enough)
+    return tuple(AuditedRight(compact(one.capability.pattern), one.grant) for one in enough)
 
 
 def _title(record: Record) -> str:

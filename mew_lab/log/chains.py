@@ -27,6 +27,9 @@ from mew_lab.space.events import Record
 __all__ = ["MOST_HELD", "MOST_SHOWN", "Chains", "Exchange", "chains_of"]
 
 MOST_HELD = 20_000
+MAX_CHARACTERS = (
+    64 * 1024 * 1024
+)  # of the texts of what is held: it is held parsed, which takes several times as much
 MOST_SHOWN = 200
 MOST_RELATED = 32  # of what one envelope claims to belong to
 
@@ -47,11 +50,7 @@ class Exchange:
     @cached_property
     def participants(self) -> tuple[str, ...]:
         """Everybody who sends or is named as addressee, by first appearance."""
-        found: dict[str, None] = {}
-        for step in self.steps:
-            for who in (step.sender, *step.to):
-                found.setdefault(who)
-        return tuple(found)
+        return tuple(dict.fromkeys(name for step in self.steps for name in (step.sender, *step.to)))
 
     @property
     def seconds(self) -> float:
@@ -64,10 +63,11 @@ class Exchange:
 
 
 class Chains:
-    """The newest envelopes, at most `most`, by what they belong to."""
+    """The newest envelopes, at most `most` and of at most so many characters together, by what they belong to."""
 
-    def __init__(self, *, most: int = MOST_HELD) -> None:
+    def __init__(self, *, most: int = MOST_HELD, characters: int = MAX_CHARACTERS) -> None:
         self._most = most
+        self._characters, self._most_characters = 0, characters
         self._reasoning = ReasoningLedger(limit=most)
         self._held: dict[int, Entry] = {}  # by seq
         self._order: deque[int] = deque()
@@ -90,7 +90,10 @@ class Chains:
         self._reasoning.observe(entry)
         for id in related:
             self._about.setdefault(id, deque()).append(entry.seq)
-        while len(self._held) > self._most:
+        self._characters += len(entry.raw)
+        while len(self._held) > self._most or (
+            self._characters > self._most_characters and len(self._held) > 1
+        ):
             self._drop(self._held.pop(self._order.popleft()))
 
     def _relations(self, entry: Entry) -> tuple[str | int, ...]:
@@ -104,6 +107,7 @@ class Chains:
         return tuple(dict.fromkeys(ids))
 
     def _drop(self, entry: Entry) -> None:
+        self._characters -= len(entry.raw)
         if self._named.get(entry.id) is entry:
             del self._named[entry.id]
         for id in self._related.pop(entry.seq):
@@ -119,10 +123,10 @@ class Chains:
         """The envelope with that id, or that number in the feed; None when it is not held."""
         if isinstance(which, int):
             return self._held.get(which)
-        found = self._named.get(which)
-        if found is None and which.removeprefix("#").isascii() and which.removeprefix("#").isdigit():
-            found = self._held.get(int(which.removeprefix("#")[:18]))
-        return found
+        entry = self._named.get(which)
+        if entry is None and which.removeprefix("#").isascii() and which.removeprefix("#").isdigit():
+            entry = self._held.get(int(which.removeprefix("#")[:18]))
+        return entry
 
     def belongs(self, entry: Entry, seqs: frozenset[int]) -> bool:
         """Whether the envelope claims to belong to one of these, or one of these claimed to belong to it."""
@@ -167,8 +171,11 @@ class Chains:
 
 
 def chains_of(records: Iterable[Record], *, most: int = 200_000) -> Chains:
-    """The envelopes of a log (`log.records`) by what they belong to; of more than `most` the newest."""
-    chains = Chains(most=most)
+    """The envelopes of a log (`log.records`) by what they belong to.
+
+    Of more than `most`, or of more than 512 Mi characters together, the newest.
+    """
+    chains = Chains(most=most, characters=8 * MAX_CHARACTERS)
     for entry in entries_of(records):
         chains.add(entry)
     return chains

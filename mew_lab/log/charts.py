@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from mew_lab.log.drawing import Drawing, Shape, lasted, shape, words
+from mew_lab.log.drawing import Drawing, SvgShape, lasted, shape, words
 from mew_lab.log.entries import entries_of
 from mew_lab.log.log import Log
 from mew_lab.log.pairs import Pair, pairs_of, spread
@@ -125,7 +125,7 @@ def latency_of(pairs: Sequence[Pair], *, waiting: tuple[int, int] = (0, 0)) -> D
         return _nothing("Answers and decisions", "Nothing was asked or proposed yet.")
     low = min((pair.t for pair in pairs), default=0.0)
     span = max((pair.t for pair in pairs), default=0.0) - low or 1.0
-    shapes: list[Shape] = []
+    shapes: list[SvgShape] = []
     lines: list[str] = []
     for n, (strip, name) in enumerate((("request", "Requests"), ("decision", "Decisions"))):
         ours = [pair for pair in pairs if pair.strip == strip]
@@ -211,8 +211,8 @@ def _nothing(title: str, why: str) -> Drawing:
 
 def _scale(
     width: int, floor: float, marks: Iterable[tuple[float, float]], *, durations: bool = False
-) -> list[Shape]:
-    shapes: list[Shape] = []
+) -> list[SvgShape]:
+    shapes: list[SvgShape] = []
     for value, y in marks:
         shapes += [
             shape("line", css="rule" if y >= floor else "thin", x1=_LEFT, y1=y, x2=width - _RIGHT, y2=y),

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from mew_lab.protocol.families import FAMILIES
 from mew_lab.protocol.visible import visible
 
-__all__ = ["ATTRIBUTES", "STYLE", "TAGS", "Drawing", "Shape", "lasted", "shape", "words"]
+__all__ = ["ATTRIBUTES", "STYLE", "TAGS", "Drawing", "SvgShape", "lasted", "shape", "words"]
 
 TAGS = frozenset({"circle", "g", "line", "path", "rect", "text", "title", "tspan"})
 ATTRIBUTES = frozenset(
@@ -57,12 +57,12 @@ STYLE = "\n".join(
 )
 
 
-class Shape(NamedTuple):
+class SvgShape(NamedTuple):
     """One shape with what is inside it: shapes, or a text."""
 
     tag: str
     attributes: Mapping[str, str | float]
-    children: tuple[Shape, ...] = ()
+    children: tuple[SvgShape, ...] = ()
     text: str = ""
 
     def data(self) -> list[Any]:
@@ -82,7 +82,7 @@ class Shape(NamedTuple):
         return f"<{self.tag}{given}>{inside}</{self.tag}>"
 
 
-def shape(tag: str, *children: Shape, text: str = "", **attributes: str | float) -> Shape:
+def shape(tag: str, *children: SvgShape, text: str = "", **attributes: str | float) -> SvgShape:
     """A shape with these attributes; `css` is its class, an underscore stands for a hyphen.
 
     Raises:
@@ -96,10 +96,10 @@ def shape(tag: str, *children: Shape, text: str = "", **attributes: str | float)
         if name not in ATTRIBUTES:
             raise ValueError(f"the attribute {name} is not among those that a shape may have")
         given[name] = visible(value) if isinstance(value, str) else round(value, 1)
-    return Shape(tag, given, children, visible(text))
+    return SvgShape(tag, given, children, visible(text))
 
 
-def words(x: float, y: float, text: str, css: str = "", **attributes: str | float) -> Shape:
+def words(x: float, y: float, text: str, css: str = "", **attributes: str | float) -> SvgShape:
     """A line of text whose baseline begins at that point."""
     return shape("text", text=text, x=x, y=y, **({"css": css} if css else {}), **attributes)
 
@@ -115,12 +115,12 @@ class Drawing:
     about: str
     width: int
     height: int
-    shapes: tuple[Shape, ...]
+    shapes: tuple[SvgShape, ...]
     lines: tuple[str, ...] = ()
 
     def svg(self) -> str:
         """A whole SVG document: no script, no link, nothing loaded."""
-        ground = Shape("rect", {"class": "ground", "width": self.width, "height": self.height})
+        ground = SvgShape("rect", {"class": "ground", "width": self.width, "height": self.height})
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="mew-drawing" role="img" width="{self.width}" '
             f'height="{self.height}" viewBox="0 0 {self.width} {self.height}">'

@@ -12,9 +12,27 @@ from mew_lab.ledger.entry import Entry
 from mew_lab.log.line import read_members
 from mew_lab.space.events import Record
 
-__all__ = ["author", "entries_of", "entry_of"]
+__all__ = ["RecordedEntry", "author", "entries_of", "entry_of"]
 
 _NOTHING: Mapping[str, Any] = {}
+
+
+class RecordedEntry(Entry):
+    """The entry of a record, with the record: one row of a table.
+
+    Attributes:
+        seq: The record's place in the journal.
+        record: What else the gateway wrote down.
+    """
+
+    def __init__(self, record: Record) -> None:
+        raw = record.raw or ""
+        members = (read_members(raw) or _NOTHING) if raw else _NOTHING
+        seq, when, sender = record.seq, record.now.timestamp(), author(record, members)
+        super().__init__(
+            seq, when, raw, record.verdict, record.code, record.pattern, sender, members, record.grant
+        )
+        self.record = record
 
 
 def entry_of(record: Record, seq: int, members: Mapping[str, Any] | None = None) -> Entry:

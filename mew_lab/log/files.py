@@ -16,13 +16,13 @@ from typing import NamedTuple, Protocol
 
 from mew_lab.errors import JournalError
 from mew_lab.log.peers import DECISIONS, HISTORY, merge_decisions
-from mew_lab.log.reading import Reading, continued, read_journal
+from mew_lab.log.reading import JournalReader, continued, read_journal
 from mew_lab.space.events import Record
 
-__all__ = ["Files", "Source", "files_of"]
+__all__ = ["Files", "JournalSource", "files_of"]
 
 
-class Source(Protocol):
+class JournalSource(Protocol):
     """What a log reads its older records from: a `Journal`, or `Files`."""
 
     @property
@@ -79,7 +79,7 @@ def _by_number(path: Path) -> tuple[str, int]:
     return (match[1], int(match[2] or 1)) if match else (path.stem, 1)
 
 
-def _faults(reading: Reading) -> Iterator[str]:
+def _faults(reading: JournalReader) -> Iterator[str]:
     if reading.unreadable:
         lines = "1 line" if reading.unreadable == 1 else f"{reading.unreadable} lines"
         yield f"{reading.path.name}: {lines} could not be read"

@@ -119,7 +119,7 @@ def _count(value: object) -> int:
     return value
 
 
-class _Log:
+class _PeerLogFile:
     """One of the two logs.
 
     `already` counts the next lines that stand in it from before a kill. `expected` is where it ended after the last
@@ -179,7 +179,7 @@ class PeerLogFollower:
         self._grace = grace
         self._wanted = {"history": history, "decisions": decisions}
         self._logs = {
-            name: _Log(AppendedFile(root, f"{folder}/{name}", fault=fault, help=HELP))
+            name: _PeerLogFile(AppendedFile(root, f"{folder}/{name}", fault=fault, help=HELP))
             for name, wanted in ((HISTORY, history), (DECISIONS, decisions))
             if wanted
         }
@@ -328,7 +328,7 @@ class PeerLogFollower:
                 if log.file.place().size >= self._rotate_at:
                     log.file.shift(KEPT)
 
-    def _announce(self, name: str, log: _Log) -> None:
+    def _announce(self, name: str, log: _PeerLogFile) -> None:
         """Has the position name the file that is appended to, as it is before a line of ours stands in it."""
         with contextlib.suppress(OSError):  # then the line is left out, and that is said
             place = log.file.place()

@@ -113,7 +113,7 @@ def _are(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-class _Line(NamedTuple):
+class _ChainedLine(NamedTuple):
     path: Path
     number: int
     data: bytes
@@ -130,14 +130,14 @@ def verify(path: str | os.PathLike[str], heads: Iterable[KeptHead] = ()) -> Inte
     Raises:
         JournalError: when there is no journal of ours.
     """
-    walk = _Walk(Path(path), list(heads))
+    walk = _ChainVerifier(Path(path), list(heads))
     for line in walk.lines():
         if not walk.take(line):
             break
     return walk.end()
 
 
-class _Walk:
+class _ChainVerifier:
     def __init__(self, first: Path, heads: list[KeptHead]) -> None:
         self._paths = continued(first)
         self._awaited = {one.chain: one for one in heads}
@@ -158,7 +158,7 @@ class _Walk:
         self._last: KeptHead | None = None
         self._at = (first, 0)
 
-    def lines(self) -> Iterator[_Line]:
+    def lines(self) -> Iterator[_ChainedLine]:
         for nth, path in enumerate(self._paths):
             record = first_record(path)
             about = (read_members(record.detail) or {}) if record is not None else {}
@@ -172,7 +172,7 @@ class _Walk:
                 self._snapshot, self._chain = self._chain.decode(), anew.chain.encode()
                 self._must = self._chain != NO_CHAIN
 
-    def take(self, line: _Line) -> bool:
+    def take(self, line: _ChainedLine) -> bool:
         """Whether the line is vouched for, or may still be of a time before there were chains."""
         if not line.whole and line.path == self._paths[-1] and not _is_record(line.data):
             self._torn = True
@@ -210,7 +210,7 @@ class _Walk:
             self._vouched = dict(self._noted)
         return True
 
-    def _object(self, line: _Line, why: str) -> bool:
+    def _object(self, line: _ChainedLine, why: str) -> bool:
         self._flaw = Flaw(line.path, line.number, why)
         return False
 
@@ -283,12 +283,12 @@ def _is_record(data: bytes) -> bool:
     return read_line(data) is not None
 
 
-def _lines_of(path: Path) -> Iterator[_Line]:
+def _lines_of(path: Path) -> Iterator[_ChainedLine]:
     with path.open("rb") as file:
         number = 0
         while data := file.readline(LINE_LIMIT + CHAIN_BYTES):
             number += 1
-            yield _Line(path, number, data, data.endswith(b"\n"))
+            yield _ChainedLine(path, number, data, data.endswith(b"\n"))
 
 
 # --- heads kept elsewhere ---

@@ -32,7 +32,7 @@ from mew_lab.log.line import (
     split_chain,
     write_line,
 )
-from mew_lab.log.reading import LINE_LIMIT, Reading, continued, first_record, read_journal, successor
+from mew_lab.log.reading import LINE_LIMIT, JournalReader, continued, first_record, read_journal, successor
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.filename import folder_name
 from mew_lab.space.events import Record
@@ -43,7 +43,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-__all__ = ["ROTATE_AT", "Head", "Journal", "Reading", "journal_path", "read_journal"]
+__all__ = ["ROTATE_AT", "Head", "Journal", "JournalReader", "journal_path", "read_journal"]
 
 FORMAT = 1
 ROTATE_AT = 256 * 1024 * 1024

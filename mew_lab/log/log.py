@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mew_lab.errors import JournalError
-from mew_lab.log.files import Files, Source, files_of
+from mew_lab.log.files import Files, JournalSource, files_of
 from mew_lab.log.journal import FORMAT
 from mew_lab.log.line import read_members, write_line
 from mew_lab.log.reading import first_record
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from mew_lab.log.audit import Audit
 
-__all__ = ["Log", "Saved", "excess", "open_log"]
+__all__ = ["Log", "SavedLog", "excess", "open_log"]
 
 MAX_RECORDS = 200_000
 MAX_CHARACTERS = 512 * 1024 * 1024  # of the texts in memory
@@ -47,7 +47,7 @@ UNSEEN = (
 )
 
 
-class Saved(NamedTuple):
+class SavedLog(NamedTuple):
     """A log was written: where, how many envelopes, and what could not be seen from where it was taken."""
 
     path: Path
@@ -68,14 +68,14 @@ def excess(records: Sequence[Record], most: int) -> int:
     return max(0, len(records) - 1)
 
 
-class _Kept(NamedTuple):
+class _RecentRecords(NamedTuple):
     """Replaced as a whole, so that whoever takes it has both parts of one moment."""
 
     dropped: int
     records: list[Record]
 
 
-class _Frame(NamedTuple):
+class _CachedTable(NamedTuple):
     """The table of the first `upto` records that were observed, the last of which has this `seq`."""
 
     upto: int
@@ -93,7 +93,7 @@ class Log:
 
     def __init__(
         self,
-        source: Source | None,
+        source: JournalSource | None,
         *,
         space: str,
         vantage: str,
@@ -104,12 +104,12 @@ class Log:
         self.vantage = vantage
         self._source = source
         self._keep = keep  # None: nothing is observed, all is in the files
-        self._kept = _Kept(0, [])
+        self._kept = _RecentRecords(0, [])
         self._characters, self._most = 0, characters
         self._envelopes: int | None = None if keep is None else 0
         self._faults: tuple[str, ...] | None = None if keep is None else ()
         self._unknown = 0  # refused messages of which only the beginning is kept
-        self._frame: _Frame | None = None
+        self._frame: _CachedTable | None = None
         self._lent: dict[int, weakref.ref[pd.DataFrame]] = {}  # the tables given out that are still in use
 
     @classmethod
@@ -118,7 +118,7 @@ class Log:
         *,
         space: str = "",
         vantage: str = "gateway",
-        journal: Source | None = None,
+        journal: JournalSource | None = None,
         max_records: int = MAX_RECORDS,
         max_characters: int = MAX_CHARACTERS,
     ) -> Log:
@@ -150,7 +150,7 @@ class Log:
             cut = excess(kept.records, self._most * 3 // 4)
         if cut:
             self._characters -= sum(len(one.raw or "") for one in kept.records[:cut])
-            self._kept = _Kept(kept.dropped + cut, kept.records[cut:])
+            self._kept = _RecentRecords(kept.dropped + cut, kept.records[cut:])
 
     @property
     def records(self) -> Iterable[Record]:
@@ -175,9 +175,9 @@ class Log:
         seq = kept.records[last - 1].seq if last else 0
         done = self._frame
         if self._keep is None:
-            done = done or _Frame(0, 0, to_frame(self._read()))
+            done = done or _CachedTable(0, 0, to_frame(self._read()))
         elif done is None or (done.upto < kept.dropped and self._source is None):
-            done = _Frame(upto, seq, to_frame(self._until(kept, last)))
+            done = _CachedTable(upto, seq, to_frame(self._until(kept, last)))
         elif done.upto < upto:
             from pandas import concat
 
@@ -185,7 +185,7 @@ class Log:
                 fresh = to_frame(takewhile(lambda record: record.seq <= seq, self._read(after=done.seq)))
             else:
                 fresh = to_frame(kept.records[done.upto - kept.dropped : last])
-            done = _Frame(upto, seq, concat([done.frame, fresh], ignore_index=True))
+            done = _CachedTable(upto, seq, concat([done.frame, fresh], ignore_index=True))
         self._frame = done
         return self._lend(done.frame)
 
@@ -245,7 +245,7 @@ class Log:
         count = "not read yet" if self._envelopes is None else _count(self._envelopes)
         return f"<Log of {self.space or 'a space'}: {count}, seen as a {self.vantage}>"
 
-    def save(self, path: str | os.PathLike[str]) -> Saved:
+    def save(self, path: str | os.PathLike[str]) -> SavedLog:
         """Writes the log as one journal, readable by its owner alone; what stood there is replaced at once
         or not.
 
@@ -278,7 +278,7 @@ class Log:
                 f"Cannot save the log to {target}: {why}. Name a file in a folder that can be written to.",
                 path=str(target),
             ) from None
-        return Saved(target, count, unseen)
+        return SavedLog(target, count, unseen)
 
     def _as_saved(self, unseen: str) -> Iterator[Record]:
         """The records under one first line of our own, which says where the log was taken."""
@@ -296,7 +296,7 @@ class Log:
             if record.event != "opened":
                 yield record
 
-    def _until(self, kept: _Kept, last: int) -> Iterable[Record]:
+    def _until(self, kept: _RecentRecords, last: int) -> Iterable[Record]:
         """What a live log had seen when `kept` held `last` records; the journal may already hold more."""
         newest = kept.records[:last]
         if not kept.dropped or self._source is None:

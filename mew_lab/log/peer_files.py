@@ -57,7 +57,7 @@ class PeerLines(NamedTuple):
     decisions: tuple[str, ...] = ()
 
 
-class _End(NamedTuple):
+class _PeerConnection(NamedTuple):
     """Whom a connection belongs to; `quoted` is that as JSON."""
 
     runtime_id: str
@@ -75,7 +75,7 @@ class PeerFiles:
     def __init__(self, *, history: bool = True, decisions: bool = True) -> None:
         self._history = history
         self._decisions = decisions
-        self._ends: dict[str, _End] = {}  # by connection
+        self._ends: dict[str, _PeerConnection] = {}  # by connection
         self._held: tuple[Any, str] = ((), "[]")  # the last set of capabilities, and how it is written
 
     def lines(
@@ -112,7 +112,7 @@ class PeerFiles:
         for effect in turn.effects:
             if type(effect) is Record:
                 if effect.event == "joined" and effect.verdict == "accepted":
-                    self._ends[effect.connection] = _End(
+                    self._ends[effect.connection] = _PeerConnection(
                         effect.detail, _quote(effect.detail), effect.via == LOG_SINK
                     )
                     if self._history:
@@ -132,7 +132,7 @@ class PeerFiles:
                 history += self._delivered(effect, space, now, told.get(effect.envelope.id), text, masked)
         return PeerLines(tuple(history), tuple(decisions))
 
-    def _end(self, connection: str, space: Space) -> _End | None:
+    def _end(self, connection: str, space: Space) -> _PeerConnection | None:
         """Whom a connection belongs to; of one that was here before the first turn, the space knows it."""
         end = self._ends.get(connection)
         if end is None:
@@ -140,7 +140,7 @@ class PeerFiles:
             if known is None:
                 return None
             sink = connection in space.state.sinks
-            end = self._ends[connection] = _End(known.runtime_id, _quote(known.runtime_id), sink)
+            end = self._ends[connection] = _PeerConnection(known.runtime_id, _quote(known.runtime_id), sink)
         return end
 
     # --- what came in ---

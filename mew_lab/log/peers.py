@@ -21,7 +21,7 @@ from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.text import parse_timestamp
 from mew_lab.space.events import Record
 
-__all__ = ["DECISIONS", "HISTORY", "Line", "merge_decisions", "read_decisions", "read_history"]
+__all__ = ["DECISIONS", "HISTORY", "PeerLine", "merge_decisions", "read_decisions", "read_history"]
 
 HISTORY = "envelope-history.jsonl"
 DECISIONS = "capability-decisions.jsonl"
@@ -32,7 +32,7 @@ _MARK = ',"envelope":'
 _scan = json.JSONDecoder().raw_decode
 
 
-class Line(NamedTuple):
+class PeerLine(NamedTuple):
     """One line of a file; `data` is None when it was too long to be read."""
 
     number: int
@@ -45,7 +45,7 @@ class Line(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Entry:
+class _HistoryEntry:
     """What was found out so far about one envelope."""
 
     line: int
@@ -122,15 +122,15 @@ def _is_join(envelope: Mapping[str, Any]) -> bool:
     return envelope.get("type") == "join" or envelope.get("kind") == "system/join"
 
 
-def read_history(lines: Iterable[Line]) -> Iterator[Record]:
+def read_history(lines: Iterable[PeerLine]) -> Iterator[Record]:
     """One record for each envelope of an `envelope-history.jsonl`, in the order in which they first appear.
 
     `seq` is the number of that first line. An envelope that came in and was then delivered is `accepted`; one
     of the gateway's own is `sent`, `to` its receivers; a join is a `joined` without its text.
     """
-    held: deque[_Entry | Record] = deque()
-    known: dict[str, _Entry] = {}
-    nameless: dict[str, _Entry] = {}
+    held: deque[_HistoryEntry | Record] = deque()
+    known: dict[str, _HistoryEntry] = {}
+    nameless: dict[str, _HistoryEntry] = {}
     now = datetime.min.replace(tzinfo=UTC)
     for line in lines:
         found = _read_history_line(line, now, known, nameless)
@@ -143,7 +143,7 @@ def read_history(lines: Iterable[Line]) -> Iterator[Record]:
         yield _let_go(held.popleft(), known)
 
 
-def _let_go(found: _Entry | Record, known: dict[str, _Entry]) -> Record:
+def _let_go(found: _HistoryEntry | Record, known: dict[str, _HistoryEntry]) -> Record:
     if isinstance(found, Record):
         return found
     name = _text(found.envelope, "id")
@@ -153,8 +153,8 @@ def _let_go(found: _Entry | Record, known: dict[str, _Entry]) -> Record:
 
 
 def _read_history_line(
-    line: Line, before: datetime, known: dict[str, _Entry], nameless: dict[str, _Entry]
-) -> _Entry | Record | None:
+    line: PeerLine, before: datetime, known: dict[str, _HistoryEntry], nameless: dict[str, _HistoryEntry]
+) -> _HistoryEntry | Record | None:
     """The new entry that a line begins, or None when it went into an earlier one."""
     try:
         text = (line.data or b"").decode().strip()
@@ -167,7 +167,7 @@ def _read_history_line(
     except (KeyError, TypeError, ValueError, RecursionError, ProtocolError):
         return line.unreadable(before)._replace(seq=line.number)
     participant, metadata = _text(members, "participant"), _object(members, "metadata")
-    entry = _Entry(
+    entry = _HistoryEntry(
         line.number,
         now,
         "received",
@@ -198,14 +198,14 @@ def _read_history_line(
 
 
 def _deliver(
-    entry: _Entry,
+    entry: _HistoryEntry,
     name: str,
     sender: str,
     exact: str,
     metadata: Mapping[str, Any],
-    known: dict[str, _Entry],
-    nameless: dict[str, _Entry],
-) -> _Entry | None:
+    known: dict[str, _HistoryEntry],
+    nameless: dict[str, _HistoryEntry],
+) -> _HistoryEntry | None:
     receiver = entry.participant
     earlier = known.get(name)
     if earlier is None and name and sender in nameless:  # the gateway gave it its id
@@ -227,7 +227,7 @@ def _deliver(
     return entry
 
 
-def read_decisions(lines: Iterable[Line]) -> Iterator[Record]:
+def read_decisions(lines: Iterable[PeerLine]) -> Iterator[Record]:
     """One record of event `checked` for each line of a `capability-decisions.jsonl`.
 
     `detail` names the envelope that was checked.

@@ -20,13 +20,13 @@ from typing import IO, Any, NamedTuple
 
 from mew_lab.errors import JournalError
 from mew_lab.log.line import read_line, read_members
-from mew_lab.log.peers import Line, read_decisions, read_history
+from mew_lab.log.peers import PeerLine, read_decisions, read_history
 from mew_lab.space.events import Record
 
 __all__ = [
     "LINE_LIMIT",
-    "Anew",
-    "Reading",
+    "JournalReader",
+    "PrunedStart",
     "begun_anew",
     "continued",
     "first_record",
@@ -41,7 +41,7 @@ _SEQ = b'{"seq":'
 _SEQ_END = len(_SEQ) + 20
 
 
-class Reading(Iterator[Record]):
+class JournalReader(Iterator[Record]):
     """The records of one file, read while you go.
 
     A line that cannot be read comes as a record of event `unreadable` whose `detail` names the line. After
@@ -69,7 +69,7 @@ class Reading(Iterator[Record]):
         return next(self._records)
 
     def __repr__(self) -> str:
-        return f"<Reading of {self.path}>"
+        return f"<JournalReader of {self.path}>"
 
     def close(self) -> None:
         """Stops reading; not needed after the last record."""
@@ -101,7 +101,7 @@ class Reading(Iterator[Record]):
                 self.unreadable += 1
             yield record
 
-    def _lines(self) -> Iterator[Line]:
+    def _lines(self) -> Iterator[PeerLine]:
         number = 0
         with self._file as file:
             while data := file.readline(LINE_LIMIT + 1):
@@ -109,14 +109,14 @@ class Reading(Iterator[Record]):
                 if len(data) > LINE_LIMIT:
                     while data and not data.endswith(b"\n"):
                         data = file.readline(LINE_LIMIT)
-                    yield Line(number, None)
+                    yield PeerLine(number, None)
                 elif not data.endswith(b"\n") and read_members(data) is None:
                     self.torn = True
                 elif not data.isspace() and (self._after < 0 or _place(data) > self._after):
-                    yield Line(number, data)
+                    yield PeerLine(number, data)
 
 
-def _read_own(lines: Iterable[Line]) -> Iterator[Record]:
+def _read_own(lines: Iterable[PeerLine]) -> Iterator[Record]:
     before = datetime.min.replace(tzinfo=UTC)
     for line in lines:
         record = read_line(line.data) if line.data is not None else None
@@ -126,7 +126,7 @@ def _read_own(lines: Iterable[Line]) -> Iterator[Record]:
         yield record
 
 
-READERS: dict[str, Callable[[Iterable[Line]], Iterator[Record]]] = {
+READERS: dict[str, Callable[[Iterable[PeerLine]], Iterator[Record]]] = {
     "own": _read_own,
     "history": read_history,
     "decisions": read_decisions,
@@ -154,7 +154,7 @@ def _place(line: bytes) -> float:
     return int(number) if line.startswith(_SEQ) and number.isdigit() else math.inf
 
 
-def read_journal(path: str | os.PathLike[str], *, after: int = -1) -> Reading:
+def read_journal(path: str | os.PathLike[str], *, after: int = -1) -> JournalReader:
     """The records of a journal: ours, or the peers' envelope-history.jsonl or capability-decisions.jsonl.
 
     Args:
@@ -164,7 +164,7 @@ def read_journal(path: str | os.PathLike[str], *, after: int = -1) -> Reading:
     Raises:
         JournalError: when the file cannot be read or is no journal. Broken lines within it raise nothing.
     """
-    return Reading(Path(path), after=after)
+    return JournalReader(Path(path), after=after)
 
 
 def first_record(path: Path) -> Record | None:
@@ -179,7 +179,7 @@ def first_record(path: Path) -> Record | None:
     return record
 
 
-class Anew(NamedTuple):
+class PrunedStart(NamedTuple):
     """Where a pruned journal begins: what was deleted ended with record `seq` and with the line of this `chain`.
 
     `number` is that of the file in which it goes on, and `previous` the name that it says it goes on from.
@@ -193,15 +193,15 @@ class Anew(NamedTuple):
     kept: bool
 
 
-def begun_anew(about: Mapping[str, Any]) -> Anew | None:
+def begun_anew(about: Mapping[str, Any]) -> PrunedStart | None:
     """What the first line of a journal says of files that were pruned; None where none were."""
     pruned = about.get("pruned")
     if type(pruned) is not dict:
         return None
-    seq, chain, number, previous, kept = (pruned.get(key) for key in Anew._fields)
+    seq, chain, number, previous, kept = (pruned.get(key) for key in PrunedStart._fields)
     if type(seq) is not int or type(chain) is not str or type(number) is not int or type(previous) is not str:
         return None
-    return Anew(seq, chain, number, previous, kept is True) if 2 <= number < 10**9 else None
+    return PrunedStart(seq, chain, number, previous, kept is True) if 2 <= number < 10**9 else None
 
 
 def continued(first: Path) -> tuple[Path, ...]:

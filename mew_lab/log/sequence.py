@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from mew_lab.ledger.entry import Entry
 from mew_lab.log.chains import Exchange
-from mew_lab.log.drawing import Drawing, Shape, lasted, shape, words
+from mew_lab.log.drawing import Drawing, SvgShape, lasted, shape, words
 from mew_lab.protocol.families import family_of
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.visible import middle, one_line, visible
@@ -47,7 +47,7 @@ def sequence(exchange: Exchange) -> Drawing:
     left_out = _left_out(exchange)
     height = bottom + (20 if left_out else 4)
     numbers = {step.id: step.seq for step in reversed(exchange.steps) if step.id}
-    shapes: list[Shape] = [
+    shapes: list[SvgShape] = [
         shape("rect", css="chosen", x=0, y=_HEAD + _ROW * n, width=right + _TEXT, height=_ROW)
         for n, step in enumerate(exchange.steps)
         if step.seq == exchange.selected.seq
@@ -96,7 +96,7 @@ def _left_out(exchange: Exchange) -> str:
 
 def _row(
     step: Entry, top: float, lifelines: _Lifelines, numbers: dict[str, int], began: float, right: float
-) -> Shape:
+) -> SvgShape:
     family = family_of(step.kind)
     y = top + 20
     answers = [numbers[id] for id in step.correlation_id if id in numbers and numbers[id] != step.seq]
@@ -117,7 +117,7 @@ def _row(
     )
 
 
-def _arrow(step: Entry, y: float, lifelines: _Lifelines) -> list[Shape]:
+def _arrow(step: Entry, y: float, lifelines: _Lifelines) -> list[SvgShape]:
     x = lifelines.x(step.sender)
     start = shape("circle", css="filled", cx=x, cy=y, r=3)
     if step.to:
@@ -147,13 +147,13 @@ def _arrow(step: Entry, y: float, lifelines: _Lifelines) -> list[Shape]:
     return [shape("path", css="arrow drawn", d=reach), *heads, start, name]
 
 
-def _head(x: float, y: float, way: int) -> Shape:
+def _head(x: float, y: float, way: int) -> SvgShape:
     return shape("path", css="filled", d=f"M{x:g} {y:g} l{-8 * way} -4 v8 z")
 
 
-def _cross(x: float, y: float) -> Shape:
+def _cross(x: float, y: float) -> SvgShape:
     return shape("path", css="cross drawn", d=f"M{x - 5:g} {y - 5:g} l10 10 m0 -10 l-10 10")
 
 
-def _name(x: float, y: float, step: Entry, anchor: str) -> Shape:
+def _name(x: float, y: float, step: Entry, anchor: str) -> SvgShape:
     return words(x, y - 6, one_line(step.kind or "unreadable", 21), "code halo", text_anchor=anchor)

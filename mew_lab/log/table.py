@@ -1,7 +1,8 @@
-"""Makes a table of records. Columns are data: a name, a type, what it says, and one function.
+"""Makes tables of records: a row is the ledger's entry of a record, parsed once, and a column is a function of it.
 
-A user's own list of columns is as good as `COLUMNS`. The order of the rows is the order in which the gateway
-received them: `time` is its clock, `ts` what the sender claims, and nothing here sorts by it.
+A column is data: a name, a type, a line of text and one function. A user's own list of columns is as good as
+`COLUMNS`. The order of the rows is the order in which the gateway received them: `time` is its clock, `ts` what the
+sender claims, and nothing here sorts by it.
 
 Reads nothing from disk; knows no kinds but by their names. pandas is loaded by the first table, not before.
 
@@ -15,7 +16,8 @@ from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mew_lab.log.line import read_members
+from mew_lab.ledger.calls import method_of, tool_of
+from mew_lab.log.entries import RecordedEntry
 from mew_lab.protocol.describe import describe
 from mew_lab.protocol.text import utf8_size
 from mew_lab.space.events import Record, outline
@@ -23,7 +25,7 @@ from mew_lab.space.events import Record, outline
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COLUMNS", "Column", "Entry", "to_frame"]
+__all__ = ["COLUMNS", "Column", "to_frame"]
 
 # Records that are parsed at a time: so few that what is parsed stays in the processor's cache and dies young.
 BATCH = 64
@@ -31,14 +33,6 @@ BATCH = 64
 CHUNK = 256 * BATCH
 # Up to so many different values, equal ones of a column are kept once; a column of ids is soon left alone.
 SHARED = 4096
-
-
-class Entry(NamedTuple):
-    """What a column's function gets: a record, and what its message says (`{}` where it holds none)."""
-
-    record: Record
-    members: dict[str, Any]
-    payload: dict[str, Any]
 
 
 class Column(NamedTuple):
@@ -52,43 +46,32 @@ class Column(NamedTuple):
     name: str
     dtype: str
     about: str
-    value: Callable[[Entry], Any]
+    value: Callable[[RecordedEntry], Any]
 
 
-def _said(key: str) -> Callable[[Entry], str]:
-    """A text among the members; a stranger's file may hold anything else in its place."""
-
-    def value(entry: Entry) -> str:
-        found = entry.members.get(key)
-        return found if type(found) is str else ""
-
-    return value
+def _get_from(entry: RecordedEntry) -> str:
+    """What the message itself says, which of a refused one may be why it was refused."""
+    name = entry.members.get("from")
+    return name if type(name) is str else ""
 
 
-def _listed(key: str) -> Callable[[Entry], tuple[str, ...]]:
-    def value(entry: Entry) -> tuple[str, ...]:
-        found = entry.members.get(key)
-        if type(found) is list:
-            return tuple([one for one in found if type(one) is str])
-        return (found,) if type(found) is str else ()
-
-    return value
+def _get_ts(entry: RecordedEntry) -> str:
+    ts = entry.members.get("ts")
+    return ts if type(ts) is str else ""
 
 
-def _method(entry: Entry) -> str:
-    found = entry.payload.get("method")
-    return found if type(found) is str else ""
+def _get_method(entry: RecordedEntry) -> str:
+    return method_of(entry.payload)
 
 
-def _tool(entry: Entry) -> str:
+def _get_tool(entry: RecordedEntry) -> str:
     payload = entry.payload
-    if payload.get("method") != "tools/call" or type(params := payload.get("params")) is not dict:
+    if payload.get("method") != "tools/call":
         return ""
-    found = params.get("name")
-    return found if type(found) is str else ""
+    return tool_of(payload) or ""
 
 
-def _size(entry: Entry) -> int:
+def _get_size(entry: RecordedEntry) -> int:
     raw = entry.record.raw
     if raw is None:
         return 0
@@ -97,7 +80,7 @@ def _size(entry: Entry) -> int:
     return utf8_size(raw)
 
 
-def _what(entry: Entry) -> str:
+def _get_what(entry: RecordedEntry) -> str:
     kind = entry.members.get("kind")
     if kind is None and (known := outline(entry.record)) is not None:
         return str(known)
@@ -105,30 +88,30 @@ def _what(entry: Entry) -> str:
 
 
 COLUMNS: tuple[Column, ...] = (
-    Column("seq", "int64", "place in the journal", attrgetter("record.seq")),
+    Column("seq", "int64", "place in the journal", attrgetter("seq")),
     Column("time", "datetime64[us, UTC]", "when the gateway received or made it", attrgetter("record.now")),
     Column("event", "object", "received, sent, joined …", attrgetter("record.event")),
-    Column("from", "object", "the sender's id as the message says, §3.1", _said("from")),
-    Column("to", "object", "the addressees, a tuple, §3.1", _listed("to")),
-    Column("kind", "object", "§3.1", _said("kind")),
-    Column("what", "object", "the message in a few words", _what),
-    Column("context", "object", "§3.1", _said("context")),
-    Column("correlation_id", "object", "the ids that it answers, a tuple, §3.1", _listed("correlation_id")),
+    Column("from", "object", "the sender's id as the message says, §3.1", _get_from),
+    Column("to", "object", "the addressees, a tuple, §3.1", attrgetter("to")),
+    Column("kind", "object", "§3.1", attrgetter("kind")),
+    Column("what", "object", "the message in a few words", _get_what),
+    Column("context", "object", "§3.1", attrgetter("context")),
     Column(
-        "verdict", "object", "accepted, refused or sent; empty where unseen", attrgetter("record.verdict")
+        "correlation_id", "object", "the ids that it answers, a tuple, §3.1", attrgetter("correlation_id")
     ),
-    Column("code", "object", "why it was refused, §3.8", attrgetter("record.code")),
-    Column("pattern", "object", "the capability that allowed it, §4", attrgetter("record.pattern")),
-    Column("grant", "object", "the grant that capability came from, §3.6.1", attrgetter("record.grant")),
-    Column("id", "object", "§3.1", _said("id")),
-    Column("ts", "object", "the time that the sender claims, §3.1", _said("ts")),
-    Column("method", "object", "its JSON-RPC method, §3.2", _method),
-    Column("tool", "object", "the tool that it calls, §3.2", _tool),
+    Column("verdict", "object", "accepted, refused or sent; empty where unseen", attrgetter("verdict")),
+    Column("code", "object", "why it was refused, §3.8", attrgetter("code")),
+    Column("pattern", "object", "the capability that allowed it, §4", attrgetter("pattern")),
+    Column("grant", "object", "the grant that capability came from, §3.6.1", attrgetter("grant")),
+    Column("id", "object", "§3.1", attrgetter("id")),
+    Column("ts", "object", "the time that the sender claims, §3.1", _get_ts),
+    Column("method", "object", "its JSON-RPC method, §3.2", _get_method),
+    Column("tool", "object", "the tool that it calls, §3.2", _get_tool),
     Column("participant", "object", "who it came from, by the token", attrgetter("record.participant")),
     Column("connection", "object", "the connection that it came by", attrgetter("record.connection")),
     Column("via", "object", "memory, websocket or http", attrgetter("record.via")),
     Column("detail", "object", "what else the record says", attrgetter("record.detail")),
-    Column("size", "int64", "bytes of the exact text", _size),
+    Column("size", "int64", "bytes of the exact text", _get_size),
     Column("payload", "mew_payload", "a dict, read from the exact text when asked", attrgetter("record.raw")),
     Column(
         "raw",
@@ -157,7 +140,7 @@ def to_frame(
     values: list[list[Any]] = [[] for _ in columns]
     shared: list[dict[Any, Any]] = [{} for _ in columns]
 
-    def settle() -> None:
+    def append_chunk() -> None:
         for column, done, new, seen in zip(columns, series, values, shared, strict=True):
             kept = _share(new, seen) if column.dtype == "object" else new
             if column.dtype == PayloadDtype.name:
@@ -166,27 +149,19 @@ def to_frame(
                 done.append(pd.Series(kept, dtype=column.dtype))
             new.clear()
 
-    found = (record for record in records if events or record.raw is not None)
+    wanted = (record for record in records if events or record.raw is not None)
     rows = 0
-    while entries := [_entry(record) for record in islice(found, BATCH)]:
+    while entries := list(map(RecordedEntry, islice(wanted, BATCH))):
         for column, new in zip(columns, values, strict=True):
             new += map(column.value, entries)
         rows += len(entries)
         if rows % CHUNK < BATCH:
-            settle()
-    settle()
+            append_chunk()
+    append_chunk()
     whole = {}
     for column in columns:  # one after the other, so that only one of them stands there twice
         whole[column.name] = pd.concat(series.pop(0), ignore_index=True)
     return pd.DataFrame(whole, copy=False)
-
-
-def _entry(record: Record) -> Entry:
-    members = read_members(record.raw) if record.raw is not None else None
-    if members is None:
-        return Entry(record, {}, {})
-    payload = members.get("payload")
-    return Entry(record, members, payload if type(payload) is dict else {})
 
 
 def _share(values: list[Any], seen: dict[Any, Any]) -> list[Any]:

@@ -10,7 +10,7 @@ import pytest
 from mew_lab.errors import CapabilityViolation, MewError, NoReply
 from mew_lab.lab.actions import ACTIONS, ParticipantActions
 from mew_lab.lab.lab import Lab
-from mew_lab.lab.standing import Standing, standings
+from mew_lab.lab.standing import ParticipantStanding, standings
 from mew_lab.sdk.controls import Compacted
 
 Do = Callable[..., str]
@@ -128,7 +128,7 @@ def test_what_may_not_be_done_is_known_beforehand_with_the_reason(lab: Lab, do: 
 
 
 def test_who_owns_the_space_cannot_be_removed(lab: Lab) -> None:
-    owner = Standing("boss", ("boss",), (), (), owner=True)
+    owner = ParticipantStanding("boss", ("boss",), (), (), owner=True)
     assert "owns this space" in lab.loop.call(lambda: ParticipantActions(lab).find_obstacle("kick", owner))
 
 
@@ -136,6 +136,6 @@ def test_after_the_end_nothing_may_be_done(lab: Lab) -> None:
     steering = ParticipantActions(lab)
     lab.down()
     assert (
-        steering.find_obstacle("pause", Standing("agent", ("agent",), (), ()))
+        steering.find_obstacle("pause", ParticipantStanding("agent", ("agent",), (), ()))
         == "You are not connected to the space."
     )

@@ -11,8 +11,9 @@ import pytest
 from looking import eventually, sent
 
 from mew_lab.lab.decisions.cards import Card
-from mew_lab.lab.decisions.outcomes import MAX_ANSWERS, Outcomes
+from mew_lab.lab.decisions.outcomes import Outcomes
 from mew_lab.lab.lab import Lab
+from mew_lab.ledger.calls import MAX_ANSWERS
 from mew_lab.protocol.envelope import Envelope
 
 from ..ledger.book import Book
@@ -45,7 +46,8 @@ class Desk:
     """A book and the outcomes beside it, told the same messages."""
 
     def __init__(self, to: tuple[str, ...] = ("git",)) -> None:
-        self.book, self.outcomes = Book(), Outcomes()
+        self.book = Book()
+        self.outcomes = Outcomes(self.book.ledger.requests)
         self.card = Card(
             id="p",
             seq=1,
@@ -68,10 +70,14 @@ class Desk:
             assert proposal is not None
             if envelope.kind == "mcp/request":
                 mine, believed = envelope.sender == "human", proposal.fulfilment == envelope.id
-                self.outcomes.requested(self.card, envelope, mine=mine, believed=believed)
+                self.outcomes.note_request(self.card, envelope, mine=mine, believed=believed)
             elif envelope.kind == "mcp/response":
-                self.outcomes.answered(envelope, {"p": self.card})
-        return self.outcomes.said(self.card, proposal)
+                assert set(self.outcomes.find_proposals(envelope)) <= {"p"}
+            self.outcome = self.outcomes.describe(self.card, proposal, me="human")
+        return self.outcome
+
+    def held(self) -> int:
+        return sum(len(table) for table in vars(self.outcomes).values() if isinstance(table, dict))
 
 
 def request(sender: str = "human", id: str = "r-1", to: tuple[str, ...] = ("git",)) -> Envelope:
@@ -84,9 +90,10 @@ WITHDRAW = said("mcp/withdraw", "bot", "w-1", "p", {"reason": "no_longer_needed"
 @pytest.mark.req("C-23")
 def test_the_answer_alone_is_told_where_one_was_asked_and_others_answers_are_not() -> None:
     desk = Desk()
-    assert desk.hear(request()) == "" and desk.outcomes.sent("p") == "r-1"
+    assert desk.hear(request()) == "" and desk.outcomes.last_sent("p") == "r-1"
+    late = answer("eve", "harmless", id="a-3")
     assert (
-        desk.hear(answer("eve", "harmless"), answer("git", "done"), answer("git", "again", id="a-2"))
+        desk.hear(answer("eve", "harmless"), answer("git", "done"), answer("git", "again", id="a-2"), late)
         == "done"
     )
 
@@ -127,12 +134,25 @@ def test_threat_09_what_is_held_of_a_card_is_bounded_and_let_go() -> None:
     crowd = tuple(f"r{n}" for n in range(MAX_ANSWERS + 4))
     desk = Desk(crowd)
     desk.hear(request(to=crowd), *(answer(one, "x", id=f"a-{one}") for one in crowd))
-    assert "4 more answered" in desk.outcomes.said(desk.card, desk.book.get("p"))  # type: ignore[arg-type]
+    assert "4 more answered" in desk.outcome
     desk.hear(*(request(id=f"r-{n}", to=crowd) for n in range(2, 20)))
     desk.hear(*(request("eve", id=f"e-{n}", to=crowd) for n in range(20)))
-    assert sum(map(len, vars(desk.outcomes).values())) <= 5 + 3
+    assert desk.held() <= 5 + 3
     desk.outcomes.forget("p")
-    assert all(not table for table in vars(desk.outcomes).values())
+    assert desk.held() == 0
+
+
+@pytest.mark.req("C-23")
+@pytest.mark.threat(9)
+def test_threat_09_what_was_answered_is_still_told_when_the_ledger_has_forgotten_the_request() -> None:
+    desk = Desk(("bot", "git"))
+    to = desk.card.to
+    desk.hear(WITHDRAW, request(to=to), answer("git", "removed"), answer("bot", "nothing", id="a-2"))
+    told = desk.outcome
+    assert told.endswith("git: removed; bot, who proposed it: nothing")
+    flood = [said("mcp/request", "eve", f"e-{n}", "x", CALL) for n in range(desk.book.ledger.limit + 1)]
+    desk.hear(*flood)
+    assert desk.book.ledger.requests.get("r-1") is None and desk.outcome == told
 
 
 @pytest.mark.req("C-23")

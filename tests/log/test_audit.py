@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mew_lab.errors import JournalError
-from mew_lab.log.audit import Audit, Right, audit
+from mew_lab.log.audit import Audit, AuditedRight, audit
 from mew_lab.log.journal import Journal
 from mew_lab.log.log import open_log
 from mew_lab.space.events import Enrolled, Joined, Left, Received
@@ -54,16 +54,16 @@ def test_a_grant_is_followed_from_who_used_it_to_what_was_configured(stage: Stag
     assert (found.record.participant, found.record.connection) == ("cora", "c3")
     calls = '{"kind":"mcp/request","payload":{"method":"tools/call"}}'
     tools = '{"kind":"mcp/request","payload":{"method":["tools/call","tools/list"]}}'
-    assert found.right == Right(calls, "g-3")
+    assert found.right == AuditedRight(calls, "g-3")
     third, first, second = found.grants
     assert (third.id, third.giver, third.recipient) == ("g-3", "bert", "cora")
-    assert third.sent_by == Right('{"kind":"capability/grant"}', "g-1")
-    assert third.rests_on == (Right(tools, "g-2"),)
+    assert third.sent_by == AuditedRight('{"kind":"capability/grant"}', "g-1")
+    assert third.rests_on == (AuditedRight(tools, "g-2"),)
     assert (first.id, first.giver, first.recipient) == ("g-1", "anna", "bert")
-    assert first.sent_by == Right('{"kind":"capability/*"}')
-    assert first.rests_on == (Right('{"kind":"capability/*"}'),)
+    assert first.sent_by == AuditedRight('{"kind":"capability/*"}')
+    assert first.rests_on == (AuditedRight('{"kind":"capability/*"}'),)
     assert (second.id, second.giver, second.recipient) == ("g-2", "anna", "bert")
-    assert second.rests_on == (Right('{"kind":"mcp/*"}'),)
+    assert second.rests_on == (AuditedRight('{"kind":"mcp/*"}'),)
     assert (found.cause, found.others, found.doubt) == (None, (), "")
 
 
@@ -87,7 +87,7 @@ def test_the_text_of_an_audit_reads_as_it_happened(stage: Stage) -> None:
 
 def test_what_was_configured_needs_no_grant(stage: Stage) -> None:
     found = audit(stage.records, "m-1")
-    assert (found.right, found.grants) == (Right('{"kind":"chat"}'), ())
+    assert (found.right, found.grants) == (AuditedRight('{"kind":"chat"}'), ())
     assert 'accepted, because bert held {"kind":"chat"} (configured)' in str(found)
 
 
@@ -126,7 +126,7 @@ def test_an_invitation_is_a_grant_whose_starter_profile_needs_no_other(stage: St
     )  # fmt: skip
     assert "it is of the starter profile, which whoever may invite may give" in str(starter)
     (more,) = audit(stage.records, "r-3").grants
-    assert more.rests_on == (Right('{"kind":"mcp/*"}'),)
+    assert more.rests_on == (AuditedRight('{"kind":"mcp/*"}'),)
 
 
 def test_a_grant_that_several_held_ones_cover_rests_on_no_more_than_it_takes(stage: Stage) -> None:

@@ -129,6 +129,16 @@ def test_only_the_newest_are_held_and_what_was_dropped_leaves_nothing_behind() -
     assert len(chains._about) <= 11 and len(chains._named) == 10
 
 
+@pytest.mark.threat(9)
+def test_threat_09_long_envelopes_are_held_up_to_so_many_characters_and_the_last_always() -> None:
+    chains = Chains(most=100, characters=3000)
+    for entry in entries_of(record(n, f"m{n}", payload={"text": "x" * 900}) for n in range(1, 10)):
+        chains.add(entry)
+    assert [entry and entry.id for entry in map(chains.find, range(1, 10))] == [None] * 6 + ["m7", "m8", "m9"]
+    chains.add(entry_of(record(10, "m10", payload={"text": "x" * 9000}), 10))
+    assert len(chains) == 1 and chains.find(10) is not None
+
+
 @pytest.mark.parametrize("which", ["nobody", 99, "#99", "", "²"])
 def test_an_envelope_that_is_not_there_is_an_error_that_says_what_is(which: str | int) -> None:
     with pytest.raises(JournalError, match="the 1 from #1 on are held"):

@@ -15,7 +15,7 @@ import pytest
 from mew_lab.errors import JournalError
 from mew_lab.log.journal import Journal, read_journal
 from mew_lab.log.line import read_line
-from mew_lab.log.log import Log, Saved, open_log
+from mew_lab.log.log import Log, SavedLog, open_log
 from mew_lab.log.table import Column
 from mew_lab.space.events import Record
 
@@ -156,7 +156,7 @@ def test_nothing_is_sorted_by_what_senders_claim(tmp_path: Path) -> None:
 def test_a_saved_log_is_the_log(session: Path, tmp_path: Path) -> None:
     log = open_log(session)
     saved = log.save(tmp_path / "copy.jsonl")
-    assert saved == Saved(tmp_path / "copy.jsonl", 2, "")
+    assert saved == SavedLog(tmp_path / "copy.jsonl", 2, "")
     assert str(saved) == f"Saved 2 envelopes to {tmp_path / 'copy.jsonl'}."
     assert stat.S_IMODE(saved.path.stat().st_mode) == 0o600
     assert open_log(saved.path).df.equals(log.df)

@@ -118,7 +118,7 @@ class CardQueue:
         self._anew: set[str] = set()  # proposals that took the place of an open one
         self._deciding: dict[str, str] = {}  # proposal -> who is deciding it just now
         self._by_policy: dict[str, str] = {}  # proposal -> the policy that decided it in the human's name
-        self._outcomes = Outcomes()
+        self._outcomes = Outcomes(me.ledger.calls.requests)
         self._subscribers: Subscribers[Card] = Subscribers()
         self._sources = Sources()
         self._behalf = Behalf(me.ledger.chats, me.ledger.reasoning)
@@ -228,9 +228,9 @@ class CardQueue:
             believed = (
                 proposal is not None and proposal.seq == card.seq and proposal.fulfilment == envelope.id
             )
-            self._outcomes.requested(card, envelope, mine=mine, believed=believed)
+            self._outcomes.note_request(card, envelope, mine=mine, believed=believed)
         if envelope.kind == "mcp/response":
-            about += self._outcomes.answered(envelope, {**self._past.cards, **self._open.cards})
+            about += self._outcomes.find_proposals(envelope)
         for id in dict.fromkeys(about):
             self._refresh(id)
 
@@ -286,14 +286,15 @@ class CardQueue:
         rejection = proposal.rejections[-1] if proposal.rejections else None
         by = (rejection.by if rejection else "") if state == "rejected" else proposal.by
         reason = rejection.reason if rejection and state == "rejected" else proposal.reason
+        outcome = self._outcomes.describe(card, proposal, me=self._me.client.id)
         return self._timed(
             replace(
                 card,
                 state=state,
                 by=self._named(by, card.id) if state != "open" else "",
                 edited=proposal.edited,
-                outcome="; ".join(filter(None, (one_line(reason, 120), self._outcomes.said(card, proposal)))),
-                sent=self._outcomes.sent(card.id),
+                outcome="; ".join(filter(None, (one_line(reason, 120), outcome))),
+                sent=self._outcomes.last_sent(card.id),
             )
         )
 

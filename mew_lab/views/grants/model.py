@@ -22,7 +22,7 @@ from mew_lab.lab.debounce import Debounce
 from mew_lab.lab.decisions.limited_grants import ENDS_HERE, LimitedGrants
 from mew_lab.lab.sentences import phrase
 from mew_lab.lab.session import Session
-from mew_lab.lab.standing import Right, Standing, logical, standings
+from mew_lab.lab.standing import HeldRight, ParticipantStanding, logical, standings
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.bounded import BoundedDict
@@ -173,7 +173,7 @@ class Holdings:
             self.rows, self.holders = found, holders
             self._subscribers.tell()
 
-    def _row(self, one: Standing, right: Right, ends: str, against: str) -> Holding:
+    def _row(self, one: ParticipantStanding, right: HeldRight, ends: str, against: str) -> Holding:
         text = compact(right.pattern)
         if right.grant and right.grant not in self._granting:
             tool = self._granting.changed_since(right.pattern, self._since.get(right.grant, 0.0))
@@ -201,7 +201,7 @@ class Holdings:
             against=against,
         )
 
-    def _against(self, one: Standing) -> str:
+    def _against(self, one: ParticipantStanding) -> str:
         me = self._session.me
         if self._session.closed or me.participant.client.state != "ready":
             return "You are not connected to the space."

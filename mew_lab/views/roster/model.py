@@ -24,7 +24,7 @@ from mew_lab.lab.actions import ACTIONS, ParticipantActions
 from mew_lab.lab.debounce import Debounce
 from mew_lab.lab.sentences import sentence
 from mew_lab.lab.session import Session
-from mew_lab.lab.standing import Standing, logical, standings
+from mew_lab.lab.standing import ParticipantStanding, logical, standings
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.members import MEMBER_KINDS, MemberLedger, PauseFacts
@@ -154,15 +154,15 @@ class RosterModel:
             self.rows = rows
             self._subscribers.tell()
 
-    def _left(self) -> Iterator[Standing]:
+    def _left(self) -> Iterator[ParticipantStanding]:
         """Those that have left a space that runs elsewhere, as they were; of its own space a lab knows everybody."""
         here = self._session.me.participant.client.participants
         for member in self._ledger if self._session.host is None else ():
             row = self.find(member.name)
             if row is not None and not row.you and member.came and not member.ids and member.name not in here:
-                yield Standing(member.name, (), (), row.patterns, certain=False)
+                yield ParticipantStanding(member.name, (), (), row.patterns, certain=False)
 
-    def _row(self, one: Standing, now: float) -> MemberRow:
+    def _row(self, one: ParticipantStanding, now: float) -> MemberRow:
         member = self._ledger.get(one.name)
         paused, shut_down = self._held_back(one, now)
         kicked = one.kicked or (not one.certain and not one.ids and member is not None and member.removed)
@@ -194,7 +194,7 @@ class RosterModel:
             against=against,
         )
 
-    def _held_back(self, one: Standing, now: float) -> tuple[PauseFacts | None, bool]:
+    def _held_back(self, one: ParticipantStanding, now: float) -> tuple[PauseFacts | None, bool]:
         member = self._ledger.get(one.name)
         told = member.pause if member is not None else None
         if one.certain:
@@ -209,7 +209,7 @@ class RosterModel:
         return paused if paused is not None and paused.holds(now) else None, shut_down
 
     @staticmethod
-    def _judged(one: Standing, paused: PauseFacts | None) -> Standing:
+    def _judged(one: ParticipantStanding, paused: PauseFacts | None) -> ParticipantStanding:
         return one._replace(paused_by=paused.by if paused else "")
 
 

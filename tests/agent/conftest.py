@@ -101,20 +101,27 @@ class Site:
         self.seated: list[MEWParticipant] = []
         self.agents: list[MEWAgent] = []
 
-    def _participant(
-        self, name: str, can: str | Sequence[Mapping[str, Any]], tools: Any, *, runtime_id: str | None = None
+    def enrol(
+        self,
+        name: str,
+        can: str | Sequence[Mapping[str, Any]],
+        tools: Any = None,
+        *,
+        runtime_id: str | None = None,
+        wrap: Callable[[Link], Link] = lambda link: link,
     ) -> MEWParticipant:
+        """A participant that has not joined yet; `wrap` may stand between it and each of its links."""
         self.gateway.enrol("demo", name, PROFILES[can] if isinstance(can, str) else can)
 
         async def link() -> Link:
             self.links[name] = attach(self.gateway, "demo", name, runtime_id=runtime_id)
-            return self.links[name]
+            return wrap(self.links[name])
 
         client = MEWClient(space="demo", connect_link=link, reconnect_delay=0.01, max_reconnect_attempts=3)
         return MEWParticipant(client, tools=tools or ToolBox(name=name))
 
     async def seat(self, name: str, can: Any = ({"kind": "*"},), *, tools: Any = None) -> MEWParticipant:
-        participant = self._participant(name, can, tools)
+        participant = self.enrol(name, can, tools)
         self.seated.append(participant)
         await participant.start()
         return participant
@@ -133,9 +140,10 @@ class Site:
         can: Any = CALLER,
         runtime_id: str | None = None,
         kind: type[MEWAgent] = MEWAgent,
+        wrap: Callable[[Link], Link] = lambda link: link,
         **options: Any,
     ) -> MEWAgent:
-        agent = kind(self._participant(name, can, None, runtime_id=runtime_id), model=model, **options)
+        agent = kind(self.enrol(name, can, runtime_id=runtime_id, wrap=wrap), model=model, **options)
         self.agents.append(agent)
         await agent.start()
         await agent.participant.discovery.wait_for_pending_discoveries(5.0)

@@ -138,7 +138,7 @@ def serve(folder: Path, request: str) -> Served:
     """One turn of the offline model with the real servers; `{repo}` in the request is the repository."""
 
     async def turn() -> Served:
-        async def ignored(_: str) -> None:
+        async def ignore(_: str) -> None:
             pass
 
         sessions: dict[str, McpSession] = {}
@@ -149,7 +149,7 @@ def serve(folder: Path, request: str) -> Served:
             }
             await asyncio.gather(*(process.start() for process in processes.values()))
             for who, process in processes.items():
-                opened = open_session(process, told=ignored, at_end=lambda: None)
+                opened = open_session(process, on_notification=ignore, at_end=lambda: None)
                 sessions[who] = await stack.enter_async_context(opened)
                 for tool in (await sessions[who].request("tools/list", {}))["tools"]:
                     specs.append(ToolSpec(f"{who}/{tool['name']}", tool["description"], tool["inputSchema"]))

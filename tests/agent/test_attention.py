@@ -272,7 +272,7 @@ async def test_the_one_that_started_it_is_obeyed_without_any_right(site: Site) -
     starter = await site.seat("notebook", PROPOSER)
     model = Script()
     agent = await site.agent("agent", model)
-    agent.askers.starters.add("notebook")
+    agent.obey_starters("notebook")
     await ask(starter)
     await until(lambda: model.asked)
 

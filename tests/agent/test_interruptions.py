@@ -216,7 +216,7 @@ async def test_stopped_while_its_model_judges_a_message_it_leaves_at_once(site: 
 @pytest.mark.usefixtures("nothing_is_left")
 async def test_started_twice_at_once_it_hears_once_and_both_wait_for_the_welcome(site: Site) -> None:
     human = await site.seat("human")
-    agent = MEWAgent(site._participant("agent", CALLER, None), model=Script())
+    agent = MEWAgent(site.enrol("agent", CALLER), model=Script())
     site.agents.append(agent)
     states: list[str] = []
 
@@ -236,7 +236,6 @@ async def test_started_twice_at_once_it_hears_once_and_both_wait_for_the_welcome
 async def test_stopped_and_started_again_it_works_as_before(site: Site) -> None:
     human = await site.seat("human")
     agent = await site.agent("agent", Script())
-    hooks = dict(agent.participant.controls._hooks)
     for _ in range(3):
         await agent.stop()
         await agent.start()
@@ -244,7 +243,9 @@ async def test_stopped_and_started_again_it_works_as_before(site: Site) -> None:
     await site.answer("agent")
     await until(lambda: not agent._tasks)
     assert len(site.sent("chat", sender="agent")) == 1
-    assert set(agent.participant.controls._hooks) == set(hooks)
+    await human.send_accepted({"kind": "participant/compact", "payload": {}, "to": ["agent"]})
+    await site.first("participant/compact-done", "agent")
+    assert len(site.sent("participant/compact-done", sender="agent")) == 1
 
 
 @pytest.mark.usefixtures("nothing_is_left")

@@ -17,9 +17,12 @@ from mew_lab.agent.quotes import MAX_FEATURES, ToolOutputs
 from mew_lab.agent.run import list_callable_tools
 from mew_lab.agent.trace import Trace
 from mew_lab.errors import ConnectionLost, LocalProtocolError, ModelFailed, NoReply
+from mew_lab.gateway.local import attach
 from mew_lab.protocol.envelope import PROTOCOL, Envelope
 from mew_lab.protocol.token import Token
+from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.transport.link import Link
 
 from .conftest import CALLER, PROPOSER, Script, Site, until, wants
 from .llm_server import ChatServer, said
@@ -33,6 +36,33 @@ async def said_by(site: Site, sender: MEWParticipant, kind: str, **members: Any)
 
 def observed(model: Script, step: int = 1) -> list[str]:
     return [one.content for one in model.asked[step] if one.role == "tool"]
+
+
+class FixedResult:
+    """Answers for a participant with one tool `x`, whose result is whatever it was made with."""
+
+    def __init__(self, result: Any) -> None:
+        self._result = result
+
+    async def answer(self, method: str, params: Mapping[str, Any]) -> Any:
+        return {"tools": [{"name": "x"}]} if method == "tools/list" else self._result
+
+
+class Flood:
+    """A link on which `texts` arrive before whatever comes next from the other end."""
+
+    def __init__(self, link: Link, texts: list[str]) -> None:
+        self.send, self.close = link.send, link.close
+        self._link, self._texts = link, texts
+        self._next: str | bytes | None = None
+
+    async def receive(self) -> str | bytes:
+        if self._next is None:
+            self._next = await self._link.receive()
+        if self._texts:
+            return self._texts.pop(0)
+        text, self._next = self._next, None
+        return text
 
 
 # --- forged words ---
@@ -203,7 +233,10 @@ async def test_a_storm_of_mentions_and_of_questions_to_nobody_costs_little(site:
 
 
 async def test_ten_thousand_messages_leave_bounded_books(site: Site) -> None:
-    agent = await site.agent("agent", Script(), auto_respond=False)
+    texts: list[str] = []
+    agent = await site.agent("agent", Script(), auto_respond=False, wrap=lambda link: Flood(link, texts))
+    received: list[str] = []
+    agent.participant.client.on_message(lambda envelope: received.append(envelope.id))
     members: Mapping[str, Any] = {"protocol": PROTOCOL, "ts": "2026-01-01T00:00:00Z", "from": "flood"}
     kinds = ("chat", "chat/acknowledge", "reasoning/start", "participant/status", "reasoning/cancel")
     for n in range(10_500):
@@ -213,10 +246,12 @@ async def test_ten_thousand_messages_leave_bounded_books(site: Site) -> None:
             "id": f"f{n}",
             "kind": kind,
             "correlation_id": [f"c{n}"],
-            "context": f"x{n}",
             "payload": payload,
+            **({"context": f"x{n}"} if kind.startswith("reasoning/") else {}),
         }
-        agent.participant.client._take(json.dumps({**members, **more}))
+        texts.append(json.dumps({**members, **more}))
+    await (await site.seat("human")).chat("Now.", to="agent")  # wakes the link
+    await until(lambda: len(received) >= 10_500)
     assert not agent.runs and not agent._tasks
     sizes = {
         "memory": len(agent.memory),
@@ -257,12 +292,7 @@ async def test_a_long_or_odd_question_is_answered(site: Site, text: str) -> None
 )
 async def test_a_result_that_is_not_of_mcp_becomes_an_observation(site: Site, result: Any, told: str) -> None:
     human = await site.seat("human")
-    odd = await site.tool("odd", lambda: "", name="x")
-
-    async def answer(method: str, params: Mapping[str, Any]) -> Any:
-        return {"tools": [{"name": "x"}]} if method == "tools/list" else result
-
-    odd.request_server._answerer = type("Odd", (), {"answer": staticmethod(answer)})()
+    await site.seat("odd", "tool", tools=FixedResult(result))
     model = Script(wants("odd/x"))
     await site.agent("agent", model)
     await human.chat("Go", to="agent")
@@ -277,15 +307,8 @@ async def test_a_secret_of_this_process_that_a_tool_or_a_model_quotes_goes_no_fu
 ) -> None:
     secret = Token("canary-5tRw8Kq2ZnV7yL3x").reveal()
     human = await site.seat("human")
-    odd = await site.tool("odd", lambda: "", name="x")
-
-    async def answer(method: str, params: Mapping[str, Any]) -> Any:
-        block = {"type": "text", "text": f"not with {secret}"}
-        return (
-            {"tools": [{"name": "x"}]} if method == "tools/list" else {"content": [block], "isError": failed}
-        )
-
-    odd.request_server._answerer = type("Odd", (), {"answer": staticmethod(answer)})()
+    block = {"type": "text", "text": f"not with {secret}"}
+    await site.seat("odd", "tool", tools=FixedResult({"content": [block], "isError": failed}))
     model = Script(wants("odd/x"), Reply(f"It says: {secret}."))
     await site.agent("agent", model)
     await human.chat("Go", to="agent")
@@ -422,9 +445,9 @@ def test_the_search_for_quotes_ends_however_much_a_model_asks_for() -> None:
         outputs.add("t/x", " ".join(f"word{n}x{m}" for m in range(1500)))
     outputs.add("t/last", "y" * 50)
     assert outputs.size <= MAX_FEATURES
-    assert outputs.quoted_in({f"a{n}": f"not there {n}" for n in range(2000)} | {"last": "y" * 50}) == []
-    assert outputs.quoted_in({"a": "y" * 50}) == ["a quotes what t/last returned"]
-    assert outputs.quoted_in({"a": "word0x7"}) == []  # what is oldest is forgotten
+    assert outputs.list_quotes({f"a{n}": f"not there {n}" for n in range(2000)} | {"last": "y" * 50}) == []
+    assert outputs.list_quotes({"a": "y" * 50}) == ["a quotes what t/last returned"]
+    assert outputs.list_quotes({"a": "word0x7"}) == []  # what is oldest is forgotten
 
 
 async def test_a_model_of_a_server_works_again_after_its_agent_was_stopped_and_started(site: Site) -> None:
@@ -598,22 +621,22 @@ async def test_lines_that_a_stream_does_not_take_are_left_out_from_the_oldest(si
 
 async def test_a_start_that_fails_leaves_it_deaf_and_can_be_tried_again(site: Site) -> None:
     human = await site.seat("human")
-    agent = MEWAgent(site._participant("agent", CALLER, None), model=Script())
-    site.agents.append(agent)
-    client = agent.participant.client
-    hears = len(client._messages)
-    link, tries = client._connection._hooks.open, []
+    tries: list[int] = []
 
-    async def fails() -> Any:
+    async def link() -> Link:
         tries.append(1)
         if len(tries) == 1:
             raise ConnectionLost("nobody there")
-        return await link()
+        return attach(site.gateway, "demo", "agent")
 
-    client._connection._hooks = client._connection._hooks._replace(open=fails)
+    site.gateway.enrol("demo", "agent", CALLER)
+    agent = MEWAgent(MEWParticipant(MEWClient(space="demo", connect_link=link)), model=Script())
+    site.agents.append(agent)
     with pytest.raises(ConnectionLost, match="nobody there"):
         await agent.start()
-    assert agent._unsubscribe == [] and len(client._messages) == hears
     await agent.start()
     await human.chat("Hello", to="agent")
     await site.answer("agent")
+    await until(lambda: not agent._tasks)
+    for kind in ("chat", "chat/acknowledge"):  # it listens once, not twice
+        assert len(site.sent(kind, sender="agent")) == 1

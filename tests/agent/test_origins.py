@@ -16,7 +16,7 @@ def quoted(arguments: dict[str, Any], *, request: str = "") -> list[str]:
     outputs = ToolOutputs(request)
     for tool, said in OUTPUTS:
         outputs.add(tool, said)
-    return outputs.quoted_in(arguments)
+    return outputs.list_quotes(arguments)
 
 
 @pytest.mark.threat(29)
@@ -49,7 +49,7 @@ def test_hostile_arguments_are_bounded() -> None:
     outputs = ToolOutputs("")
     many = {str(n): f"mallory{n}@example.org" for n in range(900)}
     outputs.add("files/read", " ".join(many.values()))
-    assert len(outputs.quoted_in(many)) == 20
+    assert len(outputs.list_quotes(many)) == 20
 
 
 @pytest.mark.threat(9)

@@ -65,10 +65,10 @@ def test_every_phase_can_be_replaced() -> None:
 @pytest.mark.threat(34)
 def test_what_is_filled_in_is_no_template_and_no_format_string() -> None:
     assert (
-        fill_template("{input} {tools}", input="{tools} {0.__class__}", tools="T")
+        fill_template("{input} {tools}", {"input": "{tools} {0.__class__}", "tools": "T"})
         == "{tools} {0.__class__} T"
     )
-    assert fill_template("{a.__class__} {input!r} {{input}} {other}", input="X") == (
+    assert fill_template("{a.__class__} {input!r} {{input}} {other}", {"input": "X"}) == (
         "{a.__class__} {input!r} {X} {other}"
     )
 

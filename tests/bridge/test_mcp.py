@@ -128,6 +128,7 @@ async def test_what_the_server_started_ends_with_it(site: Site, tmp_path: Path) 
 
 
 @pytest.mark.threat(28)
+@pytest.mark.usefixtures("short_grace")
 async def test_a_server_that_hangs_in_a_call_is_gone_after_stop(site: Site) -> None:
     bridge = await site.odd()
     human = await site.seat("human")
@@ -189,6 +190,7 @@ async def test_a_server_that_does_not_start_is_told_in_one_line(
     assert site.gateway.connections("demo") == 0 and site.ended == []
 
 
+@pytest.mark.usefixtures("short_grace")
 async def test_a_server_that_never_answers_is_given_up_and_ended(site: Site) -> None:
     with pytest.raises(
         MewError, match=r"odd_server.py mute did not answer `initialize` within 0.3 s\. Is it an MCP"

@@ -159,7 +159,7 @@ def serve(folder: Path, request: str) -> Served:
                 result = await sessions[who].request(
                     "tools/call", {"name": name, "arguments": dict(asked.arguments)}
                 )
-                text = "\n".join(one.get("text", "") for one in result["content"])
+                text = "\n".join(block.get("text", "") for block in result["content"])
                 return f"Error: {text}" if result.get("isError") else text
 
             observations: list[str] = []
@@ -187,13 +187,13 @@ async def served(request: str, tools: Sequence[ToolSpec], observed: Any) -> tupl
         (asked,) = reply.tool_calls
         calls.append(asked)
         if isinstance(observed, str):
-            said = observed
+            observation = observed
         elif isinstance(observed, Mapping):
-            said = observed.get(asked.name, "done")
+            observation = observed.get(asked.name, "done")
         else:
-            said = await observed(asked)
+            observation = await observed(asked)
         messages += [
             Message("assistant", reply.reasoning, tool_calls=(asked,)),
-            Message("tool", said, tool_call_id=asked.id),
+            Message("tool", observation, tool_call_id=asked.id),
         ]
     raise AssertionError(f"no answer after {len(calls)} calls")

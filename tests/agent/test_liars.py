@@ -25,7 +25,7 @@ from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.transport.link import Link
 
 from .conftest import CALLER, PROPOSER, Script, Site, until, wants
-from .llm_server import ChatServer, said
+from .llm_server import ChatServer, text_answer
 
 SURE = '{"shouldRespond": true, "confidence": 0.9, "reason": "I can"}'
 
@@ -35,7 +35,7 @@ async def said_by(site: Site, sender: MEWParticipant, kind: str, **members: Any)
 
 
 def observed(model: Script, step: int = 1) -> list[str]:
-    return [one.content for one in model.asked[step] if one.role == "tool"]
+    return [message.content for message in model.asked[step] if message.role == "tool"]
 
 
 class FixedResult:
@@ -82,7 +82,11 @@ async def test_an_answer_of_somebody_who_was_not_asked_is_no_result(site: Site) 
     await human.chat("What is it?", to="agent")
     request = (
         await until(
-            lambda: [one for one in site.sent("mcp/request") if "name" in one.payload.get("params", {})]
+            lambda: [
+                envelope
+                for envelope in site.sent("mcp/request")
+                if "name" in envelope.payload.get("params", {})
+            ]
         )
     )[0]
     lie = {
@@ -151,15 +155,17 @@ async def test_a_cancel_ends_the_reasoning_that_it_names_and_no_other(site: Site
     first = await human.chat("First", to="agent")
     await site.first("reasoning/start")
     second = await human.chat("Second", to="agent")
-    starts = await until(lambda: len(found := site.sent("reasoning/start")) == 2 and found)
+    starts = await until(lambda: len(started := site.sent("reasoning/start")) == 2 and started)
     for context in (starts[0].id, "nobody's", second.id):
         await said_by(site, human, "reasoning/cancel", context=context, payload={"reason": "superseded"})
     await until(lambda: len(agent.runs) == 1)
     gates[1].set()
     answer = await site.answer("agent", 2)
     assert answer.payload["text"] == "Answer 1." and answer.correlation_id == (second.id,)
-    told = await site.answer("agent")
-    assert told.correlation_id == (first.id,) and told.payload["text"].startswith("Stopped: human cancelled")
+    answer = await site.answer("agent")
+    assert answer.correlation_id == (first.id,) and answer.payload["text"].startswith(
+        "Stopped: human cancelled"
+    )
 
 
 @pytest.mark.parametrize(
@@ -188,8 +194,8 @@ async def test_three_agents_named_in_one_message_answer_once_each_to_who_asked(s
     await until(lambda: len(site.sent("chat")) == 4)
     await until(lambda: not any(agent._tasks for agent in agents))
     answers = site.sent("chat")[1:]
-    assert {one.sender for one in answers} == set(names)
-    assert all(one.to == ("human",) and one.correlation_id == (asked.id,) for one in answers)
+    assert {envelope.sender for envelope in answers} == set(names)
+    assert all(envelope.to == ("human",) and envelope.correlation_id == (asked.id,) for envelope in answers)
 
 
 async def test_under_a_runtime_id_it_knows_its_own_words_and_what_is_addressed_to_its_name(
@@ -208,7 +214,9 @@ async def test_under_a_runtime_id_it_knows_its_own_words_and_what_is_addressed_t
     await agent.participant.chat("scout agent-7f?")
     await until(lambda: len(agent.memory) == 5 and not agent._tasks)
     assert len(site.sent("chat", sender="agent-7f")) == 3
-    assert [one.role for one in agent.memory.before("", length=9, me=agent.id)].count("assistant") == 3
+    assert [message.role for message in agent.memory.before("", length=9, me=agent.id)].count(
+        "assistant"
+    ) == 3
 
 
 # --- floods ---
@@ -278,7 +286,7 @@ async def test_a_long_or_odd_question_is_answered(site: Site, text: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("result", "told"),
+    ("result", "observation"),
     [
         (7, "7"),
         ("a text", "a text"),
@@ -290,14 +298,16 @@ async def test_a_long_or_odd_question_is_answered(site: Site, text: str) -> None
         ({"content": []}, "(no output)"),
     ],
 )
-async def test_a_result_that_is_not_of_mcp_becomes_an_observation(site: Site, result: Any, told: str) -> None:
+async def test_a_result_that_is_not_of_mcp_becomes_an_observation(
+    site: Site, result: Any, observation: str
+) -> None:
     human = await site.seat("human")
     await site.seat("odd", "tool", tools=FixedResult(result))
     model = Script(wants("odd/x"))
     await site.agent("agent", model)
     await human.chat("Go", to="agent")
     await site.answer("agent")
-    assert observed(model) == [told]
+    assert observed(model) == [observation]
 
 
 @pytest.mark.threat(2)
@@ -362,9 +372,9 @@ async def test_only_what_may_be_called_or_proposed_is_offered_and_not_without_en
     for n in range(1, 200):
         box.tools.add(lambda: "", name=f"t{n}")
     may = {"kind": "mcp/proposal", "to": "many", "payload": {"params": {"name": "!t1"}}}
-    base = [one for one in PROPOSER if one["kind"] != "mcp/proposal"]
+    base = [pattern for pattern in PROPOSER if pattern["kind"] != "mcp/proposal"]
     agent = await site.agent("agent", Script(), can=[*base, may])
-    names = [one.name for one in list_callable_tools(agent.participant)]
+    names = [tool.name for tool in list_callable_tools(agent.participant)]
     assert len(names) == 128 and "many/t1" not in names and "many/t0" in names
     await until(lambda: len(agent.participant.discovery.get_available_tools()) == 200)
 
@@ -452,7 +462,7 @@ def test_the_search_for_quotes_ends_however_much_a_model_asks_for() -> None:
 
 async def test_a_model_of_a_server_works_again_after_its_agent_was_stopped_and_started(site: Site) -> None:
     human = await site.seat("human")
-    async with ChatServer([said("One."), said("Two.")]) as server:
+    async with ChatServer([text_answer("One."), text_answer("Two.")]) as server:
         agent = await site.agent("agent", CompletionsModel("m", base_url=server.url, api_key="k" * 20))
         await human.chat("First", to="agent")
         await site.answer("agent")
@@ -493,7 +503,11 @@ def test_a_classification_longer_than_anybody_needs_is_none() -> None:
 
 async def test_an_agent_whose_claim_is_refused_leaves_the_message_to_others(site: Site) -> None:
     human = await site.seat("human")
-    may = [one for one in CALLER if one["kind"] not in ("chat/*", ["chat/acknowledge", "chat/cancel"])]
+    may = [
+        pattern
+        for pattern in CALLER
+        if pattern["kind"] not in ("chat/*", ["chat/acknowledge", "chat/cancel"])
+    ]
     agent = await site.agent("agent", Script(Reply(SURE)), can=[*may, {"kind": "chat/acknowledge"}])
     kept = agent.participant.client.capabilities
 
@@ -568,7 +582,7 @@ async def test_a_model_that_cannot_judge_keeps_the_agent_silent_and_alive(site: 
     await human.chat("Who is there? " + "x" * 20_000)
     await until(lambda: model.asked and not agent._tasks)
     assert faults == [] and site.sent("chat", sender="agent") == []
-    assert sum(len(one.content) for one in model.asked[0]) < 4 * 1000
+    assert sum(len(message.content) for message in model.asked[0]) < 4 * 1000
 
 
 @pytest.mark.req("P-3.5.1-3", "P-3.5.3-1")

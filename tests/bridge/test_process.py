@@ -27,8 +27,10 @@ def test_only_named_variables_are_handed_on(monkeypatch: pytest.MonkeyPatch) -> 
     for name in ("LOGNAME", "SHELL", "TERM", "USER", "CANARY"):
         monkeypatch.setenv(name, "secret")
     monkeypatch.delenv("TMPDIR", raising=False)
-    given = environment(["CANARY"])
-    assert set(given) <= {"PATH", "HOME", "LANG", "SYSTEMROOT", "CANARY"} and given["CANARY"] == "secret"
+    variables = environment(["CANARY"])
+    assert (
+        set(variables) <= {"PATH", "HOME", "LANG", "SYSTEMROOT", "CANARY"} and variables["CANARY"] == "secret"
+    )
     assert "CANARY" not in environment()
     assert set(environment({"WRITTEN": "out"})) == {*environment(), "WRITTEN"}
     with pytest.raises(ConfigError) as caught:
@@ -131,14 +133,14 @@ async def test_a_secret_in_its_last_words_is_masked(tmp_path: Path) -> None:
 
 
 async def test_what_cannot_be_started_is_a_sentence(tmp_path: Path) -> None:
-    for command, cwd, said in (
+    for command, cwd, sentence in (
         (["no-such-program"], tmp_path, "there is no program 'no-such-program' on PATH"),
         (["python"], tmp_path / "nowhere", "there is no folder"),
         ([str(tmp_path)], tmp_path, "Permission denied"),
         (["python", "a\0b"], tmp_path, "null byte"),
     ):
         process = ServerProcess(command, cwd=cwd)
-        with pytest.raises(MewError, match=said):
+        with pytest.raises(MewError, match=sentence):
             await process.start()
         await process.stop()
 

@@ -269,6 +269,10 @@ class MEWAgent:
         """Calls the handler with each outcome of a request; the returned function ends that."""
         return self._answers.add(handler)
 
+    def obey_starters(self, *ids: str) -> None:
+        """Names the participants that started the agent; by default it works on their chat requests."""
+        self.askers.add_starters(*ids)
+
     # --- own tools, offered to others ---
 
     def add_tool(self, tool: Callable[..., Any] | Mapping[str, Any], **options: Any) -> None:
@@ -419,8 +423,8 @@ class MEWAgent:
         except ModelFailed as fault:
             logger.info("%s did not judge chat %s: %s", self.id, envelope.id, fault)
             return
-        said = read_classification(reply.text)
-        if said is None or not said.above(habits.confidence_threshold):
+        classification = read_classification(reply.text)
+        if classification is None or not classification.above(habits.confidence_threshold):
             return
         if self._claims.taken(envelope.id, by_others_than=self.id):
             return
@@ -485,7 +489,7 @@ class BackgroundTasks:
         """Starts one task, beside the others."""
         task = asyncio.get_running_loop().create_task(work)
         self._running.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_done)
 
     def cancel(self) -> set[asyncio.Task[Any]]:
         """Cancels all tasks but the calling one, and returns them."""
@@ -500,8 +504,8 @@ class BackgroundTasks:
         if others:
             await asyncio.wait(others, timeout=within)
 
-    def _ended(self, done: asyncio.Task[Any]) -> None:
-        self._running.discard(done)
-        fault = None if done.cancelled() else done.exception()
+    def _on_done(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        fault = None if task.cancelled() else task.exception()
         if isinstance(fault, Exception):
             self._report(fault)

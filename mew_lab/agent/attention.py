@@ -20,12 +20,12 @@ Spec: §3.4.1, SDK "Chat Message Response Strategy", "Implementation Notes" of c
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from mew_lab.agent.react import find_json_object
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.ledger.calls import CallIndex, Proposal
 from mew_lab.protocol.bounded import BoundedDict
@@ -54,7 +54,7 @@ PROCESSING = "processing"  # the status of an acknowledgement that takes a messa
 ANYBODY = "*"
 MAX_EXCHANGE = 4  # answers, each to the one before
 MAX_REMEMBERED = 10_000  # messages
-MAX_JSON = 10_000  # characters of a classification that are read
+MAX_JSON = 10_000  # characters of a reply in which a classification is looked for
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]{0,20}://\S+", re.IGNORECASE)
 
 
@@ -114,17 +114,18 @@ def tells_outcome(message: Envelope, proposals: CallIndex[Proposal], *, me: str)
 
     It names the proposal and its fulfilment in `correlation_id`. It is remembered, and needs no answer.
     """
-    named = (proposals.get(id) for id in message.correlation_id)
+    correlated = (proposals.get(id) for id in message.correlation_id)
     return any(
-        one is not None and one.proposer == me and one.fulfilment in message.correlation_id for one in named
+        proposal is not None and proposal.proposer == me and proposal.fulfilment in message.correlation_id
+        for proposal in correlated
     )
 
 
 def mentions(text: str, names: Sequence[str]) -> bool:
     """Whether one of the names stands in the text as a word of its own, in whatever case; not in an address."""
-    said = _ADDRESS.sub(" ", text)
+    prose = _ADDRESS.sub(" ", text)
     return any(
-        re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|[.@]\w)", said, re.IGNORECASE)
+        re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|[.@]\w)", prose, re.IGNORECASE)
         for name in names
         if name
     )
@@ -144,16 +145,10 @@ class Classification(NamedTuple):
 
 def read_classification(text: str) -> Classification | None:
     """The classification in the model's JSON; None when there is none. Prose around it is passed over."""
-    start, end = text.find("{"), text.rfind("}")
-    if start < 0 or end - start > MAX_JSON:
+    answer = find_json_object(text[:MAX_JSON])
+    if answer is None:
         return None
-    try:
-        said = json.loads(text[start : end + 1])
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(said, dict):
-        return None
-    should, confidence = said.get("shouldRespond"), said.get("confidence")
+    should, confidence = answer.get("shouldRespond"), answer.get("confidence")
     if (
         not isinstance(should, bool)
         or isinstance(confidence, bool)
@@ -162,7 +157,7 @@ def read_classification(text: str) -> Classification | None:
         return None
     if not 0 <= confidence <= 1:
         return None
-    return Classification(should, float(confidence), str(said.get("reason", ""))[:300])
+    return Classification(should, float(confidence), str(answer.get("reason", ""))[:300])
 
 
 class AnswerDepths:
@@ -193,13 +188,13 @@ class Rate:
             self._answers.popleft()
         if len(self._answers) >= self._in_all:
             return False
-        if sum(one == sender for _, one in self._answers) >= self._to_one:
+        if sum(recipient == sender for _, recipient in self._answers) >= self._to_one:
             return False
         self._answers.append((now, sender))
         return True
 
 
-MAX_TOLD = 1000  # senders that were told; the oldest may be told once more
+MAX_SENDERS = 1000  # remembered of each kind; the oldest that was declined may be declined once more
 MAX_NAMED = 3  # participants that a refusal names
 # Calls of any tool with any arguments: what does not permit all of them is a limited right.
 _ANY_CALL = Capability.of(
@@ -215,33 +210,37 @@ class Askers:
     """
 
     def __init__(self, participant: MEWParticipant, obeys: Callable[[], Sequence[str] | None]) -> None:
-        self.starters: set[str] = set()  # participants that started the agent; obeyed by default
+        self._starters: set[str] = set()  # participants that started the agent; obeyed by default
         self._saying = participant.saying
         self._client = participant.client
         self._obeys = obeys
         self._revoked: set[str] = set()  # participants that lost rights since the gateway last told theirs
         # Of each sender the rights that were judged, and whether they allow any call.
-        self._judged: BoundedDict[str, tuple[list[dict[str, Any]], bool]] = BoundedDict(MAX_TOLD)
-        self._told: BoundedDict[str, None] = BoundedDict(MAX_TOLD)
+        self._judged: BoundedDict[str, tuple[list[dict[str, Any]], bool]] = BoundedDict(MAX_SENDERS)
+        self._declined: BoundedDict[str, None] = BoundedDict(MAX_SENDERS)
         self._rate = Rate(in_all=20, to_one=1)
         participant.client.on_message(self._observe)
         participant.client.on_welcome(lambda _: self._revoked.clear())
 
     def _observe(self, envelope: Envelope) -> None:
-        """A revoke of patterns takes what a welcome or a presence told; a grant adds nothing to it."""
+        """Notes lost rights: a revoke of patterns outdates a welcome or a presence; a grant adds nothing to it."""
         payload = envelope.payload
         if envelope.kind == "capability/revoke" and "grant_id" not in payload:
-            if isinstance(name := payload.get("recipient"), str) and len(self._revoked) < MAX_TOLD:
+            if isinstance(name := payload.get("recipient"), str) and len(self._revoked) < MAX_SENDERS:
                 self._revoked.add(name)
-        elif envelope.kind == "system/presence" and isinstance(one := payload.get("participant"), dict):
-            self._revoked.discard(str(one.get("id")))
+        elif envelope.kind == "system/presence" and isinstance(member := payload.get("participant"), dict):
+            self._revoked.discard(str(member.get("id")))
+
+    def add_starters(self, *ids: str) -> None:
+        """Adds participants that started the agent."""
+        self._starters.update(ids)
 
     def obeyed(self, sender: str) -> bool:
         """Whether requests of this participant are worked on."""
         named = self._obeys()
         if named is not None:
             return sender in named or ANYBODY in named
-        return sender in self.starters or self._may_call(sender)
+        return sender in self._starters or self._may_call(sender)
 
     def mark(self, sender: str) -> str:
         """The sender as a model reads it before the message."""
@@ -257,9 +256,9 @@ class Askers:
 
     def decline_text(self, sender: str, *, now: float) -> str:
         """The answer to a participant that is not obeyed; empty where it had one already, or many had."""
-        if sender in self._told or not self._rate.take(sender, now=now):
+        if sender in self._declined or not self._rate.take(sender, now=now):
             return ""
-        self._told[sender] = None
+        self._declined[sender] = None
         names = sorted(self._present())
         who = ", ".join(one_line(name, 60) for name in names[:MAX_NAMED])
         more = " and others" if len(names) > MAX_NAMED else ""
@@ -268,7 +267,7 @@ class Askers:
 
     def _present(self) -> Iterable[str]:
         named = self._obeys()
-        here = set(self._client.participants) | (self.starters if named is None else set(named))
+        here = set(self._client.participants) | (self._starters if named is None else set(named))
         return (name for name in here if name != self._client.id and self.obeyed(name))
 
     def _may_call(self, sender: str) -> bool:

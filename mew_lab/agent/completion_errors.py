@@ -42,9 +42,9 @@ class Redaction:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, list):
-            return [self.value(one) for one in value]
+            return [self.value(member) for member in value]
         if isinstance(value, dict):
-            return {self.text(name): self.value(one) for name, one in value.items()}
+            return {self.text(name): self.value(member) for name, member in value.items()}
         return value
 
     def complaint(self, text: str) -> str:
@@ -178,12 +178,12 @@ def _complaint(text: str) -> tuple[str, str]:
 
 def _retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
     """Seconds until a server wants to be asked again; None where it does not say."""
-    told = headers.get("retry-after", "").strip()
+    header = headers.get("retry-after", "").strip()
     try:
-        seconds = float(told)
+        seconds = float(header)
     except ValueError:
         try:
-            when = parsedate_to_datetime(told)
+            when = parsedate_to_datetime(header)
         except ValueError:
             return None
         seconds = ((when if when.tzinfo else when.replace(tzinfo=UTC)) - now).total_seconds()

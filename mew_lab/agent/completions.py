@@ -30,7 +30,7 @@ from uuid import uuid4
 from mew_lab.agent.completion_errors import SECRET, CompletionFailure, Redaction, failure_of_status
 from mew_lab.agent.completion_request import SAMPLING, ServerSupport, ask_for_less, build_request
 from mew_lab.agent.completion_stream import CompletionReader, ReplyAssembly, failure_of_break
-from mew_lab.agent.model import Message, Reply, ReplySettings, ToolSpec, estimate_tokens
+from mew_lab.agent.model import Message, Reply, ReplySettings, ToolSpec, estimate_prompt
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.text import ToolNames
 from mew_lab.protocol.token import SecretFilter, Token
@@ -167,8 +167,8 @@ class CompletionsModel:
         other = object.__new__(CompletionsModel)
         other.__dict__.update(self.__dict__)
         wishes = {"temperature": settings.temperature, "max_tokens": settings.max_tokens}
-        given = {key: value for key, value in wishes.items() if value is not None}
-        other._sampling = {**self._sampling, **given}
+        chosen = {key: value for key, value in wishes.items() if value is not None}
+        other._sampling = {**self._sampling, **chosen}
         if settings.temperature is not None:
             other._temperature = None  # else it would win
         other._timeout = settings.timeout or self._timeout
@@ -225,7 +225,7 @@ class CompletionsModel:
             + [call.name for message in messages for call in message.tool_calls]
         )
         support, retries, broke = self._connection.support, 0, False
-        size = sum(estimate_tokens(message.content) for message in messages)
+        size = estimate_prompt(messages)
         loop = asyncio.get_running_loop()
         started = loop.time()
         while True:
@@ -319,13 +319,13 @@ class CompletionsModel:
                 return failure_of_status(
                     cause.status, cause.headers, cause.body, redaction=redaction, now=self._clock()
                 )
-        said = redaction.complaint(str(causes[-1])) or type(causes[-1]).__name__
+        reason = redaction.complaint(str(causes[-1])) or type(causes[-1]).__name__
         if _is_unreachable(err):
             return CompletionFailure(
-                f"it cannot be reached ({one_line(said, 200)})",
+                f"it cannot be reached ({one_line(reason, 200)})",
                 "Is the server running, and is base_url= right?",
             )
-        return CompletionFailure(f"the request failed ({one_line(said, 200)})", "Try again.", broken=True)
+        return CompletionFailure(f"the request failed ({one_line(reason, 200)})", "Try again.", broken=True)
 
 
 def _causes(err: BaseException) -> list[BaseException]:
@@ -367,8 +367,8 @@ async def _drain(pieces: AsyncIterator[bytes]) -> None:
                 pass
 
 
-def _read_key(given: str | None) -> Token | None:
-    text = given.reveal() if isinstance(given, Token) else given
+def _read_key(argument: str | None) -> Token | None:
+    text = argument.reveal() if isinstance(argument, Token) else argument
     text = (text or os.environ.get("OPENAI_API_KEY") or "").strip()
     return Token(text, remember=len(text) >= SECRET) if text else None
 
@@ -422,7 +422,7 @@ def _make_client(base_url: str | None, key: Token | None) -> Any:
 
     for name in {*_LOGGERS, *(name for name in logging.root.manager.loggerDict if name.startswith(_WIRE))}:
         logger = logging.getLogger(name)
-        if not any(isinstance(one, SecretFilter) for one in logger.filters):
+        if not any(isinstance(log_filter, SecretFilter) for log_filter in logger.filters):
             logger.addFilter(SecretFilter())
     return openai.AsyncOpenAI(
         api_key=NO_KEY,

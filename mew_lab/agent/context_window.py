@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from mew_lab.agent.model import Message, estimate_tokens
+from mew_lab.agent.model import Message, estimate_prompt, estimate_tokens
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.text import abridge
 from mew_lab.sdk.controls import Compacted
@@ -81,13 +81,13 @@ class Memory:
     def before(self, id: str, *, length: int, me: str) -> list[Message]:
         """The last `length` messages before the message `id`, as a model reads them; those of `me` as its own."""
         entries = self._entries
-        end = next((n for n, one in enumerate(entries) if one.id == id), len(entries))
+        end = next((n for n, entry in enumerate(entries) if entry.id == id), len(entries))
         chosen = entries[max(0, end - length) : end] if length > 0 else []
         return [
-            Message("assistant", one.text)
-            if one.sender == me
-            else Message("user", f"{self._mark(one.sender)}: {one.text}")
-            for one in chosen
+            Message("assistant", entry.text)
+            if entry.sender == me
+            else Message("user", f"{self._mark(entry.sender)}: {entry.text}")
+            for entry in chosen
         ]
 
     def forget(self, direction: str, entries: int | None = None) -> Freed:
@@ -99,10 +99,10 @@ class Memory:
     def compact(self, target: int) -> Freed:
         """Drops the oldest messages until the rest takes at most `target` tokens."""
         left, count = self.tokens, 0
-        for one in self._entries:
+        for entry in self._entries:
             if left <= target:
                 break
-            left -= one.tokens
+            left -= entry.tokens
             count += 1
         return self._drop(slice(0, count))
 
@@ -113,7 +113,7 @@ class Memory:
     def _drop(self, cut: slice) -> Freed:
         gone = self._entries[cut]
         del self._entries[cut]
-        freed = sum(one.tokens for one in gone)
+        freed = sum(entry.tokens for entry in gone)
         self._tokens -= freed
         return Freed(freed, len(gone))
 
@@ -230,6 +230,4 @@ class ContextWindow:
 
 def _size(messages: list[Message]) -> int:
     calls = (str(call.arguments) + call.name for message in messages for call in message.tool_calls)
-    return sum(estimate_tokens(message.content) for message in messages) + sum(
-        estimate_tokens(text) for text in calls
-    )
+    return estimate_prompt(messages) + sum(estimate_tokens(text) for text in calls)

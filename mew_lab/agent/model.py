@@ -15,7 +15,17 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from mew_lab.protocol.text import utf8_size
 
-__all__ = ["Message", "Model", "Reply", "ReplySettings", "ToolCall", "ToolSpec", "Usage", "estimate_tokens"]
+__all__ = [
+    "Message",
+    "Model",
+    "Reply",
+    "ReplySettings",
+    "ToolCall",
+    "ToolSpec",
+    "Usage",
+    "estimate_prompt",
+    "estimate_tokens",
+]
 
 A_MESSAGE = 4  # tokens that a message costs beside its text
 CHARACTERS_A_TOKEN = 4
@@ -91,6 +101,11 @@ class ReplySettings(NamedTuple):
 def estimate_tokens(text: str) -> int:
     """About how many tokens a message with this text takes: its bytes of UTF-8 over four, and four for the message."""
     return A_MESSAGE + -(-utf8_size(text) // CHARACTERS_A_TOKEN)
+
+
+def estimate_prompt(messages: Sequence[Message]) -> int:
+    """About how many tokens the texts of the messages take; their tool calls are not counted."""
+    return sum(estimate_tokens(message.content) for message in messages)
 
 
 class Model(Protocol):

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mew_lab.agent.model import Message, Model, Reply, ReplySettings, ToolCall, ToolSpec
+from mew_lab.agent.prompts import fill_template
 from mew_lab.agent.turn import CurrentTurn, format_reply, read_turn
 from mew_lab.errors import ConfigError, ModelFailed
 from mew_lab.protocol.token import Token
@@ -196,14 +197,14 @@ def _script_reply(rule: _Rule, turn: CurrentTurn, places: Mapping[str, str]) -> 
 def _fill(value: Any, values: Mapping[str, str]) -> Any:
     """The value with each known `{name}` in its texts replaced, once; what is filled in is not read again."""
     if isinstance(value, str):
-        return _PLACE.sub(lambda place: values.get(place[1], place[0]), value)
+        return fill_template(value, values)
     if isinstance(value, Mapping):
         return {key: _fill(inner, values) for key, inner in value.items()}
     return [_fill(inner, values) for inner in value] if isinstance(value, list) else value
 
 
-def _read_rule(given: Any, where: str) -> _Rule:
-    rule = _check_members(given, {"when", "replies", "say", "call", "arguments", "why"}, where)
+def _read_rule(value: Any, where: str) -> _Rule:
+    rule = _check_members(value, {"when", "replies", "say", "call", "arguments", "why"}, where)
     replies = rule.get("replies")
     when = rule.get("when", "")
     if not isinstance(when, str):
@@ -219,8 +220,8 @@ def _read_rule(given: Any, where: str) -> _Rule:
     return _Rule(*_read_when(when, where), tuple(steps))
 
 
-def _read_step(given: Any, where: str) -> _Step:
-    step = _check_members(given, {"say", "call", "arguments", "why"}, where)
+def _read_step(value: Any, where: str) -> _Step:
+    step = _check_members(value, {"say", "call", "arguments", "why"}, where)
     for key in ("say", "call", "why"):
         if not isinstance(step.get(key, ""), str):
             raise ConfigError(f"{where}.{key} must be text", key=f"{where}.{key}")
@@ -231,22 +232,22 @@ def _read_step(given: Any, where: str) -> _Step:
     return _Step(**step)
 
 
-def _check_members(given: Any, known: set[str], where: str) -> dict[str, Any]:
-    if not isinstance(given, Mapping):
+def _check_members(value: Any, known: set[str], where: str) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
         raise ConfigError(f"{where} must be a mapping", key=where)
-    for key in given:
+    for key in value:
         if key not in known:
-            said = f"{where} has no {one_line(str(key), 40)!r}; there are {', '.join(sorted(known))}"
-            raise ConfigError(said, key=where)
-    return dict(given)
+            message = f"{where} has no {one_line(str(key), 40)!r}; there are {', '.join(sorted(known))}"
+            raise ConfigError(message, key=where)
+    return dict(value)
 
 
 def _read_when(when: str, where: str) -> tuple[tuple[re.Pattern[str], ...], tuple[str, ...]]:
     """The texts of a `when`, as expressions that find them as whole words, and the names of the places between."""
     texts, names = _PLACE.split(when)[::2], _PLACE.split(when)[1::2]
     if len(set(names)) < len(names) or "" in texts[1:-1]:
-        said = f"{where}.when needs a text between two places, and a name of its own for each"
-        raise ConfigError(said, key=f"{where}.when")
+        message = f"{where}.when needs a text between two places, and a name of its own for each"
+        raise ConfigError(message, key=f"{where}.when")
     whole = (
         (r"(?<!\w)" if text[:1].isalnum() else "")
         + re.escape(text)
@@ -269,8 +270,8 @@ def _match(rule: _Rule, request: str) -> dict[str, str] | None:
             sentence = _SENTENCE_END.search(request, at)
             limit = sentence.start() if sentence else len(request)
             if following.pattern:
-                found = following.search(request, at + 1)
-                end, after = found.span() if found else (-1, -1)
+                match = following.search(request, at + 1)
+                end, after = match.span() if match else (-1, -1)
             else:
                 end = after = limit
             values[name] = request[at:end].strip()
@@ -323,18 +324,18 @@ class FunctionModel:
         Raises:
             ModelFailed: it returned something else. What it raises itself goes on.
         """
-        given: Any = self._function(messages, tools)
-        if inspect.isawaitable(given):
-            given = await given
-        if isinstance(given, str):
-            reply = Reply(given)
-        elif isinstance(given, ToolCall):
-            reply = Reply(tool_calls=(given,))
-        elif isinstance(given, Reply):
-            reply = given
+        returned: Any = self._function(messages, tools)
+        if inspect.isawaitable(returned):
+            returned = await returned
+        if isinstance(returned, str):
+            reply = Reply(returned)
+        elif isinstance(returned, ToolCall):
+            reply = Reply(tool_calls=(returned,))
+        elif isinstance(returned, Reply):
+            reply = returned
         else:
             raise ModelFailed(
-                f"the function of the model {one_line(self.name, 80)} returned {type(given).__name__}; "
+                f"the function of the model {one_line(self.name, 80)} returned {type(returned).__name__}; "
                 "it must return a Reply, a ToolCall or a text",
                 model=self.name,
             )

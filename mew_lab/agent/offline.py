@@ -303,23 +303,23 @@ def _stems(text: str, *, keep: bool = False) -> list[str]:
 
 
 def _properties(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    given = schema.get("properties")
-    items = list(given.items())[:24] if isinstance(given, Mapping) else []
+    properties = schema.get("properties")
+    items = list(properties.items())[:24] if isinstance(properties, Mapping) else []
     return {str(key): shape for key, shape in items if isinstance(shape, Mapping)}
 
 
 def _required(schema: Mapping[str, Any]) -> list[str]:
-    given = schema.get("required")
-    return [key for key in given if isinstance(key, str)][:24] if isinstance(given, list) else []
+    required = schema.get("required")
+    return [key for key in required if isinstance(key, str)][:24] if isinstance(required, list) else []
 
 
 def _type(shape: Mapping[str, Any]) -> str:
-    given = shape.get("type")
-    if given is None and isinstance(shape.get("anyOf"), list):
-        given = next((one.get("type") for one in shape["anyOf"] if isinstance(one, Mapping)), None)
-    if isinstance(given, list):
-        given = next((one for one in given if one != "null"), None)
-    return given if isinstance(given, str) else "string"
+    name = shape.get("type")
+    if name is None and isinstance(shape.get("anyOf"), list):
+        name = next((branch.get("type") for branch in shape["anyOf"] if isinstance(branch, Mapping)), None)
+    if isinstance(name, list):
+        name = next((type_name for type_name in name if type_name != "null"), None)
+    return name if isinstance(name, str) else "string"
 
 
 def _fill(
@@ -361,7 +361,12 @@ def _argument(
     if isinstance(options, list):
         words_of_clause = re.findall(r"\w+", clause.lower())
         return next(
-            (one for one in options[:100] if isinstance(one, str) and one.lower() in words_of_clause), None
+            (
+                option
+                for option in options[:100]
+                if isinstance(option, str) and option.lower() in words_of_clause
+            ),
+            None,
         )
     if kind == "boolean":
         return True if words <= set(_stems(clause, keep=True)) else False if must else None
@@ -420,10 +425,10 @@ def _take_zone(left: list[Value]) -> str | None:
 def _zones() -> dict[str, str]:
     """Each city that names a zone, in lower case."""
     names = sorted(zoneinfo.available_timezones())
-    found = {
+    cities = {
         name.rpartition("/")[2].replace("_", " ").lower(): name for name in names if name.startswith(_ZONES)
     }
-    return {**found, "japan": "Asia/Tokyo", "india": "Asia/Kolkata", "china": "Asia/Shanghai"}
+    return {**cities, "japan": "Asia/Tokyo", "india": "Asia/Kolkata", "china": "Asia/Shanghai"}
 
 
 def _zone_of_offset(moment: str) -> str | None:
@@ -440,11 +445,11 @@ def _zone_of_offset(moment: str) -> str | None:
 def _values(text: str) -> list[Value]:
     """The values of a text in their order; a word that only begins the sentence is no name."""
     values: list[Value] = []
-    for found in _VALUES.finditer(text[:MAX_SEEN]):
-        kind, value = str(found.lastgroup), found[0]
+    for match in _VALUES.finditer(text[:MAX_SEEN]):
+        kind, value = str(match.lastgroup), match[0]
         if kind == "name":
             first, _, rest = value.partition(" ")
-            if _stem(first.lower()) in STOP | QUESTION | COMMANDS or found.start() == 0:
+            if _stem(first.lower()) in STOP | QUESTION | COMMANDS or match.start() == 0:
                 value = rest
             value = value.removesuffix("'s").removesuffix("’s").rstrip("'’-")
         elif kind == "quoted":

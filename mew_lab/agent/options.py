@@ -77,15 +77,15 @@ class AgentOptions:
     log_level: str | None = None
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> AgentOptions:
+    def of(cls, values: Mapping[str, Any]) -> AgentOptions:
         """Reads options from names and values; those of chat and of prompts may stand beside the others.
 
         Raises:
             ConfigError: a name is unknown, or a value is not what it takes; `key` names it.
         """
-        habits = {key: value for key, value in given.items() if key in Habits._fields}
-        own = {key: value for key, value in given.items() if key not in habits}
-        known = {one.name for one in dataclasses.fields(cls)}
+        habits = {key: value for key, value in values.items() if key in Habits._fields}
+        own = {key: value for key, value in values.items() if key not in habits}
+        known = {option.name for option in dataclasses.fields(cls)}
         for key in own:
             if key not in known:
                 hint = did_you_mean(key, [*sorted(known), *Habits._fields])
@@ -148,7 +148,7 @@ class AgentOptions:
                 raise _unfit(key, value, "text")
         obeys = self.obeys
         if obeys is not None and not (
-            isinstance(obeys, tuple) and all(isinstance(one, str) and one for one in obeys)
+            isinstance(obeys, tuple) and all(isinstance(name, str) and name for name in obeys)
         ):
             raise _unfit("obeys", obeys, "a list of participants' ids")
         if self.reasoning_format not in ("native", "scratchpad"):
@@ -157,14 +157,14 @@ class AgentOptions:
             raise _unfit("log_level", self.log_level, "debug, info, warn or error")
 
 
-def _prompts(given: Mapping[str, Any]) -> Prompts:
-    for key in given:
+def _prompts(templates: Mapping[str, Any]) -> Prompts:
+    for key in templates:
         if key not in Prompts._fields:
             raise ConfigError(
                 f"There is no prompt {str(key)[:80]!r}; there are {', '.join(Prompts._fields)}",
                 key=f"prompts.{key}",
             )
-    return Prompts(**given)
+    return Prompts(**templates)
 
 
 def _number(key: str, value: object, low: float, high: float, *, whole: bool = False) -> None:

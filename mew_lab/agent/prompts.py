@@ -81,9 +81,9 @@ class Prompts(NamedTuple):
 DEFAULT = Prompts()
 
 
-def fill_template(template: str, **values: str) -> str:
-    """The template with each `{name}` that is given replaced, once; every other brace stays as it is."""
-    return _PLACE.sub(lambda found: values.get(found[1], found[0]), template)
+def fill_template(template: str, values: Mapping[str, str]) -> str:
+    """The template with each `{name}` of `values` replaced, once; every other brace stays as it is."""
+    return _PLACE.sub(lambda place: values.get(place[1], place[0]), template)
 
 
 def step_schema(tools: Sequence[ToolSpec], *, tool_choice: str | None = None) -> Mapping[str, Any]:
@@ -150,12 +150,16 @@ def step_messages(
     described = _describe_tools(tools)
     system = _system(prompts, id)
     if format == "scratchpad":
-        system += "\n\n" + fill_template(STEP_RULES, tools=described)
-    asked = fill_template(prompts.reason, input=request, tools=described) if prompts.reason else request
+        system += "\n\n" + fill_template(STEP_RULES, {"tools": described})
+    asked = (
+        fill_template(prompts.reason, {"input": request, "tools": described}) if prompts.reason else request
+    )
     messages = [Message("system", system), *before, Message("user", asked)]
     messages += _native(thoughts) if format == "native" else _scratchpad(thoughts)
     if prompts.act and thoughts:
-        messages.append(Message("user", fill_template(prompts.act, objective=request, tools=described)))
+        messages.append(
+            Message("user", fill_template(prompts.act, {"objective": request, "tools": described}))
+        )
     return messages
 
 
@@ -163,9 +167,9 @@ def response_messages(
     request: str, thoughts: Sequence[Thought], *, id: str, prompts: Prompts = DEFAULT, draft: str = ""
 ) -> list[Message]:
     """The messages for the final answer alone, from what was gathered and, if there is one, a first `draft`."""
-    found = [f"{n}. {said}" for n, said in enumerate(_list_observations(thoughts), 1)]
-    observation = "\n".join([*found, *([draft] if draft else [])]) or "nothing"
-    asked = fill_template(prompts.respond or RESPOND, input=request, observation=observation)
+    numbered = [f"{n}. {line}" for n, line in enumerate(_list_observations(thoughts), 1)]
+    observation = "\n".join([*numbered, *([draft] if draft else [])]) or "nothing"
+    asked = fill_template(prompts.respond or RESPOND, {"input": request, "observation": observation})
     return [Message("system", _system(prompts, id)), Message("user", asked)]
 
 
@@ -178,12 +182,12 @@ def attention_messages(
     before: Sequence[Message] = (),
 ) -> list[Message]:
     """The messages that ask whether to answer `text`; it is the last one, as it was said."""
-    system = _system(prompts, id) + "\n\n" + fill_template(ATTENTION_RULES, tools=_describe_tools(tools))
+    system = _system(prompts, id) + "\n\n" + fill_template(ATTENTION_RULES, {"tools": _describe_tools(tools)})
     return [Message("system", system), *before, Message("user", text)]
 
 
 def _system(prompts: Prompts, id: str) -> str:
-    rules = fill_template(RULES, id=id)
+    rules = fill_template(RULES, {"id": id})
     return f"{prompts.system}\n\n{rules}" if prompts.system else rules
 
 
@@ -202,9 +206,9 @@ def _describe_tools(tools: Sequence[ToolSpec]) -> str:
 
 def _list_observations(thoughts: Sequence[Thought]) -> list[str]:
     return [
-        f"{call.name}: {said}"
+        f"{call.name}: {observation}"
         for thought in thoughts
-        for call, said in zip(thought.calls, thought.observations, strict=False)
+        for call, observation in zip(thought.calls, thought.observations, strict=False)
     ]
 
 
@@ -213,12 +217,12 @@ def _native(thoughts: Sequence[Thought]) -> list[Message]:
     for thought in thoughts:
         if not thought.calls:
             messages += [Message("assistant", thought.reasoning)] if thought.reasoning else []
-            messages += [Message("user", said) for said in thought.observations]
+            messages += [Message("user", observation) for observation in thought.observations]
             continue
         messages.append(Message("assistant", thought.reasoning, tool_calls=thought.calls))
         messages += [
-            Message("tool", said, tool_call_id=call.id)
-            for call, said in zip(thought.calls, thought.observations, strict=False)
+            Message("tool", observation, tool_call_id=call.id)
+            for call, observation in zip(thought.calls, thought.observations, strict=False)
         ]
     return messages
 

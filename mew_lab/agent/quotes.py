@@ -39,7 +39,7 @@ MAX_ENCODED = 40  # pieces of one text that are decoded
 # Of one request that an agent works on:
 MAX_FEATURES = 100_000  # about 10 MB
 MAX_TEXT = 100_000  # characters of one output, or of the request
-MAX_ASKED = 60_000  # characters of the arguments of one call
+MAX_ARGUMENTS = 60_000  # characters of the arguments of one call
 MAX_LEAVES = 1000  # texts, numbers, lists and objects there
 MAX_PLACE = 200  # characters of the name of a place
 MAX_QUOTES = 20
@@ -134,17 +134,17 @@ def fold(text: str) -> str:
 
 def spellings(text: str) -> list[str]:
     """The text, and what it is when it is decoded; what was decoded is decoded again, twice."""
-    found = [text]
+    texts = [text]
     room = MAX_DECODED
     begin = 0  # of what the last pass has added
     for _ in range(3):
-        latest, begin = found[begin:][-MAX_ENCODED:], len(found)
-        for one in latest:
-            for decoded in islice(_decode(one), MAX_ENCODED):
-                if decoded and decoded not in found and len(decoded) <= room and len(found) < 2 * MAX_ENCODED:
+        latest, begin = texts[begin:][-MAX_ENCODED:], len(texts)
+        for encoded in latest:
+            for decoded in islice(_decode(encoded), MAX_ENCODED):
+                if decoded and decoded not in texts and len(decoded) <= room and len(texts) < 2 * MAX_ENCODED:
                     room -= len(decoded)
-                    found.append(decoded)
-    return found
+                    texts.append(decoded)
+    return texts
 
 
 def _decode(text: str) -> Iterator[str]:
@@ -204,20 +204,20 @@ def leaves(
     waiting: list[Iterator[tuple[bool, str, Any]]] = [iter([(False, "", value)])]
     left = most
     while waiting:
-        for is_name, where, one in waiting[-1]:
-            if one is None or isinstance(one, bool) or not isinstance(one, kinds):
+        for is_name, where, inner in waiting[-1]:
+            if inner is None or isinstance(inner, bool) or not isinstance(inner, kinds):
                 continue
             if not left:
                 yield False, where, None
                 return
             left -= 1
-            if isinstance(one, Mapping):
-                waiting.append(_members(where, one, names))
+            if isinstance(inner, Mapping):
+                waiting.append(_members(where, inner, names))
                 break
-            if isinstance(one, list | tuple):
-                waiting.append(_items(where, one))
+            if isinstance(inner, list | tuple):
+                waiting.append(_items(where, inner))
                 break
-            yield is_name, where, one if isinstance(one, str) else str(one)
+            yield is_name, where, inner if isinstance(inner, str) else str(inner)
         else:
             waiting.pop()
 
@@ -238,30 +238,32 @@ def _items(where: str, value: Iterable[Any]) -> Iterator[tuple[bool, str, Any]]:
 
 def tokens(folded: str, words: list[str]) -> set[str]:
     """What names something in a folded text: addresses, hosts, paths, numbers of four digits, quoted words."""
-    found: set[str] = set()
+    names: set[str] = set()
     if "@" in folded:
         for hit in _ADDRESS.finditer(folded):
-            found.add(hit[0].strip(".-+"))
-            found.add(hit[0].partition("@")[2].strip(".-"))
+            names.add(hit[0].strip(".-+"))
+            names.add(hit[0].partition("@")[2].strip(".-"))
     if "." in folded:
-        found.update(_IP.findall(folded))
+        names.update(_IP.findall(folded))
         for name in _NAMED.findall(folded):
             labels = name.split(".")
-            found.update(".".join(labels[n:]) for n in range(len(labels) - 1))
+            names.update(".".join(labels[n:]) for n in range(len(labels) - 1))
             if len(labels) > 2:  # what many names end with names nobody
-                found.difference_update(end for end in (".".join(labels[-2:]),) if len(end) < 8)
+                names.difference_update(end for end in (".".join(labels[-2:]),) if len(end) < 8)
     if "+" in folded:
-        found.update(digits for hit in _PHONE.findall(folded) if len(digits := re.sub(r"\D", "", hit)) >= 7)
+        names.update(digits for hit in _PHONE.findall(folded) if len(digits := re.sub(r"\D", "", hit)) >= 7)
     if "/" in folded or "\\" in folded:
-        found.update(hit[0].replace("\\", "/").strip("./") for hit in _PATH.finditer(folded))
+        names.update(hit[0].replace("\\", "/").strip("./") for hit in _PATH.finditer(folded))
     if _DIGITS.search(folded):
-        found.update(one for hit in _NUMBER.finditer(folded) for one in _numbers(hit[0]))
+        names.update(digits for hit in _NUMBER.finditer(folded) for digits in _numbers(hit[0]))
     if "_" in folded or "-" in folded:
-        found.update(_JOINED.findall(folded))
-    found.update(word for word in words if not word.isalpha() and not word.isdigit())
-    found.update(word for word in _QUOTED.findall(folded) if not word.isdigit())
+        names.update(_JOINED.findall(folded))
+    names.update(word for word in words if not word.isalpha() and not word.isdigit())
+    names.update(word for word in _QUOTED.findall(folded) if not word.isdigit())
     return {
-        one for one in found if 4 <= len(one) <= LONGEST_TOKEN and one not in _STOP and one not in _SCHEMA
+        name
+        for name in names
+        if 4 <= len(name) <= LONGEST_TOKEN and name not in _STOP and name not in _SCHEMA
     }
 
 
@@ -285,9 +287,9 @@ def _runs(words: list[str]) -> Iterator[tuple[int, tuple[str, str, str]]]:
     own = [word not in _STOP for word in words]
     starts = compress(range(len(words)), map(all, zip(own, own[1:], own[2:], strict=False)))
     for n in starts:
-        one, two, three = words[n : n + 3]
-        if len(one) + len(two) + len(three) >= 8:
-            yield n, (one, two, three)
+        first, second, third = words[n : n + 3]
+        if len(first) + len(second) + len(third) >= 8:
+            yield n, (first, second, third)
 
 
 def features_of(text: str, *, every: bool = False, alone: bool = True) -> set[int]:
@@ -297,24 +299,28 @@ def features_of(text: str, *, every: bool = False, alone: bool = True) -> set[in
         every: Each window rather than each eighth, and each word: for the text whose words are *not* looked for.
         alone: Also single words and pairs, for arguments that are no more than those.
     """
-    found: set[int] = set()
+    features: set[int] = set()
     for spelling in spellings(text):
         folded = fold(spelling)
         words = _WORD.findall(folded)
         named = tokens(folded, words)
-        found.update(_windows("".join(words), 1 if every else STRIDE))
-        found.update(hash(run) for _, run in _runs(words))
+        features.update(_windows("".join(words), 1 if every else STRIDE))
+        features.update(hash(run) for _, run in _runs(words))
         if dense := "" if folded.isascii() else "".join(_DENSE.findall(folded)):
-            found.update(
+            features.update(
                 hash(("dense", dense[n : n + DENSE_WINDOW])) for n in range(len(dense) - DENSE_WINDOW + 1)
             )
         if alone:
             different = set(words) - _STOP
             named.update(word for word in different - _SCHEMA if len(word) >= SHORTEST_WORD or every)
-            pairs = {one + two for one, two in pairwise(words) if one in different and two in different}
+            pairs = {
+                first + second
+                for first, second in pairwise(words)
+                if first in different and second in different
+            }
             named.update(pair for pair in pairs if len(pair) >= 8)
-        found.update(map(hash, named))
-    return found
+        features.update(map(hash, named))
+    return features
 
 
 class Query(NamedTuple):
@@ -331,10 +337,10 @@ def query_of(value: Any, *, most: int, characters: int) -> Query:
         most: Texts, numbers, lists and objects that are read.
         characters: Of all texts, what decoding adds included.
     """
-    found: dict[int, str] = {}
+    places: dict[int, str] = {}
     whole = True
     left = characters
-    streams: dict[tuple[bool, int], _Stream] = {}
+    sequences: dict[tuple[bool, int], _TextSequence] = {}
     for is_name, place, text in leaves(value, most=most):
         if text is None or left <= 0:
             whole = False
@@ -344,18 +350,18 @@ def query_of(value: Any, *, most: int, characters: int) -> Query:
             left -= len(spelling)
             folded = fold(spelling)
             words = _WORD.findall(folded)
-            streams.setdefault((is_name, min(nth, 1)), _Stream()).add(place, words, folded)
+            sequences.setdefault((is_name, min(nth, 1)), _TextSequence()).add(place, words, folded)
             named = tokens(folded, words)
             if not is_name and 0 < len(words) <= 2 and not words[0].isdigit():
                 named.add("".join(words))  # it is all that the argument says
-            for one in named:
-                found.setdefault(hash(one), place)
-    for stream in streams.values():
-        stream.tell(found)
-    return Query(found, whole)
+            for token in named:
+                places.setdefault(hash(token), place)
+    for sequence in sequences.values():
+        sequence.collect(places)
+    return Query(places, whole)
 
 
-class _Stream:
+class _TextSequence:
     """Texts in a row, as one: what is split over two of them is one quote all the same."""
 
     def __init__(self) -> None:
@@ -378,17 +384,17 @@ class _Stream:
         if not folded.isascii() and (dense := "".join(_DENSE.findall(folded))):
             self.dense.append((place, dense))
 
-    def tell(self, found: dict[int, str]) -> None:
+    def collect(self, places: dict[int, str]) -> None:
         for n, run in _runs(self.words):
-            found.setdefault(hash(run), self.places[bisect_right(self.from_word, n) - 1])
+            places.setdefault(hash(run), self.places[bisect_right(self.from_word, n) - 1])
         letters = "".join(self.letters)
         for nth, start in enumerate(self.from_letter):
             end = self.from_letter[nth + 1] if nth + 1 < len(self.from_letter) else len(letters)
             for n in range(start, min(end, len(letters) - WINDOW + 1)):
-                found.setdefault(hash(letters[n : n + WINDOW]), self.places[nth])
+                places.setdefault(hash(letters[n : n + WINDOW]), self.places[nth])
         for place, dense in self.dense:
             for n in range(len(dense) - DENSE_WINDOW + 1):
-                found.setdefault(hash(("dense", dense[n : n + DENSE_WINDOW])), place)
+                places.setdefault(hash(("dense", dense[n : n + DENSE_WINDOW])), place)
 
 
 class ToolOutputs:
@@ -400,29 +406,29 @@ class ToolOutputs:
 
     def __init__(self, request: str) -> None:
         self._request = request[:MAX_TEXT]
-        self._said: BoundedDict[int, str] = BoundedDict(MAX_FEATURES)
+        self._tools: BoundedDict[int, str] = BoundedDict(MAX_FEATURES)
 
     @property
     def size(self) -> int:
         """The number of features that are held."""
-        return len(self._said)
+        return len(self._tools)
 
-    def add(self, tool: str, said: str) -> None:
+    def add(self, tool: str, output: str) -> None:
         """Records the features of a tool's output."""
-        for feature in features_of(said[:MAX_TEXT]):
-            self._said.setdefault(feature, tool)
+        for feature in features_of(output[:MAX_TEXT]):
+            self._tools.setdefault(feature, tool)
 
-    def quoted_in(self, arguments: Mapping[str, Any]) -> list[str]:
+    def list_quotes(self, arguments: Mapping[str, Any]) -> list[str]:
         """One line for each argument whose text stands in a tool's output and not in the request."""
-        if not self._said:
+        if not self._tools:
             return []
-        places = query_of(arguments, most=MAX_LEAVES, characters=MAX_ASKED).places
-        hits = places.keys() & self._said.keys()
+        places = query_of(arguments, most=MAX_LEAVES, characters=MAX_ARGUMENTS).places
+        hits = places.keys() & self._tools.keys()
         if hits:
             hits -= features_of(self._request, every=True)
-        found = {places[one]: self._said[one] for one in sorted(hits)}
-        order = [place for place in dict.fromkeys(places.values()) if place in found]
+        tools = {places[feature]: self._tools[feature] for feature in sorted(hits)}
+        order = [place for place in dict.fromkeys(places.values()) if place in tools]
         return [
-            f"{middle(place, 120)} quotes what {one_line(found[place], 120)} returned"
+            f"{middle(place, 120)} quotes what {one_line(tools[place], 120)} returned"
             for place in order[:MAX_QUOTES]
         ]

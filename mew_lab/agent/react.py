@@ -29,6 +29,7 @@ __all__ = [
     "Move",
     "Think",
     "Thought",
+    "find_json_object",
     "next_move",
     "read_scratchpad",
     "write_scratchpad",
@@ -121,14 +122,14 @@ def _scratchpad(reply: Reply) -> Move:
         return _native(reply)
     if "{" not in text:  # a model that answers in prose has answered
         return FinalAnswer(reply.reasoning.strip(), text, reply.cut)
-    step = _object_in(text)
+    step = find_json_object(text)
     if reply.cut and (step is None or "action" not in step):  # the object found may be a part of the one cut
         return Think("", f"{FAULTY}: {CUT}, so it is not one JSON object. Be brief.")
     if step is None:
         return Think("", f"{FAULTY}: it is not one JSON object.")
-    reasoning, action, given = step.get("reasoning"), step.get("action"), step.get("actionInput")
+    reasoning, action, action_input = step.get("reasoning"), step.get("action"), step.get("actionInput")
     why = reasoning.strip() if isinstance(reasoning, str) else ""
-    asked: Mapping[str, Any] = given if isinstance(given, dict) else {}
+    asked: Mapping[str, Any] = action_input if isinstance(action_input, dict) else {}
     if action == "continue":
         return Think(why)
     if action == "respond":
@@ -150,7 +151,7 @@ def _read_call(why: str, asked: Mapping[str, Any]) -> Move:
     return CallTools(why, (ToolCall("", name, arguments),))
 
 
-def _object_in(text: str) -> dict[str, Any] | None:
+def find_json_object(text: str) -> dict[str, Any] | None:
     """The JSON object that a model wrote, in a fence or among prose."""
     decoder = json.JSONDecoder()
     start = text.find("{")
@@ -177,8 +178,10 @@ def _repeats(history: Sequence[Thought], move: CallTools) -> bool:
     return len(last) == MAX_SAME and all(_same(thought.calls, move.calls) for thought in last)
 
 
-def _same(ones: Sequence[ToolCall], others: Sequence[ToolCall]) -> bool:
-    return [(one.name, one.arguments) for one in ones] == [(one.name, one.arguments) for one in others]
+def _same(calls: Sequence[ToolCall], others: Sequence[ToolCall]) -> bool:
+    return [(call.name, call.arguments) for call in calls] == [
+        (other.name, other.arguments) for other in others
+    ]
 
 
 SCRATCHPAD_HEAD = "Previous actions and observations:"
@@ -197,7 +200,8 @@ def write_scratchpad(thoughts: Sequence[Thought]) -> str:
         calls: Sequence[ToolCall | None] = thought.calls or (None,)
         observations = (*thought.observations, *("",) * len(calls))
         blocks += [
-            _block(thought.reasoning, call, said) for call, said in zip(calls, observations, strict=False)
+            _block(thought.reasoning, call, observation)
+            for call, observation in zip(calls, observations, strict=False)
         ]
     return "\n\n".join([*blocks, SCRATCHPAD_TAIL])
 
@@ -225,8 +229,10 @@ def read_scratchpad(text: str) -> tuple[Thought, ...]:
         if "Observation" in values:
             name = values.get("Tool used", "")
             calls = (ToolCall("", name, _arguments(values.get("Arguments", ""))),) if name else ()
-            said = values["Observation"]
-            thoughts.append(Thought(values.get("Reasoning", ""), calls, (said,) if calls or said else ()))
+            observation = values["Observation"]
+            thoughts.append(
+                Thought(values.get("Reasoning", ""), calls, (observation,) if calls or observation else ())
+            )
         values.clear()
 
     for line in text.splitlines():

@@ -32,7 +32,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from mew_lab.agent import prompts
 from mew_lab.agent.context_window import ContextWindow
 from mew_lab.agent.delivery import is_paused, ready_to_send
-from mew_lab.agent.model import Message, Model, Reply, ToolCall, ToolSpec, estimate_tokens
+from mew_lab.agent.model import Message, Model, Reply, ToolCall, ToolSpec, estimate_prompt, estimate_tokens
 from mew_lab.agent.models import with_settings
 from mew_lab.agent.options import AgentOptions
 from mew_lab.agent.quotes import MAX_QUOTES, ToolOutputs
@@ -219,9 +219,8 @@ class Run:
                 await self._wait_until_allowed()
                 most = self._options.max_iterations
                 if len(self.thoughts) >= most and not isinstance(move, FinalAnswer | GiveUp):
-                    move = GiveUp(
-                        f"there was no answer after {most} steps"
-                    )  # a replaced `reason` may never end
+                    # Else a replaced `reason` might never end.
+                    move = GiveUp(f"there was no answer after {most} steps")
                 if isinstance(move, FinalAnswer):
                     return await self._finish(move)
                 if isinstance(move, GiveUp):
@@ -272,22 +271,22 @@ class Run:
         calls = tuple(
             call if call.id else call._replace(id=f"call_{next(self._numbers)}") for call in move.calls
         )
-        said = move.reasoning or f"Calling {', '.join(one_line(call.name, 120) for call in calls)}."
-        self.trace.thought(said, action="tool_call", **self._list_quotes(calls))
+        text = move.reasoning or f"Calling {', '.join(one_line(call.name, 120) for call in calls)}."
+        self.trace.thought(text, action="tool_call", **self._list_quotes(calls))
         observations = await asyncio.gather(*(self._observe(call) for call in calls))
         await self._wait_until_allowed()
-        for call, said in zip(calls, observations, strict=True):
-            self._outputs.add(call.name, said)
+        for call, observation in zip(calls, observations, strict=True):
+            self._outputs.add(call.name, observation)
         self.thoughts.append(Thought(move.reasoning, calls, tuple(observations)))
 
     def _list_quotes(self, calls: Sequence[ToolCall]) -> dict[str, list[str]]:
         """Lists the arguments with text that comes from a tool only, for those who decide. Spec: threat 29."""
-        found = [
+        quotes = [
             f"{one_line(call.name, 120)}: {line}"
             for call in calls
-            for line in self._outputs.quoted_in(call.arguments)
+            for line in self._outputs.list_quotes(call.arguments)
         ][:MAX_QUOTES]
-        return {"from_tool_output": found} if found else {}
+        return {"from_tool_output": quotes} if quotes else {}
 
     async def _observe(self, call: ToolCall) -> str:
         if self._hooks is None or call.fault:
@@ -330,9 +329,9 @@ class Run:
         messages = self._messages(request, thoughts)
         over = self._context_window.excess(messages)
         if over:
-            said = sum(estimate_tokens(message.content) for message in self._before())
-            if said:  # else nothing of the conversation stands in the prompt
-                self._context_window.ensure_context_headroom(max(0, said - over))
+            remembered = estimate_prompt(self._before())
+            if remembered:  # else nothing of the conversation stands in the prompt
+                self._context_window.ensure_context_headroom(max(0, remembered - over))
             messages = self._context_window.shorten(self._messages(request, thoughts))
         return await self._reply(messages, tools=tools, schema=schema)
 
@@ -345,11 +344,11 @@ class Run:
     ) -> Reply:
         async with SilenceNotice(self._options.silence_notice, self._announce_silence) as notice:
 
-            def told(piece: str) -> None:
+            def note_piece(piece: str) -> None:
                 notice.end()
                 self.trace.token(piece)
 
-            reply = await self._model.reply(messages, tools=tools, schema=schema, on_text=told)
+            reply = await self._model.reply(messages, tools=tools, schema=schema, on_text=note_piece)
         return self._count(messages, reply)
 
     def _announce_silence(self, seconds: float) -> None:
@@ -388,9 +387,7 @@ class Run:
         return f"{text}{CUT_NOTE}" if text and reply.cut else text
 
     def _count(self, messages: Sequence[Message], reply: Reply) -> Reply:
-        estimated = sum(estimate_tokens(message.content) for message in messages) + estimate_tokens(
-            reply.text
-        )
+        estimated = estimate_prompt(messages) + estimate_tokens(reply.text)
         counted = sum(reply.usage) if reply.usage is not None else 0
         self._context_window.record_usage(counted or estimated)
         return reply
@@ -434,9 +431,11 @@ def list_callable_tools(participant: MEWParticipant, *, gate: Gate | None = None
             continue
         if gate is not None and gate(f"{tool.participant}/{tool.name}", None):
             continue
-        said = abridge(tool.description.strip(), MAX_DESCRIPTION)
-        described = f"{said} (tool of {tool.participant})" if said else f"A tool of {tool.participant}"
-        specs.append(ToolSpec(f"{tool.participant}/{tool.name}", described, tool.input_schema))
+        description = abridge(tool.description.strip(), MAX_DESCRIPTION)
+        text = (
+            f"{description} (tool of {tool.participant})" if description else f"A tool of {tool.participant}"
+        )
+        specs.append(ToolSpec(f"{tool.participant}/{tool.name}", text, tool.input_schema))
     return sorted(specs, key=lambda spec: spec.name)[:MAX_TOOLS]
 
 
@@ -491,5 +490,5 @@ def _describe_result(result: Any) -> str:
         others = [
             f"[{one_line(str(block.get('type')), 40)}]" for block in result.content if "text" not in block
         ]
-        return "\n".join([one for one in (result.text, " ".join(others)) if one]) or "(no output)"
+        return "\n".join([part for part in (result.text, " ".join(others)) if part]) or "(no output)"
     return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)

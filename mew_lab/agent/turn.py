@@ -76,11 +76,11 @@ def format_reply(reply: Reply, schema: Mapping[str, Any] | None, *, attends: boo
         }
     elif title == "Step":
         call: ToolCall | None = reply.tool_calls[0] if reply.tool_calls else None
-        given = (
+        action_input = (
             {"tool": call.name, "arguments": dict(call.arguments)} if call else {"message": reply.text or " "}
         )
         action = "tool_call" if call else "respond"
-        value = {"reasoning": reply.reasoning, "action": action, "actionInput": given}
+        value = {"reasoning": reply.reasoning, "action": action, "actionInput": action_input}
     else:
         value = {}
     return Reply(json.dumps(value, ensure_ascii=False), reply.reasoning, usage=reply.usage, cut=reply.cut)

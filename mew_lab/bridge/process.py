@@ -108,8 +108,8 @@ class ServerProcess:
                 f"cannot run {self.command_line}: there is no program {self.command[0]!r} on PATH"
             ) from None
         except (OSError, ValueError) as fault:
-            said = getattr(fault, "strerror", None) or str(fault)
-            raise MewError(f"cannot run {self.command_line}: {said}") from None
+            reason = getattr(fault, "strerror", None) or str(fault)
+            raise MewError(f"cannot run {self.command_line}: {reason}") from None
         assert self._process is not None
         self._stderr = asyncio.get_running_loop().create_task(self._read_stderr(self._process))
 
@@ -253,5 +253,5 @@ class ServerProcess:
 
 def _parse_report(line: bytes) -> dict[str, Any]:
     """The report of a keeper; empty where the keeper ended without one."""
-    said = json.loads(line) if line else {}
-    return said if isinstance(said, dict) else {}
+    report = json.loads(line) if line else {}
+    return report if isinstance(report, dict) else {}

@@ -30,7 +30,7 @@ _library.addHandler(logging.NullHandler())
 _library.propagate = False
 
 
-class _AsItCame(types.Result, extra="allow"):
+class _RawResult(types.Result, extra="allow"):
     """Any result, with every member kept under its own name."""
 
 
@@ -52,16 +52,16 @@ class McpSession:
         """
         request = types.Request[dict[str, Any], str](method=method, params=dict(params))
         try:
-            result = await self._session.send_request(request, _AsItCame)
+            result = await self._session.send_request(request, _RawResult)
         except MCPError as fault:
             raise RpcError(fault.code, fault.message, data=fault.data) from None
         except ValueError as fault:  # pydantic's, of a result that its own protocol version does not allow
-            said = str(fault).splitlines()[0]
+            reason = str(fault).splitlines()[0]
             raise RpcError(
-                INTERNAL_ERROR, f"The MCP server answered {method} with what MCP does not allow: {said}"
+                INTERNAL_ERROR, f"The MCP server answered {method} with what MCP does not allow: {reason}"
             ) from None
-        given = dict(result.model_extra or {})
-        return given if result.meta is None else {"_meta": result.meta, **given}
+        members = dict(result.model_extra or {})
+        return members if result.meta is None else {"_meta": result.meta, **members}
 
 
 @asynccontextmanager
@@ -75,7 +75,7 @@ async def open_session(
         at_end: is called when the server writes no more.
     """
 
-    async def notified(message: Any) -> None:
+    async def pass_notification(message: Any) -> None:
         method = getattr(message, "method", None)
         if isinstance(method, str):
             await on_notification(method)
@@ -84,7 +84,7 @@ async def open_session(
         _transport(process, at_end),
         mode="legacy",
         cache=None,
-        message_handler=notified,
+        message_handler=pass_notification,
         client_info=types.Implementation(name="mew_lab", version=VERSION),
     )
     try:

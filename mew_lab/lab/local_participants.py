@@ -109,11 +109,8 @@ class LocalParticipants:
         participant = MEWParticipant(host.client_for(name), tools=ToolBox(name=name))
         agent = MEWAgent(participant, model=model, **options)
         agent.owns_model = owns_model
-        agent.askers.starters |= {
-            self._session.me.name,
-            self._session.me.participant.client.id,
-            NOTEBOOK_SEAT,
-        }
+        me = self._session.me
+        agent.obey_starters(me.name, me.participant.client.id, NOTEBOOK_SEAT)
         seat = AgentSeat(self._session, agent, name=name)
         participant.client.on_error(lambda error: self._fault(f"{name}: {error}"))
         await agent.start()

@@ -189,15 +189,15 @@ class _AgentReader:
             return "tools"
         return "autonomous" if self.flag(metadata, "autonomous", "metadata", False) else "interactive"
 
-    def settings(self, given: Mapping[str, Any]) -> AgentSettings:
-        permission = self.choice(given, "toolPermission", "settings", PERMISSIONS, "tool")
+    def settings(self, chapter: Mapping[str, Any]) -> AgentSettings:
+        permission = self.choice(chapter, "toolPermission", "settings", PERMISSIONS, "tool")
         return AgentSettings(
-            model=self.text(given, "model", "settings").strip() or "offline",
+            model=self.text(chapter, "model", "settings").strip() or "offline",
             tool_permission=cast(Permission, permission),
-            max_chat_turns=self.number(given, "maxChatTurns", 1, 1000, whole=True) or 20,
-            max_output_tokens=self.number(given, "maxOutputTokens", 1, 10_000_000, whole=True),
-            temperature=self.number(given, "temperature", 0, 2),
-            top_p=self.number(given, "topP", 0, 1),
+            max_chat_turns=self.number(chapter, "maxChatTurns", 1, 1000, whole=True) or 20,
+            max_output_tokens=self.number(chapter, "maxOutputTokens", 1, 10_000_000, whole=True),
+            temperature=self.number(chapter, "temperature", 0, 2),
+            top_p=self.number(chapter, "topP", 0, 1),
         )
 
     def system_prompt(self, whole: Mapping[str, Any]) -> str:
@@ -205,9 +205,9 @@ class _AgentReader:
         texts = [self.text(whole, "systemPrompt", "")]
         for chapter in ("rules", "references"):
             entries = []
-            for n, one in enumerate(self.sequence(whole.get(chapter), chapter)):
+            for n, value in enumerate(self.sequence(whole.get(chapter), chapter)):
                 at = place(chapter, n)
-                entry = self.mapping(one, at)
+                entry = self.mapping(value, at)
                 if self.choice(entry, "include", at, INCLUDES, "always") == "always":
                     level = entry.get("priorityLevel")
                     level = level if isinstance(level, int) else 500
@@ -216,12 +216,12 @@ class _AgentReader:
         return "\n\n".join(text.strip() for text in texts if text.strip())
 
     def tools(self, listed: Sequence[Any]) -> list[ToolDefinition]:
-        found: list[ToolDefinition] = []
+        tools: list[ToolDefinition] = []
         first: dict[str, str] = {}
-        for n, one in enumerate(listed):
+        for n, value in enumerate(listed):
             at = place("metadata.tools", n)
-            entry = self.mapping(one, at)
-            if not isinstance(one, Mapping):
+            entry = self.mapping(value, at)
+            if not isinstance(value, Mapping):
                 continue
             tool = ToolDefinition(
                 name=self.text(entry, "name", at, needed=True),
@@ -230,51 +230,51 @@ class _AgentReader:
                 prompt=self.text(entry, "prompt", at, needed=True),
             )
             if tool.name and not TOOL_NAME.match(tool.name):
-                said = (
+                message = (
                     f"{one_line(tool.name, 80)!r} cannot name a tool: it takes 1 to 128 of A-Z a-z 0-9 . _ -"
                 )
-                self.fault(place(at, "name"), said)
+                self.fault(place(at, "name"), message)
             if tool.name in first:
                 self.fault(place(at, "name"), f"{tool.name!r} is the name of {first[tool.name]}, too")
             elif tool.name:
                 first[tool.name] = at
             self.faults += faults_of_parameters(entry.get("parameters"), at=place(at, "parameters"))
-            found.append(tool)
-        return found
+            tools.append(tool)
+        return tools
 
-    def servers(self, given: Mapping[str, Any]) -> dict[str, ServerDefinition]:
-        found = {}
-        for name, one in given.items():
+    def servers(self, chapter: Mapping[str, Any]) -> dict[str, ServerDefinition]:
+        servers = {}
+        for name, value in chapter.items():
             at = place("mcpServers", name)
-            entry = self.mapping(one, at)
+            entry = self.mapping(value, at)
             command = self.text(entry, "command", at)
             kind = self.text(entry, "type", at) or "stdio"
             if kind == "stdio" and not command:
                 self.fault(place(at, "command"), "it is missing: name the program that is the server")
             args = [str(word) for word in self.sequence(entry.get("args"), place(at, "args"))]
             env = self.mapping(entry.get("env") or {}, place(at, "env"))
-            for key, value in env.items():
-                if not isinstance(value, str | int | float):
+            for key, variable in env.items():
+                if not isinstance(variable, str | int | float):
                     self.fault(place(at, "env", key), "this must be text")
             defaults = self.rule(entry.get("serverToolDefaults"), place(at, "serverToolDefaults"), ToolRule())
             tools = self.mapping(entry.get("tools") or {}, place(at, "tools"))
-            found[name] = ServerDefinition(
+            servers[name] = ServerDefinition(
                 name=name,
                 type=kind,
                 command=(command, *args) if command else (),
-                env={key: str(value) for key, value in env.items()},
+                env={key: str(variable) for key, variable in env.items()},
                 cwd=self.text(entry, "cwd", at) or None,
                 defaults=defaults,
                 tools={
                     key: self.rule(rule, place(at, "tools", key), defaults) for key, rule in tools.items()
                 },
             )
-        return found
+        return servers
 
-    def rule(self, given: object, at: str, default: ToolRule) -> ToolRule:
-        if given is None:
+    def rule(self, value: object, at: str, default: ToolRule) -> ToolRule:
+        if value is None:
             return default
-        entry = self.mapping(given, at)
+        entry = self.mapping(value, at)
         return ToolRule(
             self.flag(entry, "permissionRequired", at, default.permission_required),
             cast(Include, self.choice(entry, "include", at, INCLUDES, default.include)),

@@ -61,14 +61,14 @@ class ToolDefinition:
     @property
     def properties(self) -> Mapping[str, Mapping[str, Any]]:
         """The schema of each parameter."""
-        found: Mapping[str, Mapping[str, Any]] = self.parameters.get("properties") or {}
-        return found
+        properties: Mapping[str, Mapping[str, Any]] = self.parameters.get("properties") or {}
+        return properties
 
     @property
     def required(self) -> Sequence[str]:
         """The parameters that each call has."""
-        found: Sequence[str] = self.parameters.get("required") or ()
-        return found
+        required: Sequence[str] = self.parameters.get("required") or ()
+        return required
 
     def faults_of(self, arguments: Mapping[str, Any]) -> list[str]:
         """The faults of the arguments of a call, each with its path. Undeclared arguments are faults unless allowed.
@@ -78,7 +78,7 @@ class ToolDefinition:
         try:
             self._given.bind(arguments)
         except BadArguments as fault:
-            return [f"{one['path']}: {one['message']}" for one in fault.faults]
+            return [f"{violation['path']}: {violation['message']}" for violation in fault.faults]
         except ConfigError as fault:
             return [f"arguments: they cannot be held against the schema: {fault}"]
         return []
@@ -156,7 +156,7 @@ class AgentDefinition:
 
     def tool(self, name: str) -> ToolDefinition | None:
         """The tool of that name, if any."""
-        return next((one for one in self.tools if one.name == name), None)
+        return next((tool for tool in self.tools if tool.name == name), None)
 
     @property
     def server_info(self) -> dict[str, str]:

@@ -65,7 +65,7 @@ class Home:
         self._gateway.add_space(SpaceConfig(name=SPACE))
         me = _id_of(definition.name, taken=())
         servers = self._servers(definition.servers, me)
-        self._bridges = [self._bridge(name, one) for name, one in servers.items()]
+        self._bridges = [self._bridge(name, server) for name, server in servers.items()]
         self._owns_model = model is None
         self._model = model or model_for(definition, base_url=base_url, api_key=api_key)
         self.agent = ToolsAgent(
@@ -114,10 +114,10 @@ class Home:
 
         return MEWClient(space=SPACE, connect_link=link)
 
-    def _servers(self, given: Mapping[str, ServerDefinition], me: str) -> dict[str, ServerDefinition]:
+    def _servers(self, definitions: Mapping[str, ServerDefinition], me: str) -> dict[str, ServerDefinition]:
         """The servers that can be started, by their names in the space."""
         servers: dict[str, ServerDefinition] = {}
-        for name, server in given.items():
+        for name, server in definitions.items():
             if server.type == "stdio":
                 servers[_id_of(name, taken={me.lower(), *map(str.lower, servers)})] = server
             else:
@@ -164,5 +164,5 @@ def _id_of(name: str, *, taken: set[str] | tuple[()]) -> str:
     """A free participant id that resembles the name."""
     id = re.sub(r"[^A-Za-z0-9.-]+", "-", name).strip("-.")[:56] or "agent"
     if id.lower() in ("gateway", "system") or id.lower() in taken:
-        id = next(one for n in range(2, 1000) if (one := f"{id}-{n}").lower() not in taken)
+        id = next(candidate for n in range(2, 1000) if (candidate := f"{id}-{n}").lower() not in taken)
     return id

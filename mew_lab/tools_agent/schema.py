@@ -119,11 +119,11 @@ def faults_of_parameters(schema: object, *, at: str = "parameters") -> list[Faul
     """
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
         return [Fault(at, 'the parameters of a tool are a schema of type "object"')]
-    found = list(islice(_faults(schema, at, 1), MAX_FAULTS))
-    if not found:
+    faults = list(islice(_faults(schema, at, 1), MAX_FAULTS))
+    if not faults:
         gaps = Validator(schema).gaps()
-        found += [Fault(place(at, *one.path), one_line(one.message, MAX_SAID)) for one in gaps]
-    return found
+        faults += [Fault(place(at, *gap.path), one_line(gap.message, MAX_SAID)) for gap in gaps]
+    return faults
 
 
 def wire_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,9 +140,11 @@ def wire_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def _wire_value(key: str, value: Any) -> Any:
     if key == "properties" and isinstance(value, Mapping):
-        return {name: wire_schema(one) if isinstance(one, Mapping) else one for name, one in value.items()}
+        return {
+            name: wire_schema(inner) if isinstance(inner, Mapping) else inner for name, inner in value.items()
+        }
     if key == "items" and isinstance(value, list):
-        return [wire_schema(one) if isinstance(one, Mapping) else one for one in value]
+        return [wire_schema(inner) if isinstance(inner, Mapping) else inner for inner in value]
     if key in ("items", "additionalProperties") and isinstance(value, Mapping):
         return wire_schema(value)
     return value
@@ -158,15 +160,15 @@ def _faults(schema: object, at: str, depth: int) -> Iterator[Fault]:
         return
     kind = schema.get("type")
     if not isinstance(kind, str) or kind not in TYPES:
-        said = "it has no type" if kind is None else f"{kind!r:.60} is no type"
-        yield Fault(place(at, "type"), f"{said}; the types are {', '.join(TYPES)}")
+        message = "it has no type" if kind is None else f"{kind!r:.60} is no type"
+        yield Fault(place(at, "type"), f"{message}; the types are {', '.join(TYPES)}")
         return
     below = {key: schema[key] for key in ("items", "properties", "additionalProperties") if key in schema}
     own = list(_own_faults({key: value for key, value in schema.items() if key not in below}, kind, at))
     own += _shape_faults(below, kind, at)
     yield from own
-    for key, one in _children(below):
-        yield from _faults(one, place(at, *key), depth + 1)
+    for key, inner in _children(below):
+        yield from _faults(inner, place(at, *key), depth + 1)
     if not own:
         yield from _value_faults(schema, at)
 
@@ -174,11 +176,11 @@ def _faults(schema: object, at: str, depth: int) -> Iterator[Fault]:
 def _children(below: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], Any]]:
     items, properties = below.get("items"), below.get("properties")
     if isinstance(items, list):
-        yield from ((("items", n), one) for n, one in enumerate(items))
+        yield from ((("items", n), inner) for n, inner in enumerate(items))
     elif items is not None:
         yield ("items",), items
     if isinstance(properties, Mapping):
-        yield from ((("properties", name), one) for name, one in properties.items())
+        yield from ((("properties", name), inner) for name, inner in properties.items())
     if isinstance(rest := below.get("additionalProperties"), Mapping):
         yield ("additionalProperties",), rest
 
@@ -208,8 +210,11 @@ def _own_faults(own: Mapping[str, Any], kind: str, at: str) -> Iterator[Fault]:
     try:
         _MODELS[kind].model_validate(named)
     except ValidationError as error:
-        for one in error.errors(include_url=False, include_context=False):
-            yield Fault(place(at, *one["loc"]), one_line(one["msg"].removeprefix("Value error, "), MAX_SAID))
+        for violation in error.errors(include_url=False, include_context=False):
+            yield Fault(
+                place(at, *violation["loc"]),
+                one_line(violation["msg"].removeprefix("Value error, "), MAX_SAID),
+            )
     for key in named:
         if own[key] is None and key != "default":
             yield Fault(place(at, key), "it has no value; give one, or leave the keyword out")
@@ -244,4 +249,7 @@ def _value_faults(schema: Mapping[str, Any], at: str) -> Iterator[Fault]:
 def _check_value(value: Any, validator: Validator, at: str) -> Sequence[Fault]:
     """What cannot be checked here, such as a reference, is told of the whole schema."""
     faults = validator.validate(value).violations[:1]
-    return [Fault(at, f"it does not fit its schema: {one_line(one.message, MAX_SAID)}") for one in faults]
+    return [
+        Fault(at, f"it does not fit its schema: {one_line(violation.message, MAX_SAID)}")
+        for violation in faults
+    ]

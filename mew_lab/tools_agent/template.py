@@ -38,8 +38,8 @@ def fill_prompt(
     """
     own = {"name": tool.name, "tool.name": tool.name, "tool.description": tool.description}
 
-    def value_of(found: re.Match[str]) -> str:
-        whole, key = found[0], found[1]
+    def value_of(place: re.Match[str]) -> str:
+        whole, key = place[0], place[1]
         if key is None:
             return _BRACE[whole]
         if key in tool.properties:
@@ -56,7 +56,7 @@ def fill_prompt(
 
 def references(template: str) -> list[str]:
     """What stands between single braces and could be a name, each once, in order."""
-    keys = (found[1] for found in _PLACE.finditer(template) if found[1] is not None)
+    keys = (place[1] for place in _PLACE.finditer(template) if place[1] is not None)
     return list(dict.fromkeys(keys))
 
 
@@ -70,26 +70,26 @@ def lint(tool: ToolDefinition, *, at: str = "") -> list[Fault]:
     """
     path = f"{at}.prompt" if at else "prompt"
     used = references(tool.prompt)
-    said = []
+    findings = []
     for key in used:
         if key in tool.properties or key in ("name", "tool.name", "tool.description"):
             continue
         if _WORD.match(key):
-            said.append(f"{{{key}}} is no parameter of the tool, so it stays as it is")
+            findings.append(f"{{{key}}} is no parameter of the tool, so it stays as it is")
         else:
-            said.append(f"the braces around {key[:40]!r} hold no name, so they stay as they are")
+            findings.append(f"the braces around {key[:40]!r} hold no name, so they stay as they are")
     for key in tool.properties:
         if key not in used:
             kind = "required" if key in tool.required else "declared"
-            said.append(f"the parameter {key[:80]} is {kind}, but the prompt does not use it")
+            findings.append(f"the parameter {key[:80]} is {kind}, but the prompt does not use it")
     if "name" in tool.properties:
-        said.append("{name} is the parameter here; the tool's name is {tool.name}")
+        findings.append("{name} is the parameter here; the tool's name is {tool.name}")
     rest = _PLACE.sub("", tool.prompt)
     if "{" in rest or "}" in rest:
-        said.append(
+        findings.append(
             "there is a brace without a partner; it stays as it is, and {{ or }} says that it is meant"
         )
-    return [Fault(path, one) for one in said]
+    return [Fault(path, finding) for finding in findings]
 
 
 def _text(value: Any) -> str:

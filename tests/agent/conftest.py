@@ -38,9 +38,9 @@ CALLER = [*PROPOSER, {"kind": "mcp/request"}]
 async def until(holds: Callable[[], Any], *, what: str = "") -> Any:
     """What `holds()` gives once it holds; fails after ten seconds."""
     for _ in range(10_000):
-        found = holds()
-        if found:
-            return found
+        value = holds()
+        if value:
+            return value
         await asyncio.sleep(0.001)
     raise AssertionError(f"never happened: {what or holds}")
 
@@ -71,15 +71,15 @@ class Script:
         self.asked.append(list(messages))
         self.offered.append([tool.name for tool in tools])
         self.schemas.append(schema)
-        given = self.replies.pop(0) if self.replies else Reply("done")
-        if callable(given):
-            given = await given()
-        if isinstance(given, Exception):
-            raise given
+        reply = self.replies.pop(0) if self.replies else Reply("done")
+        if callable(reply):
+            reply = await reply()
+        if isinstance(reply, Exception):
+            raise reply
         if on_text is not None:
-            for piece in given.text.split():
+            for piece in reply.text.split():
                 on_text(piece)
-        return given
+        return reply
 
     async def aclose(self) -> None:
         self.closed = True
@@ -101,20 +101,27 @@ class Site:
         self.seated: list[MEWParticipant] = []
         self.agents: list[MEWAgent] = []
 
-    def _participant(
-        self, name: str, can: str | Sequence[Mapping[str, Any]], tools: Any, *, runtime_id: str | None = None
+    def enrol(
+        self,
+        name: str,
+        can: str | Sequence[Mapping[str, Any]],
+        tools: Any = None,
+        *,
+        runtime_id: str | None = None,
+        wrap: Callable[[Link], Link] = lambda link: link,
     ) -> MEWParticipant:
+        """A participant that has not joined yet; `wrap` may stand between it and each of its links."""
         self.gateway.enrol("demo", name, PROFILES[can] if isinstance(can, str) else can)
 
         async def link() -> Link:
             self.links[name] = attach(self.gateway, "demo", name, runtime_id=runtime_id)
-            return self.links[name]
+            return wrap(self.links[name])
 
         client = MEWClient(space="demo", connect_link=link, reconnect_delay=0.01, max_reconnect_attempts=3)
         return MEWParticipant(client, tools=tools or ToolBox(name=name))
 
     async def seat(self, name: str, can: Any = ({"kind": "*"},), *, tools: Any = None) -> MEWParticipant:
-        participant = self._participant(name, can, tools)
+        participant = self.enrol(name, can, tools)
         self.seated.append(participant)
         await participant.start()
         return participant
@@ -133,9 +140,10 @@ class Site:
         can: Any = CALLER,
         runtime_id: str | None = None,
         kind: type[MEWAgent] = MEWAgent,
+        wrap: Callable[[Link], Link] = lambda link: link,
         **options: Any,
     ) -> MEWAgent:
-        agent = kind(self._participant(name, can, None, runtime_id=runtime_id), model=model, **options)
+        agent = kind(self.enrol(name, can, runtime_id=runtime_id, wrap=wrap), model=model, **options)
         self.agents.append(agent)
         await agent.start()
         await agent.participant.discovery.wait_for_pending_discoveries(5.0)
@@ -143,28 +151,34 @@ class Site:
 
     def sent(self, *kinds: str, sender: str = "") -> list[Envelope]:
         """What the space accepted, in order; of some kinds, of one sender."""
-        raws = [one.raw for one in self.records if one.verdict == "accepted" and one.raw]
-        found = [Envelope.from_members(json.loads(raw), raw=raw) for raw in raws]
+        raws = [record.raw for record in self.records if record.verdict == "accepted" and record.raw]
+        envelopes = [Envelope.from_members(json.loads(raw), raw=raw) for raw in raws]
         return [
-            one for one in found if (not kinds or one.kind in kinds) and (not sender or one.sender == sender)
+            envelope
+            for envelope in envelopes
+            if (not kinds or envelope.kind in kinds) and (not sender or envelope.sender == sender)
         ]
 
     async def first(self, kind: str, sender: str = "") -> Envelope:
         """The first message of a kind, once it is there."""
-        found = await until(lambda: self.sent(kind, sender=sender), what=f"{kind} of {sender or 'anybody'}")
-        return found[0]
+        envelopes = await until(
+            lambda: self.sent(kind, sender=sender), what=f"{kind} of {sender or 'anybody'}"
+        )
+        return envelopes[0]
 
     async def proposal(self, sender: str, to: MEWParticipant, number: int = 1) -> Envelope:
         """The n-th proposal of somebody, once `to` has it before them."""
-        found = await until(lambda: len(all := self.sent("mcp/proposal", sender=sender)) >= number and all)
-        await until(lambda: to.proposals.get(found[number - 1].id))
-        return found[number - 1]
+        proposals = await until(
+            lambda: len(all := self.sent("mcp/proposal", sender=sender)) >= number and all
+        )
+        await until(lambda: to.proposals.get(proposals[number - 1].id))
+        return proposals[number - 1]
 
     async def answer(self, sender: str, number: int = 1) -> Envelope:
         """The n-th chat of somebody."""
         return (
             await until(
-                lambda: len(found := self.sent("chat", sender=sender)) >= number and found,
+                lambda: len(chats := self.sent("chat", sender=sender)) >= number and chats,
                 what=f"{number} chats of {sender}",
             )
         )[number - 1]

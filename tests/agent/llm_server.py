@@ -16,7 +16,17 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-__all__ = ["Answer", "ChatServer", "Request", "called", "chunk", "refused", "said", "streamed", "whole"]
+__all__ = [
+    "Answer",
+    "ChatServer",
+    "Request",
+    "called",
+    "chunk",
+    "refused",
+    "streamed",
+    "text_answer",
+    "whole",
+]
 
 
 class Request(NamedTuple):
@@ -61,14 +71,14 @@ def streamed(
     *chunks: Mapping[str, Any], done: bool = True, size: int | None = None, **members: Any
 ) -> Answer:
     """These chunks as events; with `size` the bytes are cut into pieces of that many."""
-    pieces = [event(one) for one in chunks] + ([event("[DONE]")] if done else [])
+    pieces = [event(chunk) for chunk in chunks] + ([event("[DONE]")] if done else [])
     if size is not None:
         text = b"".join(pieces)
         pieces = [text[at : at + size] for at in range(0, len(text), size)]
     return Answer(pieces, **members)
 
 
-def said(*texts: str, usage: tuple[int, int] | None = None, **members: Any) -> Answer:
+def text_answer(*texts: str, usage: tuple[int, int] | None = None, **members: Any) -> Answer:
     """A streamed text."""
     chunks = [chunk({"role": "assistant", "content": ""}), *(chunk({"content": text}) for text in texts)]
     chunks.append(chunk({}, "stop"))

@@ -138,7 +138,7 @@ def serve(folder: Path, request: str) -> Served:
     """One turn of the offline model with the real servers; `{repo}` in the request is the repository."""
 
     async def turn() -> Served:
-        async def ignored(_: str) -> None:
+        async def ignore(_: str) -> None:
             pass
 
         sessions: dict[str, McpSession] = {}
@@ -149,7 +149,7 @@ def serve(folder: Path, request: str) -> Served:
             }
             await asyncio.gather(*(process.start() for process in processes.values()))
             for who, process in processes.items():
-                opened = open_session(process, told=ignored, at_end=lambda: None)
+                opened = open_session(process, on_notification=ignore, at_end=lambda: None)
                 sessions[who] = await stack.enter_async_context(opened)
                 for tool in (await sessions[who].request("tools/list", {}))["tools"]:
                     specs.append(ToolSpec(f"{who}/{tool['name']}", tool["description"], tool["inputSchema"]))
@@ -159,7 +159,7 @@ def serve(folder: Path, request: str) -> Served:
                 result = await sessions[who].request(
                     "tools/call", {"name": name, "arguments": dict(asked.arguments)}
                 )
-                text = "\n".join(one.get("text", "") for one in result["content"])
+                text = "\n".join(block.get("text", "") for block in result["content"])
                 return f"Error: {text}" if result.get("isError") else text
 
             observations: list[str] = []
@@ -187,13 +187,13 @@ async def served(request: str, tools: Sequence[ToolSpec], observed: Any) -> tupl
         (asked,) = reply.tool_calls
         calls.append(asked)
         if isinstance(observed, str):
-            said = observed
+            observation = observed
         elif isinstance(observed, Mapping):
-            said = observed.get(asked.name, "done")
+            observation = observed.get(asked.name, "done")
         else:
-            said = await observed(asked)
+            observation = await observed(asked)
         messages += [
             Message("assistant", reply.reasoning, tool_calls=(asked,)),
-            Message("tool", said, tool_call_id=asked.id),
+            Message("tool", observation, tool_call_id=asked.id),
         ]
     raise AssertionError(f"no answer after {len(calls)} calls")

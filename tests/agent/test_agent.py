@@ -40,7 +40,9 @@ async def test_a_question_is_reasoned_about_in_one_context_and_answered_to_who_a
     start = await site.first("reasoning/start")
     [thought] = site.sent("reasoning/thought")
     [request] = [
-        one for one in site.sent("mcp/request", sender="agent") if one.payload["method"] == "tools/call"
+        envelope
+        for envelope in site.sent("mcp/request", sender="agent")
+        if envelope.payload["method"] == "tools/call"
     ]
     [conclusion] = site.sent("reasoning/conclusion")
     assert start.correlation_id == (asked.id,) and start.context is None and start.payload["message"]
@@ -50,9 +52,9 @@ async def test_a_question_is_reasoned_about_in_one_context_and_answered_to_who_a
     assert conclusion.context == start.id and conclusion.payload["message"]
     assert answer.to == ("human",) and answer.correlation_id == (asked.id,)
     assert answer.payload["text"] == "22°C."
-    order = [one.id for one in site.sent()]
-    told = [order.index(one.id) for one in (asked, start, thought, request, conclusion, answer)]
-    assert told == sorted(told)
+    order = [envelope.id for envelope in site.sent()]
+    places = [order.index(envelope.id) for envelope in (asked, start, thought, request, conclusion, answer)]
+    assert places == sorted(places)
 
 
 @pytest.mark.req("S-L3-19", "S-L3-23")
@@ -69,7 +71,9 @@ async def test_an_agent_that_may_only_propose_waits_for_a_human(site: Site) -> N
     assert (await site.answer("agent")).payload["text"] == "22°C."
     assert model.asked[1][-1].content == "Tokyo: 22°C, partly cloudy"
     assert not [
-        one for one in site.sent("mcp/request", sender="agent") if one.payload["method"] == "tools/call"
+        envelope
+        for envelope in site.sent("mcp/request", sender="agent")
+        if envelope.payload["method"] == "tools/call"
     ]
 
 
@@ -104,13 +108,13 @@ async def test_a_failing_tool_an_unknown_one_and_unfit_arguments_are_observation
     await site.agent("agent", model)
     await human.chat("Is there power?", to="agent")
     assert (await site.answer("agent")).payload["text"] == "It is broken."
-    said = [asked[-1].content for asked in model.asked[1:]]
-    assert "no power" in said[0]
-    assert "no tool grid/mends" in said[1] and "grid/breaks" in said[1]
-    assert "no tool nonsense" in said[2]
-    assert "Invalid arguments" in said[3]
-    assert "not JSON" in said[4]
-    assert all(one.startswith("Error: ") for one in said)
+    observations = [asked[-1].content for asked in model.asked[1:]]
+    assert "no power" in observations[0]
+    assert "no tool grid/mends" in observations[1] and "grid/breaks" in observations[1]
+    assert "no tool nonsense" in observations[2]
+    assert "Invalid arguments" in observations[3]
+    assert "not JSON" in observations[4]
+    assert all(observation.startswith("Error: ") for observation in observations)
 
 
 async def test_a_right_that_was_revoked_meanwhile_is_an_observation(site: Site) -> None:
@@ -174,8 +178,12 @@ async def test_without_reasoning_nothing_of_it_is_sent_and_calls_correlate_to_th
     asked = await human.chat("How is Tokyo?", to="agent")
     await site.answer("agent")
     assert site.sent(*REASONING, "stream/request") == []
-    calls = [one for one in site.sent("mcp/request", sender="agent") if one.payload["method"] == "tools/call"]
-    assert [one.correlation_id for one in calls] == [(asked.id,)]
+    calls = [
+        envelope
+        for envelope in site.sent("mcp/request", sender="agent")
+        if envelope.payload["method"] == "tools/call"
+    ]
+    assert [envelope.correlation_id for envelope in calls] == [(asked.id,)]
 
 
 @pytest.mark.req("S-L3-15")
@@ -203,13 +211,18 @@ async def test_one_tool_name_of_two_participants_is_two_tools_and_each_says_whos
     await human.chat("1 + 2?", to="agent")
     await site.answer("agent")
     assert model.offered[0] == ["calculator/add", "math-service/add"]
-    calls = [one for one in site.sent("mcp/request", sender="agent") if one.payload["method"] == "tools/call"]
-    assert [one.to for one in calls] == [("math-service",)]
+    calls = [
+        envelope
+        for envelope in site.sent("mcp/request", sender="agent")
+        if envelope.payload["method"] == "tools/call"
+    ]
+    assert [envelope.to for envelope in calls] == [("math-service",)]
     from mew_lab.agent.run import list_callable_tools
 
     described = {tool.name: tool.description for tool in list_callable_tools(agent.participant)}
     assert all(
-        name.partition("/")[0] in said and "Add two numbers." in said for name, said in described.items()
+        name.partition("/")[0] in description and "Add two numbers." in description
+        for name, description in described.items()
     )
 
 
@@ -227,8 +240,8 @@ async def test_calls_of_one_step_are_made_at_once(site: Site) -> None:
     await site.agent("agent", model)
     await human.chat("Meet.", to="agent")
     await site.answer("agent")
-    assert [one.content for one in model.asked[1][-2:]] == ["met", "met"]
-    ids = [one.tool_call_id for one in model.asked[1][-2:]]
+    assert [message.content for message in model.asked[1][-2:]] == ["met", "met"]
+    ids = [message.tool_call_id for message in model.asked[1][-2:]]
     assert len(set(ids)) == 2 and ids == [call.id for call in model.asked[1][-3].tool_calls]
 
 
@@ -239,7 +252,7 @@ async def test_calls_of_one_step_are_made_at_once(site: Site) -> None:
 async def test_thoughts_are_mirrored_to_a_stream_of_their_own(site: Site) -> None:
     human = await site.seat("human")
     frames: list[bytes] = []
-    human.client.on_stream_data(lambda one: frames.append(one.data))
+    human.client.on_stream_data(lambda frame: frames.append(frame.data))
     go = asyncio.Event()
 
     async def slowly() -> Reply:
@@ -285,7 +298,7 @@ async def test_a_cancelled_reasoning_stops_withdraws_its_proposal_and_closes_its
     assert close.payload["reason"] == "cancelled"
     assert "watcher cancelled it (superseded)" in (await site.answer("agent")).payload["text"]
     assert not agent.runs
-    kinds = [one.kind for one in site.sent()]
+    kinds = [envelope.kind for envelope in site.sent()]
     after = kinds[kinds.index("reasoning/cancel") + 1 :]
     assert not [kind for kind in after if kind in REASONING]
     assert len(model.asked) == 1
@@ -319,7 +332,7 @@ async def test_a_stranger_cannot_take_back_the_question_of_another(site: Site) -
     asked = await human.chat("How is Tokyo?", to="agent")
     await site.first("reasoning/start")
     await stranger.cancel_chat(asked.id, "agent")
-    await until(lambda: "chat/cancel" in {one.kind for one in site.sent(sender="stranger")})
+    await until(lambda: "chat/cancel" in {envelope.kind for envelope in site.sent(sender="stranger")})
     assert agent.runs
     go.set()
     assert (await site.answer("agent")).payload["text"] == "22°C."
@@ -340,18 +353,18 @@ async def test_stopping_ends_what_is_worked_on_and_starting_brings_it_back(site:
     await agent.stop()
     await agent.start()
     await human.chat("Are you there?", to="agent")
-    told = [(await site.answer("agent", n)).payload["text"] for n in (1, 2)]
-    assert told == ["Stopped: shutdown.", "Here I am."]
+    texts = [(await site.answer("agent", n)).payload["text"] for n in (1, 2)]
+    assert texts == ["Stopped: shutdown.", "Here I am."]
 
 
 async def test_a_model_made_of_a_word_goes_with_its_agent_and_one_that_was_given_stays(site: Site) -> None:
-    given = Script()
-    agent = await site.agent("agent", given)
+    script = Script()
+    agent = await site.agent("agent", script)
     await agent.aclose()
-    assert not given.closed
-    agent.model, agent.owns_model = given, True
+    assert not script.closed
+    agent.model, agent.owns_model = script, True
     await agent.aclose()
-    assert given.closed
+    assert script.closed
     assert MEWAgent(MEWParticipant(gateway="ws://127.0.0.1:1"), model="offline").owns_model
 
 
@@ -380,7 +393,7 @@ async def test_with_auto_respond_off_it_hears_and_says_nothing(site: Site) -> No
 
 @pytest.mark.req("S-CH-5", "S-CH-9")
 @pytest.mark.parametrize(
-    ("said", "answers"),
+    ("judgement", "answers"),
     [
         ('{"shouldRespond": true, "confidence": 0.9, "reason": "I have the tool"}', True),
         ('{"shouldRespond": true, "confidence": 0.5, "reason": "perhaps"}', False),
@@ -389,10 +402,10 @@ async def test_with_auto_respond_off_it_hears_and_says_nothing(site: Site) -> No
     ],
 )
 async def test_what_is_addressed_to_nobody_is_answered_where_the_model_is_sure(
-    site: Site, said: str, answers: bool
+    site: Site, judgement: str, answers: bool
 ) -> None:
     human = await site.seat("human")
-    model = Script(Reply(said), Reply("22°C."))
+    model = Script(Reply(judgement), Reply("22°C."))
     agent = await site.agent("agent", model)
     await human.chat("How is Tokyo?")
     await until(lambda: model.asked)
@@ -448,7 +461,7 @@ async def test_who_asks_without_end_is_told_so_and_not_answered(site: Site) -> N
         await human.chat(f"Question {n}?", to="agent")
     await until(lambda: len(site.sent("chat/acknowledge", sender="agent")) == 20)
     await until(lambda: not agent._tasks)
-    statuses = [one.payload["status"] for one in site.sent("chat/acknowledge", sender="agent")]
+    statuses = [envelope.payload["status"] for envelope in site.sent("chat/acknowledge", sender="agent")]
     assert 0 < statuses.count("rate_limited") < 20
     assert len(site.sent("chat", sender="agent")) == statuses.count("processing")
 
@@ -462,7 +475,7 @@ async def test_several_requests_keep_their_contexts_apart(site: Site) -> None:
 
     class Echoes(Script):
         async def reply(self, messages: Any, **more: Any) -> Reply:
-            asked = next(one.content for one in messages if one.role == "user")
+            asked = next(message.content for message in messages if message.role == "user")
             if messages[-1].role == "tool":
                 assert asked in messages[-1].content
                 return Reply(messages[-1].content)
@@ -476,8 +489,8 @@ async def test_several_requests_keep_their_contexts_apart(site: Site) -> None:
     for proposal in reversed(proposals):
         await people[0].approve(proposal.id)
     await site.answer("agent", 3)
-    starts = {one.id: one.correlation_id[0] for one in site.sent("reasoning/start")}
-    asked = {one.id: one for one in site.sent("chat") if one.sender != "agent"}
+    starts = {envelope.id: envelope.correlation_id[0] for envelope in site.sent("reasoning/start")}
+    asked = {envelope.id: envelope for envelope in site.sent("chat") if envelope.sender != "agent"}
     for thought in site.sent("reasoning/thought"):
         assert thought.context is not None
         assert asked[starts[thought.context]].payload["text"] == thought.payload["message"]
@@ -498,8 +511,12 @@ async def test_the_conversation_before_is_in_the_prompt_only_when_asked_for(site
     agent.configure(conversation_history_length=2)
     await human.chat("Second question", to="agent")
     await site.answer("agent", 2)
-    assert [one.content for one in model.asked[0][1:]] == ["First question"]
-    assert [one.content for one in model.asked[1][1:]] == ["human: First question", "One.", "Second question"]
+    assert [message.content for message in model.asked[0][1:]] == ["First question"]
+    assert [message.content for message in model.asked[1][1:]] == [
+        "human: First question",
+        "One.",
+        "Second question",
+    ]
 
 
 async def test_work_that_nobody_asked_for_in_the_space_is_seen_there_all_the_same(site: Site) -> None:
@@ -529,7 +546,11 @@ async def test_a_model_that_fails_is_said_aloud_and_the_agent_goes_on(site: Site
     cancel = await site.first("reasoning/cancel")
     assert cancel.payload["reason"] == "error"
     status = await until(
-        lambda: [one for one in site.sent("participant/status") if "error" in one.payload.get("status", "")]
+        lambda: [
+            envelope
+            for envelope in site.sent("participant/status")
+            if "error" in envelope.payload.get("status", "")
+        ]
     )
     assert "the server is down" in status[0].payload["status"]
     await human.chat("Hello again", to="agent")

@@ -10,8 +10,8 @@ from .conftest import until
 
 
 async def test_what_a_task_raises_is_told_and_it_is_counted_no_more() -> None:
-    told: list[Exception] = []
-    tasks = BackgroundTasks(report=told.append)
+    faults: list[Exception] = []
+    tasks = BackgroundTasks(report=faults.append)
 
     async def fails() -> None:
         raise ValueError("x")
@@ -19,7 +19,7 @@ async def test_what_a_task_raises_is_told_and_it_is_counted_no_more() -> None:
     tasks.begin(fails())
     assert len(tasks) == 1
     await until(lambda: not tasks)
-    assert [str(fault) for fault in told] == ["x"]
+    assert [str(fault) for fault in faults] == ["x"]
 
 
 async def test_all_end_together_but_the_one_that_ends_them() -> None:

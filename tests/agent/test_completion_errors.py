@@ -20,8 +20,8 @@ def test_a_key_that_comes_in_pieces_never_gets_through(cuts: list[int], around: 
     for cut in [*cuts, len(text)]:
         pieces.append(redaction.piece(text[at : at + cut]))
         at += cut
-    told = "".join([*pieces, redaction.piece("", last=True)])
-    assert told == text.replace(SECRET, KEY)
+    shown = "".join([*pieces, redaction.piece("", last=True)])
+    assert shown == text.replace(SECRET, KEY)
 
 
 def test_text_without_the_key_is_told_at_once() -> None:
@@ -39,9 +39,11 @@ def test_names_and_values_of_json_lose_the_key() -> None:
 
 @pytest.mark.parametrize("shown", ["sk-c***mXw", "sk-canary-8F3k**************", "ends in 1LmXw", SECRET])
 def test_a_complaint_shows_no_part_of_the_key_either(shown: str) -> None:
-    said = Redaction(TOKEN).complaint(f"Incorrect API key provided: {shown}. Find yours in the settings.")
-    assert not any(SECRET[at : at + 4] in said for at in range(len(SECRET) - 3))
-    assert said.startswith("Incorrect API key provided: ")
+    complaint = Redaction(TOKEN).complaint(
+        f"Incorrect API key provided: {shown}. Find yours in the settings."
+    )
+    assert not any(SECRET[at : at + 4] in complaint for at in range(len(SECRET) - 3))
+    assert complaint.startswith("Incorrect API key provided: ")
 
 
 def test_other_secrets_of_this_process_are_masked_in_a_complaint() -> None:

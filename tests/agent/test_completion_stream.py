@@ -37,18 +37,18 @@ def assembly(*, tools: tuple[str, ...] = TOOLS, **more: Any) -> ReplyAssembly:
     )
 
 
-def delta(**said: Any) -> dict[str, Any]:
-    return {"choices": [{"index": 0, "delta": said, "finish_reason": None}]}
+def delta(**members: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": members, "finish_reason": None}]}
 
 
-def calling(**given: Any) -> dict[str, Any]:
-    return delta(tool_calls=[given])
+def calling(**call: Any) -> dict[str, Any]:
+    return delta(tool_calls=[call])
 
 
 def of(*chunks: dict[str, Any]) -> Reply:
     made = assembly()
-    for one in chunks:
-        made.add(one)
+    for chunk in chunks:
+        made.add(chunk)
     return made.reply()
 
 
@@ -87,12 +87,12 @@ def test_an_event_that_never_ends_is_cut(flood: bytes) -> None:
 
 
 def test_a_character_whose_halves_come_apart_is_told_whole() -> None:
-    told: list[str] = []
-    made = assembly(on_text=told.append)
+    pieces: list[str] = []
+    made = assembly(on_text=pieces.append)
     for text in ("rain \ud83c", "\udf27 and", "\ud83c"):
         made.add(delta(content=text))
-    assert made.reply().text == "".join(told) == "rain 🌧 and\ufffd"
-    assert told[:2] == ["rain ", "🌧 and"]
+    assert made.reply().text == "".join(pieces) == "rain 🌧 and\ufffd"
+    assert pieces[:2] == ["rain ", "🌧 and"]
 
 
 def test_reasoning_goes_beside_the_text_under_either_of_its_names() -> None:

@@ -25,7 +25,18 @@ from mew_lab.agent.prompts import ATTENTION
 from mew_lab.errors import ConfigError, ModelFailed
 from mew_lab.protocol.token import Token
 
-from .llm_server import Answer, ChatServer, Request, called, chunk, event, refused, said, streamed, whole
+from .llm_server import (
+    Answer,
+    ChatServer,
+    Request,
+    called,
+    chunk,
+    event,
+    refused,
+    streamed,
+    text_answer,
+    whole,
+)
 
 KEY = "sk-canary-8F3kQz71LmXwP0"
 HI = [Message("user", "What is the weather in Tokyo?")]
@@ -83,10 +94,13 @@ async def failing(
 
 @pytest.mark.parametrize("size", [None, 1, 2, 7, 1000])
 async def test_text_comes_piece_by_piece_however_the_bytes_are_cut(size: int | None) -> None:
-    told: list[str] = []
-    async with talking(said("It is ", "22 °C ", "and rains 🌧.", usage=(12, 5), size=size)) as (model, server):
-        reply = await model.reply(HI, on_text=told.append)
-    assert told == ["It is ", "22 °C ", "and rains 🌧."]
+    pieces: list[str] = []
+    async with talking(text_answer("It is ", "22 °C ", "and rains 🌧.", usage=(12, 5), size=size)) as (
+        model,
+        server,
+    ):
+        reply = await model.reply(HI, on_text=pieces.append)
+    assert pieces == ["It is ", "22 °C ", "and rains 🌧."]
     assert reply == Reply(text="It is 22 °C and rains 🌧.", usage=Usage(12, 5))
     assert server.requests[0].path == "/v1/chat/completions"
     assert server.bodies == [
@@ -103,20 +117,20 @@ async def test_a_server_that_knows_no_streams_is_understood() -> None:
     message = {"role": "assistant", "content": "22 °C", "tool_calls": None}
     usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
     async with talking(whole(message, usage=usage)) as (model, _):
-        told: list[str] = []
-        assert await model.reply(HI, on_text=told.append) == Reply(text="22 °C", usage=Usage(3, 2))
-        assert told == ["22 °C"]
+        pieces: list[str] = []
+        assert await model.reply(HI, on_text=pieces.append) == Reply(text="22 °C", usage=Usage(3, 2))
+        assert pieces == ["22 °C"]
 
 
 async def test_one_connection_serves_many_replies() -> None:
-    async with talking(said("a"), said("b")) as (model, server):
+    async with talking(text_answer("a"), text_answer("b")) as (model, server):
         assert (await model.reply(HI)).text == "a"
         assert (await model.reply(HI)).text == "b"
         assert server.connections == 1
 
 
 async def test_settings_go_out_as_given() -> None:
-    async with talking(said("a"), temperature=0.5, tool_choice="required", max_tokens=2048) as (
+    async with talking(text_answer("a"), temperature=0.5, tool_choice="required", max_tokens=2048) as (
         model,
         server,
     ):
@@ -158,14 +172,14 @@ async def test_tools_are_offered_under_names_that_an_api_takes_with_their_partic
 
 @pytest.mark.divergence("S-L3-5")
 async def test_participants_with_underscores_are_called_as_well() -> None:
-    one, two = CLOCK._replace(name="a_b/c"), CLOCK._replace(name="a/b_c")
+    first, second = CLOCK._replace(name="a_b/c"), CLOCK._replace(name="a/b_c")
 
     def call_both(request: Request) -> Answer:
         names = [tool["function"]["name"] for tool in request.body["tools"]]
         return called(*((f"c{n}", name, "{}") for n, name in enumerate(names)))
 
     async with talking(call_both) as (model, _):
-        reply = await model.reply(HI, tools=[one, two])
+        reply = await model.reply(HI, tools=[first, second])
     assert [call.name for call in reply.tool_calls] == ["a_b/c", "a/b_c"]
 
 
@@ -181,7 +195,7 @@ async def test_what_was_called_and_answered_goes_out_in_the_native_format() -> N
         Message("assistant", "", tool_calls=(silent,)),
         Message("tool", "", tool_call_id="call_abc124"),
     ]
-    async with talking(said("22 °C")) as (model, server):
+    async with talking(text_answer("22 °C")) as (model, server):
         await model.reply(messages, tools=[WEATHER])
     # SDK "Native Format"; the participant is called weather-service there
     function = {"name": "weather-service_get_weather", "arguments": '{"city": "Tokyo"}'}
@@ -241,7 +255,7 @@ async def test_one_tool_can_be_demanded_by_its_name() -> None:
 
 async def test_a_hostile_schema_of_a_tool_is_still_one_of_an_object() -> None:
     tool = ToolSpec("p/t", "x" * 5000 + "\ud800", {"type": "string"})
-    async with talking(said("a")) as (model, server):
+    async with talking(text_answer("a")) as (model, server):
         await model.reply([Message("user", "half \ud800")], tools=[tool])
     function = server.bodies[0]["tools"][0]["function"]
     assert function["parameters"] == {"type": "object", "properties": {}}
@@ -255,7 +269,7 @@ JSON = '{"shouldRespond": true, "confidence": 1, "reason": "asked"}'
 
 
 async def test_a_schema_is_asked_for_and_tools_are_not_offered() -> None:
-    async with talking(said(JSON)) as (model, server):
+    async with talking(text_answer(JSON)) as (model, server):
         reply = await model.reply(HI, tools=[CLOCK], schema=ATTENTION)
     assert reply.text == JSON
     assert "tools" not in server.bodies[0]
@@ -274,7 +288,7 @@ async def test_a_schema_is_asked_for_and_tools_are_not_offered() -> None:
 async def test_a_server_that_knows_no_schemas_is_asked_in_simpler_ways_and_that_is_remembered(
     refusal: Answer,
 ) -> None:
-    async with talking(refusal, refusal, said(JSON), said(JSON)) as (model, server):
+    async with talking(refusal, refusal, text_answer(JSON), text_answer(JSON)) as (model, server):
         assert (await model.reply(HI, schema=ATTENTION)).text == JSON
         assert (await model.reply(HI, schema=ATTENTION)).text == JSON
     assert [body.get("response_format", {}).get("type") for body in server.bodies] == [
@@ -288,14 +302,14 @@ async def test_a_server_that_knows_no_schemas_is_asked_in_simpler_ways_and_that_
 
 async def test_the_last_way_is_to_ask_for_no_form_at_all() -> None:
     no = refused(400, "unknown parameter: response_format")
-    async with talking(no, no, no, said(JSON)) as (model, server):
+    async with talking(no, no, no, text_answer(JSON)) as (model, server):
         assert (await model.reply(HI, schema=ATTENTION)).text == JSON
     assert "response_format" not in server.bodies[3]
 
 
 async def test_a_server_that_counts_nothing_is_not_asked_to() -> None:
     async with talking(
-        refused(400, "Unrecognized request argument: stream_options"), said("a"), said("b")
+        refused(400, "Unrecognized request argument: stream_options"), text_answer("a"), text_answer("b")
     ) as (model, server):
         assert (await model.reply(HI)).text == "a"
         assert (await model.reply(HI)).text == "b"
@@ -311,7 +325,7 @@ async def test_a_server_that_knows_no_null_gets_an_empty_text(refusal: Answer) -
         Message("assistant", tool_calls=(ToolCall("c1", "clock/now", {}),)),
         Message("tool", "noon", tool_call_id="c1"),
     ]
-    async with talking(refusal, said("a"), said("b")) as (model, server):
+    async with talking(refusal, text_answer("a"), text_answer("b")) as (model, server):
         assert (await model.reply(calls)).text == "a"
         assert (await model.reply(calls)).text == "b"
     assert [body["messages"][1]["content"] for body in server.bodies] == [None, "", ""]
@@ -320,7 +334,7 @@ async def test_a_server_that_knows_no_null_gets_an_empty_text(refusal: Answer) -
 
 async def test_a_request_that_is_wrong_for_another_reason_fails_soon_and_nothing_is_learned() -> None:
     no = refused(400, "maximum context length is 8192 tokens", code="context_length_exceeded")
-    async with talking(no, no, said("a")) as (model, server):
+    async with talking(no, no, text_answer("a")) as (model, server):
         with pytest.raises(ModelFailed, match="maximum context length is 8192 tokens") as caught:
             await model.reply(HI)
         assert caught.value.status == 400
@@ -355,7 +369,7 @@ async def test_an_unknown_model_says_so() -> None:
 
 
 async def test_a_server_that_is_busy_is_asked_again_when_it_said() -> None:
-    async with talking(refused(429, retry_after="0.1"), said("fine")) as (model, server):
+    async with talking(refused(429, retry_after="0.1"), text_answer("fine")) as (model, server):
         loop = asyncio.get_running_loop()
         began = loop.time()
         assert (await model.reply(HI)).text == "fine"
@@ -376,9 +390,9 @@ async def test_a_date_to_wait_for_counts_from_now() -> None:
     assert failed.retry_after_s == 7200
 
 
-@pytest.mark.parametrize("told", ["soon", "nan", "inf", "-5", "1e400"])
-async def test_nonsense_to_wait_for_is_no_time(told: str) -> None:
-    failed, requests = await failing(refused(503, retry_after=told), max_retries=0)
+@pytest.mark.parametrize("header", ["soon", "nan", "inf", "-5", "1e400"])
+async def test_nonsense_to_wait_for_is_no_time(header: str) -> None:
+    failed, requests = await failing(refused(503, retry_after=header), max_retries=0)
     assert failed.retry_after_s in (None, 0.0)
     assert requests == 1
 
@@ -420,23 +434,23 @@ async def test_nobody_there_says_where() -> None:
 
 async def test_a_stream_that_breaks_off_before_anything_was_told_is_asked_for_again() -> None:
     half = streamed(chunk({"role": "assistant"}), done=False, cut=True)
-    async with talking(half, said("whole")) as (model, server):
-        told: list[str] = []
-        assert (await model.reply(HI, on_text=told.append)).text == "whole"
-    assert (told, len(server.requests)) == (["whole"], 2)
+    async with talking(half, text_answer("whole")) as (model, server):
+        pieces: list[str] = []
+        assert (await model.reply(HI, on_text=pieces.append)).text == "whole"
+    assert (pieces, len(server.requests)) == (["whole"], 2)
 
 
 async def test_a_stream_that_breaks_off_after_something_was_told_says_after_how_much() -> None:
-    told: list[str] = []
+    pieces: list[str] = []
     half = streamed(chunk({"content": "It is "}), chunk({"content": "2"}), done=False, cut=True)
-    failed, requests = await failing(half, said("whole"), on_text=told.append)
-    assert (told, requests) == (["It is ", "2"], 1)
+    failed, requests = await failing(half, text_answer("whole"), on_text=pieces.append)
+    assert (pieces, requests) == (["It is ", "2"], 1)
     assert "the stream broke off after 7 characters" in str(failed)
 
 
 async def test_a_stream_that_breaks_off_twice_fails_even_if_nobody_listened() -> None:
     half = streamed(chunk({"content": "It is "}), done=False, cut=True)
-    failed, requests = await failing(half, half, said("whole"))
+    failed, requests = await failing(half, half, text_answer("whole"))
     assert requests == 2
     assert "broke off after 6 characters" in str(failed)
 
@@ -541,7 +555,7 @@ async def test_what_a_listener_raises_is_its_own() -> None:
     def bad(text: str) -> None:
         raise LookupError(text)
 
-    async with talking(said("It is")) as (model, _):
+    async with talking(text_answer("It is")) as (model, _):
         with pytest.raises(LookupError, match="It is"):
             await model.reply(HI, on_text=bad)
 
@@ -553,48 +567,48 @@ def echoing(make: Callable[[str], Answer]) -> Callable[[Request], Answer]:
     """An answer that holds all headers of its request, in its headers too."""
 
     def answer(request: Request) -> Answer:
-        told = " | ".join(f"{name}: {value}" for name, value in request.headers.items())
-        assert KEY in told
-        made = make(told)
-        return Answer(made.pieces, made.status, {**made.headers, "X-Echo": told}, made.cut, made.waits)
+        echo = " | ".join(f"{name}: {value}" for name, value in request.headers.items())
+        assert KEY in echo
+        made = make(echo)
+        return Answer(made.pieces, made.status, {**made.headers, "X-Echo": echo}, made.cut, made.waits)
 
     return answer
 
 
-def echoed_call(told: str) -> Answer:
-    return called((told, "clock_now", json.dumps({"a": [told], told: told})), (told, told, told))
+def echoed_call(echo: str) -> Answer:
+    return called((echo, "clock_now", json.dumps({"a": [echo], echo: echo})), (echo, echo, echo))
 
 
 ECHOES = {
-    "text": echoing(lambda told: said(*told)),
-    "whole": echoing(lambda told: whole({"content": told, "reasoning": told})),
+    "text": echoing(lambda echo: text_answer(*echo)),
+    "whole": echoing(lambda echo: whole({"content": echo, "reasoning": echo})),
     "reasoning": echoing(
-        lambda told: streamed(*(chunk({"reasoning_content": c}) for c in told), chunk({}, "stop"))
+        lambda echo: streamed(*(chunk({"reasoning_content": c}) for c in echo), chunk({}, "stop"))
     ),
     "call": echoing(echoed_call),
 }
 FAILURES = {
-    "401": echoing(lambda told: refused(401, told)),
+    "401": echoing(lambda echo: refused(401, echo)),
     "escaped": echoing(
-        lambda told: Answer([json.dumps({"error": told}).replace("sk-", "\\u0073k-").encode()], status=401)
+        lambda echo: Answer([json.dumps({"error": echo}).replace("sk-", "\\u0073k-").encode()], status=401)
     ),
-    "500": echoing(lambda told: Answer([told.encode()], status=500)),
-    "html": echoing(lambda told: Answer([f"<p>{told}".encode()], headers={"Content-Type": "text/html"})),
-    "event": echoing(lambda told: Answer([event({"error": {"message": told, "code": told}})])),
-    "nonsense": echoing(lambda told: Answer([event(told)])),
-    "cut": echoing(lambda told: streamed(chunk({"content": told}), done=False, cut=True)),
-    "protocol": echoing(lambda told: Answer([], headers={"Content-Encoding": "gzip", "Content-Type": told})),
+    "500": echoing(lambda echo: Answer([echo.encode()], status=500)),
+    "html": echoing(lambda echo: Answer([f"<p>{echo}".encode()], headers={"Content-Type": "text/html"})),
+    "event": echoing(lambda echo: Answer([event({"error": {"message": echo, "code": echo}})])),
+    "nonsense": echoing(lambda echo: Answer([event(echo)])),
+    "cut": echoing(lambda echo: streamed(chunk({"content": echo}), done=False, cut=True)),
+    "protocol": echoing(lambda echo: Answer([], headers={"Content-Encoding": "gzip", "Content-Type": echo})),
 }
 
 
 def shown_by(err: BaseException) -> str:
     """All that a traceback could show of it, with the values of every frame."""
-    told = traceback.TracebackException.from_exception(err, capture_locals=True)
-    chain, one = [], err
-    while one is not None and len(chain) < 20:
-        chain += [repr(one), str(one), repr(vars(one))]
-        one = one.__cause__ or one.__context__  # type: ignore[assignment]
-    return "".join(told.format()) + "".join(chain)
+    shown = traceback.TracebackException.from_exception(err, capture_locals=True)
+    chain, error = [], err
+    while error is not None and len(chain) < 20:
+        chain += [repr(error), str(error), repr(vars(error))]
+        error = error.__cause__ or error.__context__  # type: ignore[assignment]
+    return "".join(shown.format()) + "".join(chain)
 
 
 @pytest.fixture
@@ -610,11 +624,11 @@ def everything_logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixt
 async def test_a_key_that_a_server_echoes_is_in_no_reply_and_no_log(
     name: str, everything_logged: pytest.LogCaptureFixture
 ) -> None:
-    told: list[str] = []
+    pieces: list[str] = []
     async with talking(ECHOES[name], api_key=KEY) as (model, server):
-        reply = await model.reply(HI, tools=[CLOCK], on_text=told.append)
+        reply = await model.reply(HI, tools=[CLOCK], on_text=pieces.append)
         assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
-        shown = repr(reply) + "".join(told) + repr(model) + repr(vars(model)) + everything_logged.text
+        shown = repr(reply) + "".join(pieces) + repr(model) + repr(vars(model)) + everything_logged.text
     assert "[api key]" in repr(reply)
     assert KEY not in shown
     assert "receive_response_headers" in everything_logged.text  # the client's own log was on
@@ -655,7 +669,7 @@ async def test_a_key_of_the_environment_is_as_secret(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.threat(2)
 async def test_a_redirect_to_another_host_does_not_get_the_key() -> None:
-    async with ChatServer([said("from elsewhere")]) as other:
+    async with ChatServer([text_answer("from elsewhere")]) as other:
         away = Answer(
             status=307,
             headers={"Location": other.url.replace("127.0.0.1", "localhost") + "/chat/completions"},
@@ -705,7 +719,7 @@ def test_a_missing_key_names_both_ways_to_give_one() -> None:
 
 
 async def test_a_server_of_ones_own_needs_no_key() -> None:
-    async with talking(said("a")) as (model, server):
+    async with talking(text_answer("a")) as (model, server):
         await model.reply(HI)
     assert server.requests[0].headers["authorization"] == "Bearer none"
 
@@ -722,7 +736,7 @@ def test_a_model_is_neither_pickled_nor_copied() -> None:
 
 
 async def test_closing_twice_is_harmless_and_a_reply_after_it_opens_anew() -> None:
-    async with ChatServer([said("Hello.")]) as server:
+    async with ChatServer([text_answer("Hello.")]) as server:
         model = CompletionsModel("m-1", base_url=server.url)
         await model.aclose()
         await model.aclose()

@@ -20,7 +20,7 @@ from .conftest import Script, Site, until, wants
 
 
 def statuses(site: Site) -> list[dict[str, Any]]:
-    return [one.payload for one in site.sent("participant/status", sender="agent")]
+    return [envelope.payload for envelope in site.sent("participant/status", sender="agent")]
 
 
 async def talked(site: Site, *texts: str, **options: Any) -> tuple[Any, MEWAgent]:
@@ -50,10 +50,10 @@ async def test_before_the_context_is_full_the_oldest_is_forgotten_and_both_is_sa
     await site.answer("agent")
     used = sum(len(message.content) for message in model.asked[0]) / 4
     assert used <= 0.7 * 1000
-    told = [one for one in statuses(site) if one.get("status") in ("compacting", "compacted")]
-    assert [one["status"] for one in told] == ["compacting", "compacted"]
-    assert told[1]["messages_in_context"] < told[0]["messages_in_context"]
-    assert told[1]["freed_tokens"] > 0 and told[1]["headroom_tokens"] >= 300
+    reports = [status for status in statuses(site) if status.get("status") in ("compacting", "compacted")]
+    assert [report["status"] for report in reports] == ["compacting", "compacted"]
+    assert reports[1]["messages_in_context"] < reports[0]["messages_in_context"]
+    assert reports[1]["freed_tokens"] > 0 and reports[1]["headroom_tokens"] >= 300
     assert model.asked[0][-2].content.startswith("human: 9 ")
     assert not any("left out" in message.content for message in model.asked[0])  # whole messages went
 
@@ -83,7 +83,7 @@ async def test_a_huge_tool_result_is_cut_to_fit_and_says_so(site: Site) -> None:
     assert seen.startswith("BEGIN") and seen.endswith("END") and "characters left out" in seen
     assert sum(len(message.content) for message in model.asked[1]) / 4 <= 0.7 * 2000
     # The conversation is not in the prompt, so forgetting it would free nothing.
-    assert "compacting" not in {one.get("status") for one in statuses(site)}
+    assert "compacting" not in {status.get("status") for status in statuses(site)}
 
 
 @pytest.mark.req("P-3.9.4-7", "S-L2-41")
@@ -91,8 +91,10 @@ async def test_near_the_limit_a_status_is_sent_unasked(site: Site) -> None:
     model = Script(Reply("Hello.", usage=Usage(950, 10)), max_tokens=1000)
     human, _ = await talked(site, model=model)
     await human.chat("Hello", to="agent")
-    found = await until(lambda: [one for one in statuses(site) if one.get("status") == "near_limit"])
-    assert found[0]["tokens"] == 960 and found[0]["max_tokens"] == 1000
+    reports = await until(
+        lambda: [status for status in statuses(site) if status.get("status") == "near_limit"]
+    )
+    assert reports[0]["tokens"] == 960 and reports[0]["max_tokens"] == 1000
 
 
 @pytest.mark.req("S-L3-13")
@@ -100,9 +102,9 @@ async def test_forget_trims_the_conversation(site: Site) -> None:
     human, agent = await talked(site, "one", "two", "three")
     await ordered(human, site, "participant/forget", direction="oldest", entries=2)
     await until(lambda: len(agent.memory) == 1)
-    assert [one.text for one in agent.memory.entries] == ["three"]
-    found = await until(lambda: statuses(site))
-    assert found[-1]["messages_in_context"] == 1
+    assert [entry.text for entry in agent.memory.entries] == ["three"]
+    reports = await until(lambda: statuses(site))
+    assert reports[-1]["messages_in_context"] == 1
 
 
 @pytest.mark.req("S-L3-13")
@@ -119,14 +121,14 @@ async def test_clear_ends_the_reasoning_and_empties_the_conversation(site: Site)
     await site.first("reasoning/start")
     await ordered(human, site, "participant/clear")
     await until(lambda: not agent.runs and site.sent("chat", sender="agent"))
-    assert [one.payload["text"] for one in site.sent("chat", sender="agent")] == ["Stopped: clear."]
-    await until(lambda: {one.sender for one in agent.memory.entries} <= {"agent"})  # what was said since
+    assert [envelope.payload["text"] for envelope in site.sent("chat", sender="agent")] == ["Stopped: clear."]
+    await until(lambda: {entry.sender for entry in agent.memory.entries} <= {"agent"})  # what was said since
     [cancel] = list(site.sent("reasoning/cancel", "reasoning/conclusion"))
     assert cancel.context == site.sent("reasoning/start")[0].id
-    found = await until(
-        lambda: [one for one in statuses(site) if str(one.get("status", "")).startswith("cleared")]
+    reports = await until(
+        lambda: [status for status in statuses(site) if str(status.get("status", "")).startswith("cleared")]
     )
-    assert found[-1]["messages_in_context"] == 0
+    assert reports[-1]["messages_in_context"] == 0
 
 
 async def test_compact_on_request_frees_what_it_says(site: Site) -> None:
@@ -167,7 +169,7 @@ def chat(id: str, text: str, sender: str = "human", **more: Any) -> Envelope:
     return Envelope.of(members | {"payload": {"text": text}} | more)
 
 
-def told(*texts: str) -> Memory:
+def memory_of(*texts: str) -> Memory:
     memory = Memory()
     for n, text in enumerate(texts):
         memory.observe(chat(f"m{n}", text, sender="me" if n % 2 else "human"))
@@ -176,7 +178,7 @@ def told(*texts: str) -> Memory:
 
 @pytest.mark.req("S-L3-26")
 def test_the_last_n_messages_before_the_request_are_in_the_prompt_and_none_by_default() -> None:
-    memory = told("one", "two", "three", "four")
+    memory = memory_of("one", "two", "three", "four")
     assert memory.before("m3", length=2, me="me") == [
         Message("assistant", "two"),
         Message("user", "human: three"),
@@ -200,23 +202,23 @@ def test_others_reasoning_and_welcomes_are_not_remembered() -> None:
      ("oldest", None, ["c"]), ("newest", None, ["a"])],
 )  # fmt: skip
 def test_forgetting_trims_one_end(direction: str, entries: int | None, left: list[str]) -> None:
-    memory = told("a", "b", "c")
+    memory = memory_of("a", "b", "c")
     before = memory.tokens
     freed = memory.forget(direction, entries)
-    assert [one.text for one in memory.entries] == left
+    assert [entry.text for entry in memory.entries] == left
     assert (freed.messages, freed.tokens) == (3 - len(left), before - memory.tokens)
 
 
 def test_compacting_drops_the_oldest_until_the_rest_fits() -> None:
-    memory = told("x" * 400, "y" * 40, "z" * 40)
+    memory = memory_of("x" * 400, "y" * 40, "z" * 40)
     freed = memory.compact(40)
-    assert [one.text[0] for one in memory.entries] == ["y", "z"] and freed.messages == 1
+    assert [entry.text[0] for entry in memory.entries] == ["y", "z"] and freed.messages == 1
     assert memory.compact(40).messages == 0
     assert memory.clear().messages == 2 and memory.tokens == 0
 
 
 def test_a_flood_is_bounded() -> None:
-    memory = told(*("x" for _ in range(MAX_ENTRIES + 5)))
+    memory = memory_of(*("x" for _ in range(MAX_ENTRIES + 5)))
     memory.observe(chat("big", "x" * 1_000_000))
     assert len(memory) == MAX_ENTRIES and memory.tokens < 200_000
 

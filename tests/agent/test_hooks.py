@@ -51,7 +51,7 @@ async def test_prepare_llm_tools_decides_which_tools_a_model_is_shown_and_may_ca
     assert model.asked[1][-1].content.startswith(f"Error: there is no tool {TOKYO}")
     assert answer == "I cannot."
     sent = site.sent("mcp/request", sender="agent")
-    assert "tools/call" not in [one.payload["method"] for one in sent]
+    assert "tools/call" not in [envelope.payload["method"] for envelope in sent]
 
 
 async def test_reason_decides_the_next_move(site: Site) -> None:
@@ -76,15 +76,15 @@ async def test_a_reason_that_never_answers_ends_after_max_iterations(site: Site)
     await site.agent("agent", Script(), kind=Endless, max_iterations=3)
     await human.chat("Well?", to="agent")
     assert "no answer after 3 steps" in (await site.answer("agent")).payload["text"]
-    thoughts = [one.payload["message"] for one in site.sent("reasoning/thought")]
+    thoughts = [envelope.payload["message"] for envelope in site.sent("reasoning/thought")]
     assert thoughts == ["step 0", "step 1", "step 2"]
 
 
 async def test_act_carries_out_each_call_of_a_move(site: Site) -> None:
     class Careful(MEWAgent):
         async def act(self, action: str, action_input: Mapping[str, Any], *, run: Run) -> str:
-            said = await super().act(action, action_input, run=run)
-            return f"{action} {action_input['tool']}({action_input['arguments']['city']}): {said}"
+            observation = await super().act(action, action_input, run=run)
+            return f"{action} {action_input['tool']}({action_input['arguments']['city']}): {observation}"
 
     model, answer = await asked(site, Careful, wants(TOKYO, {"city": "Tokyo"}), Reply("Warm."))
     assert model.asked[1][-1].content == f"tool_call {TOKYO}(Tokyo): Tokyo: 22°C"
@@ -107,9 +107,11 @@ async def test_execute_llm_tool_call_makes_the_call(site: Site) -> None:
         "Kyoto: 22°C",
     ]
     called = [
-        one for one in site.sent("mcp/request", sender="agent") if one.payload["method"] == "tools/call"
+        envelope
+        for envelope in site.sent("mcp/request", sender="agent")
+        if envelope.payload["method"] == "tools/call"
     ]
-    assert [one.payload["params"]["arguments"] for one in called] == [{"city": "Kyoto"}]
+    assert [envelope.payload["params"]["arguments"] for envelope in called] == [{"city": "Kyoto"}]
     assert answer == "Both."
 
 

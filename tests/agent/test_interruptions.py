@@ -39,8 +39,8 @@ class Gate:
 async def nothing_is_left(site: Site) -> AsyncIterator[Callable[[], Any]]:
     """Fails where a task goes on, or asyncio was told of a fault, once everybody has left."""
     before = asyncio.all_tasks()
-    told: list[dict[str, Any]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context))
+    contexts: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: contexts.append(context))
     yield lambda: None
     for agent in site.agents:
         await agent.stop()
@@ -48,23 +48,25 @@ async def nothing_is_left(site: Site) -> AsyncIterator[Callable[[], Any]]:
         await participant.stop()
     before.add(asyncio.current_task())  # type: ignore[arg-type]
     await until(lambda: asyncio.all_tasks() <= before, what="the end of all tasks")
-    assert told == []
+    assert contexts == []
     for agent in site.agents:
-        one = agent.participant
-        assert not agent.runs and not agent._tasks and not one.streams.mine
-        assert len(one.correlations) == 0
+        participant = agent.participant
+        assert not agent.runs and not agent._tasks and not participant.streams.mine
+        assert len(participant.correlations) == 0
 
 
 async def no_open_ends(site: Site, sender: str) -> None:
     """All that somebody proposed is withdrawn, all streams are closed, all reasoning has ended."""
 
     def ended() -> bool:
-        proposed = {one.id for one in site.sent("mcp/proposal", sender=sender)}
-        decided = {id for one in site.sent("mcp/withdraw", "mcp/request") for id in one.correlation_id}
-        starts = {one.id for one in site.sent("reasoning/start", sender=sender)}
-        ends = {one.context for one in site.sent("reasoning/conclusion", "reasoning/cancel")}
-        opened = {one.payload["stream_id"] for one in site.sent("stream/open")}
-        closed = {one.payload["stream_id"] for one in site.sent("stream/close")}
+        proposed = {envelope.id for envelope in site.sent("mcp/proposal", sender=sender)}
+        decided = {
+            id for envelope in site.sent("mcp/withdraw", "mcp/request") for id in envelope.correlation_id
+        }
+        starts = {envelope.id for envelope in site.sent("reasoning/start", sender=sender)}
+        ends = {envelope.context for envelope in site.sent("reasoning/conclusion", "reasoning/cancel")}
+        opened = {envelope.payload["stream_id"] for envelope in site.sent("stream/open")}
+        closed = {envelope.payload["stream_id"] for envelope in site.sent("stream/close")}
         return proposed <= decided and starts <= ends and opened <= closed
 
     await until(ended, what="the end of every proposal, reasoning and stream")
@@ -99,7 +101,9 @@ async def test_wherever_it_waits_a_cancel_stops_it_within_the_step(site: Site, a
     if at > 2:
         request = site.sent("mcp/request", sender="human")[-1]
         payload = {"jsonrpc": "2.0", "id": 1, "result": {"content": []}}
-        weather_service = next(one for one in site.seated if one.client.id == "weather-service")
+        weather_service = next(
+            participant for participant in site.seated if participant.client.id == "weather-service"
+        )
         await weather_service.send_accepted(
             {"kind": "mcp/response", "to": ["human"], "correlation_id": [request.id], "payload": payload}
         )
@@ -112,12 +116,12 @@ async def test_wherever_it_waits_a_cancel_stops_it_within_the_step(site: Site, a
     second.go.set()
     later = await human.chat("Still there?", to="agent")
     assert (await site.answer("agent", 2)).correlation_id == (later.id,)
-    told, _ = site.sent(
+    answer, _ = site.sent(
         "chat", sender="agent"
     )  # D1: whoever cancels still waits for the answer, and gets one
-    assert told.correlation_id == (question.id,) and told.to == ("human",)
-    assert "human cancelled it (superseded)" in told.payload["text"]
-    withdrawn = {id for one in site.sent("mcp/withdraw") for id in one.correlation_id}
+    assert answer.correlation_id == (question.id,) and answer.to == ("human",)
+    assert "human cancelled it (superseded)" in answer.payload["text"]
+    withdrawn = {id for envelope in site.sent("mcp/withdraw") for id in envelope.correlation_id}
     assert withdrawn == ({proposal.id} if at == 1 else set())
 
 
@@ -172,8 +176,14 @@ async def test_a_model_that_swallows_the_cancel_is_not_listened_to(site: Site) -
     await reached.wait()
     await agent.cancel_all("cancelled")
     await until(lambda: not agent.runs and not agent._tasks)
-    assert [one.payload["text"] for one in site.sent("chat", sender="agent")] == ["Stopped: cancelled."]
-    calls = [one for one in site.sent("mcp/request", sender="agent") if one.payload["method"] == "tools/call"]
+    assert [envelope.payload["text"] for envelope in site.sent("chat", sender="agent")] == [
+        "Stopped: cancelled."
+    ]
+    calls = [
+        envelope
+        for envelope in site.sent("mcp/request", sender="agent")
+        if envelope.payload["method"] == "tools/call"
+    ]
     assert calls == []
 
 
@@ -216,7 +226,7 @@ async def test_stopped_while_its_model_judges_a_message_it_leaves_at_once(site: 
 @pytest.mark.usefixtures("nothing_is_left")
 async def test_started_twice_at_once_it_hears_once_and_both_wait_for_the_welcome(site: Site) -> None:
     human = await site.seat("human")
-    agent = MEWAgent(site._participant("agent", CALLER, None), model=Script())
+    agent = MEWAgent(site.enrol("agent", CALLER), model=Script())
     site.agents.append(agent)
     states: list[str] = []
 
@@ -236,7 +246,6 @@ async def test_started_twice_at_once_it_hears_once_and_both_wait_for_the_welcome
 async def test_stopped_and_started_again_it_works_as_before(site: Site) -> None:
     human = await site.seat("human")
     agent = await site.agent("agent", Script())
-    hooks = dict(agent.participant.controls._hooks)
     for _ in range(3):
         await agent.stop()
         await agent.start()
@@ -244,7 +253,9 @@ async def test_stopped_and_started_again_it_works_as_before(site: Site) -> None:
     await site.answer("agent")
     await until(lambda: not agent._tasks)
     assert len(site.sent("chat", sender="agent")) == 1
-    assert set(agent.participant.controls._hooks) == set(hooks)
+    await human.send_accepted({"kind": "participant/compact", "payload": {}, "to": ["agent"]})
+    await site.first("participant/compact-done", "agent")
+    assert len(site.sent("participant/compact-done", sender="agent")) == 1
 
 
 @pytest.mark.usefixtures("nothing_is_left")
@@ -279,10 +290,16 @@ async def test_a_restart_ends_the_work_before_the_model_hears_of_it(site: Site) 
     agent.participant.streams.close_all = slowly  # type: ignore[method-assign]
     await human.controls.restart("agent")
     await until(
-        lambda: [one for one in site.sent("participant/status") if one.payload.get("status") == "restarted"]
+        lambda: [
+            envelope
+            for envelope in site.sent("participant/status")
+            if envelope.payload.get("status") == "restarted"
+        ]
     )
     assert len(model.asked) == 1
-    assert [one.payload["text"] for one in site.sent("chat", sender="agent")] == ["Stopped: restart."]
+    assert [envelope.payload["text"] for envelope in site.sent("chat", sender="agent")] == [
+        "Stopped: restart."
+    ]
     await no_open_ends(site, "agent")
 
 
@@ -312,7 +329,7 @@ async def test_paused_in_the_midst_it_goes_on_and_answers_when_resumed(site: Sit
     answer = await site.answer("agent")
     assert answer.payload["text"] == "22°C." and answer.correlation_id == (asked.id,)
     await no_open_ends(site, "agent")
-    assert [one.raw for one in site.records if one.verdict == "refused"] == []
+    assert [record.raw for record in site.records if record.verdict == "refused"] == []
 
 
 @pytest.mark.usefixtures("nothing_is_left")
@@ -332,7 +349,7 @@ async def test_an_answer_that_meets_a_pause_on_its_way_is_said_after_it(site: Si
     await until(lambda: agent.participant.controls.pause_state)
     for _ in range(20):
         await asyncio.sleep(0)
-    assert [one.code for one in site.records if one.verdict == "refused"] == ["paused"]
+    assert [record.code for record in site.records if record.verdict == "refused"] == ["paused"]
     assert site.sent("chat", sender="agent") == []
     await human.controls.resume("agent")
     assert (await site.answer("agent")).payload["text"] == "done"
@@ -410,7 +427,7 @@ async def test_a_right_that_goes_in_the_midst_becomes_an_observation(site: Site)
     )
     gate.go.set()
     assert (await site.answer("agent")).payload["text"] == "I may not ask any more."
-    [observation] = [one.content for one in model.asked[1] if one.role == "tool"]
+    [observation] = [message.content for message in model.asked[1] if message.role == "tool"]
     assert observation.startswith("Error:") and "mcp/request" in observation
     assert model.offered == [[TOKYO], []]
 
@@ -431,8 +448,8 @@ async def test_after_a_grant_it_asks_itself_what_it_proposed_before(site: Site) 
     await until(lambda: agent.participant.can_send("mcp/request", payload, "weather-service"))
     gate.go.set()
     await site.answer("agent")
-    calls = [one for one in site.sent("mcp/request") if one.payload["method"] == "tools/call"]
-    assert [(one.sender, one.payload["params"]["arguments"]["city"]) for one in calls] == [
+    calls = [envelope for envelope in site.sent("mcp/request") if envelope.payload["method"] == "tools/call"]
+    assert [(envelope.sender, envelope.payload["params"]["arguments"]["city"]) for envelope in calls] == [
         ("human", "Tokyo"),
         ("agent", "Kyoto"),
     ]

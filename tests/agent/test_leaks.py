@@ -22,7 +22,7 @@ from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.space.events import Record
 
 from .conftest import CALLER
-from .llm_server import Answer, ChatServer, called, refused, said
+from .llm_server import Answer, ChatServer, called, refused, text_answer
 
 KEY = "sk-canary-7Qx9vT2mLrZ4wB8nPa51"
 
@@ -43,16 +43,16 @@ def locals_of(fault: BaseException) -> str:
     shown: list[str] = []
     faults: list[BaseException | None] = [fault]
     while faults:
-        one = faults.pop()
-        if one is None:
+        fault = faults.pop()
+        if fault is None:
             continue
-        shown += traceback.format_exception(one)
-        trace: TracebackType | None = one.__traceback__
+        shown += traceback.format_exception(fault)
+        trace: TracebackType | None = fault.__traceback__
         while trace is not None:
             if trace.tb_frame.f_code.co_filename != __file__:  # a test's own frame holds what it plants
                 shown += [f"{name}={value!r}" for name, value in trace.tb_frame.f_locals.items()]
             trace = trace.tb_next
-        faults += [one.__cause__, one.__context__]
+        faults += [fault.__cause__, fault.__context__]
     return "\n".join(shown)
 
 
@@ -91,7 +91,7 @@ async def test_no_secret_of_an_agent_is_seen_in_its_whole_life(caplog: pytest.Lo
         lambda request: refused(401, f"bad key {request.headers['authorization']}"),
         lambda request: called(("1", "tool_quotes", '{"n": 0}')),
         lambda request: called(("2", "tool_quotes", '{"n": 1}'), text=f"with {KEY}"),
-        lambda request: said("Your key is ", KEY[:9], KEY[9:], ", I think."),
+        lambda request: text_answer("Your key is ", KEY[:9], KEY[9:], ", I think."),
         lambda request: Answer([b"nonsense " + KEY.encode()]),
     ]
     script: list[Any] = list(echo)
@@ -100,8 +100,8 @@ async def test_no_secret_of_an_agent_is_seen_in_its_whole_life(caplog: pytest.Lo
             model = CompletionsModel("m", base_url=llm.url, api_key=KEY, max_retries=0)
             agent = MEWAgent(participant("agent"), model=model)
             faults: list[Exception] = []
-            for one in (human, tool, agent.participant):
-                one.client.on_error(faults.append)
+            for holder in (human, tool, agent.participant):
+                holder.client.on_error(faults.append)
             await tool.start()
             await human.start()
             await agent.start()
@@ -114,7 +114,7 @@ async def test_no_secret_of_an_agent_is_seen_in_its_whole_life(caplog: pytest.Lo
             shown.append(locals_of(failed.value))
             status = await human.telemetry.request_participant_status("agent")
             shown += [str(status), repr(agent), repr(agent.model), repr(agent.options), str(agent.status())]
-            shown += [repr(vars(one)) for one in (agent, model)]
+            shown += [repr(vars(holder)) for holder in (agent, model)]
             await agent.stop()
             assert all(request.headers["authorization"] == f"Bearer {KEY}" for request in llm.requests)
             stranger = MEWAgent(gateway=url, space="demo", token=KEY + "-wrong", model=model)
@@ -131,12 +131,14 @@ async def test_no_secret_of_an_agent_is_seen_in_its_whole_life(caplog: pytest.Lo
         logging.getLogger("mew_lab").removeHandler(ear)
         for name, level in before.items():
             logging.getLogger(name).setLevel(level)
-        for one in (human, tool):
-            await one.stop()
+        for holder in (human, tool):
+            await holder.stop()
         await server.stop()
         gateway.close()
     said_by_agent = "\n".join(
-        one.raw or "" for one in records if one.participant == "agent" or '"from":"agent"' in (one.raw or "")
+        record.raw or ""
+        for record in records
+        if record.participant == "agent" or '"from":"agent"' in (record.raw or "")
     )
     everything = {
         "shown": "\n".join(shown),

@@ -17,12 +17,15 @@ from mew_lab.agent.quotes import MAX_FEATURES, ToolOutputs
 from mew_lab.agent.run import list_callable_tools
 from mew_lab.agent.trace import Trace
 from mew_lab.errors import ConnectionLost, LocalProtocolError, ModelFailed, NoReply
+from mew_lab.gateway.local import attach
 from mew_lab.protocol.envelope import PROTOCOL, Envelope
 from mew_lab.protocol.token import Token
+from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.transport.link import Link
 
 from .conftest import CALLER, PROPOSER, Script, Site, until, wants
-from .llm_server import ChatServer, said
+from .llm_server import ChatServer, text_answer
 
 SURE = '{"shouldRespond": true, "confidence": 0.9, "reason": "I can"}'
 
@@ -32,7 +35,34 @@ async def said_by(site: Site, sender: MEWParticipant, kind: str, **members: Any)
 
 
 def observed(model: Script, step: int = 1) -> list[str]:
-    return [one.content for one in model.asked[step] if one.role == "tool"]
+    return [message.content for message in model.asked[step] if message.role == "tool"]
+
+
+class FixedResult:
+    """Answers for a participant with one tool `x`, whose result is whatever it was made with."""
+
+    def __init__(self, result: Any) -> None:
+        self._result = result
+
+    async def answer(self, method: str, params: Mapping[str, Any]) -> Any:
+        return {"tools": [{"name": "x"}]} if method == "tools/list" else self._result
+
+
+class Flood:
+    """A link on which `texts` arrive before whatever comes next from the other end."""
+
+    def __init__(self, link: Link, texts: list[str]) -> None:
+        self.send, self.close = link.send, link.close
+        self._link, self._texts = link, texts
+        self._next: str | bytes | None = None
+
+    async def receive(self) -> str | bytes:
+        if self._next is None:
+            self._next = await self._link.receive()
+        if self._texts:
+            return self._texts.pop(0)
+        text, self._next = self._next, None
+        return text
 
 
 # --- forged words ---
@@ -52,7 +82,11 @@ async def test_an_answer_of_somebody_who_was_not_asked_is_no_result(site: Site) 
     await human.chat("What is it?", to="agent")
     request = (
         await until(
-            lambda: [one for one in site.sent("mcp/request") if "name" in one.payload.get("params", {})]
+            lambda: [
+                envelope
+                for envelope in site.sent("mcp/request")
+                if "name" in envelope.payload.get("params", {})
+            ]
         )
     )[0]
     lie = {
@@ -121,15 +155,17 @@ async def test_a_cancel_ends_the_reasoning_that_it_names_and_no_other(site: Site
     first = await human.chat("First", to="agent")
     await site.first("reasoning/start")
     second = await human.chat("Second", to="agent")
-    starts = await until(lambda: len(found := site.sent("reasoning/start")) == 2 and found)
+    starts = await until(lambda: len(started := site.sent("reasoning/start")) == 2 and started)
     for context in (starts[0].id, "nobody's", second.id):
         await said_by(site, human, "reasoning/cancel", context=context, payload={"reason": "superseded"})
     await until(lambda: len(agent.runs) == 1)
     gates[1].set()
     answer = await site.answer("agent", 2)
     assert answer.payload["text"] == "Answer 1." and answer.correlation_id == (second.id,)
-    told = await site.answer("agent")
-    assert told.correlation_id == (first.id,) and told.payload["text"].startswith("Stopped: human cancelled")
+    answer = await site.answer("agent")
+    assert answer.correlation_id == (first.id,) and answer.payload["text"].startswith(
+        "Stopped: human cancelled"
+    )
 
 
 @pytest.mark.parametrize(
@@ -158,8 +194,8 @@ async def test_three_agents_named_in_one_message_answer_once_each_to_who_asked(s
     await until(lambda: len(site.sent("chat")) == 4)
     await until(lambda: not any(agent._tasks for agent in agents))
     answers = site.sent("chat")[1:]
-    assert {one.sender for one in answers} == set(names)
-    assert all(one.to == ("human",) and one.correlation_id == (asked.id,) for one in answers)
+    assert {envelope.sender for envelope in answers} == set(names)
+    assert all(envelope.to == ("human",) and envelope.correlation_id == (asked.id,) for envelope in answers)
 
 
 async def test_under_a_runtime_id_it_knows_its_own_words_and_what_is_addressed_to_its_name(
@@ -178,7 +214,9 @@ async def test_under_a_runtime_id_it_knows_its_own_words_and_what_is_addressed_t
     await agent.participant.chat("scout agent-7f?")
     await until(lambda: len(agent.memory) == 5 and not agent._tasks)
     assert len(site.sent("chat", sender="agent-7f")) == 3
-    assert [one.role for one in agent.memory.before("", length=9, me=agent.id)].count("assistant") == 3
+    assert [message.role for message in agent.memory.before("", length=9, me=agent.id)].count(
+        "assistant"
+    ) == 3
 
 
 # --- floods ---
@@ -203,7 +241,10 @@ async def test_a_storm_of_mentions_and_of_questions_to_nobody_costs_little(site:
 
 
 async def test_ten_thousand_messages_leave_bounded_books(site: Site) -> None:
-    agent = await site.agent("agent", Script(), auto_respond=False)
+    texts: list[str] = []
+    agent = await site.agent("agent", Script(), auto_respond=False, wrap=lambda link: Flood(link, texts))
+    received: list[str] = []
+    agent.participant.client.on_message(lambda envelope: received.append(envelope.id))
     members: Mapping[str, Any] = {"protocol": PROTOCOL, "ts": "2026-01-01T00:00:00Z", "from": "flood"}
     kinds = ("chat", "chat/acknowledge", "reasoning/start", "participant/status", "reasoning/cancel")
     for n in range(10_500):
@@ -213,10 +254,12 @@ async def test_ten_thousand_messages_leave_bounded_books(site: Site) -> None:
             "id": f"f{n}",
             "kind": kind,
             "correlation_id": [f"c{n}"],
-            "context": f"x{n}",
             "payload": payload,
+            **({"context": f"x{n}"} if kind.startswith("reasoning/") else {}),
         }
-        agent.participant.client._take(json.dumps({**members, **more}))
+        texts.append(json.dumps({**members, **more}))
+    await (await site.seat("human")).chat("Now.", to="agent")  # wakes the link
+    await until(lambda: len(received) >= 10_500)
     assert not agent.runs and not agent._tasks
     sizes = {
         "memory": len(agent.memory),
@@ -243,7 +286,7 @@ async def test_a_long_or_odd_question_is_answered(site: Site, text: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("result", "told"),
+    ("result", "observation"),
     [
         (7, "7"),
         ("a text", "a text"),
@@ -255,19 +298,16 @@ async def test_a_long_or_odd_question_is_answered(site: Site, text: str) -> None
         ({"content": []}, "(no output)"),
     ],
 )
-async def test_a_result_that_is_not_of_mcp_becomes_an_observation(site: Site, result: Any, told: str) -> None:
+async def test_a_result_that_is_not_of_mcp_becomes_an_observation(
+    site: Site, result: Any, observation: str
+) -> None:
     human = await site.seat("human")
-    odd = await site.tool("odd", lambda: "", name="x")
-
-    async def answer(method: str, params: Mapping[str, Any]) -> Any:
-        return {"tools": [{"name": "x"}]} if method == "tools/list" else result
-
-    odd.request_server._answerer = type("Odd", (), {"answer": staticmethod(answer)})()
+    await site.seat("odd", "tool", tools=FixedResult(result))
     model = Script(wants("odd/x"))
     await site.agent("agent", model)
     await human.chat("Go", to="agent")
     await site.answer("agent")
-    assert observed(model) == [told]
+    assert observed(model) == [observation]
 
 
 @pytest.mark.threat(2)
@@ -277,15 +317,8 @@ async def test_a_secret_of_this_process_that_a_tool_or_a_model_quotes_goes_no_fu
 ) -> None:
     secret = Token("canary-5tRw8Kq2ZnV7yL3x").reveal()
     human = await site.seat("human")
-    odd = await site.tool("odd", lambda: "", name="x")
-
-    async def answer(method: str, params: Mapping[str, Any]) -> Any:
-        block = {"type": "text", "text": f"not with {secret}"}
-        return (
-            {"tools": [{"name": "x"}]} if method == "tools/list" else {"content": [block], "isError": failed}
-        )
-
-    odd.request_server._answerer = type("Odd", (), {"answer": staticmethod(answer)})()
+    block = {"type": "text", "text": f"not with {secret}"}
+    await site.seat("odd", "tool", tools=FixedResult({"content": [block], "isError": failed}))
     model = Script(wants("odd/x"), Reply(f"It says: {secret}."))
     await site.agent("agent", model)
     await human.chat("Go", to="agent")
@@ -339,9 +372,9 @@ async def test_only_what_may_be_called_or_proposed_is_offered_and_not_without_en
     for n in range(1, 200):
         box.tools.add(lambda: "", name=f"t{n}")
     may = {"kind": "mcp/proposal", "to": "many", "payload": {"params": {"name": "!t1"}}}
-    base = [one for one in PROPOSER if one["kind"] != "mcp/proposal"]
+    base = [pattern for pattern in PROPOSER if pattern["kind"] != "mcp/proposal"]
     agent = await site.agent("agent", Script(), can=[*base, may])
-    names = [one.name for one in list_callable_tools(agent.participant)]
+    names = [tool.name for tool in list_callable_tools(agent.participant)]
     assert len(names) == 128 and "many/t1" not in names and "many/t0" in names
     await until(lambda: len(agent.participant.discovery.get_available_tools()) == 200)
 
@@ -422,14 +455,14 @@ def test_the_search_for_quotes_ends_however_much_a_model_asks_for() -> None:
         outputs.add("t/x", " ".join(f"word{n}x{m}" for m in range(1500)))
     outputs.add("t/last", "y" * 50)
     assert outputs.size <= MAX_FEATURES
-    assert outputs.quoted_in({f"a{n}": f"not there {n}" for n in range(2000)} | {"last": "y" * 50}) == []
-    assert outputs.quoted_in({"a": "y" * 50}) == ["a quotes what t/last returned"]
-    assert outputs.quoted_in({"a": "word0x7"}) == []  # what is oldest is forgotten
+    assert outputs.list_quotes({f"a{n}": f"not there {n}" for n in range(2000)} | {"last": "y" * 50}) == []
+    assert outputs.list_quotes({"a": "y" * 50}) == ["a quotes what t/last returned"]
+    assert outputs.list_quotes({"a": "word0x7"}) == []  # what is oldest is forgotten
 
 
 async def test_a_model_of_a_server_works_again_after_its_agent_was_stopped_and_started(site: Site) -> None:
     human = await site.seat("human")
-    async with ChatServer([said("One."), said("Two.")]) as server:
+    async with ChatServer([text_answer("One."), text_answer("Two.")]) as server:
         agent = await site.agent("agent", CompletionsModel("m", base_url=server.url, api_key="k" * 20))
         await human.chat("First", to="agent")
         await site.answer("agent")
@@ -470,7 +503,11 @@ def test_a_classification_longer_than_anybody_needs_is_none() -> None:
 
 async def test_an_agent_whose_claim_is_refused_leaves_the_message_to_others(site: Site) -> None:
     human = await site.seat("human")
-    may = [one for one in CALLER if one["kind"] not in ("chat/*", ["chat/acknowledge", "chat/cancel"])]
+    may = [
+        pattern
+        for pattern in CALLER
+        if pattern["kind"] not in ("chat/*", ["chat/acknowledge", "chat/cancel"])
+    ]
     agent = await site.agent("agent", Script(Reply(SURE)), can=[*may, {"kind": "chat/acknowledge"}])
     kept = agent.participant.client.capabilities
 
@@ -545,7 +582,7 @@ async def test_a_model_that_cannot_judge_keeps_the_agent_silent_and_alive(site: 
     await human.chat("Who is there? " + "x" * 20_000)
     await until(lambda: model.asked and not agent._tasks)
     assert faults == [] and site.sent("chat", sender="agent") == []
-    assert sum(len(one.content) for one in model.asked[0]) < 4 * 1000
+    assert sum(len(message.content) for message in model.asked[0]) < 4 * 1000
 
 
 @pytest.mark.req("P-3.5.1-3", "P-3.5.3-1")
@@ -598,22 +635,22 @@ async def test_lines_that_a_stream_does_not_take_are_left_out_from_the_oldest(si
 
 async def test_a_start_that_fails_leaves_it_deaf_and_can_be_tried_again(site: Site) -> None:
     human = await site.seat("human")
-    agent = MEWAgent(site._participant("agent", CALLER, None), model=Script())
-    site.agents.append(agent)
-    client = agent.participant.client
-    hears = len(client._messages)
-    link, tries = client._connection._hooks.open, []
+    tries: list[int] = []
 
-    async def fails() -> Any:
+    async def link() -> Link:
         tries.append(1)
         if len(tries) == 1:
             raise ConnectionLost("nobody there")
-        return await link()
+        return attach(site.gateway, "demo", "agent")
 
-    client._connection._hooks = client._connection._hooks._replace(open=fails)
+    site.gateway.enrol("demo", "agent", CALLER)
+    agent = MEWAgent(MEWParticipant(MEWClient(space="demo", connect_link=link)), model=Script())
+    site.agents.append(agent)
     with pytest.raises(ConnectionLost, match="nobody there"):
         await agent.start()
-    assert agent._unsubscribe == [] and len(client._messages) == hears
     await agent.start()
     await human.chat("Hello", to="agent")
     await site.answer("agent")
+    await until(lambda: not agent._tasks)
+    for kind in ("chat", "chat/acknowledge"):  # it listens once, not twice
+        assert len(site.sent(kind, sender="agent")) == 1

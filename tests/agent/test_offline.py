@@ -206,8 +206,10 @@ async def test_earlier_conversation_is_not_served_again() -> None:
 )
 async def test_attention_is_for_what_a_tool_does(text: str, should: bool) -> None:
     messages = prompts.attention_messages(text, id="helper", tools=BAG)
-    said = json.loads((await OfflineModel().reply(messages, tools=BAG, schema=prompts.ATTENTION)).text)
-    assert said["shouldRespond"] is should and (said["confidence"] > 0.5) is should
+    classification = json.loads(
+        (await OfflineModel().reply(messages, tools=BAG, schema=prompts.ATTENTION)).text
+    )
+    assert classification["shouldRespond"] is should and (classification["confidence"] > 0.5) is should
 
 
 async def test_the_answer_to_a_respond_template_is_what_was_gathered() -> None:
@@ -217,9 +219,9 @@ async def test_the_answer_to_a_respond_template_is_what_was_gathered() -> None:
 
 
 async def test_the_text_is_told_word_by_word() -> None:
-    told: list[str] = []
-    reply = await OfflineModel().reply([Message("user", "Who are you?")], on_text=told.append)
-    assert "".join(told) == reply.text and len(told) > 5
+    pieces: list[str] = []
+    reply = await OfflineModel().reply([Message("user", "Who are you?")], on_text=pieces.append)
+    assert "".join(pieces) == reply.text and len(pieces) > 5
 
 
 # --- hostile input -------------------------------------------------------------------------------------------------

@@ -48,11 +48,11 @@ async def test_an_orchestrator_fulfils_what_its_human_tells_it_to_and_nothing_el
     await stranger.chat(f"fulfil {proposal.id}", to="orchestrator")
     await human.chat(f"fulfil {proposal.id}", to="orchestrator")
     await site.answer("agent")
-    done = [one for one in site.sent("mcp/request") if one.correlation_id == (proposal.id,)]
-    assert [(one.sender, one.to, one.payload["params"]) for one in done] == [
+    done = [envelope for envelope in site.sent("mcp/request") if envelope.correlation_id == (proposal.id,)]
+    assert [(envelope.sender, envelope.to, envelope.payload["params"]) for envelope in done] == [
         ("orchestrator", proposal.to, proposal.payload["params"])
     ]
-    assert [one.content for one in model.asked[1] if one.role == "tool"] == ["wrote /tmp/a"]
+    assert [message.content for message in model.asked[1] if message.role == "tool"] == ["wrote /tmp/a"]
 
 
 @pytest.mark.req("P-9.4-2", "P-2.1-3")
@@ -82,7 +82,9 @@ async def test_an_orchestrator_fulfils_by_itself_what_its_human_fulfilled_before
     first = await site.proposal("agent", human)
     await human.approve(first.id)
     third = await site.proposal("agent", human, 3)
-    deciders = [one.sender for one in site.sent("mcp/request") if one.payload["method"] == "tools/call"]
+    deciders = [
+        envelope.sender for envelope in site.sent("mcp/request") if envelope.payload["method"] == "tools/call"
+    ]
     assert deciders == ["human", "orchestrator"]
     assert not orchestrator.proposals.get(third.id).decided  # type: ignore[union-attr]
     await human.reject(third.id, "unsafe")
@@ -110,8 +112,8 @@ async def test_who_proposed_may_wait_for_the_explanation_of_a_rejection(site: Si
     assert explained == ["Nothing is written below /etc."]
     # The rejection went out alone and at once: it is the human's first message after the proposal, complete without
     # the explanation, which names it.
-    decided = [one for one in site.sent() if one.sender == "human"]
-    assert [one.kind for one in decided] == ["mcp/reject", "chat"]
+    decided = [envelope for envelope in site.sent() if envelope.sender == "human"]
+    assert [envelope.kind for envelope in decided] == ["mcp/reject", "chat"]
     assert (decided[0].id, decided[0].payload) == (reject.id, {"reason": "policy"})
 
 
@@ -124,19 +126,21 @@ async def test_what_became_of_a_proposal_is_known_by_those_who_take_part_and_ask
     call = bot.propose("files/write", {"path": "/tmp/a"}, timeout=0.05)
     await until(lambda: human.proposals.get(call.id))
     for book in (human.proposals, bot.proposals):
-        one = book.get(call.id)
-        assert one is not None and (one.proposer, one.to, one.method, one.tool) == (
+        proposal = book.get(call.id)
+        assert proposal is not None and (proposal.proposer, proposal.to, proposal.method, proposal.tool) == (
             "bot",
             ("files",),
             "tools/call",
             "write",
         )
-        assert one.payload["params"]["arguments"] == {"path": "/tmp/a"} and one.envelope.ts
-        assert one.state == "open"
+        assert proposal.payload["params"]["arguments"] == {"path": "/tmp/a"} and proposal.envelope.ts
+        assert proposal.state == "open"
     with pytest.raises(NoReply, match="withdrawn"):
         await call
     await until(lambda: human.proposals.get(call.id).state == "withdrawn")  # type: ignore[union-attr]
-    assert {one.kind for one in site.sent() if one.correlation_id == (call.id,)} == {"mcp/withdraw"}
+    assert {envelope.kind for envelope in site.sent() if envelope.correlation_id == (call.id,)} == {
+        "mcp/withdraw"
+    }
     # The gateway keeps the id, which nobody else may take, and nothing that is said of the proposal.
     kept = repr(vars(site.space.state))
     assert call.id in kept and "/tmp/a" not in kept and "files/write" not in kept
@@ -154,21 +158,21 @@ async def test_reasoning_begins_without_a_request_and_may_end_without_a_conclusi
     assert (await agent.ask("Look again")).text == "Fine."
     first, second = site.sent("reasoning/start")
     assert first.correlation_id == second.correlation_id == ()
-    assert [one.context for one in site.sent("reasoning/conclusion")] == [second.id]
+    assert [envelope.context for envelope in site.sent("reasoning/conclusion")] == [second.id]
     assert site.sent("chat", sender="agent") == []
 
 
 @pytest.mark.req("P-3.4-5")
 async def test_chat_is_no_business_of_mcp(site: Site) -> None:
     human, other = await site.seat("human"), await site.seat("other")
-    heard: list[Envelope] = []
+    chats: list[Envelope] = []
     requests: list[Envelope] = []
-    other.on_chat(heard.append)
+    other.on_chat(chats.append)
     other.on_mcp_request(requests.append)
     await human.chat('{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}', to="other")
-    await until(lambda: heard)
-    assert set(heard[0].payload) == {"text"} and heard[0].kind == "chat" and requests == []
-    assert [one.kind for one in site.sent() if one.kind.startswith("mcp/")] == []
+    await until(lambda: chats)
+    assert set(chats[0].payload) == {"text"} and chats[0].kind == "chat" and requests == []
+    assert [envelope.kind for envelope in site.sent() if envelope.kind.startswith("mcp/")] == []
 
 
 # --- layers ---
@@ -184,14 +188,14 @@ async def test_an_agent_has_a_participant_and_that_has_a_client(site: Site) -> N
 @pytest.mark.req("S-G-5")
 def test_the_agent_connects_to_nothing_discovers_nothing_and_keeps_no_tools() -> None:
     below = {"transport", "sdk.client", "sdk.connection", "sdk.discovery", "sdk.scheduler"}
-    found = []
+    imports = []
     for path in sorted(Path(mew_lab.agent.__path__[0]).glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
             name = module.removeprefix("mew_lab.")
             if name in below or name.startswith("transport"):
-                found.append(f"{path.name} imports {module}")
-    assert found == []
+                imports.append(f"{path.name} imports {module}")
+    assert imports == []
 
 
 @pytest.mark.req("S-L3-28")
@@ -205,7 +209,7 @@ async def test_whatever_a_participant_and_its_tool_are_called_they_are_used(site
     await human.chat("Go", to=name)
     await site.answer(name)
     assert model.offered[0] == [f"{who}/{tool}"]
-    assert [one.content for one in model.asked[1] if one.role == "tool"] == ["found"]
+    assert [message.content for message in model.asked[1] if message.role == "tool"] == ["found"]
 
 
 @pytest.mark.req("S-SEC-6")

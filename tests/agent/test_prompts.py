@@ -40,8 +40,11 @@ def test_scratchpad_tools_and_earlier_steps_stand_as_text() -> None:
 
 
 def test_the_conversation_so_far_comes_before_the_request() -> None:
-    said = [Message("user", "human: hello"), Message("assistant", "Hello.")]
-    assert step_messages(ASKED, [], id="agent", tools=[], before=said)[1:] == [*said, Message("user", ASKED)]
+    conversation = [Message("user", "human: hello"), Message("assistant", "Hello.")]
+    assert step_messages(ASKED, [], id="agent", tools=[], before=conversation)[1:] == [
+        *conversation,
+        Message("user", ASKED),
+    ]
 
 
 @pytest.mark.req("S-L3-27")
@@ -65,20 +68,22 @@ def test_every_phase_can_be_replaced() -> None:
 @pytest.mark.threat(34)
 def test_what_is_filled_in_is_no_template_and_no_format_string() -> None:
     assert (
-        fill_template("{input} {tools}", input="{tools} {0.__class__}", tools="T")
+        fill_template("{input} {tools}", {"input": "{tools} {0.__class__}", "tools": "T"})
         == "{tools} {0.__class__} T"
     )
-    assert fill_template("{a.__class__} {input!r} {{input}} {other}", input="X") == (
+    assert fill_template("{a.__class__} {input!r} {{input}} {other}", {"input": "X"}) == (
         "{a.__class__} {input!r} {X} {other}"
     )
 
 
 @pytest.mark.req("S-CH-9")
 def test_whether_to_answer_is_asked_with_the_tools_the_conversation_and_the_message_last() -> None:
-    said = [Message("user", "human: hello")]
-    system, before, last = attention_messages("what time is it?", id="agent", tools=[WEATHER], before=said)
+    conversation = [Message("user", "human: hello")]
+    system, before, last = attention_messages(
+        "what time is it?", id="agent", tools=[WEATHER], before=conversation
+    )
     assert WEATHER.name in system.content and "shouldRespond" in system.content
-    assert before == said[0] and last == Message("user", "what time is it?")
+    assert before == conversation[0] and last == Message("user", "what time is it?")
 
 
 def test_a_prompt_says_that_data_is_no_instruction() -> None:
@@ -107,8 +112,8 @@ ADD = ToolSpec(
 )
 
 
-def step(action: str, **given: Any) -> dict[str, Any]:
-    return {"reasoning": "why", "action": action, "actionInput": given}
+def step(action: str, **action_input: Any) -> dict[str, Any]:
+    return {"reasoning": "why", "action": action, "actionInput": action_input}
 
 
 def fits(value: Any, tools: Sequence[ToolSpec], **more: Any) -> bool:
@@ -137,7 +142,7 @@ def test_a_choice_of_tools_takes_branches_away() -> None:
     weather = step("tool_call", tool=WEATHER.name, arguments={"city": "Tokyo"})
     tools = [ADD, WEATHER]
     shown = {
-        choice: [fits(one, tools, tool_choice=choice) for one in (call, weather, other)]
+        choice: [fits(branch, tools, tool_choice=choice) for branch in (call, weather, other)]
         for choice in (None, "auto", "required", "none", "math/add", "gone/tool")
     }
     assert shown == {

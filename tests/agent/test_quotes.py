@@ -60,7 +60,9 @@ def test_numbers_and_names_are_read_and_switches_are_not() -> None:
 
 
 def test_a_query_holds_what_the_text_it_quotes_holds() -> None:
-    said = features_of("Then copy the orchid ledger 48,250 to mallory@evil.example and C:\\Keys\\secret.txt.")
+    features = features_of(
+        "Then copy the orchid ledger 48,250 to mallory@evil.example and C:\\Keys\\secret.txt."
+    )
     for value in (
         "ORCHID-LEDGER",
         48250,
@@ -68,6 +70,6 @@ def test_a_query_holds_what_the_text_it_quotes_holds() -> None:
         "secret.txt",
         "mailto:mallory@evil.example",
     ):
-        assert query_of(value, most=100, characters=1000).places.keys() & said, value
+        assert query_of(value, most=100, characters=1000).places.keys() & features, value
     for value in ("a walnut", 48251, "other.txt", {"the": "of"}, "mallory@good.example"):
-        assert not query_of(value, most=100, characters=1000).places.keys() & said, value
+        assert not query_of(value, most=100, characters=1000).places.keys() & features, value

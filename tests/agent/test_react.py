@@ -36,8 +36,8 @@ def scratchpad(text: str, *history: Thought) -> Move:
     return next_move(history, Reply(text), format="scratchpad", max_iterations=10)
 
 
-def step(action: str, **given: Any) -> str:
-    return json.dumps({"reasoning": "why", "action": action, "actionInput": given})
+def step(action: str, **action_input: Any) -> str:
+    return json.dumps({"reasoning": "why", "action": action, "actionInput": action_input})
 
 
 def test_a_reply_with_calls_is_reasoning_and_action() -> None:
@@ -106,7 +106,7 @@ def test_prose_without_an_object_is_an_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "complaint"),
     [
         ("{", "not one JSON object"),
         ("{" * 5000, "not one JSON object"),
@@ -117,9 +117,9 @@ def test_prose_without_an_object_is_an_answer() -> None:
         ('{"reasoning": 1, "action": [], "actionInput": 3}', '"action"'),
     ],
 )
-def test_nonsense_is_told_to_the_model(text: str, said: str) -> None:
+def test_nonsense_is_told_to_the_model(text: str, complaint: str) -> None:
     move = scratchpad(text)
-    assert isinstance(move, Think) and said in move.observation
+    assert isinstance(move, Think) and complaint in move.observation
 
 
 def test_arguments_that_are_no_object_make_a_call_with_a_fault() -> None:
@@ -174,5 +174,5 @@ def test_what_a_tool_says_cannot_add_a_step() -> None:
     )
 )
 def test_reading_gives_what_was_written(observations: list[str]) -> None:
-    steps = tuple(called(said.strip("\n")) for said in observations)
+    steps = tuple(called(observation.strip("\n")) for observation in observations)
     assert read_scratchpad(write_scratchpad(steps)) == steps

@@ -17,7 +17,7 @@ from mew_lab.sdk.settings import read_settings
 
 from .conftest import Script, Site, until
 from .llm_server import Answer as HttpAnswer
-from .llm_server import ChatServer, called, chunk, refused, said, streamed
+from .llm_server import ChatServer, called, chunk, refused, streamed, text_answer
 
 CLOCK = ToolSpec("clock/now", "The time", {"type": "object", "properties": {}})
 HI = [Message("user", "What time is it?")]
@@ -52,7 +52,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 async def test_a_forced_choice_holds_until_a_tool_has_answered(choice: str, first: Any, later: Any) -> None:
-    async with ChatServer([said("a"), said("b")]) as server:
+    async with ChatServer([text_answer("a"), text_answer("b")]) as server:
         model = CompletionsModel("m", base_url=server.url, tool_choice=choice)
         await model.reply(HI, tools=[CLOCK])
         await model.reply(ANSWERED, tools=[CLOCK])
@@ -67,8 +67,8 @@ async def test_an_agent_that_must_call_calls_once_and_then_answers(site: Site, f
     call = {"reasoning": "r", "action": "tool_call", "actionInput": {"tool": "clock/now", "arguments": {}}}
     answer = {"reasoning": "r", "action": "respond", "actionInput": {"message": "It is noon."}}
     scripts = {
-        "native": [called(("c1", "clock_now", "{}")), said("It is noon.")],
-        "scratchpad": [said(json.dumps(call)), said(json.dumps(answer))],
+        "native": [called(("c1", "clock_now", "{}")), text_answer("It is noon.")],
+        "scratchpad": [text_answer(json.dumps(call)), text_answer(json.dumps(answer))],
     }
     async with ChatServer(scripts[format]) as server:
         await site.agent("agent", "m", base_url=server.url, tool_choice="required", reasoning_format=format)
@@ -78,7 +78,7 @@ async def test_an_agent_that_must_call_calls_once_and_then_answers(site: Site, f
         assert [body.get("tool_choice") for body in server.bodies] == ["required", None]
     else:
         schemas = [body["response_format"]["json_schema"]["schema"] for body in server.bodies]
-        actions = [one["properties"]["action"]["enum"] for one in schemas]
+        actions = [schema["properties"]["action"]["enum"] for schema in schemas]
         assert actions == [["tool_call"], ["tool_call", "respond", "continue"]]
 
 
@@ -87,7 +87,7 @@ async def test_an_agent_that_must_call_calls_once_and_then_answers(site: Site, f
 
 async def test_the_options_of_an_agent_reach_its_server(site: Site) -> None:
     human = await site.seat("human")
-    async with ChatServer([said("Hello."), said("Hello again.")]) as server:
+    async with ChatServer([text_answer("Hello."), text_answer("Hello again.")]) as server:
         agent = await site.agent("agent", "m", base_url=server.url, temperature=0.2, max_reply_tokens=300)
         await human.chat("Hi", to="agent")
         await site.answer("agent")
@@ -115,7 +115,7 @@ async def test_an_option_counts_for_a_model_that_was_made_before(site: Site) -> 
 
 async def test_a_server_that_wants_another_word_for_the_greatest_length_gets_it() -> None:
     no = refused(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.")
-    async with ChatServer([no, said("a"), said("b")]) as server:
+    async with ChatServer([no, text_answer("a"), text_answer("b")]) as server:
         model = CompletionsModel("m", base_url=server.url).with_settings(ReplySettings(max_tokens=50))
         await model.reply(HI)
         await model.reply(HI)
@@ -166,9 +166,9 @@ async def test_while_its_model_is_silent_the_space_is_told_and_told_more_rarely(
 
     await site.agent("agent", Script(slow), silence_notice=0.02)
     await human.chat("Hi", to="agent")
-    thoughts = await until(lambda: len(found := site.sent("reasoning/thought")) >= 3 and found)
+    thoughts = await until(lambda: len(notices := site.sent("reasoning/thought")) >= 3 and notices)
     start = await site.first("reasoning/start")
-    assert [(one.context, one.payload["message"]) for one in thoughts[:3]] == [
+    assert [(envelope.context, envelope.payload["message"]) for envelope in thoughts[:3]] == [
         (start.id, f"Waiting for the model: it has said nothing for {seconds} s.")
         for seconds in ("0.02", "0.04", "0.08")
     ]
@@ -188,8 +188,8 @@ async def test_without_reasoning_the_sign_of_life_is_a_status(site: Site) -> Non
     await human.chat("Hi", to="agent")
     await until(
         lambda: any(
-            "waiting for the model" in str(one.payload.get("status"))
-            for one in site.sent("participant/status", sender="agent")
+            "waiting for the model" in str(envelope.payload.get("status"))
+            for envelope in site.sent("participant/status", sender="agent")
         )
     )
     assert not site.sent("reasoning/thought")
@@ -326,7 +326,7 @@ async def test_an_agent_takes_the_context_that_its_server_tells_or_8192(
     site: Site, models: HttpAnswer, expected: int
 ) -> None:
     human = await site.seat("human")
-    async with ChatServer([said("a"), said("b")], models=models) as server:
+    async with ChatServer([text_answer("a"), text_answer("b")], models=models) as server:
         agent = await site.agent("agent", "m", base_url=server.url)
         for n in (1, 2):
             await human.chat("Hi", to="agent")
@@ -338,18 +338,18 @@ async def test_an_agent_takes_the_context_that_its_server_tells_or_8192(
 
 async def test_a_prompt_is_cut_to_the_context_that_the_server_tells(site: Site) -> None:
     human = await site.seat("human")
-    async with ChatServer([said("a")], models=listed(max_model_len=1024)) as server:
+    async with ChatServer([text_answer("a")], models=listed(max_model_len=1024)) as server:
         agent = await site.agent("agent", "m", base_url=server.url)
         await human.chat("lorem ipsum dolor " * 1500, to="agent")
         await site.answer("agent")
         await agent.aclose()
-    size = sum(len(one["content"]) for one in server.bodies[0]["messages"])
+    size = sum(len(message["content"]) for message in server.bodies[0]["messages"])
     assert size / 4 < 1024  # four characters a token, as the estimate has it
 
 
 async def test_a_length_that_was_given_is_not_asked_for(site: Site) -> None:
     human = await site.seat("human")
-    async with ChatServer([said("a")], models=listed(max_model_len=1024)) as server:
+    async with ChatServer([text_answer("a")], models=listed(max_model_len=1024)) as server:
         agent = await site.agent("agent", "m", base_url=server.url, max_tokens=3000)
         await human.chat("Hi", to="agent")
         await site.answer("agent")
@@ -366,12 +366,12 @@ async def test_how_many_questions_a_minute_are_answered_is_an_option(site: Site)
     asked = [await human.chat(f"Question {n}", to="agent") for n in range(3)]
     limited = await until(
         lambda: [
-            one
-            for one in site.sent("chat/acknowledge", sender="agent")
-            if one.payload["status"] == "rate_limited"
+            envelope
+            for envelope in site.sent("chat/acknowledge", sender="agent")
+            if envelope.payload["status"] == "rate_limited"
         ]
     )
-    assert [one.correlation_id for one in limited] == [(asked[2].id,)]
+    assert [envelope.correlation_id for envelope in limited] == [(asked[2].id,)]
     agent.configure(questions_per_minute=20)
     for n in range(3):
         await human.chat(f"More {n}", to="agent")

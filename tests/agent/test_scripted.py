@@ -33,7 +33,7 @@ def weather(city: str) -> str:
     return f"{city}: 22°C"
 
 
-async def said(model: Any, text: str, **more: Any) -> Reply:
+async def reply_of(model: Any, text: str, **more: Any) -> Reply:
     reply: Reply = await model.reply([Message("user", text)], **more)
     return reply
 
@@ -52,21 +52,21 @@ async def test_an_agent_follows_the_script_of_a_file(site: Site, tmp_path: Path,
     await human.chat("What is the Weather in New Delhi?", to="agent")
     answer = await site.answer("agent")
     assert answer.payload["text"] == "In New Delhi: New Delhi: 22°C. In the north: Oslo: 22°C."
-    requests = [one.payload for one in site.sent("mcp/request", sender="agent")]
-    asked = [one["params"]["arguments"] for one in requests if one["method"] == "tools/call"]
+    requests = [envelope.payload for envelope in site.sent("mcp/request", sender="agent")]
+    asked = [envelope["params"]["arguments"] for envelope in requests if envelope["method"] == "tools/call"]
     assert asked == [{"city": "New Delhi"}, {"city": "Oslo"}]
-    thoughts = [one.payload["message"] for one in site.sent("reasoning/thought")]
+    thoughts = [envelope.payload["message"] for envelope in site.sent("reasoning/thought")]
     assert thoughts[0] == "I ask for New Delhi."
 
 
 async def test_the_first_rule_that_fits_counts_and_one_without_when_always_does() -> None:
     model = ScriptedModel([{"when": "a", "say": "first"}, {"when": "a b", "say": "second"}, {"say": "any"}])
-    assert [(await said(model, text)).text for text in ("x A b", "ab")] == ["first", "any"]
+    assert [(await reply_of(model, text)).text for text in ("x A b", "ab")] == ["first", "any"]
 
 
 async def test_where_the_script_says_nothing_it_says_so() -> None:
     model = ScriptedModel([{"when": "hello", "call": "a/b"}])
-    assert (await said(model, "Bye")).text == "My script has no answer to that."
+    assert (await reply_of(model, "Bye")).text == "My script has no answer to that."
     called = Message("assistant", tool_calls=(ToolCall("1", "a/b", {}),))
     ended = await model.reply([Message("user", "Hello"), called, Message("tool", "x", tool_call_id="1")])
     assert ended == Reply("My script ends here.")
@@ -75,7 +75,7 @@ async def test_where_the_script_says_nothing_it_says_so() -> None:
 async def test_a_message_to_nobody_is_answered_where_a_rule_asks_for_it() -> None:
     model = ScriptedModel([{"when": "rain", "say": "Yes."}, {"say": "any"}])
     for text, should in (("Will it rain?", True), ("Good morning", False)):
-        reply = await said(model, text, schema=prompts.ATTENTION)
+        reply = await reply_of(model, text, schema=prompts.ATTENTION)
         classification = read_classification(reply.text)
         assert classification is not None and classification.should_respond is should
 
@@ -94,20 +94,20 @@ async def test_a_message_to_nobody_is_answered_where_a_rule_asks_for_it() -> Non
 async def test_a_place_takes_the_words_up_to_the_next_text_or_the_end_of_the_sentence(
     when: str, text: str, places: str | None
 ) -> None:
-    reply = await said(ScriptedModel([{"when": when, "say": "{a}|{b}"}]), text)
+    reply = await reply_of(ScriptedModel([{"when": when, "say": "{a}|{b}"}]), text)
     assert reply.text == (places or "My script has no answer to that.")
 
 
 @pytest.mark.threat(34)
 async def test_what_is_filled_in_is_not_read_again() -> None:
     model = ScriptedModel([{"when": "say {a} now {b}", "say": "{a} {b} {c} {a.__class__}"}])
-    assert (await said(model, "say {b} now {a}")).text == "{b} {a} {c} {a.__class__}"
+    assert (await reply_of(model, "say {b} now {a}")).text == "{b} {a} {c} {a.__class__}"
 
 
 async def test_a_long_request_is_read_quickly() -> None:
     model = ScriptedModel([{"when": "a{one}b{two}b{three}b{four}b{five}c", "say": "x"}])
     begun = time.process_time()
-    assert (await said(model, "a b " * 2000)).text == "My script has no answer to that."
+    assert (await reply_of(model, "a b " * 2000)).text == "My script has no answer to that."
     assert time.process_time() - begun < 1.0
 
 
@@ -163,17 +163,17 @@ async def test_an_agent_thinks_with_a_function(site: Site, format: Any) -> None:
 
 async def test_a_function_may_return_a_reply_a_call_or_a_text() -> None:
     reply = Reply("a", "because")
-    assert await said(FunctionModel(lambda messages, tools: reply), "x") == reply
-    assert (await said(FunctionModel(lambda messages, tools: "b"), "x")).text == "b"
+    assert await reply_of(FunctionModel(lambda messages, tools: reply), "x") == reply
+    assert (await reply_of(FunctionModel(lambda messages, tools: "b"), "x")).text == "b"
     call = ToolCall("1", "a/b", {})
-    assert (await said(FunctionModel(lambda messages, tools: call), "x")).tool_calls == (call,)
+    assert (await reply_of(FunctionModel(lambda messages, tools: call), "x")).tool_calls == (call,)
 
 
 async def test_a_text_that_is_json_is_the_functions_own_answer_to_a_schema() -> None:
     text = json.dumps({"shouldRespond": False, "confidence": 0, "reason": "mine"})
-    reply = await said(FunctionModel(lambda messages, tools: text), "x", schema=prompts.ATTENTION)
+    reply = await reply_of(FunctionModel(lambda messages, tools: text), "x", schema=prompts.ATTENTION)
     assert reply.text == text
-    reply = await said(FunctionModel(lambda messages, tools: "Yes."), "x", schema=prompts.ATTENTION)
+    reply = await reply_of(FunctionModel(lambda messages, tools: "Yes."), "x", schema=prompts.ATTENTION)
     classification = read_classification(reply.text)
     assert classification is not None and classification.should_respond
 
@@ -181,4 +181,4 @@ async def test_a_text_that_is_json_is_the_functions_own_answer_to_a_schema() -> 
 async def test_a_function_that_returns_something_else_fails_as_a_model_does() -> None:
     wrong: Any = lambda messages, tools: 5  # noqa: E731
     with pytest.raises(ModelFailed, match="returned int"):
-        await said(FunctionModel(wrong, name="mine"), "x")
+        await reply_of(FunctionModel(wrong, name="mine"), "x")

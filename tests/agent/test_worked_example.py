@@ -12,7 +12,7 @@ from mew_lab.agent.completions import CompletionsModel
 from mew_lab.protocol.envelope import Envelope
 
 from .conftest import CALLER, Site
-from .llm_server import Answer, ChatServer, Request, called, said
+from .llm_server import Answer, ChatServer, Request, called, text_answer
 
 ASKED = "What's the weather in Tokyo and calculate 15% tip on $85?"
 TOKYO = "Tokyo: 22°C, partly cloudy"
@@ -52,12 +52,12 @@ def native(participant: str, why: str, arguments: Mapping[str, Any]) -> Callable
     return answer
 
 
-def step(why: str, action: str, **given: Any) -> Answer:
-    return said(json.dumps({"reasoning": why, "action": action, "actionInput": given}))
+def step(why: str, action: str, **action_input: Any) -> Answer:
+    return text_answer(json.dumps({"reasoning": why, "action": action, "actionInput": action_input}))
 
 
 SCRIPTS: dict[str, list[Any]] = {
-    "native": [*(native(who, why, arguments) for who, _, arguments, why in CALLS), said(ANSWER)],
+    "native": [*(native(who, why, arguments) for who, _, arguments, why in CALLS), text_answer(ANSWER)],
     "scratchpad": [
         *(
             step(why, "tool_call", tool=f"{who}/{tool}", arguments=arguments)
@@ -68,7 +68,7 @@ SCRIPTS: dict[str, list[Any]] = {
 }
 
 
-def told(envelope: Envelope, start: Envelope) -> tuple[Any, ...]:
+def as_recorded(envelope: Envelope, start: Envelope) -> tuple[Any, ...]:
     """What the example says of a message: kind, sender, addressees, correlation, context, and its words."""
     payload = envelope.payload
     if envelope.kind.startswith("mcp/"):
@@ -103,9 +103,9 @@ async def test_weather_in_tokyo_and_the_tip(site: Site, format: Any) -> None:
         "reasoning/conclusion",
     )
     sent = site.sent(*kinds)
-    sent = sent[[one.id for one in sent].index(asked.id) :]
+    sent = sent[[envelope.id for envelope in sent].index(asked.id) :]
     start, conclusion = sent[1], sent[-2]
-    requests = [one for one in sent if one.kind == "mcp/request"]
+    requests = [envelope for envelope in sent if envelope.kind == "mcp/request"]
     expected: list[tuple[Any, ...]] = [("chat", "user", ("agent",), (), None, ASKED)]
     expected.append(("reasoning/start", "agent", (), (asked.id,), None, start.payload["message"]))
     for (who, tool, arguments, why), request, result in zip(CALLS, requests, (TOKYO, "12.75"), strict=True):
@@ -117,15 +117,29 @@ async def test_weather_in_tokyo_and_the_tip(site: Site, format: Any) -> None:
         ]
     expected.append(("reasoning/conclusion", "agent", (), (), start.id, conclusion.payload["message"]))
     expected.append(("chat", "agent", ("user",), (asked.id,), None, ANSWER))
-    assert [told(one, start) for one in sent] == expected
+    assert [as_recorded(envelope, start) for envelope in sent] == expected
     assert start.payload["message"] and conclusion.payload["message"] and answer.payload["text"] == ANSWER
-    assert all(one.payload["method"] == "tools/call" and one.payload["jsonrpc"] == "2.0" for one in requests)
+    assert all(
+        envelope.payload["method"] == "tools/call" and envelope.payload["jsonrpc"] == "2.0"
+        for envelope in requests
+    )
     last = bodies[-1]["messages"]
     if format == "native":
-        assert [one["role"] for one in last] == ["system", "user", "assistant", "tool", "assistant", "tool"]
+        assert [envelope["role"] for envelope in last] == [
+            "system",
+            "user",
+            "assistant",
+            "tool",
+            "assistant",
+            "tool",
+        ]
         assert last[2]["tool_calls"][0]["id"] == last[3]["tool_call_id"] and last[3]["content"] == TOKYO
         assert last[2]["tool_calls"][0]["type"] == "function"
     else:
-        assert [one["role"] for one in last] == ["system", "user", "assistant"] and "tools" not in bodies[-1]
+        assert [envelope["role"] for envelope in last] == [
+            "system",
+            "user",
+            "assistant",
+        ] and "tools" not in bodies[-1]
         assert "Tool used: weather-service/get_weather" in last[2]["content"]
         assert f"Observation: {TOKYO}" in last[2]["content"]

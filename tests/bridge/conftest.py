@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from mew_lab.bridge import process
 from mew_lab.bridge.mcp import McpBridge
 from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.gateway import Gateway
@@ -85,6 +86,12 @@ async def site() -> AsyncIterator[Site]:
     for participant in made.seated:
         await participant.stop()
     made.gateway.close()
+
+
+@pytest.fixture
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that does not end when it is asked is ended sooner."""
+    monkeypatch.setattr(process, "GRACE", 0.2)
 
 
 @pytest.fixture

@@ -80,11 +80,15 @@ async def test_a_changed_tool_list_is_relayed_where_the_bridge_may(site: Site) -
     notify = {"kind": "mcp/request", "payload": {"method": "notifications/**"}}
     await site.odd(can=[notify])
     human = await site.seat("human")
-    told: list[Envelope] = []
-    human.client.on_message(told.append)
+    notices: list[Envelope] = []
+    human.client.on_message(notices.append)
     await human.call("git/change")
-    await until(lambda: any(one.payload.get("method") == "notifications/tools/list_changed" for one in told))
-    [note] = [one for one in told if one.payload.get("method") == "notifications/tools/list_changed"]
+    await until(
+        lambda: any(notice.payload.get("method") == "notifications/tools/list_changed" for notice in notices)
+    )
+    [note] = [
+        notice for notice in notices if notice.payload.get("method") == "notifications/tools/list_changed"
+    ]
     assert (note.sender, note.kind, note.to, "id" in note.payload) == ("git", "mcp/request", (), False)
 
 
@@ -128,6 +132,7 @@ async def test_what_the_server_started_ends_with_it(site: Site, tmp_path: Path) 
 
 
 @pytest.mark.threat(28)
+@pytest.mark.usefixtures("short_grace")
 async def test_a_server_that_hangs_in_a_call_is_gone_after_stop(site: Site) -> None:
     bridge = await site.odd()
     human = await site.seat("human")
@@ -163,7 +168,7 @@ async def test_a_server_without_tools_is_a_server(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "sentence"),
     [
         (
             ["python", "-m", "no_such_module_of_anybody"],
@@ -181,14 +186,15 @@ async def test_a_server_without_tools_is_a_server(site: Site) -> None:
     ],
 )
 async def test_a_server_that_does_not_start_is_told_in_one_line(
-    site: Site, command: list[str], said: str
+    site: Site, command: list[str], sentence: str
 ) -> None:
-    with pytest.raises(MewError, match=said) as caught:
+    with pytest.raises(MewError, match=sentence) as caught:
         await site.bridge(command)
     assert "\n" not in str(caught.value)
     assert site.gateway.connections("demo") == 0 and site.ended == []
 
 
+@pytest.mark.usefixtures("short_grace")
 async def test_a_server_that_never_answers_is_given_up_and_ended(site: Site) -> None:
     with pytest.raises(
         MewError, match=r"odd_server.py mute did not answer `initialize` within 0.3 s\. Is it an MCP"
@@ -216,18 +222,18 @@ async def test_a_participant_that_is_not_admitted_leaves_no_server_behind(site: 
 
 @pytest.mark.threat(28)
 @pytest.mark.parametrize(
-    ("tool", "said"),
+    ("tool", "sentence"),
     [
         ("die", r"the MCP server of participant git ended \(exit 3\): the last words"),
         ("long", "the MCP server of participant git wrote a line of more than 8388608 bytes"),
     ],
 )
 async def test_when_the_server_dies_what_is_asked_is_answered_and_the_participant_leaves(
-    site: Site, tool: str, said: str
+    site: Site, tool: str, sentence: str
 ) -> None:
     bridge = await site.odd()
     human = await site.seat("human")
-    with pytest.raises(ToolFailed, match=said) as caught:
+    with pytest.raises(ToolFailed, match=sentence) as caught:
         await human.call(f"git/{tool}")
     assert caught.value.code == -32000
     await until(lambda: "git" not in human.client.participants and site.ended)

@@ -102,8 +102,8 @@ async def test_many_wrong_tokens_are_one_line_of_the_log_with_none_of_them(
         for n in range(20):
             headers = {"Authorization": f"Bearer wrong-wrong-wrong-{n}"}
             assert (await web.post(server.url, headers=headers)).status_code == 401
-    told = [one.getMessage() for one in caplog.records if "wrong" in one.getMessage()]
-    assert told == ["requests with a wrong token, refused since the last such line: 1"]
+    lines = [record.getMessage() for record in caplog.records if "wrong" in record.getMessage()]
+    assert lines == ["requests with a wrong token, refused since the last such line: 1"]
 
 
 async def test_a_refusal_names_the_token_that_is_wanted(surface: Surface) -> None:

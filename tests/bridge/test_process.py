@@ -27,8 +27,10 @@ def test_only_named_variables_are_handed_on(monkeypatch: pytest.MonkeyPatch) -> 
     for name in ("LOGNAME", "SHELL", "TERM", "USER", "CANARY"):
         monkeypatch.setenv(name, "secret")
     monkeypatch.delenv("TMPDIR", raising=False)
-    given = environment(["CANARY"])
-    assert set(given) <= {"PATH", "HOME", "LANG", "SYSTEMROOT", "CANARY"} and given["CANARY"] == "secret"
+    variables = environment(["CANARY"])
+    assert (
+        set(variables) <= {"PATH", "HOME", "LANG", "SYSTEMROOT", "CANARY"} and variables["CANARY"] == "secret"
+    )
     assert "CANARY" not in environment()
     assert set(environment({"WRITTEN": "out"})) == {*environment(), "WRITTEN"}
     with pytest.raises(ConfigError) as caught:
@@ -90,7 +92,6 @@ async def test_a_line_has_a_cap(tmp_path: Path) -> None:
         ),
         ("pass", "ended (exit 0)"),
         ("import os; os.kill(os.getpid(), 9)", "was ended by signal 9"),
-        ("import os, time; os.close(1); time.sleep(60)", "closed its output"),
     ],
 )
 async def test_how_it_ended_is_a_few_words(tmp_path: Path, code: str, how: str) -> None:
@@ -101,7 +102,17 @@ async def test_how_it_ended_is_a_few_words(tmp_path: Path, code: str, how: str) 
     await process.stop()
 
 
+@pytest.mark.usefixtures("short_grace")
+async def test_one_that_closed_its_output_and_goes_on_is_said_to_have_done_so(tmp_path: Path) -> None:
+    process = python("import os, time; os.close(1); time.sleep(60)", tmp_path)
+    await process.start()
+    assert [line async for line in process.lines()] == []
+    assert await process.describe_end() == "closed its output"
+    await process.stop()
+
+
 @pytest.mark.threat(28)
+@pytest.mark.usefixtures("short_grace")
 async def test_one_that_will_not_end_is_ended(tmp_path: Path) -> None:
     code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('x', flush=True); time.sleep(60)"
     process = python(code, tmp_path)
@@ -122,14 +133,14 @@ async def test_a_secret_in_its_last_words_is_masked(tmp_path: Path) -> None:
 
 
 async def test_what_cannot_be_started_is_a_sentence(tmp_path: Path) -> None:
-    for command, cwd, said in (
+    for command, cwd, sentence in (
         (["no-such-program"], tmp_path, "there is no program 'no-such-program' on PATH"),
         (["python"], tmp_path / "nowhere", "there is no folder"),
         ([str(tmp_path)], tmp_path, "Permission denied"),
         (["python", "a\0b"], tmp_path, "null byte"),
     ):
         process = ServerProcess(command, cwd=cwd)
-        with pytest.raises(MewError, match=said):
+        with pytest.raises(MewError, match=sentence):
             await process.start()
         await process.stop()
 
@@ -185,6 +196,7 @@ async def test_it_ends_with_its_grandchildren_when_this_process_is_killed(
 
 @pytest.mark.threat(43)
 @pytest.mark.skipif(os.name != "posix", reason="no process groups")
+@pytest.mark.usefixtures("short_grace")
 async def test_what_it_started_and_put_into_a_session_of_its_own_ends_with_it(tmp_path: Path) -> None:
     process = python(SERVER, tmp_path)
     await process.start()

@@ -18,12 +18,12 @@ from .conftest import ODD, alive, until
 
 @asynccontextmanager
 async def session(
-    tmp_path: Path, mode: str = "good", told: list[str] | None = None
+    tmp_path: Path, mode: str = "good", methods: list[str] | None = None
 ) -> AsyncIterator[tuple[McpSession, ServerProcess, asyncio.Event]]:
-    heard, ended = told if told is not None else [], asyncio.Event()
+    received, ended = methods if methods is not None else [], asyncio.Event()
 
     async def note(method: str) -> None:
-        heard.append(method)
+        received.append(method)
 
     process = ServerProcess(["python", str(ODD), mode], cwd=tmp_path)
     await process.start()
@@ -61,11 +61,11 @@ async def test_an_error_of_the_server_keeps_code_message_and_data(tmp_path: Path
 
 
 async def test_notifications_are_told_by_their_method(tmp_path: Path) -> None:
-    told: list[str] = []
-    async with session(tmp_path, told=told) as (opened, _, _):
+    methods: list[str] = []
+    async with session(tmp_path, methods=methods) as (opened, _, _):
         await opened.request("tools/call", {"name": "change"})
-        await until(lambda: told)
-    assert told == ["notifications/tools/list_changed"]
+        await until(lambda: methods)
+    assert methods == ["notifications/tools/list_changed"]
 
 
 async def test_the_end_of_the_server_is_told_and_wakes_who_waits(tmp_path: Path) -> None:

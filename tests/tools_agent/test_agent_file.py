@@ -153,8 +153,8 @@ def test_the_mode_is_what_the_file_says_or_what_its_older_marks_mean(
 
 
 def test_an_unknown_mode_is_refused_with_the_three_names() -> None:
-    (said,) = faults(document(mode="helper"))
-    assert said.startswith("- metadata.mode: ") and "interactive, autonomous, tools" in said
+    (fault,) = faults(document(mode="helper"))
+    assert fault.startswith("- metadata.mode: ") and "interactive, autonomous, tools" in fault
 
 
 @pytest.mark.req("T-2")
@@ -164,8 +164,8 @@ def test_a_tool_has_name_description_parameters_and_prompt(key: str, value: Any)
     tool = {**TOOL, key: value}
     if value is None:
         del tool[key]
-    said = faults(document(tools=[TOOL | {"name": "other"}, tool]))
-    assert len(said) == 1 and f"metadata.tools[1].{key}" in said[0]
+    listed = faults(document(tools=[TOOL | {"name": "other"}, tool]))
+    assert len(listed) == 1 and f"metadata.tools[1].{key}" in listed[0]
 
 
 @pytest.mark.req("T-2")
@@ -182,8 +182,8 @@ def test_parameters_may_be_an_object_without_any() -> None:
 
 @pytest.mark.parametrize("name", ["book flight", "a/b", "ä", "x" * 129, "a\n"])
 def test_a_name_that_mcp_does_not_take_is_refused(name: str) -> None:
-    (said,) = faults(document(tools=[TOOL | {"name": name}]))
-    assert "metadata.tools[0].name" in said and "cannot name a tool" in said
+    (fault,) = faults(document(tools=[TOOL | {"name": name}]))
+    assert "metadata.tools[0].name" in fault and "cannot name a tool" in fault
 
 
 def test_all_faults_of_a_file_are_told_at_once_each_with_its_place() -> None:
@@ -196,7 +196,7 @@ def test_all_faults_of_a_file_are_told_at_once_each_with_its_place() -> None:
         "rules": [{"name": "r", "text": 3}],
         "mcpServers": {"s": {"args": "x", "tools": {"t": {"permissionRequired": "no"}}}, "t": 3},
     }  # fmt: skip
-    places = [one.removeprefix("- ").split(": ")[0] for one in faults(whole)]
+    places = [fault.removeprefix("- ").split(": ")[0] for fault in faults(whole)]
     assert sorted(places) == sorted(
         [
             "metadata.name", "metadata.mode", "metadata.tools[1].name",
@@ -250,7 +250,7 @@ def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(
     with pytest.raises(OSError, match="No space"):
         save_agent_file(document(version="2"), file)
     assert file.read_bytes() == before
-    assert [one.name for one in tmp_path.iterdir()] == ["a.yaml"]
+    assert [path.name for path in tmp_path.iterdir()] == ["a.yaml"]
 
 
 def test_the_example_of_the_design_is_an_agent(shared: Path) -> None:

@@ -72,7 +72,7 @@ def test_a_file_with_faults_is_told_fault_by_fault_on_stderr_and_exit_1(
     assert out == ""
     first, *others = err.strip().split("\n")
     assert first == f"mew-lab tools-agent: {file} has 6 faults:"
-    assert len(others) == 6 and any("metadata.tools[0].prompt" in one for one in others)
+    assert len(others) == 6 and any("metadata.tools[0].prompt" in line for line in others)
 
 
 def test_an_agent_without_tools_may_be_checked_and_not_served(
@@ -94,13 +94,13 @@ def test_call_prints_the_result_and_ends_with_1_where_it_is_an_error(
         main(["tools-agent", "call", str(file), "tell", '{"who": 1}'])
     assert caught.value.code == 1
     assert "Invalid arguments for tell: " in capsys.readouterr().out
-    for words, said in (
+    for words, reason in (
         (["tell", "{"], "no JSON"),
         (["tell", "[1]"], "must be an object"),
         (["ask"], "Unknown tool"),
     ):
         assert main(["tools-agent", "call", str(file), *words]) == 1
-        assert said in capsys.readouterr().err
+        assert reason in capsys.readouterr().err
 
 
 def test_a_key_that_is_not_there_is_told_by_its_variable(
@@ -138,7 +138,7 @@ async def test_it_joins_a_space_elsewhere_and_answers_there(tmp_path: Path, file
         line = await asyncio.wait_for(process.stdout.readline(), 30)
         assert line.decode().startswith("clock is in demo as Clock, with ")
         async with MEWParticipant(gateway=url, space="demo", token=human) as me:
-            assert [one["name"] for one in await me.list_tools("clock")] == ["tell"]
+            assert [tool["name"] for tool in await me.list_tools("clock")] == ["tell"]
             assert "offline model" in (await me.call("clock/tell", {"what": "yourself"}, timeout=20)).text
         process.terminate()
         assert await asyncio.wait_for(process.wait(), 20) == 0
@@ -159,10 +159,10 @@ async def test_over_http_it_is_served_with_the_token_of_a_file_that_is_made_once
     about = {"name": "A", "version": "1", "description": "d", "mode": "tools", "tools": [tool]}
     file.write_text(json.dumps({"metadata": about, "settings": {"model": "offline"}}))
     ended = asyncio.Event()
-    said: list[str] = []
+    sentences: list[str] = []
 
-    def say(sentence: str) -> None:
-        said.append(sentence)
+    def say(line: str) -> None:
+        sentences.append(line)
         ended.set()
 
     for _ in range(2):
@@ -170,7 +170,10 @@ async def test_over_http_it_is_served_with_the_token_of_a_file_that_is_made_once
         await command.serve(file, http=0, base_url=None, api_key=None, ended=ended, say=say)
     (token,) = (tmp_path / ".mew" / "tools-agents").iterdir()
     assert (token.suffix, stat.S_IMODE(token.stat().st_mode)) == (".token", 0o600)
-    assert all(f"with the token in {token}" in one and token.read_text().strip() not in one for one in said)
+    assert all(
+        f"with the token in {token}" in sentence and token.read_text().strip() not in sentence
+        for sentence in sentences
+    )
     short = tmp_path / "short.token"
     short.write_text("fifteen-letters")
     short.chmod(0o600)

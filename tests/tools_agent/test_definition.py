@@ -43,7 +43,7 @@ def test_parameters_become_the_input_schema_and_name_and_description_are_kept() 
 
 
 @pytest.mark.parametrize(
-    ("given", "paths"),
+    ("arguments", "paths"),
     [
         ({"destination": "Paris"}, []),
         ({"destination": "Paris", "seats": 2, "who": [{"name": "A"}]}, []),
@@ -54,11 +54,13 @@ def test_parameters_become_the_input_schema_and_name_and_description_are_kept() 
         ({"destination": None}, ["arguments.destination"]),
     ],
 )
-def test_every_fault_of_the_arguments_is_told_with_its_path(given: dict[str, Any], paths: list[str]) -> None:
-    told = TOOL.faults_of(given)
-    assert len(told) >= len(paths) and bool(told) == bool(paths)
+def test_every_fault_of_the_arguments_is_told_with_its_path(
+    arguments: dict[str, Any], paths: list[str]
+) -> None:
+    faults = TOOL.faults_of(arguments)
+    assert len(faults) >= len(paths) and bool(faults) == bool(paths)
     for path in paths:
-        assert any(path in one.partition(":")[0] for one in told)
+        assert any(path in fault.partition(":")[0] for fault in faults)
 
 
 def test_undeclared_arguments_pass_where_the_schema_allows_them() -> None:
@@ -74,8 +76,8 @@ def test_unknown_keywords_are_held_against_the_arguments_too() -> None:
 
 def test_arguments_that_cannot_be_checked_do_not_pass() -> None:
     lost = {"type": "object", "properties": {"a": {"type": "string", "$ref": "#/nowhere"}}}
-    (said,) = ToolDefinition("t", "d", lost, "p").faults_of({"a": "x"})
-    assert "cannot be held" in said
+    (fault,) = ToolDefinition("t", "d", lost, "p").faults_of({"a": "x"})
+    assert "cannot be held" in fault
 
 
 @pytest.mark.threat(6)
@@ -84,8 +86,8 @@ def test_a_pattern_bomb_of_a_file_is_decided_at_once() -> None:
     tool = ToolDefinition("t", "d", bomb, "p")
     assert tool.faults_of({"a": "aaa"}) == []
     began = time.monotonic()
-    (said,) = tool.faults_of({"a": "a" * 100_000 + "!"})
-    assert time.monotonic() - began < 1.0 and said.startswith("arguments.a: ")
+    (fault,) = tool.faults_of({"a": "a" * 100_000 + "!"})
+    assert time.monotonic() - began < 1.0 and fault.startswith("arguments.a: ")
 
 
 @pytest.mark.req("T-6")

@@ -14,7 +14,7 @@ from mew_lab.sdk.results import ToolResult
 from mew_lab.tools_agent.executor import UnknownTool
 
 from ..agent.conftest import PROPOSER, Script, until, wants
-from ..agent.llm_server import Answer, ChatServer, called, chunk, refused, said, streamed
+from ..agent.llm_server import Answer, ChatServer, called, chunk, refused, streamed, text_answer
 from .conftest import Site, described, model_at
 
 FLAGS = {
@@ -34,7 +34,7 @@ def look(place: str) -> str:
 @pytest.mark.req("T-9")
 @pytest.mark.threat(34)
 async def test_the_filled_prompt_reaches_the_model_unchanged_and_its_text_is_the_result(site: Site) -> None:
-    async with ChatServer([said("In the ", "shed.")]) as server:
+    async with ChatServer([text_answer("In the ", "shed.")]) as server:
         desk = await site.desk(model_at(server), described(system_prompt="You run a desk."))
         what = " where {name}\n\n\tis  @ref:secret /help %mew "
         done = await desk.executor.execute("ask", {"what": what})
@@ -55,7 +55,7 @@ async def test_tools_are_called_without_approval_over_turns_and_their_results_go
             text="Looking.",
         ),
         called(("c3", "eye_look", '{"place": "garden"}'), text="Once more."),
-        said("Found."),
+        text_answer("Found."),
     ]
     async with ChatServer(script) as server:
         desk = await site.desk(model_at(server))
@@ -64,13 +64,17 @@ async def test_tools_are_called_without_approval_over_turns_and_their_results_go
     assert done.turns == ("Looking.", "Once more.", "Found.")
     assert done.result["_meta"]["mew-lab/turns"] == list(done.turns)
     assert [answer for _, answer in done.calls] == ["seen shed", "seen cellar", "seen garden"]
-    told = [one["content"] for one in server.bodies[2]["messages"] if one["role"] == "tool"]
-    assert told == ["seen shed", "seen cellar", "seen garden"]
+    observations = [
+        message["content"] for message in server.bodies[2]["messages"] if message["role"] == "tool"
+    ]
+    assert observations == ["seen shed", "seen cellar", "seen garden"]
     assert site.sent("mcp/proposal") == []
     requests = [
-        one for one in site.sent("mcp/request", sender="desk") if one.payload["method"] == "tools/call"
+        envelope
+        for envelope in site.sent("mcp/request", sender="desk")
+        if envelope.payload["method"] == "tools/call"
     ]
-    assert {tuple(one.correlation_id) for one in requests} == {(done.context,)}
+    assert {tuple(envelope.correlation_id) for envelope in requests} == {(done.context,)}
 
 
 async def test_a_session_fits_its_prompts_into_the_context_that_the_server_tells(site: Site) -> None:
@@ -81,13 +85,13 @@ async def test_a_session_fits_its_prompts_into_the_context_that_the_server_tells
     models = Answer(
         [b'{"data": [{"id": "m", "max_model_len": 1024}]}'], headers={"Content-Type": "application/json"}
     )
-    script = [called(("c1", "eye_read", '{"place": "shed"}')), said("Found.")]
+    script = [called(("c1", "eye_read", '{"place": "shed"}')), text_answer("Found.")]
     async with ChatServer(script, models=models) as server:
         desk = await site.desk(model_at(server))
         done = await desk.executor.execute("ask", {"what": "x"})
     assert done.text == "Found."
-    told = server.bodies[1]["messages"][-1]["content"]
-    assert "characters left out" in told and len(told) < 4 * 1024
+    content = server.bodies[1]["messages"][-1]["content"]
+    assert "characters left out" in content and len(content) < 4 * 1024
 
 
 @pytest.mark.req("T-9")
@@ -150,7 +154,9 @@ async def test_a_tool_that_is_not_offered_is_refused_when_called_and_the_session
     done = await desk.executor.execute("ask", {"what": "x"})
     assert done.text == "I could not." and done.calls[0][1].startswith("Error: ")
     assert not [
-        one for one in site.sent("mcp/request", sender="desk") if one.payload["method"] == "tools/call"
+        envelope
+        for envelope in site.sent("mcp/request", sender="desk")
+        if envelope.payload["method"] == "tools/call"
     ]
 
 
@@ -218,24 +224,24 @@ async def test_two_calls_at_once_have_contexts_of_their_own_and_see_nothing_of_e
             return Reply(f"about {messages[-1].content}")
 
     desk = await site.desk(Slow())
-    one, two = await asyncio.gather(
+    first, second = await asyncio.gather(
         *(desk.executor.execute("ask", {"what": what}) for what in ("apples", "pears"))
     )
     three = await desk.executor.execute("ask", {"what": "plums"})
-    assert len({one.context, two.context, three.context} - {""}) == 3
-    assert (one.text, two.text) == ("about Please find out: apples", "about Please find out: pears")
+    assert len({first.context, second.context, three.context} - {""}) == 3
+    assert (first.text, second.text) == ("about Please find out: apples", "about Please find out: pears")
     for messages, own in zip(asked, ("apples", "pears", "plums"), strict=True):
         text = " ".join(message.content for message in messages)
         assert [fruit for fruit in ("apples", "pears", "plums") if fruit in text] == [own]
-    begun = {one.id for one in site.sent("reasoning/start")}
-    assert begun == {one.context, two.context, three.context}
+    begun = {envelope.id for envelope in site.sent("reasoning/start")}
+    assert begun == {first.context, second.context, three.context}
 
 
 @pytest.mark.req("T-8")
 async def test_without_the_right_to_reason_aloud_a_session_has_a_context_all_the_same(site: Site) -> None:
     desk = await site.desk(Script(), can=[{"kind": "mcp/*"}])
-    found = {(await desk.executor.execute("ask", {"what": "x"})).context for _ in range(2)}
-    assert len(found - {""}) == 2
+    contexts = {(await desk.executor.execute("ask", {"what": "x"})).context for _ in range(2)}
+    assert len(contexts - {""}) == 2
 
 
 async def test_no_session_is_left_after_an_answer_a_failure_a_deadline_and_a_call_that_was_taken_back(
@@ -250,7 +256,7 @@ async def test_no_session_is_left_after_an_answer_a_failure_a_deadline_and_a_cal
     results = [await desk.executor.execute("ask", {"what": "x"}) for _ in range(2)]
     desk.executor._deadline = 0.3
     results.append(await desk.executor.execute("ask", {"what": "x"}))
-    assert [one.is_error for one in results] == [False, True, True]
+    assert [result.is_error for result in results] == [False, True, True]
     assert "longer than 0.3 s" in results[2].text
     desk.executor._deadline = 60
     running = asyncio.create_task(desk.executor.execute("ask", {"what": "x"}))
@@ -281,7 +287,7 @@ async def test_more_calls_than_are_allowed_at_once_wait_in_order_and_further_one
     done = await calls[5]
     assert done.is_error and "later" in done.text
     release.set()
-    assert [one.text for one in await asyncio.gather(*calls[:5])] == ["done"] * 5
+    assert [result.text for result in await asyncio.gather(*calls[:5])] == ["done"] * 5
     assert (most, order) == (2, list("01234"))
 
 
@@ -293,7 +299,7 @@ async def test_more_calls_than_are_allowed_at_once_wait_in_order_and_further_one
     ("script", "words"),
     [
         ([refused(500, "the server is ill")], ["I cannot answer now", "500"]),
-        ([said(""), said(""), said("")], ["led nowhere"]),
+        ([text_answer(""), text_answer(""), text_answer("")], ["led nowhere"]),
         ([streamed(chunk({"content": "It is in"}), chunk({}, "length"))], ["cut off", "It is in"]),
         (
             [called(("c", "eye_look", '{"place": "a"}'), text="Let me look."), refused(500, "ill")],
@@ -327,15 +333,17 @@ async def test_malformed_arguments_and_a_failing_tool_are_errors_to_the_model_th
         called(("c1", "eye_look", '{"place": ')),
         called(("c2", "eye_look", '{"place": "shed"}')),
         called(("c3", "nobody_runs", "{}")),
-        said("It is dark."),
+        text_answer("It is dark."),
     ]
     async with ChatServer(script) as server:
         desk = await site.desk(model_at(server))
         done = await desk.executor.execute("ask", {"what": "x"})
     assert (done.text, done.is_error) == ("It is dark.", False)
-    told = [one["content"] for one in server.bodies[3]["messages"] if one["role"] == "tool"]
-    assert len(told) == 3 and all(one.startswith("Error: ") for one in told)
-    assert "no light in shed" in told[1]
+    observations = [
+        message["content"] for message in server.bodies[3]["messages"] if message["role"] == "tool"
+    ]
+    assert len(observations) == 3 and all(observation.startswith("Error: ") for observation in observations)
+    assert "no light in shed" in observations[1]
 
 
 @pytest.mark.req("T-10")
@@ -350,8 +358,8 @@ async def test_the_turns_are_used_up_only_when_one_more_would_be_needed(site: Si
     short = await site.desk(Script(step(1), step(2), step(3)), described(maxChatTurns=3), name="short")
     done = await short.executor.execute("ask", {"what": "x"})
     assert done.is_error and "no answer after" in done.text
-    one = await site.desk(Script(Reply("At once.")), described(maxChatTurns=1), name="one")
-    assert (await one.executor.execute("ask", {"what": "x"})).text == "At once."
+    desk = await site.desk(Script(Reply("At once.")), described(maxChatTurns=1), name="one")
+    assert (await desk.executor.execute("ask", {"what": "x"})).text == "At once."
 
 
 async def test_a_picture_of_a_tool_is_named_to_the_model(site: Site) -> None:

@@ -15,7 +15,7 @@ from mew_lab.tools_agent.definition import AgentDefinition
 from mew_lab.tools_agent.home import Home, model_for
 
 from ..agent.conftest import Script, until, wants
-from ..agent.llm_server import ChatServer, refused, said
+from ..agent.llm_server import ChatServer, refused, text_answer
 from ..bridge.conftest import alive
 from .conftest import described
 
@@ -103,7 +103,7 @@ def test_the_model_is_what_the_settings_say(
 async def test_the_settings_are_wishes_that_a_server_may_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     agent = described(model="m", maxOutputTokens="1000", temperature=0.5, topP="0.9")
-    script = [said("a"), refused(400, "Unsupported parameter: 'max_tokens'"), said("b")]
+    script = [text_answer("a"), refused(400, "Unsupported parameter: 'max_tokens'"), text_answer("b")]
     async with ChatServer(script) as server:
         model = model_for(agent, base_url=server.url)
         async with Home(agent, model=model) as home:

@@ -25,9 +25,9 @@ async def test_it_answers_as_an_mcp_server_under_the_name_of_its_metadata(site: 
     await site.desk(Script())
     human = await site.seat("human")
     asked = {"method": "initialize", "params": {"protocolVersion": "2025-06-18"}}
-    told = await human.mcp_request("desk", asked)
-    assert told["serverInfo"] == {"name": "Desk", "version": "1.0.0"}
-    assert told["instructions"] == "A desk." and told["protocolVersion"] == "2025-06-18"
+    answer = await human.mcp_request("desk", asked)
+    assert answer["serverInfo"] == {"name": "Desk", "version": "1.0.0"}
+    assert answer["instructions"] == "A desk." and answer["protocolVersion"] == "2025-06-18"
     assert await human.list_tools("desk") == [
         {"name": "ask", "description": ASK["description"], "inputSchema": ASK["parameters"]}
     ]
@@ -52,7 +52,11 @@ async def test_a_call_is_answered_with_the_same_id_correlated_and_its_session_wi
     call = human.call("desk/ask", {"what": "the spade"})
     assert (await call).text == "In the shed."
     request, inner = (
-        next(one for one in site.sent("mcp/request", sender=who) if one.payload["method"] == "tools/call")
+        next(
+            envelope
+            for envelope in site.sent("mcp/request", sender=who)
+            if envelope.payload["method"] == "tools/call"
+        )
         for who in ("human", "desk")
     )
     answer = site.sent("mcp/response", sender="desk")[-1]
@@ -100,12 +104,16 @@ async def test_another_definition_is_told_to_the_space_and_listed(site: Site) ->
     desk.replace(described({**ASK, "name": "tell"}))
     changed = "notifications/tools/list_changed"
     await until(
-        lambda: [one for one in site.sent("mcp/request", sender="desk") if one.payload["method"] == changed]
+        lambda: [
+            envelope
+            for envelope in site.sent("mcp/request", sender="desk")
+            if envelope.payload["method"] == changed
+        ]
     )
-    assert [one["name"] for one in await human.list_tools("desk")] == ["tell"]
+    assert [tool["name"] for tool in await human.list_tools("desk")] == ["tell"]
     with pytest.raises(ConfigError, match="empty"):
         desk.replace(parse_agent({"metadata": {"name": "A", "tools": []}}))
-    assert [one["name"] for one in await human.list_tools("desk")] == ["tell"]
+    assert [tool["name"] for tool in await human.list_tools("desk")] == ["tell"]
 
 
 @pytest.mark.parametrize("kind", ["reasoning/cancel", "participant/clear"])
@@ -152,9 +160,9 @@ async def test_two_agents_that_ask_each_other_come_to_an_end(site: Site) -> None
     human = await site.seat("human")
     assert (await human.call("first/ask", {"what": "a"}, timeout=20)).text == "first is done"
     refused: list[Any] = [
-        one.payload["result"]["content"][0]["text"]
-        for one in site.sent("mcp/response", sender="first")
-        if one.to == ("second",) and "content" in one.payload.get("result", {})
+        envelope.payload["result"]["content"][0]["text"]
+        for envelope in site.sent("mcp/response", sender="first")
+        if envelope.to == ("second",) and "content" in envelope.payload.get("result", {})
     ]
     assert len(refused) == 1 and "comes of a call that waits for it" in refused[0]
 

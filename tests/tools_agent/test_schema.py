@@ -30,21 +30,21 @@ def parameters(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties}
 
 
-def told(schema: Any) -> list[str]:
-    return [str(one) for one in faults_of_parameters(schema)]
+def fault_lines(schema: Any) -> list[str]:
+    return [str(fault) for fault in faults_of_parameters(schema)]
 
 
 @pytest.mark.parametrize("kind", TYPES)
 def test_each_type_takes_its_own_keywords_and_refuses_those_of_the_others_by_path(kind: str) -> None:
     whole = {"type": kind, "title": "T", "description": "D", **HAS[kind]}
-    assert told(parameters(x=whole)) == []
+    assert fault_lines(parameters(x=whole)) == []
     least = {"type": kind, **({"items": {"type": "string"}} if kind == "array" else {})}
     for key, value in EVERY.items():
         if key in HAS[kind]:
             continue
-        (said,) = told(parameters(x={**least, key: value}))
-        assert said.startswith(f"parameters.properties.x.{key}: {key} belongs to ")
-        assert f"type {kind}" in said
+        (fault,) = fault_lines(parameters(x={**least, key: value}))
+        assert fault.startswith(f"parameters.properties.x.{key}: {key} belongs to ")
+        assert f"type {kind}" in fault
 
 
 @pytest.mark.req("T-2")
@@ -87,21 +87,23 @@ def test_each_type_takes_its_own_keywords_and_refuses_those_of_the_others_by_pat
     ],
 )
 def test_a_fault_is_told_at_its_place(schema: dict[str, Any], path: str) -> None:
-    (said,) = told(parameters(x=schema))
-    assert said.startswith(f"parameters.properties.x.{path}: ")
+    (fault,) = fault_lines(parameters(x=schema))
+    assert fault.startswith(f"parameters.properties.x.{path}: ")
 
 
 def test_a_value_is_held_against_its_pattern_in_linear_time_and_left_alone_where_a_reference_leads() -> None:
     bomb = {"type": "string", "pattern": "^(a+)+$", "examples": ["a" * 50_000 + "!"], "default": "aa"}
-    (said,) = told(parameters(x=bomb))
-    assert said.startswith("parameters.properties.x.examples[0]: it does not fit its schema: ")
+    (fault,) = fault_lines(parameters(x=bomb))
+    assert fault.startswith("parameters.properties.x.examples[0]: it does not fit its schema: ")
     led = {"type": "string", "anyOf": [{"$ref": "#/$defs/a"}], "default": "b"}
-    assert told({**parameters(x=led), "$defs": {"a": {"minLength": 1}}}) == []
+    assert fault_lines({**parameters(x=led), "$defs": {"a": {"minLength": 1}}}) == []
 
 
 def test_every_fault_is_told_at_once() -> None:
-    said = told(parameters(a={"type": "x"}, b={"type": "integer", "minLength": 1}, c={"type": "array"}))
-    assert [one.partition(":")[0] for one in said] == [
+    lines = fault_lines(
+        parameters(a={"type": "x"}, b={"type": "integer", "minLength": 1}, c={"type": "array"})
+    )
+    assert [line.partition(":")[0] for line in lines] == [
         "parameters.properties.a.type",
         "parameters.properties.b.minLength",
         "parameters.properties.c.items",
@@ -110,14 +112,14 @@ def test_every_fault_is_told_at_once() -> None:
 
 @pytest.mark.parametrize("schema", [None, [], "x", {}, {"type": "string"}, {"type": "array", "items": {}}])
 def test_the_root_must_be_of_type_object(schema: Any) -> None:
-    (said,) = told(schema)
-    assert 'type "object"' in said
+    (fault,) = fault_lines(schema)
+    assert 'type "object"' in fault
 
 
 def test_an_unknown_keyword_is_kept_and_so_is_everything_else() -> None:
     schema = parameters(x={"type": "string", "pattern": "^a", "format": "date", "x-mine": {"a": [1]}})
     schema["oneOf"] = [{"required": ["x"]}]
-    assert told(schema) == []
+    assert fault_lines(schema) == []
     assert wire_schema(schema) == schema
 
 
@@ -135,5 +137,5 @@ def test_a_schema_without_end_is_refused() -> None:
     schema: dict[str, Any] = {"type": "string"}
     for _ in range(500):
         schema = {"type": "object", "properties": {"a": schema}}
-    (said,) = told(schema)
-    assert "nested" in said
+    (fault,) = fault_lines(schema)
+    assert "nested" in fault

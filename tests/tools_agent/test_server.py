@@ -25,7 +25,7 @@ from mew_lab.protocol.token import Token
 from mew_lab.settings.documents import write_yaml
 
 from ..agent.conftest import Script, until, wants
-from ..agent.llm_server import ChatServer, called, refused, said
+from ..agent.llm_server import ChatServer, called, refused, text_answer
 from .conftest import ASK, Site, described
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,15 +93,19 @@ async def over(transport: str, site: Site, desk: Any) -> AsyncIterator[Any]:
 async def test_a_client_over_stdio_initializes_lists_and_calls(tmp_path: Path) -> None:
     file = tmp_path / "desk.yaml"
     file.write_text(write_yaml(FILE), encoding="utf-8")
-    script = [called(("c1", "odd_change", "{}")), said("It has changed."), refused(500, "the server is ill")]
+    script = [
+        called(("c1", "odd_change", "{}")),
+        text_answer("It has changed."),
+        refused(500, "the server is ill"),
+    ]
     async with ChatServer(script) as model:
         words = command(file, "--base-url", model.url, "--key-env", "A_KEY")
         parameters = StdioServerParameters(command=sys.executable, args=words, env=ENVIRONMENT)
         async with Client(parameters, mode="legacy") as client:
-            told = client.session.initialize_result
-            assert told is not None
-            assert (told.server_info.name, told.server_info.version) == ("Desk", "3.1.0")
-            assert told.instructions == "A desk."
+            initialized = client.session.initialize_result
+            assert initialized is not None
+            assert (initialized.server_info.name, initialized.server_info.version) == ("Desk", "3.1.0")
+            assert initialized.instructions == "A desk."
             (tool,) = (await client.list_tools()).tools
             assert (tool.name, tool.description, tool.input_schema) == (
                 ASK["name"], ASK["description"], ASK["parameters"],
@@ -114,7 +118,7 @@ async def test_a_client_over_stdio_initializes_lists_and_calls(tmp_path: Path) -
             assert wrong.is_error and "arguments" in wrong.content[0].text
             with pytest.raises(MCPError, match="Unknown tool: other"):
                 await client.call_tool("other", {})
-    offered = [one["function"]["name"] for one in model.bodies[0]["tools"]]
+    offered = [tool["function"]["name"] for tool in model.bodies[0]["tools"]]
     assert "odd_change" in offered and "odd_die" not in offered
     assert model.bodies[1]["messages"][-1]["content"] == "changed"
 
@@ -140,13 +144,13 @@ async def test_a_client_of_the_modern_era_is_served_over_stdio_and_stdout_holds_
         {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"_meta": meta}},
     ]
     try:
-        process.stdin.write(b"".join(json.dumps(one).encode() + b"\n" for one in asked))
+        process.stdin.write(b"".join(json.dumps(request).encode() + b"\n" for request in asked))
         await process.stdin.drain()
         answers = {}
         for _ in asked:
             answer = json.loads(await asyncio.wait_for(process.stdout.readline(), 30))
             answers[answer["id"]] = answer["result"]
-        assert [one["name"] for one in answers[2]["tools"]] == ["ask"]
+        assert [tool["name"] for tool in answers[2]["tools"]] == ["ask"]
         assert answers[1]["instructions"] == "A desk."
         process.send_signal(signal.SIGTERM)  # while stdin is open
         out, err = await asyncio.wait_for(process.communicate(), 20)
@@ -168,18 +172,18 @@ async def test_each_transport_gives_what_the_space_gives(site: Site, transport: 
     desk = await site.desk(Script(*turns, *turns), described())
     human = await site.seat("human")
     entries = await human.list_tools("desk")
-    told = await human.mcp_request("desk", {"method": "initialize", "params": {}})
+    in_space = await human.mcp_request("desk", {"method": "initialize", "params": {}})
     result = await human.call("desk/ask", {"what": "the spade"})
     async with over(transport, site, desk) as client:
         listed = [
-            {"name": one.name, "description": one.description, "inputSchema": one.input_schema}
-            for one in (await client.list_tools()).tools
+            {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
+            for tool in (await client.list_tools()).tools
         ]
         assert listed == entries
         if transport != "http, modern":
-            found = client.session.initialize_result
-            assert found.server_info.model_dump(exclude_none=True) == told["serverInfo"]
-            assert found.instructions == told["instructions"]
+            over_transport = client.session.initialize_result
+            assert over_transport.server_info.model_dump(exclude_none=True) == in_space["serverInfo"]
+            assert over_transport.instructions == in_space["instructions"]
         done = await client.call_tool("ask", {"what": "the spade"})
         assert [block.text for block in done.content] == [result.text] == ["In the shed."]
         assert done.is_error is result.raw["isError"] is False
@@ -200,12 +204,12 @@ async def test_two_clients_at_once_have_sessions_of_their_own_over_http(site: Si
 
     desk = await site.desk(Slow())
     async with served(desk) as server:
-        async with client_of(server) as one, client_of(server) as two:
-            found = await asyncio.gather(
-                one.call_tool("ask", {"what": "a"}), two.call_tool("ask", {"what": "b"})
+        async with client_of(server) as first, client_of(server) as second:
+            results = await asyncio.gather(
+                first.call_tool("ask", {"what": "a"}), second.call_tool("ask", {"what": "b"})
             )
-    assert [done.content[0].text for done in found] == ["Please find out: a", "Please find out: b"]
-    contexts = {done.meta["mew-lab/context"] for done in found}
+    assert [done.content[0].text for done in results] == ["Please find out: a", "Please find out: b"]
+    contexts = {done.meta["mew-lab/context"] for done in results}
     assert len(contexts) == 2
 
 
@@ -245,7 +249,7 @@ async def test_the_server_ends_quietly_while_clients_are_connected(
             await asyncio.wait_for(server.__aexit__(), 10)
     with pytest.raises(OSError):
         await asyncio.open_connection("127.0.0.1", server.port)
-    assert [one.getMessage() for one in caplog.records if one.levelname == "ERROR"] == []
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 async def test_a_call_whose_client_goes_away_is_ended(site: Site) -> None:

@@ -25,8 +25,8 @@ FLIGHT = tool(DESIGN, required=("destination", "departure_date"), destination={}
 
 @pytest.mark.req("T-4")
 def test_the_prompt_of_the_design_is_filled_from_the_call() -> None:
-    given = {"destination": "Paris, France", "departure_date": "2026-12-01"}
-    assert fill_prompt(DESIGN, given, tool=FLIGHT) == (
+    arguments = {"destination": "Paris, France", "departure_date": "2026-12-01"}
+    assert fill_prompt(DESIGN, arguments, tool=FLIGHT) == (
         "The user wants to book a flight to Paris, France on 2026-12-01, please book accordingly"
     )
 
@@ -38,7 +38,8 @@ def test_name_is_the_tools_name_unless_a_parameter_is_called_so() -> None:
     named = tool(name={})
     assert fill_prompt(both, {"name": "Ann"}, tool=named) == "Ann book_flight Books a flight."
     assert any(
-        "{tool.name}" in str(one) for one in lint(ToolDefinition("t", "d", named.parameters, "{name}"))
+        "{tool.name}" in str(finding)
+        for finding in lint(ToolDefinition("t", "d", named.parameters, "{name}"))
     )
 
 
@@ -49,22 +50,25 @@ def test_name_is_the_tools_name_unless_a_parameter_is_called_so() -> None:
      "@ref:secret", "@rule:x", "/help", "%mew status", "a\n\n\tb  c", "{tool.name}"],
 )  # fmt: skip
 def test_a_value_goes_in_as_it_is_and_is_never_read_again(value: str) -> None:
-    given = {"destination": value, "departure_date": "D"}
-    assert fill_prompt("to {destination} on {departure_date}", given, tool=FLIGHT) == f"to {value} on D"
+    arguments = {"destination": value, "departure_date": "D"}
+    assert fill_prompt("to {destination} on {departure_date}", arguments, tool=FLIGHT) == f"to {value} on D"
 
 
 @pytest.mark.threat(34)
 @given(some.dictionaries(some.sampled_from("abc"), some.text()))
 def test_whatever_the_values_are_the_prompt_is_the_template_with_them(values: dict[str, str]) -> None:
     shape = tool(a={}, b={}, c={})
-    said = [values.get(key, "") for key in "abc"]
-    assert fill_prompt("1{a}2{b}3{c}4", values, tool=shape) == f"1{said[0]}2{said[1]}3{said[2]}4"
+    values_in_order = [values.get(key, "") for key in "abc"]
+    assert (
+        fill_prompt("1{a}2{b}3{c}4", values, tool=shape)
+        == f"1{values_in_order[0]}2{values_in_order[1]}3{values_in_order[2]}4"
+    )
 
 
 def test_only_what_is_declared_is_filled_in() -> None:
-    given = {"destination": "Paris", "other": "x", "a(": "y"}
+    arguments = {"destination": "Paris", "other": "x", "a(": "y"}
     text = "{other} {a(} {destination}"
-    assert fill_prompt(text, given, tool=FLIGHT) == "{other} {a(} Paris"
+    assert fill_prompt(text, arguments, tool=FLIGHT) == "{other} {a(} Paris"
 
 
 def test_a_parameter_may_have_any_name() -> None:
@@ -76,7 +80,7 @@ def test_a_parameter_may_have_any_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "filled"),
     [
         ("{{destination}}", "{destination}"),
         ("{{{destination}}}", "{Paris}"),
@@ -89,12 +93,12 @@ def test_a_parameter_may_have_any_name() -> None:
         ("a  b\n\tc ", "a  b\n\tc "),
     ],
 )
-def test_doubled_braces_are_braces_and_others_stay(text: str, said: str) -> None:
-    assert fill_prompt(text, {"destination": "Paris"}, tool=FLIGHT) == said
+def test_doubled_braces_are_braces_and_others_stay(text: str, filled: str) -> None:
+    assert fill_prompt(text, {"destination": "Paris"}, tool=FLIGHT) == filled
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "text"),
     [
         (3, "3"),
         (1.5, "1.5"),
@@ -104,8 +108,8 @@ def test_doubled_braces_are_braces_and_others_stay(text: str, said: str) -> None
         ({"k": "v"}, '{"k": "v"}'),
     ],
 )
-def test_what_is_no_text_goes_in_as_json(value: Any, said: str) -> None:
-    assert fill_prompt("{destination}", {"destination": value}, tool=FLIGHT) == said
+def test_what_is_no_text_goes_in_as_json(value: Any, text: str) -> None:
+    assert fill_prompt("{destination}", {"destination": value}, tool=FLIGHT) == text
 
 
 def test_an_optional_parameter_is_its_default_else_nothing() -> None:
@@ -114,8 +118,8 @@ def test_an_optional_parameter_is_its_default_else_nothing() -> None:
 
 
 def test_a_preview_shows_what_is_missing_and_fills_in_the_rest() -> None:
-    given = {"destination": "Paris", "departure_date": ""}
-    assert fill_prompt("{name}: {destination} {departure_date}", given, tool=FLIGHT, preview=True) == (
+    arguments = {"destination": "Paris", "departure_date": ""}
+    assert fill_prompt("{name}: {destination} {departure_date}", arguments, tool=FLIGHT, preview=True) == (
         "book_flight: Paris {departure_date}"
     )
     assert fill_prompt(DESIGN, {}, tool=FLIGHT, preview=True) == DESIGN
@@ -123,8 +127,8 @@ def test_a_preview_shows_what_is_missing_and_fills_in_the_rest() -> None:
 
 def test_lint_lists_what_nothing_fills_what_is_not_used_and_odd_braces() -> None:
     odd = tool('{destinaton} {"a": 1} {', required=("destination",), destination={}, class_={})
-    said = " / ".join(map(str, lint(odd, at="metadata.tools[0]")))
-    assert said.count("metadata.tools[0].prompt: ") == 5
+    findings = " / ".join(map(str, lint(odd, at="metadata.tools[0]")))
+    assert findings.count("metadata.tools[0].prompt: ") == 5
     for words in (
         "{destinaton} is no parameter",
         "hold no name",
@@ -132,5 +136,5 @@ def test_lint_lists_what_nothing_fills_what_is_not_used_and_odd_braces() -> None
         "class_ is declared, but the prompt does not use it",
         "without a partner",
     ):
-        assert words in said
+        assert words in findings
     assert lint(FLIGHT) == []

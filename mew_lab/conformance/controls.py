@@ -29,7 +29,7 @@ async def _control(session: CheckSession, kind: str, **payload: object) -> str:
 
 
 @checks.shows("P-3.9.1-3")
-async def a_pause_holds_until_it_is_lifted(session: CheckSession) -> None:
+async def check_a_pause_holds_until_it_is_lifted(session: CheckSession) -> None:
     worker, human = await session.join_all("worker", "human")
     session.later(lambda: _control(session, "resume"))
     refused = await _control(session, "pause", reason="conformance", timeout_seconds=600)
@@ -62,7 +62,7 @@ async def a_pause_holds_until_it_is_lifted(session: CheckSession) -> None:
 
 
 @checks.shows("P-3.9.10-3")
-async def a_shutdown_holds_until_it_joins_again(session: CheckSession) -> None:
+async def check_a_shutdown_holds_until_it_joins_again(session: CheckSession) -> None:
     worker, human = await session.join_all("worker", "human")
     refused = await _control(session, "shutdown")
     session.report("P-3.9.10-3", not refused, f"admin's shutdown was refused ({refused})")
@@ -82,7 +82,7 @@ async def a_shutdown_holds_until_it_joins_again(session: CheckSession) -> None:
 
 
 @checks.shows("P-3.9.10-3")
-async def a_shutdown_holds_by_http_too(session: CheckSession) -> None:
+async def check_a_shutdown_holds_by_http_too(session: CheckSession) -> None:
     worker = (await session.join_all("worker"))[0]
     before = await session.post("worker", session.chat("before"))
     if not before.taken:

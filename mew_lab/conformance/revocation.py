@@ -29,11 +29,11 @@ async def may(
 ) -> list[bool]:
     """For each kind whether the peer may send it."""
     await peer.settle()
-    found = []
+    rights = []
     for kind in kinds:
         message = session.message(kind, _WHOLE.get(kind, payload or {}), correlation_id=["m-1"])
-        found.append(not (await peer.attempt(message)).refused)
-    return found
+        rights.append(not (await peer.attempt(message)).refused)
+    return rights
 
 
 async def fell(
@@ -59,7 +59,7 @@ async def fell(
 
 
 @checks.shows("P-3.6.2-1")
-async def a_revoke_by_id_takes_the_grant(session: CheckSession) -> None:
+async def check_a_revoke_by_id_takes_the_grant(session: CheckSession) -> None:
     admin, spare = await session.join_all("admin", "spare")
     first, second, kept = (f"lent/{session.new_id()}" for _ in range(3))
     grant = session.grant("spare", {"kind": first}, {"kind": second})
@@ -76,7 +76,7 @@ async def a_revoke_by_id_takes_the_grant(session: CheckSession) -> None:
 
 
 @checks.shows("C-10")
-async def what_rests_on_a_revoked_grant_falls_with_it(session: CheckSession) -> None:
+async def check_what_rests_on_a_revoked_grant_falls_with_it(session: CheckSession) -> None:
     admin, spare, worker = await session.join_all("admin", "spare", "worker")
     kind, kept = (f"lent/{session.new_id()}" for _ in range(2))
     grant = session.grant("spare", {"kind": "capability/grant"}, {"kind": kind})
@@ -93,12 +93,12 @@ async def what_rests_on_a_revoked_grant_falls_with_it(session: CheckSession) -> 
     session.report("C-10", all(before), "a chain of two grants did not give the right")
     await admin.attempt(session.revoke("spare", grant_id=grant["id"]))
     right = await fell(session, worker, kind, kept=[kept])
-    said = "what rested on the revoked grant, and only that, should have fallen with it"
-    session.report("C-10", right, said)
+    detail = "what rested on the revoked grant, and only that, should have fallen with it"
+    session.report("C-10", right, detail)
 
 
 @checks.shows("P-3.6.2-2")
-async def a_revoke_by_pattern_takes_all_that_match(session: CheckSession) -> None:
+async def check_a_revoke_by_pattern_takes_all_that_match(session: CheckSession) -> None:
     admin, spare = await session.join_all("admin", "spare")
     root, other = f"lent/{session.new_id()}", f"lent/{session.new_id()}"
     await admin.attempt(
@@ -107,14 +107,14 @@ async def a_revoke_by_pattern_takes_all_that_match(session: CheckSession) -> Non
     await admin.attempt(session.grant("spare", {"kind": f"{root}/c"}, {"kind": other}))
     outcome = await admin.attempt(session.revoke("spare", capabilities=[{"kind": f"{root}/*"}]))
     session.report("P-3.6.2-2", not outcome.refused, f"a revoke by pattern was refused ({outcome.code})")
-    kinds = [f"{root}/{one}" for one in "abc"]
+    kinds = [f"{root}/{letter}" for letter in "abc"]
     right = await fell(session, spare, *kinds, kept=[other, "chat"], payload={"n": 1})
-    said = "a revoke by pattern left a grant that the pattern matches, or took one that it does not match"
-    session.report("P-3.6.2-2", right, said)
+    detail = "a revoke by pattern left a grant that the pattern matches, or took one that it does not match"
+    session.report("P-3.6.2-2", right, detail)
 
 
 @checks.shows("P-3.6.2-3")
-async def only_who_may_revoke_revokes(session: CheckSession) -> None:
+async def check_only_who_may_revoke_revokes(session: CheckSession) -> None:
     admin, spare, granter, human = await session.join_all("admin", "spare", "granter", "human")
     kind = f"lent/{session.new_id()}"
     grant = session.grant("spare", {"kind": kind})
@@ -136,7 +136,7 @@ async def only_who_may_revoke_revokes(session: CheckSession) -> None:
 
 
 @checks.shows("P-3.6.8-4")
-async def a_revoke_takes_effect_at_once(session: CheckSession) -> None:
+async def check_a_revoke_takes_effect_at_once(session: CheckSession) -> None:
     admin, spare, human = await session.join_all("admin", "spare", "human")
     for by_pattern in (False, True):
         kind = f"lent/{session.new_id()}"
@@ -152,17 +152,17 @@ async def a_revoke_takes_effect_at_once(session: CheckSession) -> None:
 
 
 @checks.shows("C-10")
-async def a_pattern_takes_configured_rights_and_tells_what_it_leaves(session: CheckSession) -> None:
+async def check_a_pattern_takes_configured_rights_and_tells_what_it_leaves(session: CheckSession) -> None:
     admin, spare = await session.join_all("admin", "spare")
     session.later(lambda: _give_back(session))
     mark = spare.mark
     await admin.attempt(session.revoke("spare", capabilities=[{"kind": "yielded/*"}]))
     await spare.settle()
     news = any(map(spare.is_my_welcome, spare.inbox[mark:]))
-    listed = [one.get("kind") for one in spare.capabilities]
-    told = news and "yielded/*" not in listed
+    listed = [pattern.get("kind") for pattern in spare.capabilities]
+    informed = news and "yielded/*" not in listed
     session.report(
-        "C-10", told, f"who lost a right was not told by a new welcome; the last one lists {listed}"
+        "C-10", informed, f"who lost a right was not told by a new welcome; the last one lists {listed}"
     )
     await spare.leave()
     spare = await session.join("spare")
@@ -175,8 +175,8 @@ async def a_pattern_takes_configured_rights_and_tells_what_it_leaves(session: Ch
     session.report(
         "C-10", all(await may(session, spare, f"{root}/b")), "a revoke took a right that is wider than it"
     )
-    partly = [one for one in admin.inbox[mark:] if one.kind == "system/error"]
-    words = {str(one.payload.get(key)) for one in partly for key in ("error", "code")}
+    partly = [received for received in admin.inbox[mark:] if received.kind == "system/error"]
+    words = {str(received.payload.get(key)) for received in partly for key in ("error", "code")}
     session.report(
         "C-10",
         "revoke_partial" in words,
@@ -185,12 +185,12 @@ async def a_pattern_takes_configured_rights_and_tells_what_it_leaves(session: Ch
 
 
 @checks.shows("C-10")
-async def a_pattern_takes_what_everybody_holds(session: CheckSession) -> None:
+async def check_a_pattern_takes_what_everybody_holds(session: CheckSession) -> None:
     (admin,) = await session.join_all("admin")
     name = session.new_name()
     invite = {"participant_id": name, "initial_capabilities": [{"kind": "chat"}]}
     await admin.attempt(session.message("space/invite", invite))
-    ack = next((one for one in admin.inbox if one.kind == "space/invite-ack"), None)
+    ack = next((received for received in admin.inbox if received.kind == "space/invite-ack"), None)
     token = ack.payload.get("token") if ack else None
     if not isinstance(token, str):
         session.cannot_tell("C-10", "the invite of somebody to take a right from brought no token")

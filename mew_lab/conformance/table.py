@@ -72,7 +72,7 @@ def to_frame(results: Iterable[Result]) -> pd.DataFrame:
     """Columns as the fields of `Result`, in the order of the specification."""
     import pandas as pd
 
-    return pd.DataFrame([tuple(one) for one in results], columns=list(Result._fields), dtype="object")
+    return pd.DataFrame([tuple(result) for result in results], columns=list(Result._fields), dtype="object")
 
 
 def by_level(table: pd.DataFrame) -> pd.DataFrame:

@@ -59,11 +59,11 @@ def remember_tokens(text: str) -> None:
     except ValueError:
         return
     while left:
-        one = left.pop()
-        if isinstance(one, dict):
-            found = one.get("token")
-            if isinstance(found, str) and len(found) >= 12:
-                Token(found)
-            left += one.values()
-        elif isinstance(one, list):
-            left += one
+        value = left.pop()
+        if isinstance(value, dict):
+            token = value.get("token")
+            if isinstance(token, str) and len(token) >= 12:
+                Token(token)
+            left += value.values()
+        elif isinstance(value, list):
+            left += value

@@ -75,7 +75,7 @@ class PeerLogs:
             **more,
         }
         self._journal, self._root, self._folder = journal, root, folder
-        self._secrets = {one.reveal() for one in secrets}
+        self._secrets = {token.reveal() for token in secrets}
         self._fault = fault
         self._first_delay = first_delay
         self._longest_delay = longest_delay
@@ -179,9 +179,9 @@ class PeerLogs:
 
     def _hear(self, line: bytes) -> None:
         try:
-            told = json.loads(line)
-            sentence = str(told["fault"])
-            self._final = self._final or told.get("final") is True
+            report = json.loads(line)
+            sentence = str(report["fault"])
+            self._final = self._final or report.get("final") is True
         except (ValueError, KeyError, TypeError):
             sentence = one_line(line.decode(errors="replace"), 300)
         if sentence:

@@ -101,7 +101,7 @@ class Past:
     @property
     def folder(self) -> Path:
         """The folder of `.mew`: the one above the journal, else the working directory."""
-        above = (one.parent for one in self.path.resolve().parents if one.name == ".mew")
+        above = (path.parent for path in self.path.resolve().parents if path.name == ".mew")
         return next(above, Path.cwd())
 
     def config(self) -> SpaceConfig:
@@ -129,24 +129,24 @@ class Past:
         if record.event == "enrolled":
             self._enrolled[record.participant] = record.detail
         elif record.event == SERVED:
-            told = json.loads(record.detail)
-            self.port, self._settings = int(told["port"]), told.get("settings", {})
+            note = json.loads(record.detail)
+            self.port, self._settings = int(note["port"]), note.get("settings", {})
 
     def enrolled(self, participant: str, capabilities: Sequence[Mapping[str, Any]]) -> bool:
         """Whether it was enrolled with just these, and is not put out: then what it lost since stays lost."""
         member = self.space.state.members.get(participant)
-        told = compact([dict(one) for one in capabilities])
-        return member is not None and not member.kicked and self._enrolled.get(participant) == told
+        text = compact([dict(pattern) for pattern in capabilities])
+        return member is not None and not member.kicked and self._enrolled.get(participant) == text
 
     def keys(self) -> dict[str, Key]:
         """The tokens that are still good, of those whose files are still there and ours alone to read."""
-        found: dict[str, Key] = {}
+        keys: dict[str, Key] = {}
         for name in self.space.state.members:
             path = token_path(self.folder / ".mew" / "tokens", self.name, name)
             if name in self._replayed.void or not os.path.lexists(path):
                 continue
             try:
-                found[name] = Key(read_token_file(path), path)
+                keys[name] = Key(read_token_file(path), path)
             except ConfigError:
                 continue
-        return found
+        return keys

@@ -42,7 +42,7 @@ class Seat:
     @property
     def capabilities(self) -> tuple[dict[str, Any], ...]:
         """The patterns that say what it may send, as its welcome told. Spec: §3.8.1."""
-        return tuple(dict(one) for one in self.participant.client.capabilities.patterns)
+        return tuple(dict(pattern) for pattern in self.participant.client.capabilities.patterns)
 
     def call(self, target: str, arguments: Mapping[str, Any] | None = None, /, **kw: Any) -> Pending:
         """Calls `participant/tool`: as a request if this seat may, else as a proposal. Returns at once.

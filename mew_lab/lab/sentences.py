@@ -89,13 +89,13 @@ _METHODS = {
 def sentence(patterns: Iterable[Mapping[str, Any]]) -> str:
     """`may make any MCP request; chat`: what a list of capabilities allows, the heaviest first."""
     held = list(patterns)
-    found: dict[str, int] = {}
+    weights: dict[str, int] = {}
     for pattern in held[:MOST_PATTERNS]:
         for deed, weight in _deeds(pattern):
-            found.setdefault(deed, weight)
+            weights.setdefault(deed, weight)
     if not held:
         return "may send nothing"
-    words = "; ".join(sorted(found, key=lambda deed: found[deed]))
+    words = "; ".join(sorted(weights, key=lambda deed: weights[deed]))
     more = f"; and {len(held) - MOST_PATTERNS} more" if len(held) > MOST_PATTERNS else ""
     return f"may {words}{more}"
 
@@ -119,12 +119,12 @@ def _kinds(kind: object) -> list[str]:
         return [kind]
     if not isinstance(kind, Sequence):
         return [_value(kind)]
-    kinds = [one if isinstance(one, str) else _value(one) for one in kind][:MOST_PATTERNS]
+    kinds = [pattern if isinstance(pattern, str) else _value(pattern) for pattern in kind][:MOST_PATTERNS]
     for together, name in _TOGETHER:
         if together <= set(kinds):
-            first = min(kinds.index(one) for one in together)
+            first = min(kinds.index(kind) for kind in together)
             kinds[first] = name
-            kinds = [one for n, one in enumerate(kinds) if n == first or one not in together]
+            kinds = [kind for n, kind in enumerate(kinds) if n == first or kind not in together]
     return list(dict.fromkeys(kinds))
 
 
@@ -225,8 +225,8 @@ def _value(pattern: object) -> str:
         return _text(pattern)
     if isinstance(pattern, Sequence):
         some = [
-            _value(one) if not isinstance(one, Sequence) or isinstance(one, str) else "…"
-            for one in pattern[:8]
+            _value(part) if not isinstance(part, Sequence) or isinstance(part, str) else "…"
+            for part in pattern[:8]
         ]
         return (
             _joined([*some, *([f"{len(pattern) - 8} more"] if len(pattern) > 8 else [])], "or") or "nothing"

@@ -48,12 +48,12 @@ def tag(name: str, *children: Any, **attributes: str) -> Html:
     """
     if name not in TAGS:
         raise ValueError(f"<{name}> is not among the tags that may be written")
-    given = ""
+    written = ""
     for key, value in attributes.items():
         if key not in ATTRIBUTES:
             raise ValueError(f"the attribute {key} is not among those that may be written")
-        given += f' {key}="{html.escape(one_line(str(value), MOST_TITLE), quote=True)}"'
-    return Html(f"<{name}{given}>{''.join(map(_child, children))}</{name}>")
+        written += f' {key}="{html.escape(one_line(str(value), MOST_TITLE), quote=True)}"'
+    return Html(f"<{name}{written}>{''.join(map(_child, children))}</{name}>")
 
 
 def _child(child: Any) -> str:

@@ -19,7 +19,6 @@ from itertools import count
 from typing import Any
 
 from mew_lab.errors import MewError, NotApproved
-from mew_lab.lab.decisions.behalf import Behalf
 from mew_lab.lab.decisions.cards import Card, CardState, LastCalls, card_of, details, values_of
 from mew_lab.lab.decisions.edits import Edits
 from mew_lab.lab.decisions.gate import LEAST_DIGITS, Gate
@@ -29,11 +28,13 @@ from mew_lab.lab.decisions.risks import stated_risks
 from mew_lab.lab.decisions.sources import Sources
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.calls import Proposal
+from mew_lab.ledger.chats import ChatLedger
+from mew_lab.ledger.reasoning import ReasoningLedger
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
 
-__all__ = ["CardQueue", "CardStore"]
+__all__ = ["Behalf", "CardQueue", "CardStore"]
 
 
 MAX_SIZE = 64 * 1024 * 1024
@@ -81,6 +82,10 @@ def _size(card: Card) -> int:
 MAX_OPEN = 10_000  # as many as the book of proposals holds
 MAX_DECIDED = 200
 MAX_NAMED = 10  # ids in an error
+MAX_REFERENCES = 20  # ids in a proposal that are looked up
+MAX_ADDRESSEES = 20
+MAX_QUOTED = 200  # characters of a message
+MAX_MESSAGES = 3
 
 TOO_MUCH = "so much was proposed that it is not held here any more; what became of it is not known"
 ANEW = "its proposer has used its id for another proposal, before a decision was seen here"
@@ -159,16 +164,16 @@ class CardQueue:
             MewError: when there is none, or more than one.
         """
         cards = (*self._open.cards.values(), *self._past.cards.values())
-        found = [card for card in cards if prefix and card.id.startswith(prefix)]
+        matches = [card for card in cards if prefix and card.id.startswith(prefix)]
         if exact := self._card(prefix):
-            found = [exact, *(card for card in found if card.is_open and card.seq < exact.seq)]
-        if len(found) > 1 and len(digest) >= LEAST_DIGITS:
-            found = [card for card in found if card.digest.startswith(digest)] or found
-        if len(found) == 1:
-            return found[0]
-        named = ", ".join(one_line(card.id, 100) for card in (found or self.pending())[:MAX_NAMED])
+            matches = [exact, *(card for card in matches if card.is_open and card.seq < exact.seq)]
+        if len(matches) > 1 and len(digest) >= LEAST_DIGITS:
+            matches = [card for card in matches if card.digest.startswith(digest)] or matches
+        if len(matches) == 1:
+            return matches[0]
+        named = ", ".join(one_line(card.id, 100) for card in (matches or self.pending())[:MAX_NAMED])
         what = f"cannot decide {prefix[:80]!r}"
-        if found:
+        if matches:
             raise MewError(
                 f"{what}: more than one proposal begins with {prefix[:80]!r} here: {named}; the digest that was "
                 "shown says which to approve, and an entry, such as lab.proposals()[0], which to approve or reject"
@@ -327,3 +332,35 @@ class CardQueue:
         self._outcomes.forget(id)
         self._anew.discard(id)
         self.editing.forget(id)
+
+
+class Behalf:
+    """Finds the chat messages that a proposal, or the reasoning that it belongs to, answers.
+
+    The proposer names the message. That it was sent, by whom and to whom, comes from the ledger of the human's own seat.
+
+    Spec: §3.5, threat 42.
+    """
+
+    def __init__(self, chats: ChatLedger, reasoning: ReasoningLedger) -> None:
+        self._chats = chats
+        self._reasoning = reasoning
+
+    def of(self, proposal: Proposal) -> str:
+        """Whose messages asked for the proposal, as one line; empty where it names none that is known."""
+        lines: dict[str, None] = {}
+        for id in proposal.envelope.correlation_id[:MAX_REFERENCES]:
+            sequence = self._reasoning.get(id)
+            own = sequence.about if sequence and sequence.owner == proposal.proposer else ()
+            for about in (id, *own):
+                message = self._chats.get(about)
+                if message is None or message.sender == proposal.proposer:
+                    continue
+                who, text = one_line(message.sender, 60), one_line(message.text, MAX_QUOTED)
+                if message.to and proposal.proposer not in message.to:
+                    whom = one_line(", ".join(message.to[:MAX_ADDRESSEES]), 60)
+                    lines[f"refers to what {who} said to {whom}: “{text}”"] = None
+                else:
+                    lines[f"asked by {who}: “{text}”"] = None
+        more = f"; and {len(lines) - MAX_MESSAGES} more messages" if len(lines) > MAX_MESSAGES else ""
+        return "; ".join(tuple(lines)[:MAX_MESSAGES]) + more

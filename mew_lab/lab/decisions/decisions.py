@@ -180,7 +180,7 @@ class HumanDecisions(CardQueue):
             MewError: says why nothing was sent.
         """
         card = self._decidable(proposal, decision)
-        if not all(isinstance(one, str) and one for one in target):
+        if not all(isinstance(id, str) and id for id in target):
             raise MewError(f"{card.request}: not decided, because a target without a name was chosen")
         if digest is None and proposal in self._anew:
             self._anew.discard(proposal)
@@ -226,8 +226,8 @@ class HumanDecisions(CardQueue):
                     proposal, digest=meant, to=target or None, params=params, request_id=id, rows=rows
                 )
                 sent = "fulfilled"
-                told = await self._tell_changes(card, edit, request.id) if edit else ""
-                return f"approved: {card.request}{self._crossed(card, request)}{told}"
+                remark = await self._tell_changes(card, edit, request.id) if edit else ""
+                return f"approved: {card.request}{self._crossed(card, request)}{remark}"
             await self._me.reject(proposal, reason or "disagree")
             sent = "rejected"
             return f"rejected ({reason or 'disagree'}): {card.request}"

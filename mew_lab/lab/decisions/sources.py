@@ -157,7 +157,7 @@ class Sources:
         source.lost = source.lost or not whole or len(text) > MAX_TEXT
         self._size += source.size - before
         while self._size > MAX_FEATURES:
-            largest = max(self._said_by.values(), key=lambda one: one.size)
+            largest = max(self._said_by.values(), key=lambda speaker: speaker.size)
             self._size -= len(largest.parts[0])
             largest.forget()
 
@@ -174,12 +174,16 @@ class Sources:
             if key == ("chat", by):
                 continue
             for part in source.parts:
-                hits.update((query.places[one], part[one]) for one in (wanted & part.keys()) - mine)
-        found = {place: label for (place, label), _ in sorted(hits.items(), key=lambda hit: (hit[1], hit[0]))}
+                hits.update(
+                    (query.places[feature], part[feature]) for feature in (wanted & part.keys()) - mine
+                )
+        labels = {
+            place: label for (place, label), _ in sorted(hits.items(), key=lambda hit: (hit[1], hit[0]))
+        }
         order = {place: n for n, place in enumerate(dict.fromkeys(query.places.values()))}
-        places = sorted(found, key=order.__getitem__)
+        places = sorted(labels, key=order.__getitem__)
         lines = [
-            f"{HINT}: {middle(place, 120)} quotes {found[place]}, not your words"
+            f"{HINT}: {middle(place, 120)} quotes {labels[place]}, not your words"
             for place in places[:MAX_HINTS]
         ]
         if len(places) > MAX_HINTS:
@@ -215,8 +219,8 @@ def _texts_of(body: Any) -> tuple[str, bool]:
 
 def _prose(listed: Any) -> list[str]:
     """The sentences in an answer to `tools/list`, however deep in a schema, without names and types."""
-    found: list[str] = []
+    sentences: list[str] = []
     for is_name, place, text in leaves(listed, most=MAX_LEAVES):
         if text is not None and not is_name and place.rpartition(".")[2] in _PROSE:
-            found.append(text)
-    return found
+            sentences.append(text)
+    return sentences

@@ -35,7 +35,7 @@ async def check_a_token_in_the_header_is_enough(session: CheckSession) -> None:
 
 
 async def _turned_away(session: CheckSession, peer: WirePeer) -> str:
-    """What happened where a connection should have ended with nothing but an error; '' where it did."""
+    """Waits for a connection to end with nothing but an error; the text says what happened instead, '' for nothing."""
     try:
         await peer.wait_closed()
     except NotObserved as fault:
@@ -142,7 +142,7 @@ async def check_the_list_of_the_welcome_is_what_holds(session: CheckSession) -> 
                 f"{peer.role} lists {listed}, but its {kind} was {'refused' if may else 'accepted'}",
             )
     for number in range(3):
-        outcome = await session.refuses(observer, session.chat(f"message {number}"), human)
+        outcome = await session.expect_refusal(observer, session.chat(f"message {number}"), human)
         session.report(
             "P-5.2-6", outcome.refused, f"message {number} of observer, who may not chat, was accepted"
         )
@@ -193,7 +193,7 @@ async def check_coming_and_going_is_told_to_all(session: CheckSession) -> None:
         left = received.kind == "system/presence" and received.payload.get("event") == "leave"
         return left and isinstance(who, dict) and who.get("id") == reader.id
 
-    await human.until("the leave presence of reader", gone, since=mark)
+    await human.wait_for("the leave presence of reader", gone, since=mark)
     session.report("P-3.7-1 P-3.7-2", True, "")
     late = await session.join("observer")
     ids = [participant.get("id") for participant in late.welcome.payload.get("participants") or ()]

@@ -218,7 +218,7 @@ async def check_other_gateway_kinds_are_reserved_too(session: CheckSession) -> N
     )
     for kind in words:
         message = session.message(kind, {"stream_id": "stream-1", "status": "created"})
-        outcome = await session.refuses(admin, message, human)
+        outcome = await session.expect_refusal(admin, message, human)
         session.report("C-5", outcome.refused, f"a participant's own {kind} was accepted")
     outcome = await admin.attempt(session.message("system/register", {}))
     session.report(
@@ -242,7 +242,7 @@ async def check_other_gateway_kinds_are_reserved_too(session: CheckSession) -> N
     )
     if isinstance(real, str):
         false = session.message("stream/open", {"stream_id": real, "owner": "admin"}, to=["human"])
-        outcome = await session.refuses(admin, false, human)
+        outcome = await session.expect_refusal(admin, false, human)
         session.report(
             "C-5", outcome.refused, "a participant's own stream/open of an active stream was relayed"
         )

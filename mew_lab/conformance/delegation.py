@@ -5,7 +5,7 @@ Spec: §3.6.1, §3.6.8, §7.3.
 
 from __future__ import annotations
 
-from mew_lab.conformance.revocation import fell
+from mew_lab.conformance.revocation import try_revoked
 from mew_lab.conformance.session import CheckGroup, CheckSession, all_in
 
 __all__ = ["checks"]
@@ -67,7 +67,7 @@ async def check_only_who_may_grant_grants(session: CheckSession) -> None:
     kind = f"mcp/{session.new_id()}"  # which human holds by mcp/*, so that nothing but the right to grant is missing
     for peer in (human, observer, spare):
         grant = session.grant("spare", {"kind": kind})
-        outcome = await session.refuses(
+        outcome = await session.expect_refusal(
             peer, grant, *(other for other in (human, spare, observer) if other is not peer)
         )
         detail = f"{peer.role}, who may not grant, sent a grant that was accepted"
@@ -161,7 +161,7 @@ async def check_the_id_of_a_grant_is_its_name(session: CheckSession) -> None:
     session.report(
         "P-3.6.1-3", not outcome.refused, f"a revoke by the grant's message id was refused ({outcome.code})"
     )
-    right = await fell(session, spare, kinds[0], kept=kinds[1:])
+    right = await try_revoked(session, spare, kinds[0], kept=kinds[1:])
     session.report("P-3.6.1-3", right, "a revoke by one grant's id did not take just that grant")
 
 

@@ -64,7 +64,7 @@ async def check_one_message_is_one_json_object(session: CheckSession) -> None:
 async def check_another_version_is_refused(session: CheckSession) -> None:
     admin, human = await session.join_all("admin", "human")
     for version in ("mew/v0.3", "mew/v0.40", "MEW/V0.4", "", 4, None):
-        outcome = await session.refuses(admin, session.chat("hello") | {"protocol": version}, human)
+        outcome = await session.expect_refusal(admin, session.chat("hello") | {"protocol": version}, human)
         session.report("P-6.1-1 P-3-2", outcome.refused, f"a message with protocol {version!r} was accepted")
     chat = session.chat("hello")
     del chat["protocol"]
@@ -86,7 +86,7 @@ async def check_members_have_their_types(session: CheckSession) -> None:
     for row, members in wrong.items():
         for member, values in members.items():
             for value in values:
-                outcome = await session.refuses(admin, session.chat() | {member: value}, human)
+                outcome = await session.expect_refusal(admin, session.chat() | {member: value}, human)
                 session.report(row, outcome.refused, f"a message with {member} = {value!r} was accepted")
     await admin.attempt(session.message("no payload but a context", context="parent/child/grandchild"))
     single = session.chat("about one") | {"correlation_id": "m-1"}
@@ -142,7 +142,7 @@ async def check_the_kinds_of_the_specification_are_passed_on(session: CheckSessi
             rows, arrived, f"a message of kind {kind} did not arrive ({outcome.code or 'no error'})"
         )
     for bad in ("", 5, None, ["chat"]):
-        outcome = await session.refuses(admin, session.chat() | {"kind": bad}, human)
+        outcome = await session.expect_refusal(admin, session.chat() | {"kind": bad}, human)
         session.report("P-3-8", outcome.refused, f"a message of kind {bad!r} was accepted")
 
 
@@ -189,7 +189,7 @@ async def check_payloads_are_data(session: CheckSession) -> None:
     await passes(bare, "C-20", "a participant/clear without payload")
     shapeless = session.chat()
     del shapeless["kind"]
-    outcome = await session.refuses(human, shapeless, reader)
+    outcome = await session.expect_refusal(human, shapeless, reader)
     session.report("P-7.1-2", outcome.refused, "a message without a kind was accepted")
 
 

@@ -18,7 +18,7 @@ __all__ = ["checks"]
 checks = CheckGroup()
 
 
-def _missing(session: CheckSession, answer: HttpAnswer, rows: str, what: str) -> bool:
+def _report_missing(session: CheckSession, answer: HttpAnswer, rows: str, what: str) -> bool:
     if answer.status in (404, 405, 501):
         session.cannot_tell(
             rows, f"{what} was answered with HTTP {answer.status}: the gateway does not offer it"
@@ -32,7 +32,7 @@ async def check_a_posted_message_is_delivered(session: CheckSession) -> None:
     admin, _human = await session.join_all("admin", "human")  # who posts may have to be there
     message = session.chat("by HTTP")
     answer = await session.post("human", message)
-    if _missing(session, answer, "P-5.3-1 P-5.3-4 C-16", "POST /participants/{id}/messages"):
+    if _report_missing(session, answer, "P-5.3-1 P-5.3-4 C-16", "POST /participants/{id}/messages"):
         return
     arrived = answer.taken and await session.reaches(message["id"], admin)
     session.report(
@@ -75,7 +75,7 @@ async def check_http_knows_the_same_rights(session: CheckSession) -> None:
     )
     for role, message in cases:
         answer = await session.post(role, message)
-        if _missing(session, answer, "P-5.3-2", "POST /participants/{id}/messages"):
+        if _report_missing(session, answer, "P-5.3-2", "POST /participants/{id}/messages"):
             return
         hidden = await session.hidden(message["id"], admin, observer)
         right = 400 <= answer.status < 500 and hidden
@@ -98,7 +98,7 @@ async def check_the_token_must_be_that_of_the_path(session: CheckSession) -> Non
     for what, how in tries:
         message = session.chat(what)
         answer = await session.post("human", message, **how)
-        if what == "another's token" and _missing(
+        if what == "another's token" and _report_missing(
             session, answer, "P-5.3-3", "POST /participants/{id}/messages"
         ):
             return
@@ -140,7 +140,7 @@ async def check_the_history_holds_what_one_may_see(session: CheckSession) -> Non
     await admin.attempt(session.message("space/invite", invite))
     path = f"/participants/human/messages?space={session.profile.space}&since={since.replace('+', '%2B')}"
     answer = await session.get(path, role="human")
-    if _missing(session, answer, "P-5.3-5 P-5.3-6 P-5.3-7", "GET /participants/{id}/messages"):
+    if _report_missing(session, answer, "P-5.3-5 P-5.3-6 P-5.3-7", "GET /participants/{id}/messages"):
         return
     history = _messages(answer)
     session.report(

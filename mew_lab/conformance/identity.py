@@ -21,10 +21,10 @@ checks = CheckGroup()
 async def check_a_foreign_from_is_refused(session: CheckSession) -> None:
     human, reader, admin = await session.join_all("human", "reader", "admin")
     for claimed in ("reader", "system:gateway", "gateway", "nobody-at-all", "Human", "human ", ""):
-        outcome = await session.refuses(human, session.chat("who am I?", from_=claimed), reader, admin)
+        outcome = await session.expect_refusal(human, session.chat("who am I?", from_=claimed), reader, admin)
         refused = outcome.refused
         session.report("P-4.1-1 P-7.1-1", refused, f"human sent as {claimed!r}, and it was not refused")
-    outcome = await session.refuses(admin, session.chat("who am I?", from_="human"), reader)
+    outcome = await session.expect_refusal(admin, session.chat("who am I?", from_="human"), reader)
     session.report("P-4.1-1 P-7.1-1", outcome.refused, "admin sent as 'human', and it was not refused")
     own = await human.attempt(session.chat("it is me", from_=human.id))
     session.report(
@@ -196,7 +196,7 @@ async def check_the_id_of_a_handle_is_taken_once(session: CheckSession) -> None:
     )
     gateway_id = human.welcome.id
     if isinstance(gateway_id, str) and gateway_id.startswith("gw-"):
-        mine = await session.refuses(
+        mine = await session.expect_refusal(
             human, session.chat("as the gateway") | {"id": gateway_id + "0"}, proposer
         )
         session.report("C-15", mine.refused, "an id like the gateway's own was accepted")

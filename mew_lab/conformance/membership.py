@@ -199,7 +199,7 @@ async def check_only_who_may_kick_kicks(session: CheckSession) -> None:
     # lister, since no check that follows needs it, should it be gone
     human, lister, admin = await session.join_all("human", "lister", "admin")
     kick = session.message("space/kick", {"participant_id": "lister", "reason": "conformance"})
-    outcome = await session.refuses(human, kick, admin)
+    outcome = await session.expect_refusal(human, kick, admin)
     session.report("P-3.6.7-2", outcome.refused, "a kick by somebody who may not kick was accepted")
     try:
         await lister.settle()

@@ -16,7 +16,7 @@ checks = CheckGroup()
 @checks.shows("P-9.1-1", "P-3.2.1-6")
 async def check_a_proposal_is_fulfilled_and_observed(session: CheckSession) -> None:
     proposer, human, reader = await session.join_all("proposer", "human", "reader")
-    blocked = await session.refuses(
+    blocked = await session.expect_refusal(
         proposer, session.message("mcp/request", call("write"), to=["reader"]), human
     )
     session.report("P-9.1-1", blocked.refused, "a participant who may only propose could act")
@@ -55,7 +55,7 @@ async def check_a_fulfilment_is_judged_by_who_fulfils(session: CheckSession) -> 
         )
 
     for peer in (proposer, reader):
-        outcome = await session.refuses(peer, fulfilment(), human, observer)
+        outcome = await session.expect_refusal(peer, fulfilment(), human, observer)
         session.report(
             "P-3.2.1-4", outcome.refused, f"{peer.role}, who may not send it, fulfilled a proposal"
         )
@@ -80,7 +80,7 @@ async def check_whoever_may_reject_rejects(session: CheckSession) -> None:
         detail = f"{peer.role}, who may reject and was not addressed, was refused ({outcome.code})"
         session.report("P-3.3.2-1", not outcome.refused, detail)
     reject = session.message("mcp/reject", {"reason": "busy"}, correlation_id=[proposal["id"]])
-    outcome = await session.refuses(observer, reject, human)
+    outcome = await session.expect_refusal(observer, reject, human)
     session.report("P-3.3.2-1", outcome.refused, "observer, who may not reject, rejected a proposal")
     await proposer.settle()
     got = [received.id for received in proposer.inbox if received.kind == "mcp/reject"]

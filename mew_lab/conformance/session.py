@@ -199,7 +199,7 @@ class CheckSession:
 
     async def await_welcome(self, peer: WirePeer) -> WireMessage:
         """Waits for the peer's welcome, and returns it."""
-        peer.welcome = await peer.until("its welcome", lambda received: received.kind == "system/welcome")
+        peer.welcome = await peer.wait_for("its welcome", lambda received: received.kind == "system/welcome")
         return peer.welcome
 
     async def join_all(self, *roles: str) -> list[WirePeer]:
@@ -240,14 +240,14 @@ class CheckSession:
         ]
 
     async def reaches(self, id: Any, *peers: WirePeer) -> bool:
-        """Whether it has reached all of them."""
+        """Whether a message of this id has reached all of the peers."""
         return all(await self.arrivals(id, *peers))
 
     async def hidden(self, id: Any, *peers: WirePeer) -> bool:
-        """Whether it has reached none of them."""
+        """Whether a message of this id has reached none of the peers."""
         return not any(await self.arrivals(id, *peers))
 
-    async def refuses(
+    async def expect_refusal(
         self, peer: WirePeer, message: Mapping[str, Any] | str, *others: WirePeer
     ) -> SendResult:
         """Sends a message that must be refused; it counts as accepted where it has reached one of the others."""
@@ -258,7 +258,7 @@ class CheckSession:
 
     # --- the end ---
 
-    def later(self, undo: Callable[[], Awaitable[object]]) -> None:
+    def on_close(self, undo: Callable[[], Awaitable[object]]) -> None:
         """Registers an action for the end of the check, whatever its result."""
         self._later.append(undo)
 
@@ -273,7 +273,7 @@ class CheckSession:
 
 
 def all_in(wanted: Iterable[Any], present: Iterable[Any]) -> bool:
-    """Whether each capability of `wanted` is in `found`; further members that a gateway adds do not count."""
+    """Whether each capability of `wanted` is in `present`; further members that a gateway adds do not count."""
 
     def bare(capability: Any) -> Any:
         return (

@@ -71,7 +71,7 @@ async def check_two_spaces_know_nothing_of_each_other(session: CheckSession) -> 
 async def check_rights_are_checked_in_every_space(session: CheckSession) -> None:
     there, her = await session.join("admin", second=True), await session.join("human", second=True)
     request = session.message("mcp/request", {"method": "tools/list"})
-    outcome = await session.refuses(her, request, there)
+    outcome = await session.expect_refusal(her, request, there)
     session.report(
         "P-3.6-4", outcome.refused, "what human may send in the first space alone was accepted in the second"
     )

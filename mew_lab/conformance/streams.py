@@ -11,7 +11,7 @@ from mew_lab.conformance.envelope import RFC3339
 from mew_lab.conformance.session import CheckGroup, CheckSession
 from mew_lab.conformance.wire import NotObserved, WireMessage, WirePeer
 
-__all__ = ["active", "checks", "open_stream", "opened"]
+__all__ = ["checks", "find_stream", "open_stream", "request_stream"]
 
 checks = CheckGroup()
 
@@ -28,7 +28,7 @@ RICH = {
 }
 
 
-async def opened(session: CheckSession, by: WirePeer, /, **payload: Any) -> WireMessage | None:
+async def request_stream(session: CheckSession, by: WirePeer, /, **payload: Any) -> WireMessage | None:
     """Asks for a stream, and returns the stream/open that answers; None where there is none."""
     request = session.message("stream/request", {"direction": "upload", **payload}, to=["gateway"])
     mark = by.mark
@@ -49,14 +49,14 @@ async def open_stream(session: CheckSession, by: WirePeer, /, **payload: Any) ->
     Raises:
         NotObserved: none was opened.
     """
-    answer = await opened(session, by, **payload)
+    answer = await request_stream(session, by, **payload)
     id = answer.payload.get("stream_id") if answer else None
     if not isinstance(id, str) or not id:
         raise NotObserved("a stream/request was not answered by a stream/open with a stream_id")
     return id
 
 
-async def active(session: CheckSession, id: str) -> dict[str, Any] | None:
+async def find_stream(session: CheckSession, id: str) -> dict[str, Any] | None:
     """The description of a stream in the welcome of a participant that joins now; None where there is none."""
     late = await session.join("observer")
     streams = late.welcome.payload.get("active_streams")
@@ -111,7 +111,7 @@ async def check_late_joiners_learn_of_streams(session: CheckSession) -> None:
     lies = {"stream_id": "evil", "owner": "viewer", "authorized_writers": ["viewer"], "created": "never"}
     id = await open_stream(session, streamer, **RICH)
     false = await open_stream(session, streamer, **lies)
-    stream = await active(session, id)
+    stream = await find_stream(session, id)
     if stream is None:
         rows = "P-3.8.1-5 P-3.8.1-6 P-3.8.1-7 P-3.10.1-6 P-3.10.1-8 P-3.10.8-3"
         session.report(rows, False, "the welcome of a late joiner did not name an active stream")
@@ -140,7 +140,7 @@ async def check_late_joiners_learn_of_streams(session: CheckSession) -> None:
         session.report("P-3.10.8-1", isinstance(writers, list), f"authorized_writers was {writers!r}")
     owned = writers is None or (isinstance(writers, list) and "streamer" in writers)
     session.report("P-3.10.8-3", owned, f"authorized_writers {writers!r} did not hold the owner")
-    forged = await active(session, false)
+    forged = await find_stream(session, false)
     own = (
         forged is not None
         and forged.get("owner") == "streamer"
@@ -162,7 +162,7 @@ async def check_targets_must_be_there(session: CheckSession) -> None:
         )
         made = [received for received in streamer.inbox[mark:] if received.kind == "stream/open"]
         session.report("P-3.10.1-11", not made, "a stream was opened to a target that is not there")
-    answer = await opened(session, streamer, target=["viewer"])
+    answer = await request_stream(session, streamer, target=["viewer"])
     echoed = answer.payload.get("target") if answer else None
     session.report("P-3.10.2-2", echoed == ["viewer"], f"stream/open echoed the target as {echoed!r}")
 
@@ -197,7 +197,7 @@ async def check_the_owner_closes_a_stream(session: CheckSession) -> None:
     session.report(
         "P-3.10.4-3", f"#{id}#after".encode() not in frames, "a frame was relayed after its stream was closed"
     )
-    gone = await active(session, id) is None
+    gone = await find_stream(session, id) is None
     session.report("P-3.10.4-4", gone, "a closed stream stood among the active ones of a late joiner")
 
 
@@ -212,7 +212,7 @@ async def check_a_stream_ends_with_its_owner(session: CheckSession) -> None:
         return received.kind == "stream/close" and received.payload.get("stream_id") == id
 
     try:
-        close = await viewer.until(f"the stream/close of {id}", closes, since=early)
+        close = await viewer.wait_for(f"the stream/close of {id}", closes, since=early)
     except NotObserved as fault:
         session.report("C-18", False, f"{fault}, though the owner of the stream had left")
         session.cannot_tell("P-3.10.4-2", "the gateway closed no stream by itself")
@@ -224,14 +224,14 @@ async def check_a_stream_ends_with_its_owner(session: CheckSession) -> None:
     session.report(
         "P-3.10.4-2", isinstance(reason, str) and bool(reason), f"a stream was closed with reason {reason!r}"
     )
-    session.report("C-18", await active(session, id) is None, "a stream outlived its owner")
+    session.report("C-18", await find_stream(session, id) is None, "a stream outlived its owner")
 
 
 @checks.shows("C-21")
 async def check_a_stream_is_asked_for_by_right(session: CheckSession) -> None:
     human, admin = await session.join_all("human", "admin")
     request = session.message("stream/request", {"direction": "upload"}, to=["gateway"])
-    outcome = await session.refuses(human, request, admin)
+    outcome = await session.expect_refusal(human, request, admin)
     made = [received for received in admin.inbox if received.kind == "stream/open"]
     right = outcome.refused and not made
     session.report("C-21", right, "a stream/request of somebody who may not send it was accepted")

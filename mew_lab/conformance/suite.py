@@ -176,7 +176,7 @@ def _select(only: tuple[str, ...]) -> set[str]:
 
 
 async def _why_unreachable(session: CheckSession) -> str:
-    """Why the gateway cannot be reached; '' when it can."""
+    """The reason why the gateway cannot be reached; '' when it can."""
     async with open_session(session):
         try:
             await (await session.join("admin")).settle()
@@ -196,7 +196,7 @@ async def _revoke_leftovers(session: CheckSession) -> None:
 
 
 async def _why_no_second(session: CheckSession) -> str:
-    """Why there is no second space to check; '' when there is one. A gateway may serve one space alone."""
+    """The reason why there is no second space to check; '' when there is one. A gateway may serve one space alone."""
     if session.profile.second is None:
         return "needs a second space on the same gateway: give the tokens file a `second`"
     async with open_session(session):

@@ -64,7 +64,7 @@ async def arun(
     timeout: float = 5.0,
     progress: Callable[[str], object] | None = None,
 ) -> pd.DataFrame:
-    """As `run`, on a running event loop."""
+    """Does the work of `run` on a running event loop."""
     return to_frame(await play(url, tokens=tokens, only=only, timeout=timeout, progress=progress))
 
 

@@ -205,7 +205,9 @@ class WirePeer:
         except TimeoutError:
             raise NotObserved(f"the gateway took nothing from {self.role} for {self._timeout:g} s") from None
 
-    async def until(self, what: str, wanted: Callable[[WireMessage], bool], *, since: int = 0) -> WireMessage:
+    async def wait_for(
+        self, what: str, wanted: Callable[[WireMessage], bool], *, since: int = 0
+    ) -> WireMessage:
         """Waits for the first wanted message from place `since` on, until the deadline.
 
         Raises:
@@ -257,7 +259,7 @@ class WirePeer:
                 and (id in received.related or received.payload.get("attempted_kind") == BARRIER)
             )
 
-        await self.until("any answer to what it had sent", ends, since=mark)
+        await self.wait_for("any answer to what it had sent", ends, since=mark)
         self.inbox = [received for received in self.inbox if not ends(received)]
 
     async def attempt(self, message: Mapping[str, Any] | str | bytes, *, id: Any = None) -> SendResult:

@@ -11,7 +11,7 @@ from typing import Any
 
 from mew_lab.conformance.frames import write
 from mew_lab.conformance.session import CheckGroup, CheckSession
-from mew_lab.conformance.streams import active, open_stream
+from mew_lab.conformance.streams import find_stream, open_stream
 from mew_lab.conformance.wire import NotObserved, SendResult, WireMessage, WirePeer
 
 __all__ = ["checks"]
@@ -63,7 +63,7 @@ async def check_a_granted_writer_writes(session: CheckSession) -> None:
     )
     again = await _ask(session, streamer, "grant-write", id, "player")
     got = await write(player, id, b"granted twice", viewer)
-    stream = await active(session, id)
+    stream = await find_stream(session, id)
     writers = (stream or {}).get("authorized_writers", ["streamer", "player"])
     once = not again.refused and all(got) and sorted(writers) == ["player", "streamer"]
     session.report(
@@ -130,7 +130,7 @@ async def check_faulty_revokes_are_refused(session: CheckSession) -> None:
     session.report("P-3.10.6-8", outcome.refused_with("invalid_operation"), detail)
     got = await write(streamer, id, b"still mine", viewer)
     session.report("P-3.10.6-2", outcome.refused and all(got), "an owner lost its own write access")
-    writers = (await active(session, id) or {}).get("authorized_writers", ["streamer"])
+    writers = (await find_stream(session, id) or {}).get("authorized_writers", ["streamer"])
     session.report(
         "P-3.10.8-3", "streamer" in writers, f"authorized_writers {writers} did not hold the owner"
     )
@@ -155,7 +155,7 @@ async def check_a_writer_that_leaves_writes_no_more(session: CheckSession) -> No
     mark = viewer.mark
     await player.leave()
     with contextlib.suppress(NotObserved):  # whether a leave is told, and how, is the question of other rows
-        await viewer.until("the leave of a writer", _leaves("player"), since=mark)
+        await viewer.wait_for("the leave of a writer", _leaves("player"), since=mark)
     player = await session.join("player")
     got = await write(player, id, b"back again", viewer)
     session.report("P-3.10.6-5", not any(got), "a writer that had left and come back could still write")
@@ -169,7 +169,7 @@ async def check_a_stream_changes_hands(session: CheckSession) -> None:
     session.report("P-3.10.7-5", not outcome.refused, f"the owner's transfer was refused ({outcome.code})")
     announcements = await _collect_announcements("stream/ownership-transferred", id, streamer, player, viewer)
     session.report("P-3.10.7-5", all(announcements), "stream/ownership-transferred was not broadcast to all")
-    stream = await active(session, id) or {}
+    stream = await find_stream(session, id) or {}
     named = stream.get("owner", "player") == "player"
     got = await write(player, id, b"by the new owner", viewer)
     session.report(
@@ -195,7 +195,7 @@ async def check_a_stream_changes_hands(session: CheckSession) -> None:
         "P-3.10.7-2", not any(owns), f"a new owner's grant, revoke and transfer were answered with {owns}"
     )
     closed = await viewer.attempt(session.message("stream/close", {"stream_id": id, "reason": "complete"}))
-    gone = not closed.refused and await active(session, id) is None
+    gone = not closed.refused and await find_stream(session, id) is None
     session.report("P-3.10.7-2", gone, f"a new owner could not close its stream ({closed.code})")
 
 

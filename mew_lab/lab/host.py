@@ -321,7 +321,7 @@ class Host:
             raise
 
     def _keep_heads(self) -> None:
-        """Has the head of the journal's chain kept beside the tokens while the space runs."""
+        """Keeps the head of the journal's chain beside the tokens while the space runs."""
         if self.journal is not None:
             self._heads = HeadKeeper(self.journal, self.folder, fault=logger.warning)
             self._heads.start()
@@ -392,7 +392,7 @@ class Host:
             ConfigError: when the name or a capability cannot be.
         """
         capabilities = capabilities_of(can)
-        if self._past is not None and self._past.enrolled(participant, capabilities):
+        if self._past is not None and self._past.is_enrolled(participant, capabilities):
             return
         try:
             self.gateway.enrol(self.name, participant, capabilities)

@@ -55,7 +55,7 @@ class Past:
         observe: Callable[[Record], None] = _ignore,
         meet: Callable[[str, Journal], None] = lambda name, journal: None,
     ) -> None:
-        """Reads it; `meet` is told the name and the journal before `observe` sees the first record."""
+        """Reads the journal; `meet` is given the name and the journal before `observe` gets the first record."""
         self.path = Path(path)
         self.port = 0
         self._settings: dict[str, Any] | None = None
@@ -90,7 +90,7 @@ class Past:
 
     @property
     def name(self) -> str:
-        """The space's."""
+        """The name of the space."""
         return self.space.name
 
     @property
@@ -132,14 +132,14 @@ class Past:
             note = json.loads(record.detail)
             self.port, self._settings = int(note["port"]), note.get("settings", {})
 
-    def enrolled(self, participant: str, capabilities: Sequence[Mapping[str, Any]]) -> bool:
-        """Whether it was enrolled with just these, and is not put out: then what it lost since stays lost."""
+    def is_enrolled(self, participant: str, capabilities: Sequence[Mapping[str, Any]]) -> bool:
+        """Whether it was enrolled with just these rights and was not removed since: rights lost since stay lost."""
         member = self.space.state.members.get(participant)
         text = compact([dict(pattern) for pattern in capabilities])
         return member is not None and not member.kicked and self._enrolled.get(participant) == text
 
     def keys(self) -> dict[str, Key]:
-        """The tokens that are still good, of those whose files are still there and ours alone to read."""
+        """The tokens that are still valid and whose files are there, readable by this user alone."""
         keys: dict[str, Key] = {}
         for name in self.space.state.members:
             path = token_path(self.folder / ".mew" / "tokens", self.name, name)

@@ -163,7 +163,7 @@ class LiveRows:
         self._subscribers.tell()
 
     def _yields(self, id: str, record: Record) -> bool:
-        """Whether what names that id means this record from now on: the first that was let through keeps it."""
+        """Whether references to that id mean this record from now on: the first accepted record keeps its id."""
         holder = self._record(self._seq_of.get(id, 0))
         return holder is None or (holder.verdict == "refused" and record.verdict != "refused")
 

@@ -1,4 +1,4 @@
-"""What the parts of a lab need of it, and no more: nothing but the façade and the magics takes a whole `Lab`.
+"""The members of a lab that its parts need: nothing but the façade and the magics takes a whole `Lab`.
 
 A `Lab` is a `Session`. A part takes the session, and what it needs beside it (such as the grants) by itself, so no part
 knows the module that puts all of them together.
@@ -9,17 +9,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mew_lab.lab.decisions.decisions import HumanDecisions
 from mew_lab.lab.entry_feed import EntryFeed
-from mew_lab.lab.host import Host
 from mew_lab.lab.listing import Note
 from mew_lab.lab.loop import LoopThread
 from mew_lab.log.log import Log
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.participant import MEWParticipant
+
+if TYPE_CHECKING:
+    from mew_lab.lab.host import Host  # with it the server of the gateway would be loaded (T-17)
 
 __all__ = ["Echo", "Seated", "Session"]
 
@@ -35,7 +37,7 @@ class Echo:
         self._news = asyncio.Event()
 
     def take(self, envelope: Envelope) -> None:
-        """One more message was received."""
+        """Notes the id of a message that was received."""
         self._ids[envelope.id] = None
         self._news.set()
 

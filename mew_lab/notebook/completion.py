@@ -43,11 +43,11 @@ def candidates(rest: str) -> tuple[list[tuple[str, str]], str]:
     words = rest.split()
     word = "" if not rest or rest[-1].isspace() else words.pop()
     if not words:
-        return _starting([(name, "sub-command") for name in COMMANDS], word), word
+        return _complete([(name, "sub-command") for name in COMMANDS], word), word
     command = COMMANDS.get(words[0])
     if command is None or "--" in words[1:]:
         return [], word
-    return _starting(_next(command, words[1:], word), word), word
+    return _complete(_next(command, words[1:], word), word), word
 
 
 def _next(command: Command, words: list[str], word: str) -> list[tuple[str, str]]:
@@ -87,7 +87,7 @@ def _open_flags(
     return [*options, ("--", "the command")] if command.tail == "command" else options
 
 
-def _starting(texts: Iterable[tuple[str, str]], word: str) -> list[tuple[str, str]]:
+def _complete(texts: Iterable[tuple[str, str]], word: str) -> list[tuple[str, str]]:
     return [(text, sort) for text, sort in texts if text.startswith(word)]
 
 

@@ -67,7 +67,7 @@ class _Beginning(NamedTuple):
                 f"nobody can decide {what} while this terminal waits; decide first "
                 f"(%mew approve {id}), then wait, or set lab.decide = Policy.approve()"
             )
-        if not _attended(kernel):
+        if not _is_attended(kernel):
             raise CannotWait(
                 f"nobody sits in front of this notebook to decide {what}; set MEW_LAB_DECIDE=approve "
                 "or deny in the environment, or lab.decide = Policy.approve() in an earlier cell"
@@ -228,7 +228,7 @@ def _probe() -> ClickProbe:
     return can_click_while_waiting()
 
 
-def _attended(kernel: Any) -> bool:
+def _is_attended(kernel: Any) -> bool:
     from mew_lab.views.ui.live import attended
 
     return attended(kernel)

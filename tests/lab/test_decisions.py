@@ -177,9 +177,9 @@ def test_what_was_kept_of_the_earlier_proposal_is_not_taken_for_the_new_one(lab:
     edit = lab.loop.call(lambda: editing.review("p-1", [{"index": 0, "json": "9"}]))
     offer = lab.loop.submit(offers.offer("p-1", values=True, limit="1 use")).result(10)
     lab.decisions.record_shown("p-1", view="v", digest=old.digest)
-    assert editing.kept("p-1", edit.digest) is not None
+    assert editing.reviewed("p-1", edit.digest) is not None
     new = anew(lab, "p-1", a=66, b=6)
-    assert editing.kept("p-1", edit.digest) is None
+    assert editing.reviewed("p-1", edit.digest) is None
     for digest in (old.digest, new.digest):
         with pytest.raises(MewError):
             press = lab.decisions.click("v")

@@ -60,7 +60,7 @@ class CardStore:
 
     @property
     def is_over(self) -> bool:
-        """Whether the first one should go."""
+        """Whether there are so many cards, or so large ones, that the first one should go."""
         return len(self.cards) > self._most or (self._size > self._most_size and len(self.cards) > 1)
 
     def put(self, card: Card) -> None:
@@ -181,7 +181,7 @@ class CardQueue:
         raise MewError(f"{what}: there is no proposal {prefix[:80]!r} here; open: {named or 'none is open'}")
 
     def check_same(self, shown: Card) -> None:
-        """Whether what was shown is still what stands under its id, and not another of the same words.
+        """Checks that the card under this id is the one that was shown, and not another of the same words.
 
         Raises:
             NotApproved: another proposal stands there, word for word the same. With other words the digest tells.
@@ -245,12 +245,14 @@ class CardQueue:
         if card is None or id in self._deciding:
             return
         if proposal is not None and proposal.seq == card.seq:
-            if (advanced := self._advanced(card, proposal)) != card:
+            if (advanced := self._advance(card, proposal)) != card:
                 self._put(advanced)
         elif card.is_open and sent:
-            self._put(self._timed(replace(card, state=sent, by=self._named(self._me.client.id, id))))
+            self._put(
+                self._stamp_decision(replace(card, state=sent, by=self._name_decider(self._me.client.id, id)))
+            )
         elif card.is_open:
-            self._put(self._lapsed(card, TOO_MUCH))
+            self._put(self._as_lapsed(card, TOO_MUCH))
 
     def _lapse(self) -> None:
         """Closes the cards that nobody can decide any more; the book, too, forgets what is oldest first."""
@@ -258,9 +260,9 @@ class CardQueue:
             proposal = self._me.proposals.get(card.id)
             if proposal is not None and proposal.seq == card.seq and not self._open.is_over:
                 return
-            self._put(self._lapsed(card, TOO_MUCH))
+            self._put(self._as_lapsed(card, TOO_MUCH))
 
-    def _lapsed(self, card: Card, why: str) -> Card:
+    def _as_lapsed(self, card: Card, why: str) -> Card:
         return replace(card, state="lapsed", by="", outcome=why, decided_at=self._clock())
 
     def _retire(self, card: Card) -> None:
@@ -268,7 +270,7 @@ class CardQueue:
         self._forget(card.id)
         if card.is_open:
             self._anew.add(card.id)
-            card = self._lapsed(card, ANEW)
+            card = self._as_lapsed(card, ANEW)
         names = (f"{card.id} (earlier {n})" for n in count(card.seq))
         self._put(replace(card, id=next(name for name in names if self._card(name) is None)))
 
@@ -286,27 +288,27 @@ class CardQueue:
             why=self._behalf.of(proposal),
         )
 
-    def _advanced(self, card: Card, proposal: Proposal) -> Card:
+    def _advance(self, card: Card, proposal: Proposal) -> Card:
         state = STATES[proposal.state]
         rejection = proposal.rejections[-1] if proposal.rejections else None
         by = (rejection.by if rejection else "") if state == "rejected" else proposal.by
         reason = rejection.reason if rejection and state == "rejected" else proposal.reason
-        return self._timed(
+        return self._stamp_decision(
             replace(
                 card,
                 state=state,
-                by=self._named(by, card.id) if state != "open" else "",
+                by=self._name_decider(by, card.id) if state != "open" else "",
                 edited=proposal.edited,
                 outcome="; ".join(filter(None, (one_line(reason, 120), self._outcomes.said(card, proposal)))),
                 sent=self._outcomes.sent(card.id),
             )
         )
 
-    def _named(self, by: str, id: str) -> str:
+    def _name_decider(self, by: str, id: str) -> str:
         policy = self._by_policy.get(id) if by == self._me.client.id else None
         return f"{by} by {policy}" if policy else by
 
-    def _timed(self, card: Card) -> Card:
+    def _stamp_decision(self, card: Card) -> Card:
         decided_at = None if card.is_open else card.decided_at or self._clock()
         if card.is_open or card.decided_at is not None:
             return replace(card, decided_at=decided_at)
@@ -347,7 +349,7 @@ class Behalf:
         self._reasoning = reasoning
 
     def of(self, proposal: Proposal) -> str:
-        """Whose messages asked for the proposal, as one line; empty where it names none that is known."""
+        """The messages that asked for the proposal, as one line; empty where it names none that is known."""
         lines: dict[str, None] = {}
         for id in proposal.envelope.correlation_id[:MAX_REFERENCES]:
             sequence = self._reasoning.get(id)

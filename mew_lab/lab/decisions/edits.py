@@ -43,7 +43,7 @@ class EditField(NamedTuple):
 
 
 class EditedRow(NamedTuple):
-    """One row of the request before and after, each as JSON text; None: it is not there."""
+    """One row of the request before and after, each as JSON text; None where the request has no such row."""
 
     pointer: str
     was: str | None
@@ -56,6 +56,7 @@ class EditedRow(NamedTuple):
 
     @property
     def changed(self) -> bool:
+        """Whether the row is not the same after the edit."""
         return self.was != self.now
 
 
@@ -173,13 +174,13 @@ class Edits:
         self._kept.setdefault(proposal, BoundedDict(MAX_EDITS))[review.digest] = review
         return review
 
-    def kept(self, proposal: str, digest: str) -> EditReview | None:
-        """The edit of that digest, if it was reviewed."""
+    def reviewed(self, proposal: str, digest: str) -> EditReview | None:
+        """The edit of that digest; None when no such edit was reviewed."""
         kept = self._kept.get(proposal)
         return kept.get(digest) if kept else None
 
     def forget(self, proposal: str) -> None:
-        """It is decided."""
+        """Forgets the edits of a proposal that was decided."""
         self._kept.pop(proposal, None)
 
     def _proposal(self, id: str) -> Proposal:

@@ -1,4 +1,4 @@
-"""What a proposer would be allowed from now on, if a person approved its proposal and similar ones after it.
+"""Previews a grant: the rights that a proposer would have if a person approved its proposal and similar ones.
 
 The narrowest capability that would have let the proposer act by itself is offered, shown, and kept under the digest of
 its own bytes. The person confirms that digest and the proposal's, so what is granted is what was shown. The proposal is
@@ -74,7 +74,7 @@ def literal(text: str, what: str) -> str:
     with contextlib.suppress(ConfigError):  # such as a lone "!"
         if isinstance(compile_pattern(text), Literal):
             return text
-    escaped = f"/{''.join(_escaped(c) for c in text)}/"
+    escaped = f"/{''.join(_escape(c) for c in text)}/"
     try:
         compile_pattern(escaped)
     except ConfigError as fault:
@@ -84,7 +84,7 @@ def literal(text: str, what: str) -> str:
     return escaped
 
 
-def _escaped(c: str) -> str:
+def _escape(c: str) -> str:
     return c if c.isalnum() or c == "_" or not c.isascii() else f"\\x{ord(c):02x}"
 
 
@@ -180,7 +180,7 @@ class GrantOffers:
         key = digest(
             {"proposal": proposed.digest, "to": proposed.proposer, "pattern": pattern, "limit": limit}
         )
-        matches = await self._granting.matching(pattern, sender=proposed.proposer)
+        matches = await self._granting.count_matches(pattern, sender=proposed.proposer)
         offer = GrantOffer(
             proposal=proposal,
             proposed=proposed.digest,

@@ -46,6 +46,7 @@ class ListedTool(NamedTuple):
 
     @classmethod
     def of(cls, tool: DiscoveredTool) -> ListedTool:
+        """The description that a participant has listed, with its texts cut."""
         parts = (tool.description, _written(tool.input_schema), _written(tool.annotations))
         digest = hashlib.sha256(_written(parts).encode("utf-8", "surrogatepass")).hexdigest()
         return cls(digest, *(_kept(part) for part in parts))

@@ -295,18 +295,18 @@ def _disguises(text: str, name: str) -> Iterator[str]:
     different = set(text)
     scripts = _scripts(different)
     east = bool(scripts & _TOGETHER)
-    styled = {c for c in different if _styled(c) and not (east and "\uff00" <= c <= "\uffef")}
+    styled = {c for c in different if _is_styled(c) and not (east and "\uff00" <= c <= "\uffef")}
     if styled:
         word = next((word for word in re.findall(r"\S+", text) if not styled.isdisjoint(word)), "")
         reads = unicodedata.normalize("NFKC", word[:60])
         yield f"letters in disguise in {name}: {one_line(word, 60)} (reads {one_line(reads, 60)})"
-    small = {c for c in different if _small(c) or (c in _DOTLESS and name.startswith("the name "))}
+    small = {c for c in different if _is_small(c) or (c in _DOTLESS and name.startswith("the name "))}
     if small:
         word = next((word for word in re.findall(r"\S+", text) if not small.isdisjoint(word)), "")
         yield f"letters in disguise in {name}: {one_line(word, 60)}"
     scripts -= _STYLED
     others = scripts - {"LATIN"} - _TOGETHER
-    if len(scripts) > 1 and others and (mixed := _mixed(text, others)):
+    if len(scripts) > 1 and others and (mixed := _find_mixed(text, others)):
         yield f"mixed alphabets in {name}: {one_line(mixed, 60)}"
     strange = {c for c in different if (kind := _digits(c)) and kind not in scripts and kind not in _STYLED}
     if strange:
@@ -324,21 +324,21 @@ _DOTLESS = frozenset("\u0131\u0237\u0251\u0261\u0269")  # ı ȷ ɑ ɡ ɩ: words 
 
 
 @lru_cache(20_000)
-def _small(c: str) -> bool:
-    """Whether it is a capital of ours in the height of a small letter."""
+def _is_small(c: str) -> bool:
+    """Whether the character is a Latin capital in the height of a small letter."""
     return not c.isascii() and unicodedata.name(c, "").startswith("LATIN LETTER SMALL CAPITAL")
 
 
 @lru_cache(20_000)
-def _styled(c: str) -> bool:
-    """Whether it is a letter or digit of ours in other clothes."""
+def _is_styled(c: str) -> bool:
+    """Whether the character is a styled form of a Latin letter or digit."""
     kind = "" if c.isascii() else unicodedata.name(c, "").split(" ")[0]
     reads = unicodedata.normalize("NFKC", c) if kind in _STYLED else ""
     letters = any("a" <= letter <= "z" for letter in reads.lower()) or kind == "REGIONAL"
     return letters or (kind in ("FULLWIDTH", "MATHEMATICAL") and reads.isdigit())
 
 
-def _mixed(text: str, others: set[str]) -> str:
+def _find_mixed(text: str, others: set[str]) -> str:
     """The first word of two alphabets, or the first that only looks like one of the others' words."""
     alike, real, latin = "", False, False
     for word in _WORD.findall(text):

@@ -135,7 +135,7 @@ class Sources:
         self._asked[envelope.id] = (one_line(f"{shown}/{what}", 120), method)
 
     def _answer(self, envelope: Envelope) -> None:
-        """Whoever answers, and whether it was asked: what is not believed may have been read all the same."""
+        """Keeps an answer, also of a participant that was not asked: somebody may have read it all the same."""
         known = next((self._asked[id] for id in envelope.correlation_id if id in self._asked), None)
         what, method = known or (one_line(envelope.sender, 80), "")
         payload = envelope.payload
@@ -190,9 +190,9 @@ class Sources:
             lines.append(f"{HINT}: {len(places) - MAX_HINTS} more arguments quote what others said")
         if not query.whole:
             lines.append(UNREAD)
-        return (*lines, *self._ended())
+        return (*lines, *self._lost_sources())
 
-    def _ended(self) -> Iterator[str]:
+    def _lost_sources(self) -> Iterator[str]:
         """The line that says whose words are not all held any more."""
         lost = list(
             dict.fromkeys(

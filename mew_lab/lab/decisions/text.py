@@ -226,7 +226,7 @@ async def approve(
     elif isinstance(what, str):
         digest = digest.replace(" ", "").lower()
         card = decisions.card(what, digest=digest)
-        typed = _typed(decisions, card, digest)
+        typed = _require_shown(decisions, card, digest)
     else:
         raise MewError(
             f"cannot approve a {type(what).__name__}: it does not carry what was shown. "
@@ -258,8 +258,8 @@ async def reject(decisions: HumanDecisions, what: Approvable, reason: str) -> No
     return Note(await done)
 
 
-def _typed(decisions: HumanDecisions, card: Card, digest: str) -> str:
-    """The digits that were typed, or `yes`.
+def _require_shown(decisions: HumanDecisions, card: Card, digest: str) -> str:
+    """Returns the digits that were typed, or `yes`; requires that what they mean was shown.
 
     Raises:
         NotApproved: what is meant was not shown yet, and is now.
